@@ -33,7 +33,7 @@ def test_a_missing_key_a_broken_store_and_a_missing_module(
     assert "OPENAI_API_KEY" in ran.out
     assert "✗ store" in ran.out
     ran = run_here(capsys, "--agents", "nothing_here", "doctor")
-    assert "there is no module nothing_here" in ran.out
+    assert "no module named nothing_here" in ran.out
 
 
 def test_an_existing_store_is_opened(capsys: pytest.CaptureFixture[str]) -> None:

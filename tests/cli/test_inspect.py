@@ -67,7 +67,7 @@ def test_sessions_and_runs_are_listed_with_filters(capsys: pytest.CaptureFixture
     assert "completed" in ran.out
     ran = run_here(capsys, "runs", "list", "--status", "sleeping")
     assert ran.code == 2
-    assert "status is one of pending, running, waiting" in ran.err
+    assert "status must be one of pending, running, waiting" in ran.err
     assert "found 'sleeping'" in ran.err
 
 

@@ -94,7 +94,7 @@ def test_dev_on_a_taken_port_ends_with_an_error(
         ({"WINDLASS_SERVER_CORS_ORIGINS": "*"}, "would be everybody's"),
         ({"WINDLASS_SERVER_KEYS": "no-such-file.json"}, "no-such-file.json"),
         ({"WINDLASS_STORE": "one.db"}, "remove: variable WINDLASS_STORE"),
-        ({"WINDLASS_GOALS": "nowhere:goals"}, "there is no module nowhere"),
+        ({"WINDLASS_GOALS": "nowhere:goals"}, "no module named nowhere"),
     ],
 )
 def test_an_open_or_incomplete_server_configuration_is_refused(

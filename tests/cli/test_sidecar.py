@@ -22,4 +22,4 @@ def test_options_and_help_are_those_of_the_sidecar(tmp_path: Path) -> None:
     assert run_apart(tmp_path, "sidecar", "--log-level", "loud").code == 2
     ran = run_apart(tmp_path, "sidecar", "--tools", "nothing_here")
     assert ran.code == 1
-    assert "there is no module nothing_here" in ran.err
+    assert "no module named nothing_here" in ran.err

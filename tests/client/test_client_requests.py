@@ -261,7 +261,7 @@ def test_what_is_no_server_of_windlass_is_said_to_be_none(answer: bytes) -> None
 def test_what_does_not_even_speak_http_is_given_up() -> None:
     async def main() -> None:
         async with faking(b"220 mail.example ESMTP\r\n") as fake, client_of(fake.port) as client:
-            with pytest.raises(Broken, match="broke before the answer was there"):
+            with pytest.raises(Broken, match="broke before the answer arrived"):
                 await client.health()
 
     run(main())
@@ -273,7 +273,7 @@ def test_a_server_that_is_not_there_is_waited_for_and_then_said_to_be_away() -> 
             port = fake.port
         clock = Jumps()
         async with client_of(port, clock) as client:
-            with pytest.raises(Unreachable, match=f"nobody answers at http://127.0.0.1:{port} "):
+            with pytest.raises(Unreachable, match=f"cannot connect to http://127.0.0.1:{port} "):
                 await client.health()
         assert clock.waits == [0.25, 0.5, 1.0, 2.0]
 
@@ -303,7 +303,7 @@ def test_the_key_is_needed_and_is_in_no_text(tmp_path: Path, caplog: pytest.LogC
             texts += [repr(raised.value), str(raised.value.info()), caplog.text]
             assert not any(wrong in text or key in text for text in texts)
             async with client_of(server.port, key=lambda: None) as client:
-                with pytest.raises(Denied, match="there is no key"):
+                with pytest.raises(Denied, match="no key for"):
                     await client.agents()
 
     run(main())
@@ -339,7 +339,7 @@ def test_addresses_keys_and_names_that_cannot_be_used_are_refused_without_being_
                 await client.sessions.create("x", idempotency_key="two words")
             with pytest.raises(Rejected, match="did you mean agent"):
                 await client.sessions.create("x", agnet="y")  # pyright: ignore[reportCallIssue] on purpose
-            with pytest.raises(Rejected, match=r"runs\.list does not know owner"):
+            with pytest.raises(Rejected, match=r"runs\.list: unknown option owner"):
                 await client.runs.list(owner="y")  # pyright: ignore[reportCallIssue] on purpose
             assert fake.requests == []
             for name, path in (("a/b c", "a%2Fb%20c"), ("..", "%2E%2E"), ("%2e", "%252e")):

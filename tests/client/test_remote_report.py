@@ -95,7 +95,7 @@ def test_consent_that_is_shown_whole_can_be_given_here() -> None:
 def test_data_that_no_result_can_hold_is_an_error() -> None:
     report = report_of(info("completed", result={"output": "", "structuredOutput": ["x" * 100_000]}))
     assert report is not None
-    assert (report.output, report.error) == (None, "its data is too large: over the limit of 90,000 bytes")
+    assert (report.output, report.error) == (None, "its data is too large: limit 90,000 bytes")
 
 
 @pytest.mark.parametrize(
@@ -141,6 +141,6 @@ def test_a_server_that_asks_without_end_is_given_up() -> None:
     answered = LLMMessage("tool", '{"optionId": "approve"}', name="ask_question")
     rounds = [asks, answered] * (ROUNDS_MAX - 1)
     assert going_on(*rounds, asks)
-    with pytest.raises(Rejected, match="over the limit of 100 questions"):
+    with pytest.raises(Rejected, match="too many questions: limit 100"):
         going_on(*rounds, asks, answered, asks)
     assert going_on(*rounds, asks, answered, LLMMessage("user", "Something else."), asks)

@@ -32,7 +32,7 @@ def test_without_a_number_points_are_only_counted() -> None:
 
 
 def test_there_is_no_point_before_the_first() -> None:
-    with pytest.raises(ValueError, match="the first point has number 1, found 0"):
+    with pytest.raises(ValueError, match="failpoints are numbered from 1, found 0"):
         Failpoints(0)
 
 

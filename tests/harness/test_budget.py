@@ -115,7 +115,7 @@ def test_a_limit_that_is_no_whole_number_is_refused(limit: Any) -> None:
 @pytest.mark.parametrize("spend", [consume_budget, would_exceed])
 def test_a_spend_with_an_unknown_name_is_an_error_and_not_lost(spend: Any) -> None:
     message = (
-        f"^{spend.__name__} does not know token; it takes tokens, step, tool_call, cost_micros, wall_ms$"
+        f"^{spend.__name__}: unknown option token; it takes tokens, step, tool_call, cost_micros, wall_ms$"
     )
     with pytest.raises(TypeError, match=message):
         spend(BudgetState(), BudgetLimit(), token=5)

@@ -27,7 +27,7 @@ def is_tool_result(case: Case) -> bool:
 def test_a_shared_case_has_the_answer_of_every_language(case: Case) -> None:
     if "refused" in case:
         with pytest.raises(
-            TypeError, match=r"takes a ToolResult, a mapping or None, found .*; put a bare value"
+            TypeError, match=r"takes a ToolResult, a mapping or None, found .*; wrap a plain value"
         ):
             is_terminal_result(case["result"])
     else:

@@ -53,65 +53,68 @@ def test_a_policy_holds_so_many_rules_and_not_one_more() -> None:
 
 
 def test_two_rules_of_one_id_are_named() -> None:
-    with pytest.raises(ValueError, match="two rules have the id a; give each its own"):
+    with pytest.raises(ValueError, match="duplicate rule id a: give each rule its own id"):
         PolicySet((Rule("a", "deny"), Rule("a", "allow")))
 
 
 REFUSED_RULES: list[tuple[Case, str]] = [
     (
         {"tools": "deploy_prod"},
-        r"^rule a: tools takes a tuple of names, found a text: write \('deploy_prod',\)$",
+        r"^rule a: tools must be a tuple of names, found a string: write \('deploy_prod',\)$",
     ),
     ({"tools": ()}, "^rule a: tools is empty, so it matches nothing; leave it out to match every tool$"),
-    ({"tools": {"x"}}, "^rule a: tools takes a tuple of names, found a value of type set$"),
-    ({"tools": None}, "^rule a: tools takes a tuple of names, found None$"),
-    ({"tools": (1,)}, "^rule a: tools takes names as texts, found a value of type int$"),
-    ({"modes": "read"}, r"^rule a: modes takes a set, found a text: write \{'read'\}$"),
+    ({"tools": {"x"}}, "^rule a: tools must be a tuple of names, found a value of type set$"),
+    ({"tools": None}, "^rule a: tools must be a tuple of names, found None$"),
+    ({"tools": (1,)}, "^rule a: tools must be names as strings, found a value of type int$"),
+    ({"modes": "read"}, r"^rule a: modes must be a set, found a string: write \{'read'\}$"),
     ({"modes": {"reads"}}, "^rule a: modes must be one of read, safe_write, .*, found 'reads'$"),
-    ({"modes": 5}, "^rule a: modes takes a set, found a value of type int$"),
+    ({"modes": 5}, "^rule a: modes must be a set, found a value of type int$"),
     ({"modes": frozenset()}, "^rule a: modes is empty, so it matches nothing; leave it out"),
     ({"min_shell": "mild"}, "^rule a: min_shell must be one of safe, caution, dangerous, found 'mild'$"),
     (
         {"max_shell": ["safe"]},
         r"^rule a: max_shell must be one of safe, caution, dangerous, found \['safe'\]$",
     ),
-    ({"commands": "ls"}, r"^rule a: commands takes a tuple of commands, found a text: write \('ls',\)$"),
+    ({"commands": "ls"}, r"^rule a: commands must be a tuple of commands, found a string: write \('ls',\)$"),
     ({"tainted": "yes"}, "^rule a: tainted must be True or False, found 'yes'$"),
     ({"effect": "permit"}, "^rule a: effect must be one of allow, .*, deny, found 'permit'$"),
-    ({"reason": None}, "^rule a: reason must be a text, found None$"),
-    ({"id": ""}, "^the id of a rule has 1 to 512 characters, none of them a control character, found ''$"),
-    ({"id": None}, "^the id of a rule must be a text, found None$"),
+    ({"reason": None}, "^rule a: reason must be a string, found None$"),
+    ({"id": ""}, "^the id of a rule must have 1 to 512 characters without control characters, found ''$"),
+    ({"id": None}, "^the id of a rule must be a string, found None$"),
     (
         {"effect": "modify", "arguments": [1]},
         "^rule a: arguments must be a mapping, found a value of type list",
     ),
     (
         {"effect": "modify", "arguments": {"x": object()}},
-        "^rule a: arguments must have texts as names and hold JSON values only$",
+        "^rule a: arguments must be a JSON object: string keys and JSON values$",
     ),
     (
         {"effect": "defer", "resume_after_ms": 2**53},
-        "^rule a: resume_after_ms belongs to defer rules and is a whole",
+        "^rule a: resume_after_ms is only for defer rules and must be a whole",
     ),
 ]
 RULE: Case = {"id": "a", "effect": "deny"}
 CALL: Case = {"tool": "x"}
 ONE_RULE: Any = Rule("a", "deny")
 REFUSED_POLICIES: list[tuple[Case, str]] = [
-    ({"rules": ONE_RULE}, r"^rules takes a tuple of rules, found one rule: write PolicySet\(\(rule,\)\)$"),
-    ({"rules": "deny"}, "^rules takes a tuple of rules, found a text"),
-    ({"rules": {"a": ONE_RULE}}, "^rules takes a tuple of rules, found a value of type dict$"),
+    ({"rules": ONE_RULE}, r"^rules must be a tuple of rules, found one rule: write PolicySet\(\(rule,\)\)$"),
+    ({"rules": "deny"}, "^rules must be a tuple of rules, found a string"),
+    ({"rules": {"a": ONE_RULE}}, "^rules must be a tuple of rules, found a value of type dict$"),
     ({"rules": (ONE_RULE, "deny")}, "^each of rules must be a Rule, found a value of type str$"),
     ({"trusts_names": "no"}, "^trusts_names must be True or False, found 'no'$"),
-    ({"version": 1}, "^version must be a text, found a value of type int$"),
+    ({"version": 1}, "^version must be a string, found a value of type int$"),
 ]
 REFUSED_CALLS: list[tuple[Case, str]] = [
-    ({"tool": 5}, "^tool must be a text, found a value of type int$"),
+    ({"tool": 5}, "^tool must be a string, found a value of type int$"),
     ({"declared": "reads"}, "^declared must be one of read, safe_write, .*, found 'reads'$"),
     ({"shell": "mild"}, "^shell must be one of safe, caution, dangerous, found 'mild'$"),
     ({"taint": {"secret"}}, "^taint must be one of untrusted, private, found 'secret'$"),
-    ({"taint": "private"}, r"^taint takes a set, found a text: write \{'private'\}$"),
-    ({"commands": ("git", "push")}, r"^a command takes a tuple of words, found a text: write \('git',\)$"),
+    ({"taint": "private"}, r"^taint must be a set, found a string: write \{'private'\}$"),
+    (
+        {"commands": ("git", "push")},
+        r"^a command must be a tuple of words, found a string: write \('git',\)$",
+    ),
     ({"is_outbound": "no"}, "^is_outbound must be True or False, found 'no'$"),
     ({"arguments": None}, "^arguments must be a mapping, found None$"),
 ]

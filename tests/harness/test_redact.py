@@ -36,7 +36,7 @@ CASES: list[Case] = json.loads(
     (Path(__file__).parents[2] / "conformance/cases/redact.json").read_text("utf-8").replace("·", "")
 )["cases"]
 SECRET = "hunter2hunter2"
-REFUSED = "register secrets of 8 to 16384 characters|takes a list of secrets, found|is not a text but of type"
+REFUSED = "register secrets of 8 to 16384 characters|takes a list of secrets, found|must be a string, found"
 JSON_KEYS = st.sampled_from(
     ("a", "password", "tokens", "name", "value", "type", "authorization", "key", "üñ")
 )
@@ -168,11 +168,11 @@ def test_a_model_without_a_json_form_and_its_class_are_not_shown() -> None:
 @pytest.mark.parametrize(
     ("secrets", "advice"),
     [
-        (SECRET, r"found a single text: write Redactor\(\[secret\]\)$"),
-        (SECRET.encode(), "found a single text"),
+        (SECRET, r"found a single string: write Redactor\(\[secret\]\)$"),
+        (SECRET.encode(), "found a single string"),
         ({"a": SECRET}, r"found a mapping: write Redactor\(secrets.values\(\)\)$"),
         (5, "found a value of type int$"),
-        ([SECRET, None], "^secret number 1 is not a text but of type NoneType; decode it, or leave it out"),
+        ([SECRET, None], "^secret number 1 must be a string, found NoneType; decode it, or leave it out"),
     ],
 )
 def test_what_is_no_list_of_texts_is_refused_with_advice(secrets: Any, advice: str) -> None:

@@ -72,7 +72,7 @@ UNKNOWN: dict[str, Use] = {
 @pytest.mark.parametrize("use", [*REFUSED, *UNKNOWN])
 def test_nobody_can_use_a_name_of_notes_before_or_after_they_are_there(path: Path | None, use: str) -> None:
     error: type[AgentError] = Rejected if use in REFUSED else Conflict
-    words = f"begins with {NOTES}" if use in REFUSED else "there is no such session"
+    words = f"begins with {NOTES}" if use in REFUSED else "unknown session"
 
     async def story(runtime: AgentRuntime, made: Builder) -> None:
         for name in (PROPOSALS, JUDGED) * 2:
@@ -95,7 +95,7 @@ def test_a_session_whose_run_would_report_to_notes_is_not_brought_in() -> None:
     began: JsonObject = {"runId": "r9", "agentId": "clerk", "packageFingerprint": "f", "parent": parent}
 
     async def story(runtime: AgentRuntime, made: Builder) -> None:
-        with pytest.raises(Rejected, match="reports to a session with notes"):
+        with pytest.raises(Rejected, match="reports to a reserved session with notes"):
             await runtime.sessions.import_(lines("s9", {"type": "run.started", "data": began}))
 
     play(story, None)

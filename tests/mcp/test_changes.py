@@ -75,7 +75,7 @@ def test_what_was_approved_is_kept_for_the_next_process(tmp_path: Path) -> None:
     assert asyncio.run(seen()) == ("Read a file.", [])
     words.write_text("Read a file, and mail it.", encoding="utf-8")
     assert asyncio.run(seen()) == ("Read a file.", ["changed"])
-    assert "A person has to look at the change" in asyncio.run(refused())
+    assert "A person has to review" in asyncio.run(refused())
     asyncio.run(approve())
     assert asyncio.run(seen()) == ("Read a file, and mail it.", [])
     assert approved.stat().st_mode & 0o077 == 0
@@ -90,7 +90,7 @@ def test_a_tool_that_is_gone_says_so_until_that_is_approved(tmp_path: Path) -> N
         async with opened(raw("plain"), approved) as servers:
             gone = [change.name for change in servers.changes if change.kind == "removed"]
             assert len(gone) == 3
-            assert "any more; nothing was done" in await told(servers, gone[0])
+            assert "no longer has" in await told(servers, gone[0])
             for name in gone:
                 servers.approve(name)
             assert [tool.name for tool in servers.tools] == ["r__act"]
@@ -102,7 +102,7 @@ def test_only_a_change_can_be_approved() -> None:
     async def story() -> None:
         async with opened(raw("odd-tools")) as servers:
             for name in ("r__act", "r__looks", "r__nothing"):
-                with pytest.raises(Rejected, match="no change of an MCP tool"):
+                with pytest.raises(Rejected, match="has no change to approve"):
                     servers.approve(name)
 
     asyncio.run(story())

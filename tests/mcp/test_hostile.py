@@ -36,7 +36,7 @@ def test_lines_that_are_no_messages_are_passed_over() -> None:
         ("exits", "it ended, or closed the connection"),
         ("mute", "did not answer within 1 ms"),
         ("endless-list", "its list has no end"),
-        ("two-of-one-name", "two tools of one name"),
+        ("two-of-one-name", "two tools with the same name"),
     ],
 )
 def test_a_server_that_cannot_be_used_is_named_with_the_reason(manner: str, problem: str) -> None:
@@ -52,7 +52,7 @@ def test_a_server_that_cannot_be_used_is_named_with_the_reason(manner: str, prob
 def test_a_program_that_is_not_there_is_named_with_the_reason_and_no_secret() -> None:
     async def story() -> None:
         server = McpServer.stdio("gone", f"/no/such/{TOKEN}; rm -rf /", args=[TOKEN])
-        with pytest.raises(Unavailable, match="there is no such program") as caught:
+        with pytest.raises(Unavailable, match="the program or folder does not exist") as caught:
             async with opened(server):
                 pass
         assert TOKEN not in caught.value.message
@@ -73,11 +73,11 @@ def test_one_server_that_fails_closes_the_others() -> None:
 @pytest.mark.parametrize(
     ("manner", "problem"),
     [
-        ("huge", "was lost in the middle of the call"),
-        ("floods", "was lost in the middle of the call"),
-        ("deep", "was lost in the middle of the call"),
-        ("dies", "was lost in the middle of the call"),
-        ("nonsense", "its answer is not what the protocol says"),
+        ("huge", "was lost during the call"),
+        ("floods", "was lost during the call"),
+        ("deep", "was lost during the call"),
+        ("dies", "was lost during the call"),
+        ("nonsense", "its answer is not valid MCP"),
     ],
 )
 def test_a_call_that_comes_to_nothing_says_that_it_may_have_done_something(manner: str, problem: str) -> None:
@@ -85,7 +85,7 @@ def test_a_call_that_comes_to_nothing_says_that_it_may_have_done_something(manne
         async with opened(raw(manner)) as servers:
             said = await told(servers, "r__act")
             assert problem in said
-            assert "whether r__act did anything is not known" in said
+            assert "whether r__act had an effect is unknown" in said
 
     asyncio.run(story())
 
@@ -106,11 +106,11 @@ def test_definitions_that_are_dangerous_or_too_large_are_left_out_and_named() ->
             reasons = {change.name: change.reason for change in servers.changes}
             assert {change.kind for change in servers.changes} == {"unusable"}
             assert "must stay inside the schema" in reasons["r__fetches"]
-            assert "input schema cannot be used" in reasons["r__looks"]
-            assert "too large, or no good JSON" in reasons["r__deep"]
-            assert "too large, or no good JSON" in reasons["r__large"]
+            assert "input schema is not valid" in reasons["r__looks"]
+            assert "too large, or not valid JSON" in reasons["r__deep"]
+            assert "too large, or not valid JSON" in reasons["r__large"]
             assert "its description is too long" in reasons["r__wordy"]
-            assert "output schema cannot be used" in reasons["r__promises"]
+            assert "output schema is not valid" in reasons["r__promises"]
 
     asyncio.run(story())
 
@@ -133,10 +133,10 @@ def test_a_server_that_keeps_dying_is_started_less_and_less_often() -> None:
             for _ in range(2):
                 assert "not known" in await told(servers, "r__act")
             said = await told(servers, "r__act")
-            assert "is tried again in 1 s; nothing was done" in said
+            assert "the next attempt is in 1 s; nothing was done" in said
             now += 1
             assert "not known" in await told(servers, "r__act")
-            assert "is tried again in 2 s" in await told(servers, "r__act")
+            assert "the next attempt is in 2 s" in await told(servers, "r__act")
 
     asyncio.run(story())
 
@@ -283,7 +283,7 @@ def test_an_address_that_goes_away_in_the_middle_is_lost(tmp_path: Path) -> None
             server = McpServer.http("f", url, headers={"Authorization": f"Bearer {TOKEN}"})
             async with opened(server) as servers:
                 said = await told(servers, "f__die")
-                assert "whether f__die did anything is not known" in said
+                assert "whether f__die had an effect is unknown" in said
                 assert "nothing was done" in await told(servers, "f__greet", name="Ada")
 
     asyncio.run(story())

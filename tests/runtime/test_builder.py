@@ -262,7 +262,7 @@ def test_two_default_packages_are_refused_and_the_second_may_replace_the_first()
 def test_a_package_that_cannot_be_run_is_refused_when_it_is_given() -> None:
     package = package_of()
     twice = package.model_copy(update={"tools": (look.spec, look.spec)})
-    with pytest.raises(Rejected, match="two are called look"):
+    with pytest.raises(Rejected, match="duplicate name look"):
         AgentRuntime.builder().package(twice)
 
 

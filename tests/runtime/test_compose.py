@@ -92,7 +92,7 @@ def test_run_sync_takes_anything_that_can_be_awaited() -> None:
 def test_a_run_of_an_agent_that_the_runtime_does_not_have_is_refused() -> None:
     async def story() -> None:
         runtime = AgentRuntime.in_memory([shop()])
-        with pytest.raises(Rejected, match="agent other is not one of this runtime") as caught:
+        with pytest.raises(Rejected, match="unknown agent: other") as caught:
             await runtime.start("other", "go", run_id="r1")
         assert caught.value.kind is ErrorKind.INVALID_PACKAGE
         assert caught.value.retry is RetryClass.HOST_CONFIGURATION_NEEDED
@@ -157,7 +157,7 @@ def test_a_misspelt_agent_is_refused_with_the_names_there_are() -> None:
         runtime.start("shp", "go"),
         runtime.start_run(RunRequest(run_id="r1", agent_id="shp", input="go")),
     ):
-        with pytest.raises(Rejected, match="agent shp is not one of this runtime, which has clerk, shop;"):
+        with pytest.raises(Rejected, match="unknown agent: shp; this runtime has clerk, shop;"):
             play(work)
 
 

@@ -147,12 +147,12 @@ def test_a_run_that_waits_for_its_turn_or_that_nobody_started_has_no_ledger() ->
 
         agent = shop(ScriptedModel([call("wait_for_it"), say("one"), say("two")]), tools=[wait_for_it])
         async with AgentRuntime.in_memory([agent]) as runtime:
-            with pytest.raises(Conflict, match="nobody started a run called ghost"):
+            with pytest.raises(Conflict, match="unknown run: ghost"):
                 await runtime.decisions("ghost")
             first = await runtime.start("shop", "go", run_id="r1", session_id="s")
             await until(first, "action.started")
             second = await runtime.start("shop", "go", run_id="r2", session_id="s")
-            with pytest.raises(Conflict, match="the run has not begun"):
+            with pytest.raises(Conflict, match="the run has not started"):
                 await runtime.decisions("r2")
             assert successes(await runtime.decisions("r1")) == [None], "a run under way can be asked for"
             gate.set()

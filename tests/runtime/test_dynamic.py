@@ -549,13 +549,13 @@ def test_the_fingerprint_covers_name_place_and_scope_and_not_what_is_given() -> 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: dynamic(WRONG), "a resolver is a function"),
-        (lambda: dynamic(_raises, at="day"), "at is one of session, turn, step"),
+        (lambda: dynamic(WRONG), "a resolver must be a function"),
+        (lambda: dynamic(_raises, at="day"), "at must be one of session, turn, step"),
         (lambda: dynamic(_raises, name="a b"), "a resolver"),
         (lambda: dynamic(_raises, timeout_ms=0), "timeout_ms"),
         (lambda: dynamic(_raises, timeout_ms=RESOLVER_TIMEOUT_MS_MAX + 1), "timeout_ms"),
         (lambda: dynamic(_raises, fails_open=WRONG), "fails_open"),
-        (lambda: Agent("a", model="p/m", instructions=WRONG), "instructions is a text"),
+        (lambda: Agent("a", model="p/m", instructions=WRONG), "instructions must be a string"),
         (lambda: Agent("a", model="p/m", tools=[dynamic(_raises)] * 2), "two are called _raises"),
         (
             lambda: Agent(

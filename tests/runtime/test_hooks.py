@@ -59,30 +59,30 @@ def test_a_callable_object_is_named_by_its_class():
 
 
 SLIPS: list[tuple[str, dict[str, object], str]] = [
-    ("on_model_delta", {}, "there is no point 'on_model_delta'; the points are run_starting"),
-    ("", {}, "there is no point ''"),
+    ("on_model_delta", {}, "unknown point 'on_model_delta'; the points are run_starting"),
+    ("", {}, "unknown point ''"),
     (
         "after_tool_call",
         {"right": "veto"},
-        "nothing can be vetoed at after_tool_call; it allows observe, mutate",
+        "right veto is not allowed at after_tool_call; it allows observe, mutate",
     ),
     (
         "after_model_call",
         {"right": "mutate"},
-        "nothing can be changed at after_model_call; it allows observe, veto",
+        "right mutate is not allowed at after_model_call; it allows observe, veto",
     ),
     ("after_approval_decision", {"right": "mutate"}, "it allows observe"),
-    ("before_tool_call", {"right": "veto", "failure": "fail_open"}, "must not fail open"),
+    ("before_tool_call", {"right": "veto", "failure": "fail_open"}, "fail_open is not allowed"),
     (
         "run_starting",
         {"right": "mutate", "failure": "fail_open"},
-        "failure is deny, interrupt_run or fail_run",
+        "use deny, interrupt_run or fail_run",
     ),
-    ("after_run_terminal", {"failure": "fail_run"}, "nothing can be stopped at after_run_terminal any more"),
-    ("after_tool_call", {"right": "edit"}, "right is one of observe, mutate, veto; found 'edit'"),
-    ("after_tool_call", {"phase": "soon"}, "phase is one of early, normal, late"),
-    ("after_tool_call", {"failure": "maybe"}, "failure is one of fail_open, deny"),
-    ("after_tool_call", {"order": True}, "order is a whole number, found bool"),
+    ("after_run_terminal", {"failure": "fail_run"}, "the run cannot be stopped at after_run_terminal"),
+    ("after_tool_call", {"right": "edit"}, "right must be one of observe, mutate, veto; found 'edit'"),
+    ("after_tool_call", {"phase": "soon"}, "phase must be one of early, normal, late"),
+    ("after_tool_call", {"failure": "maybe"}, "failure must be one of fail_open, deny"),
+    ("after_tool_call", {"order": True}, "order must be a whole number, found bool"),
     ("after_tool_call", {"timeout_ms": 0}, "timeout_ms must be 1 to 30,000"),
     ("after_tool_call", {"timeout_ms": HOOK_TIMEOUT_MS_MAX + 1}, "timeout_ms must be 1 to 30,000"),
     ("after_tool_call", {"hook_id": "no spaces"}, "the name of a hook"),
@@ -97,7 +97,7 @@ def test_a_slip_is_refused_when_the_hook_is_made(point: str, options: dict[str, 
 
 
 def test_only_functions_become_hooks():
-    with pytest.raises(Rejected, match="@hook is for functions, found int"):
+    with pytest.raises(Rejected, match="@hook must decorate a function, found int"):
         LOOSE_HOOK("after_tool_call")(5)
 
 
@@ -130,8 +130,8 @@ def test_every_point_lets_everybody_observe():
 
 def test_a_hook_without_a_point_is_refused_with_the_points_there_are():
     with pytest.raises(
-        Rejected, match=r'@hook takes the point it is for, such as @hook\("before_tool_call"\)'
+        Rejected, match=r'@hook takes the name of a point, such as @hook\("before_tool_call"\)'
     ):
         LOOSE_HOOK(look)
-    with pytest.raises(Rejected, match="there is no point"):
+    with pytest.raises(Rejected, match="unknown point"):
         LOOSE_HOOK(["before_tool_call"])(look)

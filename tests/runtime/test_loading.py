@@ -46,8 +46,8 @@ def test_a_file_a_module_a_list_and_all_of_a_module(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reference", "told"),
     [
-        ("", "shop_none:agent", "there is no module shop_none"),
-        ("", "shop_none.py:agent", "there is no file"),
+        ("", "shop_none:agent", "no module named shop_none"),
+        ("", "shop_none.py:agent", "no such file"),
         ("", ":agent", "module:name"),
         ("", "shop_x", "holds no Agent"),
         ("x = 1\n", "shop_x:agent", "has no agent"),

@@ -41,8 +41,8 @@ async def refusal(work: Callable[[], Any]) -> AgentError:
     [
         (
             "opnai/gpt-5",
-            "missing provider adapter for package route opnai; known are openai, anthropic, ollama, "
-            'openai-compat, demo; for a provider of your own write providers={"opnai": …}, or give the agent '
+            "missing provider adapter for package route opnai; known routes: openai, anthropic, ollama, "
+            'openai-compat, demo; add your own with providers={"opnai": …}, or give the agent '
             "an object as its model; did you mean openai?",
         ),
         ("xyzzy/1", "or give the agent an object as its model"),
@@ -69,7 +69,7 @@ def test_routes_of_the_host_are_among_those_that_are_known() -> None:
         agent = Agent("a", model="labs/x")
         async with AgentRuntime.in_memory([agent], providers={"lab": model_of()}) as runtime:
             error = await refusal(lambda: runtime.start(agent, "go"))
-        assert "; known are lab, openai" in error.message
+        assert "; known routes: lab, openai" in error.message
         assert error.message.endswith("; did you mean lab?")
 
     play(story())
@@ -91,23 +91,23 @@ SLIPS: dict[str, Slip] = {
     "metadata": Slip(
         lambda runtime: runtime.start("shop", "go", metadata=object()),
         ErrorCode.REJECTED,
-        "start: metadata cannot be used: expected an object, found no JSON: a value of class object; "
+        "start: metadata is not valid: expected an object, found no JSON: a value of class object; "
         "write a dictionary of JSON",
     ),
     "mode": Slip(
         lambda runtime: runtime.start("shop", "go", mode="chat"),
         ErrorCode.REJECTED,
-        "start: mode cannot be used: expected 'conversation' or 'task', found another string",
+        "start: mode is not valid: expected 'conversation' or 'task', found another string",
     ),
     "budget": Slip(
         lambda runtime: runtime.start("shop", "go", budget={"max_token": 3}),
         ErrorCode.REJECTED,
-        "; write a BudgetLimit, such as BudgetLimit(max_steps=20)",
+        "budget must be a BudgetLimit, such as BudgetLimit(max_steps=20)",
     ),
     "message": Slip(
         lambda runtime: runtime.start("shop", ["go"]),
         ErrorCode.REJECTED,
-        "start: message.0 cannot be used: expected an object, found a string; write a text, or a list of "
+        "start: message.0 is not valid: expected an object, found a string; write a string, or a list of "
         "TextPart, ImagePart and FilePart of windlass_protocol",
     ),
     "another message": Slip(
@@ -140,7 +140,7 @@ SLIPS: dict[str, Slip] = {
     "session": Slip(
         lambda runtime: runtime.session_state("nowhere"),
         ErrorCode.CONFLICT,
-        "there is no such session: nowhere; start a run in it first",
+        "unknown session: nowhere; start a run in it first",
     ),
     "request": Slip(
         lambda runtime: runtime.handle("r1").answer("q", "approve"),
@@ -171,7 +171,7 @@ def test_names_that_an_error_repeats_have_no_secrets_in_them() -> None:
         async with AgentRuntime.in_memory([shop()], secrets=["hunter2hunter2"]) as runtime:
             error = await refusal(lambda: runtime.session_state("of-hunter2hunter2"))
         assert "hunter2" not in error.message
-        assert "there is no such session: of-" in error.message
+        assert "unknown session: of-" in error.message
 
     play(story())
 
@@ -218,7 +218,7 @@ def test_a_question_without_options_is_answered_in_words() -> None:
             (request,) = await handle.requests()
             error = await refusal(lambda: handle.answer(request.request_id, "Oslo"))
             assert error.code is ErrorCode.REJECTED
-            assert error.message.endswith('; it takes words: answer(request_id, text="…")')
+            assert error.message.endswith('; it takes a text: answer(request_id, text="…")')
             await handle.answer(request.request_id, text="Oslo")
             assert (await handle.wait()).output == "done"
 
@@ -234,7 +234,7 @@ def test_whoever_forgets_to_say_who_answers_is_told_how() -> None:
             (request,) = await handle.requests()
             error = await refusal(lambda: handle.answer(request.request_id, "approve"))
             assert error.code is ErrorCode.DENIED
-            assert error.message.endswith("; say who answers with responder=…")
+            assert error.message.endswith("; pass responder=…")
             error = await refusal(lambda: handle.answer(request.request_id, "approve", responder="bob"))
             assert error.message == "this responder may not answer the request"
 
@@ -249,12 +249,12 @@ NAMELESS: Callable[[HookCall], None] = lambda seen: None  # noqa: E731 - it is a
 AUTHORS: dict[str, tuple[Callable[[], object], str]] = {
     "hook": (
         lambda: LOOSE_HOOK("before_tool_call")(NAMELESS),
-        'a hook that is a lambda has no name of its own; write hook_id="…"',
+        'a hook that is a lambda has no name; write hook_id="…"',
     ),
-    "tool": (lambda: tool(lambda: None), 'a tool that is a lambda has no name of its own; write name="…"'),
+    "tool": (lambda: tool(lambda: None), 'a tool that is a lambda has no name; write name="…"'),
     "resolver": (
         lambda: dynamic(lambda context: "Be kind."),
-        'a resolver that is a lambda has no name of its own; write name="…"',
+        'a resolver that is a lambda has no name; write name="…"',
     ),
     "two agents": (
         lambda: AgentRuntime.in_memory([shop(), shop()]),

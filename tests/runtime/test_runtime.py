@@ -290,7 +290,7 @@ def test_a_run_that_nobody_ever_started_is_a_conflict_with_its_id(use: str) -> N
             error = caught.value
             assert error.kind is ErrorKind.INVALID_STATE_TRANSITION
             assert error.retry is RetryClass.REPAIR_NEEDED
-            assert error.message == "nobody started a run called nobody"
+            assert error.message == "unknown run: nobody"
             assert error.causal_ids == CausalIds(run_id="nobody")
 
     play(story())
@@ -694,7 +694,7 @@ def test_every_event_of_a_run_can_be_read_as_its_record() -> None:
 def test_a_run_is_for_something(message: Any) -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop()]) as runtime:
-            with pytest.raises(Rejected, match="the message is empty: say what the run is for"):
+            with pytest.raises(Rejected, match="the message is empty: it must hold at least one part"):
                 await runtime.start("shop", message)
 
     play(story())
@@ -706,7 +706,7 @@ def test_a_budget_is_one_for_a_run_as_for_an_agent() -> None:
         with pytest.raises(Rejected, match="budget"):
             shop(budget=loose)
         async with AgentRuntime.in_memory([shop()]) as runtime:
-            with pytest.raises(Rejected, match=r"write a BudgetLimit, such as BudgetLimit\(max_steps=20\)"):
+            with pytest.raises(Rejected, match=r"must be a BudgetLimit, such as BudgetLimit\(max_steps=20\)"):
                 await runtime.start("shop", "go", budget=loose)
 
     play(story())

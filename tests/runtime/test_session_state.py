@@ -451,9 +451,9 @@ def test_the_state_is_read_and_changed_from_outside(tmp_path: Path, is_durable: 
 def test_a_session_that_is_not_there_has_no_state() -> None:
     async def story() -> None:
         async with opened(counter()) as runtime:
-            with pytest.raises(Conflict, match="no such session"):
+            with pytest.raises(Conflict, match="unknown session"):
                 await runtime.session_state("s")
-            with pytest.raises(Conflict, match="no such session"):
+            with pytest.raises(Conflict, match="unknown session"):
                 await runtime.change_state("s", {"a": 1})
 
     play(story())

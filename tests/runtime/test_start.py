@@ -84,13 +84,13 @@ ROWS = (
         "contract",
         Rejected,
         (ErrorKind.STRUCTURED_OUTPUT_FAILURE, RetryClass.REPAIR_NEEDED),
-        "output contract out: its content hash is not that of its schema",
+        "output contract out: the content hash does not match the schema",
     ),
     Row(
         "invalid",
         Rejected,
         PACKAGE,
-        "runtime package tools and subagents: two are called look; give each its own name",
+        "runtime package tools and subagents: duplicate name look; give each its own name",
     ),
     Row("agent", Rejected, PACKAGE, "runtime package agent snapshot must match the run request agent_id"),
     Row("fingerprint", Conflict, VIOLATION, "runtime package cannot be fingerprinted: "),
@@ -420,7 +420,7 @@ class Broken:
     ("answer", "message"),
     [
         (KeyError("a secret"), "the package resolver failed (KeyError)"),
-        (None, "a runtime package is needed, found NoneType"),
+        (None, "expected a RuntimePackage, found NoneType"),
     ],
     ids=["raises", "none"],
 )
@@ -443,7 +443,7 @@ def test_a_resolver_that_gives_no_package_is_an_invalid_package(answer: object, 
     [
         (
             {"hooks": (HookSpec(hook_id="guard", point="before_tool_call", right=HookRight.VETO),)},
-            "hook guard: a hook that guards something must not fail open",
+            "hook guard: failure fail_open is not allowed",
         ),
         (
             {"output_sinks": (OutputSinkSpec(sink_id="box", dedupe_policy="never"),)},
@@ -499,7 +499,7 @@ def test_a_text_is_no_output_and_is_never_evaluated(output: object) -> None:
 def test_a_wrong_part_of_a_message_is_named(message: list[object], place: str) -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop()]) as runtime:
-            with pytest.raises(Rejected, match=f"start: {place} cannot be used"):
+            with pytest.raises(Rejected, match=f"start: {place} is not valid"):
                 await runtime.start("shop", cast("Any", message))
 
     play(story())
@@ -521,10 +521,10 @@ def test_what_nobody_could_read_is_refused_where_it_comes_in(place: str) -> None
 
     async def story() -> None:
         async with AgentRuntime.in_memory([shop()]) as runtime:
-            with pytest.raises(Rejected, match=r"message\.1 cannot be used: it"):
+            with pytest.raises(Rejected, match=r"message\.1 is not valid: it"):
                 await runtime.start("shop", parts)
             await (await runtime.start("shop", "Hi.", session_id="s")).wait()
-            with pytest.raises(Rejected, match=r"message\.0 cannot be used: it"):
+            with pytest.raises(Rejected, match=r"message\.0 is not valid: it"):
                 await runtime.steer("shop", file, session_id="s")
             good = (ImagePart(image="data:image/png;base64,aGk="), ImagePart(image=f"sha256:{'0' * 64}"))
             await (await runtime.start("shop", good, session_id="s")).wait()

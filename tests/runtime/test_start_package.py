@@ -41,7 +41,7 @@ def test_a_package_that_can_be_run_is_returned() -> None:
 @pytest.mark.parametrize(
     ("package", "message"),
     [
-        ("shop", "a runtime package is needed, found str"),
+        ("shop", "expected a RuntimePackage, found str"),
         (changed(schema_version=2), "runtime package schema version must be 1"),
         (changed(provider_route=route("", "b")), "provider_route.route_id is required"),
         (changed(provider_route=route("a", "")), "provider_route.model_id is required"),
@@ -49,13 +49,13 @@ def test_a_package_that_can_be_run_is_returned() -> None:
             changed(agent=AgentSnapshot.model_construct(agent_id="a", name="")),
             "runtime package agent.name is not valid (string_too_short)",
         ),
-        (changed(tools=(look.spec, look.spec)), "tools and subagents: two are called look"),
+        (changed(tools=(look.spec, look.spec)), "tools and subagents: duplicate name look"),
         (
             changed(subagents=(SubagentSpec(name="look", package_id="p"),)),
-            "tools and subagents: two are called look",
+            "tools and subagents: duplicate name look",
         ),
-        (changed(hooks=(HOOK, HOOK)), "hooks: two are called h"),
-        (changed(output_sinks=(SINK, SINK)), "output sinks: two are called s"),
+        (changed(hooks=(HOOK, HOOK)), "hooks: duplicate name h"),
+        (changed(output_sinks=(SINK, SINK)), "output sinks: duplicate name s"),
     ],
     ids=["type", "version", "route", "model", "agent", "tools", "subagents", "hooks", "sinks"],
 )
@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[Callable[[], OutputContract], str]] = {
     "no schema": (lambda: contract({"type": "nonsense"}), "not a JSON Schema (draft 2020-12), see /type"),
     "another hash": (
         lambda: contract({}).model_copy(update={"content_hash": "sha256:" + "0" * 64}),
-        "its content hash is not that of its schema",
+        "the content hash does not match the schema",
     ),
     "a far reference": (lambda: contract({"$ref": "http://169.254.169.254/"}), "must stay inside the schema"),
     "a far reference, deep": (

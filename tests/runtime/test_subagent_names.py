@@ -42,7 +42,7 @@ def test_nobody_can_start_what_is_named_like_a_subagent(names: dict[str, str]) -
     async def story() -> None:
         root, below = family()
         async with AgentRuntime.in_memory([root]) as runtime:
-            with pytest.raises(Rejected, match="begins like the names of subagents"):
+            with pytest.raises(Rejected, match="begins with a prefix that is reserved for subagents"):
                 await runtime.start("lead", "go", **names)  # pyright: ignore[reportArgumentType] - ids alone
             result = await (await runtime.start(root, "go", run_id="r1")).wait(timeout=300)
             assert result.output == "Tea, then."
@@ -120,9 +120,7 @@ def test_whoever_means_a_session_that_there_is_not_is_told_its_name(name: str) -
     async def story() -> None:
         root, _ = family()
         async with AgentRuntime.in_memory([root]) as runtime:
-            with pytest.raises(
-                AgentError, match="there is no such session: nope; start a run in it first"
-            ) as info:
+            with pytest.raises(AgentError, match="unknown session: nope; start a run in it first") as info:
                 await ABSENT[name](runtime)  # pyright: ignore[reportGeneralTypeIssues] - each is awaitable
             assert info.value.code == "conflict"
             store = runtime.ports.store

@@ -230,7 +230,7 @@ def test_a_fake_clock_stands_still_until_it_is_moved():
     clock.jump(-60)
     assert clock.monotonic() == 1.5
     assert clock.now() == datetime(2025, 12, 31, 23, 59, 1, 500_000, tzinfo=UTC)
-    with pytest.raises(ValueError, match="time does not go back"):
+    with pytest.raises(ValueError, match="advance takes 0 or more seconds"):
         clock.advance(-1)
     with pytest.raises(ValueError, match="start needs a time zone"):
         FakeClock(datetime(2026, 1, 1))  # noqa: DTZ001 - the test is about it
@@ -332,7 +332,7 @@ def test_fake_time_waits_for_threads_and_finds_those_who_wait_for_nothing(monkey
     async def stuck() -> None:
         await asyncio.Event().wait()
 
-    with pytest.raises(RuntimeError, match="stuck: everybody waits"):
+    with pytest.raises(RuntimeError, match="stuck: all tasks wait"):
         run_in_fake_time(stuck(), clock=FakeClock())
 
 
@@ -358,7 +358,7 @@ def unanswered(clock: FakeClock, expires_s: float | None = None) -> Coroutine[ob
 
 def test_a_test_that_waits_for_ever_beside_a_runtime_fails_and_says_why() -> None:
     clock = FakeClock()
-    with pytest.raises(RuntimeError, match="stuck: for 600 s nobody has waited for a moment"):
+    with pytest.raises(RuntimeError, match="stuck: for 600 s only pollers have slept"):
         run_in_fake_time(unanswered(clock), clock=clock)
     assert clock.monotonic() < 2 * IDLE_S_MAX
 

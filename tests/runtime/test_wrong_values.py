@@ -83,16 +83,16 @@ LOOSE_TOOL: Any = tool
 MISSPELT: dict[str, tuple[Callable[[], object], str]] = {
     "start": (
         lambda: memory().start("shop", "pay", sesion_id="trip", runid="bill-1"),
-        "start does not know runid, sesion_id; it takes session_id, run_id, turn_id, mode, capabilities, "
+        "start: unknown option runid, sesion_id; it takes session_id, run_id, turn_id, mode, capabilities, "
         "budget, output, context, metadata, source, owner, goal_id, goal_description; "
         "did you mean run_id, session_id?",
     ),
     "run_typed": (lambda: memory().run_typed("shop", "go", int, runid="r"), "did you mean run_id?"),
     "in_memory": (lambda: memory(attended=True), "did you mean is_attended?"),
     "open": (lambda: LOOSE.open("/nowhere/a.db", agents=[], secret=["x"]), "did you mean secrets?"),
-    "hook": (lambda: LOOSE_HOOK("before_tool_call", oder=3), "hook does not know oder; it takes hook_id"),
+    "hook": (lambda: LOOSE_HOOK("before_tool_call", oder=3), "hook: unknown option oder; it takes hook_id"),
     "tool": (lambda: LOOSE_TOOL(mod="read")(_nothing), "did you mean mode?"),
-    "nothing close": (lambda: memory(xyzzy=1), "in_memory does not know xyzzy; it takes providers"),
+    "nothing close": (lambda: memory(xyzzy=1), "in_memory: unknown option xyzzy; it takes providers"),
 }
 
 
@@ -244,19 +244,19 @@ def test_the_table_of_entries_is_complete() -> None:
 
 
 RUN_OPTIONS: dict[str, tuple[object, str]] = {
-    "run_id": (3, "run_id is a text, found int"),
-    "session_id": (3, "start: session_id cannot be used"),
-    "turn_id": ("", "start: turn_id cannot be used"),
-    "mode": ("foo", "start: mode cannot be used"),
-    "capabilities": (5, "start: capabilities cannot be used"),
-    "budget": (5, "write a BudgetLimit, such as"),
+    "run_id": (3, "run_id must be a string, found int"),
+    "session_id": (3, "start: session_id is not valid"),
+    "turn_id": ("", "start: turn_id is not valid"),
+    "mode": ("foo", "start: mode is not valid"),
+    "capabilities": (5, "start: capabilities is not valid"),
+    "budget": (5, "must be a BudgetLimit, such as"),
     "output": (5, "output is a model, a dataclass, a JSON Schema or an OutputContract, found int"),
-    "context": ("abc", "start: context cannot be used"),
-    "metadata": ({"a": object()}, "start: metadata cannot be used"),
-    "source": ("ada", "start: source cannot be used"),
-    "owner": ("", "start: owner cannot be used"),
-    "goal_id": (3, "start: goal_id cannot be used"),
-    "goal_description": (3, "start: goal_description cannot be used"),
+    "context": ("abc", "start: context is not valid"),
+    "metadata": ({"a": object()}, "start: metadata is not valid"),
+    "source": ("ada", "start: source is not valid"),
+    "owner": ("", "start: owner is not valid"),
+    "goal_id": (3, "start: goal_id is not valid"),
+    "goal_description": (3, "start: goal_description is not valid"),
 }
 
 
@@ -280,22 +280,25 @@ def test_a_run_id_that_is_none_is_refused_and_not_replaced(run_id: str) -> None:
 
 
 SETUP: dict[str, tuple[object, str]] = {
-    "providers": ([1], "providers is a dictionary of routes and LLMProviders, found list"),
-    "provider_source": (5, "a provider source is an object with provider(route_id, model_id) and aclose()"),
-    "policy": (5, "policy is a function of a RunRequest and a RuntimePackage"),
-    "tool_policy": (5, "tool_policy is an object with version, before() and after()"),
-    "policy_timeout_ms": (0.5, "policy_timeout_ms is a whole number of milliseconds, found float"),
-    "output_sinks": ([object()], "an output sink is an object with a sink_id and deliver(output)"),
-    "approval_dispatcher": (5, "an approval dispatcher is an object with dispatch("),
-    "is_attended": ("no", "is_attended is True or False, found str"),
-    "approval_expires_ms": ("5", "approval_expires_ms is a whole number of milliseconds, found str"),
-    "responders": ("alice", "responders takes a list of names of people, found str"),
-    "four_eyes": (1, "four_eyes is True or False, found int"),
-    "hooks": ([1], "hooks are functions with @hook; number 0 is int"),
+    "providers": ([1], "providers must be a dictionary of routes and LLMProviders, found list"),
+    "provider_source": (
+        5,
+        "a provider source must be an object with provider(route_id, model_id) and aclose()",
+    ),
+    "policy": (5, "policy must be a function of a RunRequest and a RuntimePackage"),
+    "tool_policy": (5, "tool_policy must be an object with version, before() and after()"),
+    "policy_timeout_ms": (0.5, "policy_timeout_ms must be a whole number of milliseconds, found float"),
+    "output_sinks": ([object()], "an output sink must be an object with a sink_id and deliver(output)"),
+    "approval_dispatcher": (5, "an approval dispatcher must be an object with dispatch("),
+    "is_attended": ("no", "is_attended must be True or False, found str"),
+    "approval_expires_ms": ("5", "approval_expires_ms must be a whole number of milliseconds, found str"),
+    "responders": ("alice", "responders must be a list of names of people, found str"),
+    "four_eyes": (1, "four_eyes must be True or False, found int"),
+    "hooks": ([1], "hooks must be functions with @hook; number 0 is int"),
     "package_change": (5, "package_change is one of continue, move, refuse; found 5"),
-    "rules": (5, "rules is Rules(…) of windlass.parts"),
-    "secrets": ("abc", "secrets takes a list of texts, found str"),
-    "machine": (5, "machine is a Machine(clock, new_id, random) of windlass.parts, found int"),
+    "rules": (5, "rules must be Rules(…) of windlass.parts"),
+    "secrets": ("abc", "secrets must be a list of texts, found str"),
+    "machine": (5, "machine must be a Machine(clock, new_id, random) of windlass.parts, found int"),
 }
 
 

@@ -39,13 +39,13 @@ def test_what_is_no_agent_is_refused_with_words(place: str, capsys: pytest.Captu
     ("arguments", "words"),
     [
         (["--host", "0.0.0.0"], "neither keys nor tokens"),
-        (["--agents", "no.such.module:x"], "there is no module"),
+        (["--agents", "no.such.module:x"], "no module named"),
         (["--agents", "json"], "holds no Agent"),
         (["--jwt-issuer", "https://issuer.example"], "tokens need all of"),
         (["--cors-origins", "https://a.example,*"], "cors_origins lists origins"),
         (["--keys", "missing.json"], "there is no key file missing.json: make a key with --new-key"),
         (["--agents", "tests.server.test_main:misspelt"], "agent lost: missing provider adapter"),
-        (["--goals", "tests.server.test_main:one"], "must be of Goal"),
+        (["--goals", "tests.server.test_main:one"], "expected Goal"),
         (["--data", __file__], "is no folder"),
     ],
 )

@@ -321,7 +321,7 @@ def wait_for(path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--tools", "no_such_module"), "there is no module no_such_module"),
+        (("--tools", "no_such_module"), "no module named no_such_module"),
         (("--store", "mytools.py"), "windlass-sidecar: "),
     ],
 )

@@ -59,7 +59,7 @@ def starts_nobody(call: Callable[..., Any]) -> Callable[..., Any]:
     ("name", "bug", "words"),
     [
         ("told_end", loses_reports, "did not end"),
-        ("told_end", tells_another_end, "is told to be completed"),
+        ("told_end", tells_another_end, "is reported as completed"),
         ("called", starts_nobody, "was called and never began"),
     ],
 )

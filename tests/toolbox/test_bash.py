@@ -98,7 +98,7 @@ def test_a_command_whose_time_is_over_is_ended_with_all_its_children(tmp_path: P
         told = await task
         assert told["exit_code"] is None
         assert told["output"] == "before\n"
-        assert "ended after 3 seconds" in str(told["note"])
+        assert "timeout of 3 seconds" in str(told["note"])
         await gone(pid)
 
     play(story())

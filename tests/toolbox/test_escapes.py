@@ -125,7 +125,7 @@ def test_special_files_are_refused_and_nothing_waits_for_them(kind: str, tmp_pat
 
     async def story() -> None:
         for tool, arguments in ((read, {}), (write, {"content": "x"}), (grep, {"pattern": "x"})):
-            with pytest.raises(Failed, match="not a plain file"):
+            with pytest.raises(Failed, match="not a regular file"):
                 await text(tool, path="special", **arguments)
         assert await text(grep, pattern="x") == "[nothing matches]"
 
@@ -157,7 +157,7 @@ def test_nothing_is_written_into_the_folder_of_git(path: str, tmp_path: Path) ->
     before = tree(tmp_path)
 
     async def story() -> None:
-        with pytest.raises(Failed, match="nothing is written into"):
+        with pytest.raises(Failed, match="writing into"):
             await text(write, path=path, content="[core]\nfsmonitor = ./evil")
 
     play(story())
@@ -180,7 +180,7 @@ def test_a_folder_that_took_the_place_of_the_workspace_is_not_used(tmp_path: Pat
             await text(tool_of(workspace, "bash"), command="ls")
         (root / NAME).unlink()
         root.rmdir()
-        with pytest.raises(Failed, match="not there any more"):
+        with pytest.raises(Failed, match="does not exist any more"):
             await text(tool_of(workspace, "read_file"), path=NAME)
 
     play(story())

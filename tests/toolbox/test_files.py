@@ -112,7 +112,7 @@ def test_text_is_decoded_by_what_its_beginning_tells(
         ("none.txt", {}, "there is no file"),
         ("none/file.txt", {}, "is not there"),
         ("a.txt/b", {}, "not a folder"),
-        ("a.txt", {"offset": 3}, "has 2 lines, and offset 3 is behind"),
+        ("a.txt", {"offset": 3}, "has 2 lines; offset 3 is past"),
         ("a.txt", {"offset": 0}, "offset"),
         ("a.txt", {"limit": OUTPUT_LINES_MAX + 1}, "limit"),
         ("closed.txt", {}, "permission denied"),

@@ -71,7 +71,7 @@ def test_a_list_that_nobody_can_read_is_empty() -> None:
 @pytest.mark.parametrize(
     ("items", "words"),
     [
-        ([{"id": "1", "text": "a"}, {"id": "1", "text": "b"}], "two items have the id '1'"),
+        ([{"id": "1", "text": "a"}, {"id": "1", "text": "b"}], "duplicate item id '1'"),
         ([{"id": "1"}], "text"),
         ([{"id": "1", "text": "a", "status": "later"}], "status"),
         ([{"id": "", "text": "a"}], "id"),

@@ -73,16 +73,25 @@ def test_a_page_is_decoded_as_it_says_and_as_browsers_do(body: bytes, kind: str,
         (reply(b"%PDF", Content_Type="application/pdf"), "application/pdf"),
         (reply(b"x", "404 Not Found"), "the server answered 404"),
         (reply(b"x", "500 Oops"), "the server answered 500"),
-        (reply(b"x", Content_Encoding="br"), "not asked for"),
-        (reply(b"x", Content_Encoding="gzip, gzip"), "not asked for"),
+        (reply(b"x", Content_Encoding="br"), "unsupported way"),
+        (reply(b"x", Content_Encoding="gzip, gzip"), "unsupported way"),
         (reply(b"no gzip", Content_Encoding="gzip"), "damaged"),
         (reply(gzip.compress(b"x" * 1_000)[:-4], Content_Encoding="gzip"), "cut off"),
         (reply(b"x" * (BODY_BYTES_MAX + 1)), "too large: over"),
-        (reply(gzip.compress(bytes(BODY_BYTES_MAX + 1)), Content_Encoding="gzip"), "too large when unpacked"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", "did not answer in HTTP|broke off"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "did not answer in HTTP"),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000 + b"\r\n\r\n", "did not answer in HTTP|broke off"),
-        (b"", "did not answer in HTTP|broke off"),
+        (
+            reply(gzip.compress(bytes(BODY_BYTES_MAX + 1)), Content_Encoding="gzip"),
+            "too large when decompressed",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+            "did not answer with HTTP|closed the connection",
+        ),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "did not answer with HTTP"),
+        (
+            b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000 + b"\r\n\r\n",
+            "did not answer with HTTP|closed the connection",
+        ),
+        (b"", "did not answer with HTTP|closed the connection"),
         (redirect(""), "redirects"),
         (reply("", "302 Found"), "redirects"),
     ],
@@ -107,7 +116,7 @@ def test_packed_pages_are_unpacked_up_to_the_limit_and_not_one_byte_more() -> No
     at = bytes(BODY_BYTES_MAX)
     assert unpacked(gzip.compress(at), "gzip") == at
     assert unpacked(gzip.compress(b"a") + gzip.compress(b"b"), "x-gzip") == b"ab"
-    with pytest.raises(ToolFailed, match="too large when unpacked"):
+    with pytest.raises(ToolFailed, match="too large when decompressed"):
         unpacked(gzip.compress(at) + gzip.compress(b"b"), "gzip")
     with pytest.raises(ToolFailed, match="damaged"):
         unpacked(zlib.compress(b"x"), "gzip")
@@ -119,7 +128,7 @@ def test_a_page_that_unpacks_to_a_gigabyte_takes_no_memory() -> None:
     assert len(bomb) < BODY_BYTES_MAX
     tracemalloc.start()
     try:
-        with pytest.raises(ToolFailed, match="too large when unpacked"):
+        with pytest.raises(ToolFailed, match="too large when decompressed"):
             unpacked(bomb, "gzip")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -135,7 +144,7 @@ def test_redirects_are_followed_as_far_as_the_limit() -> None:
             tool = web_fetch_tool(network=world.network())
             told = await text(tool, url=f"{URL}1")
             assert told == f"[200 {URL}{REDIRECTS_MAX + 1}]\nend"
-            with pytest.raises(Failed, match=f"over the limit of {REDIRECTS_MAX} redirects"):
+            with pytest.raises(Failed, match=f"too many redirects: limit {REDIRECTS_MAX}"):
                 await text(tool, url=f"{URL}0")
 
     play(story())

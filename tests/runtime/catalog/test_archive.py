@@ -157,10 +157,10 @@ def test_lines_of_another_format_version_or_kind_are_refused_by_name() -> None:
         for told, words in (
             (changed(0, version=2), "not of version 1"),
             (changed(0, format="other"), "not of version 1 of windlass-session"),
-            (changed(1, kind="poem"), "line 2 is of a kind that this release does not know"),
-            (changed(1, records=[]), "line 2 is not what its kind says"),
-            (changed(1, epoch="x"), "line 2 is not what its kind says"),
-            (changed(1, kind="header"), "do not begin with the header"),
+            (changed(1, kind="poem"), "line 2 has an unknown kind"),
+            (changed(1, records=[]), "line 2 is not valid for its kind"),
+            (changed(1, epoch="x"), "line 2 is not valid for its kind"),
+            (changed(1, kind="header"), "the first line is not the header"),
         ):
             with pytest.raises(Rejected, match=words):
                 await runtime.sessions.import_(told)

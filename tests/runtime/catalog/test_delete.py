@@ -154,7 +154,7 @@ def test_an_export_of_a_session_that_is_deleted_meanwhile_ends_without_its_last_
 
     async def story(runtime: AgentRuntime) -> None:
         for kind in ("header", "append", "item", "content"):
-            with pytest.raises(Conflict, match="was deleted while it was exported"):
+            with pytest.raises(Conflict, match="was deleted during the export"):
                 await export(runtime, f"s-{kind}", kind)
 
     play(story, path, agent(call("look", {"item": "book"}), say("Long.")))

@@ -62,7 +62,7 @@ def test_pages_follow_one_another_and_a_strange_cursor_is_refused(path: Path | N
         ]
         assert runs.next is not None
         for strange in ("", "x", "sessions.0", "sessions.01", runs.next, "sessions.99999999999999999"):
-            with pytest.raises(Rejected, match="after is the `next` of a page"):
+            with pytest.raises(Rejected, match="after must be the `next` of a page"):
                 await catalogue.list(after=strange)
         for limit in (0, -1, 201):
             with pytest.raises(Rejected, match="limit must be 1 to 200"):
@@ -87,7 +87,7 @@ def test_sessions_are_found_by_words_status_agent_and_owner(path: Path | None) -
         assert await found(owner="bob") == await found(agent_id="other") == ["s2"]
         assert await found(status="completed") == await found(status=SessionStatus.COMPLETED) == ["s2", "s1"]
         assert await found(status="failed") == []
-        with pytest.raises(Rejected, match="status is one of idle, pending"):
+        with pytest.raises(Rejected, match="status must be one of idle, pending"):
             await found(status="sleeping")
         with pytest.raises(Rejected, match="no word"):
             await found(text="!?")
@@ -200,7 +200,7 @@ def test_the_trace_of_a_run_has_its_spans_and_its_owner(path: Path | None) -> No
         assert (trace.trace.user_id, trace.trace.outcome) == ("ann", TraceOutcome.OK)
         kinds = {span.name.split(".")[0] for span in trace.spans}
         assert {"run", "turn", "llm", "tool", "wait"} <= kinds
-        with pytest.raises(Conflict, match="nobody started a run"):
+        with pytest.raises(Conflict, match="unknown run"):
             await runtime.sessions.trace("nobody")
 
     play(story, path, agent(*PAYS))

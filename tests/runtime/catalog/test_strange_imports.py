@@ -53,27 +53,27 @@ def in_record(kind: str, **data: object) -> Change:
 
 
 HOSTILE: dict[str, tuple[str, Change, str]] = {
-    "an item twice": ("item", lambda line: [line, line], r"line \d+ is not what its kind says"),
+    "an item twice": ("item", lambda line: [line, line], r"line \d+ is not valid for its kind"),
     "one run by two items": (
         "item",
         lambda line: [line, {**line, "key": "other"}],
-        r"line \d+ is not what its kind says",
+        r"line \d+ is not valid for its kind",
     ),
-    "no item": ("item", lambda line: [], "line 2 begins a run that no item has started"),
-    "an item of another run": ("item", part(runId="r2"), "line 2 begins a run that no item has started"),
-    "an item after the end": ("item", part(consumedSeq=10**30), r"line \d+ is not what its kind says"),
-    "an item before the start": ("item", part(consumedSeq=-5), r"line \d+ is not what its kind says"),
-    "an item without a place": ("item", part(consumedSeq=True), r"line \d+ is not what its kind says"),
+    "no item": ("item", lambda line: [], "line 2 starts a run that no inbox item started"),
+    "an item of another run": ("item", part(runId="r2"), "line 2 starts a run that no inbox item started"),
+    "an item after the end": ("item", part(consumedSeq=10**30), r"line \d+ is not valid for its kind"),
+    "an item before the start": ("item", part(consumedSeq=-5), r"line \d+ is not valid for its kind"),
+    "an item without a place": ("item", part(consumedSeq=True), r"line \d+ is not valid for its kind"),
     "an item at infinity": ("item", part(consumedSeq=float("inf")), r"line \d+ is "),
     "a key that is no name": ("item", part(key="a\nb"), "a key must be 1 to 512 characters"),
     "infinite records": ("header", part(lastSeq=float("inf")), r"line 1 is "),
-    "too many records": ("header", part(lastSeq=10**30), "line 1 is not what its kind says"),
-    "a fraction of a record": ("header", part(lastSeq=1.5), "line 1 is not what its kind says"),
-    "an endless epoch": ("append", part(epoch=10**30), "line 2 is not what its kind says"),
+    "too many records": ("header", part(lastSeq=10**30), "line 1 is not valid for its kind"),
+    "a fraction of a record": ("header", part(lastSeq=1.5), "line 1 is not valid for its kind"),
+    "an endless epoch": ("append", part(epoch=10**30), "line 2 is not valid for its kind"),
     "a usage in words": (
         "append",
         in_record("run.completed", usage={"inputTokens": "x"}),
-        r"line \d+ is not what its kind says",
+        r"line \d+ is not valid for its kind",
     ),
     "a run without a name": ("append", in_record("run.started", runId=""), "line 2 "),
 }
@@ -128,13 +128,13 @@ def test_secrets_of_this_runtime_are_masked_in_what_is_brought_in(path: Path | N
 def test_a_session_with_a_secret_in_a_content_or_a_name_is_refused() -> None:
     async def story(other: AgentRuntime) -> None:
         await (await other.start("clerk", "go", session_id="s1", run_id=f"r-{SECRET}")).wait()
-        with pytest.raises(Rejected, match="a name in the session would be masked"):
+        with pytest.raises(Rejected, match="an id or name in the session is, or looks like, a secret"):
             await bring_in(await lines_of(other), None)
         await (await other.start("clerk", "go", session_id="s2", run_id="r2")).wait()
         text = {"kind": "content", "mediaType": "text/plain", "isOwn": True}
         text |= {"hash": f"sha256:{HASH}", "data": b64encode(SECRET.encode()).decode()}
         lines = await lines_of(other, "s2")
-        with pytest.raises(Rejected, match="a content of the session holds a registered secret"):
+        with pytest.raises(Rejected, match="a content of the session contains a registered secret"):
             await bring_in(sealed([*lines[:-1], json.dumps(text)]), None)
 
     play(story, None, agent(call("look", {"item": "bill"}), say("There.")))

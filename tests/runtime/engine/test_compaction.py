@@ -437,7 +437,7 @@ def test_a_compaction_that_waits_for_a_run_that_waits_for_people_is_no_crash() -
 def test_nobody_can_compact_a_session_that_there_is_not() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([walker(Guide(1, 4_000))]) as runtime:
-            with pytest.raises(Conflict, match="there is no such session: s1"):
+            with pytest.raises(Conflict, match="unknown session: s1"):
                 await runtime.compact("s1")
 
     Scene().play(story)

@@ -79,9 +79,9 @@ def test_a_run_that_is_only_posted_is_waited_for() -> None:
 def test_an_unknown_run_is_refused() -> None:
     async def main() -> None:
         world = World()
-        with pytest.raises(Conflict, match="nobody started a run called r9"):
+        with pytest.raises(Conflict, match="unknown run: r9"):
             await world.feed.subscribe_run("r9").open()
-        with pytest.raises(Conflict, match="nobody started a run called r9"):
+        with pytest.raises(Conflict, match="unknown run: r9"):
             await world.feed.latest_terminal_event("r9")
 
     run(main)

@@ -87,7 +87,7 @@ def test_filters_have_the_same_fingerprint_if_and_only_if_they_are_the_same(
     [
         ([], "types must have 1 to 1,000 values, found 0"),
         ([str(n) for n in range(FILTER_VALUES_MAX + 1)], "found 1,001"),
-        ("x.a", "types must be several texts, found one"),
+        ("x.a", "types must be a collection of strings, found a single string"),
     ],
 )
 def test_a_criterion_that_makes_no_sense_is_refused(values: Collection[str], complaint: str) -> None:

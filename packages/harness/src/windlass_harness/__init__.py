@@ -1,6 +1,6 @@
 """Pure rules of Windlass: the same input gives the same output.
 
-Each name is imported when it is first asked for; the modules can be used directly too.
+Each name is imported on first access; the modules can also be imported directly.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,6 @@
-"""Budgets of a run: limits, consumption and what still fits.
+"""Budgets of a run: limits, consumption and the remainder.
 
-Money is counted in whole micro-dollars (millionths of a US dollar), so that adding ten cents ten times
-is exactly one dollar in every language.
+Money is counted in whole micro-dollars (millionths of a US dollar), so that sums are exact in every language.
 """
 
 from dataclasses import dataclass, fields
@@ -13,7 +12,7 @@ from windlass_protocol import BudgetName
 
 @dataclass(frozen=True, slots=True)
 class BudgetLimit:
-    """The most a run may use, in whole numbers; None does not limit.
+    """The limits of a run, in whole numbers; None is no limit.
 
     Raises:
         ValueError: a limit is negative or not a whole number.
@@ -36,7 +35,7 @@ class BudgetLimit:
 
 @dataclass(frozen=True, slots=True)
 class BudgetState:
-    """What a run has used so far."""
+    """The consumption of a run so far."""
 
     tokens_used: int = 0
     steps_used: int = 0
@@ -48,7 +47,7 @@ class BudgetState:
 class Spend(TypedDict, total=False):
     """One spend, as the keyword arguments of `consume_budget` and `would_exceed`.
 
-    None counts 0, because the fields of `Usage` may be None.
+    None counts as 0, because the fields of `Usage` may be None.
     """
 
     tokens: int | None
@@ -63,36 +62,36 @@ def consume_budget(
 ) -> tuple[BudgetState, bool]:
     """Add a spend; return the new state and whether any limit is exceeded.
 
-    A limit is exceeded when more than it is used, not when it is reached. Counting goes on after that, so
-    the state stays true. Amounts that are None, negative, infinite or not a number count 0, because usage
-    figures come from providers; fractions round up.
+    A limit is exceeded when consumption is above it, not when it is reached. Counting continues after that.
+    Amounts that are None, negative, infinite or not a number count as 0, because usage figures come from
+    providers; fractions round up.
 
     Raises:
-        TypeError: a keyword is none of `Spend`.
+        TypeError: a keyword is not in `Spend`.
     """
     after = _add("consume_budget", state, spend)
     return after, bool(exceeded(after, limits))
 
 
 def exceeded(state: BudgetState, limits: BudgetLimit) -> tuple[BudgetName, ...]:
-    """Name the limits that are exceeded, in the order of `BudgetLimit`."""
+    """Return the names of exceeded limits, in the order of `BudgetLimit`."""
     return tuple(name for name, used, limit in _rows(state, limits) if limit is not None and used > limit)
 
 
 def would_exceed(state: BudgetState, limits: BudgetLimit, **spend: Unpack[Spend]) -> tuple[BudgetName, ...]:
-    """Name the limits that a spend would exceed; for use before the spend.
+    """Return the names of the limits that a spend would exceed; call it before the spend.
 
-    A model call always uses tokens: give the least it will use (1 if nothing better is known), or a run
-    that stands exactly at its limit makes one call too many.
+    A model call always uses tokens: pass the least it will use (1 if nothing better is known), or a run that
+    is exactly at its limit makes one call too many.
 
     Raises:
-        TypeError: a keyword is none of `Spend`.
+        TypeError: a keyword is not in `Spend`.
     """
     return exceeded(_add("would_exceed", state, spend), limits)
 
 
 def remaining(state: BudgetState, limits: BudgetLimit) -> BudgetLimit:
-    """Return what may still be used, never below 0; an absent limit stays absent."""
+    """Return the remaining limits, never below 0; an absent limit stays absent."""
     return BudgetLimit(
         *(None if limit is None else max(0, limit - used) for _, used, limit in _rows(state, limits))
     )
@@ -101,7 +100,7 @@ def remaining(state: BudgetState, limits: BudgetLimit) -> BudgetLimit:
 def share(state: BudgetState, limits: BudgetLimit, *, parts: int) -> BudgetLimit:
     """Return the limits of one of `parts` equal subagents.
 
-    All shares together never exceed what remains. Time is not divided: subagents run side by side.
+    All shares together never exceed the remainder. Time is not divided: subagents run concurrently.
 
     Raises:
         ValueError: `parts` is less than 1.
@@ -132,7 +131,7 @@ def _add(caller: str, state: BudgetState, spend: Spend) -> BudgetState:
     unknown = sorted(spend.keys() - Spend.__annotations__.keys())
     if unknown:
         known = ", ".join(Spend.__annotations__)
-        raise TypeError(f"{caller} does not know {', '.join(unknown)}; it takes {known}")
+        raise TypeError(f"{caller}: unknown option {', '.join(unknown)}; it takes {known}")
     return BudgetState(
         tokens_used=state.tokens_used + _amount(spend.get("tokens")),
         steps_used=state.steps_used + (1 if spend.get("step") else 0),

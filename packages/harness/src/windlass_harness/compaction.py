@@ -54,7 +54,7 @@ __all__ = [
 BYTES_PER_TOKEN: Final = 4
 
 Estimate = Callable[[ModelMessage], int]
-"""Estimates one message. A caller that asks often passes one that remembers."""
+"""Estimates the tokens of one message. A frequent caller passes a cached estimate."""
 
 
 def estimate_tokens(value: object) -> int:
@@ -72,10 +72,10 @@ def input_tokens(
     overhead_tokens: int = 0,
     estimate: Estimate = estimate_tokens,
 ) -> int:
-    """Return how many tokens the next model call would read.
+    """Return the input tokens of the next model call.
 
-    What the provider counted for the last call is trusted, and only what came since is estimated. Without
-    such a count everything is estimated, and `overhead_tokens` (instructions and tools) is added.
+    The provider's count for the last call is used as it is; only later messages are estimated. Without such a
+    count all messages are estimated, and `overhead_tokens` (instructions and tools) is added.
     """
     known, count = config.last_known_input_tokens, config.last_known_prompt_message_count
     if known is None or count is None or count > len(messages):
@@ -90,26 +90,26 @@ def should_compact(
     overhead_tokens: int = 0,
     estimate: Estimate = estimate_tokens,
 ) -> bool:
-    """Say whether the next model call would read more than the threshold."""
+    """Return whether the input of the next model call exceeds the threshold."""
     tokens = input_tokens(messages, config, overhead_tokens=overhead_tokens, estimate=estimate)
     return tokens > config.threshold
 
 
 class Weights:
-    """The estimates of the messages of one history; each is estimated once, if at all."""
+    """Cached estimates of the messages of one history; each message is estimated at most once."""
 
     def __init__(self, estimate: Estimate = estimate_tokens) -> None:
         self._estimate = estimate
         self._first = 0
-        """The first message that anybody asked about."""
+        """The first message with an estimate."""
         self._sums = [0]
-        """From it on, what all messages before each one weigh together."""
+        """The sums of the estimates of all messages before each one, starting at that message."""
         self._revision = 0
 
     def since(self, index: int, messages: Sequence[ModelMessage], *, revision: int) -> int:
-        """Return what the messages from an index on weigh together.
+        """Return the estimate of the messages from an index on.
 
-        `revision` is another number each time messages that were there have changed.
+        `revision` changes each time existing messages have changed.
         """
         is_shorter = self._first + len(self._sums) > len(messages) + 1
         if revision != self._revision or is_shorter or index < self._first or len(self._sums) == 1:
@@ -126,28 +126,28 @@ MessageT = TypeVar("MessageT", bound=SystemMessage | UserMessage | AssistantMess
 
 
 class Origin(StrEnum):
-    """Why a message is in the history although nobody said it."""
+    """Why a message is in the history although no person or model wrote it."""
 
-    CONTEXT = "context"  # a text that came along with a user's message
-    SUMMARY = "summary"  # stands for everything before it
-    PINNED = "pinned"  # put back by a compaction, such as a todo list
+    CONTEXT = "context"  # a context text of a user's message
+    SUMMARY = "summary"  # replaces all messages before it
+    PINNED = "pinned"  # added by a compaction, such as a todo list
 
 
 def mark(message: MessageT, origin: Origin) -> MessageT:
-    """Return the message with a mark of where it comes from."""
+    """Return the message with its origin as a mark."""
     options = {**(message.provider_options or {}), _OPTIONS: {_KEY: origin.value}}
     return message.model_copy(update={"provider_options": options})
 
 
 def origin_of(message: ModelMessage) -> Origin | None:
-    """Return the mark of a message; None if it has none that we know."""
+    """Return the origin of a message; None if it has no known mark."""
     options = (message.provider_options or {}).get(_OPTIONS)
     value = options.get(_KEY) if isinstance(options, dict) else None
     return Origin(value) if isinstance(value, str) and value in set(Origin) else None
 
 
 def is_real_user(message: ModelMessage) -> TypeGuard[UserMessage]:
-    """Say whether a message is the words of a person."""
+    """Return whether a person wrote the message."""
     return isinstance(message, UserMessage) and origin_of(message) is None
 
 
@@ -170,11 +170,11 @@ def compact(
     """Return the history after a compaction.
 
     Without a summary, the results of the named calls before `kept_from` are shortened, or all of them if it
-    is 0. An id alone is not enough: a model may use one again, and the newer result is to stay whole.
+    is 0. An id alone is not enough: a model may reuse an id, and the newer result must stay whole.
 
-    With a summary, everything before `kept_from` but the system messages gives way to the summary and the
-    pinned messages, and of what is kept the results of the named calls are shortened. Summaries and pinned
-    messages of earlier compactions go, wherever they are, so that there is never more than one of each.
+    With a summary, the summary and the pinned messages replace everything before `kept_from` except system
+    messages, and the results of the named calls after it are shortened. Summaries and pinned messages of
+    earlier compactions are removed, so that there is never more than one of each.
     """
     if summary is None:
         end = kept_from or len(history)
@@ -189,19 +189,19 @@ def compact(
 
 
 def lasting(messages: Sequence[ModelMessage]) -> tuple[SystemMessage, ...]:
-    """Return the messages that no summary may take the place of: rules, not events."""
+    """Return the messages that a summary must not replace: system messages."""
     return tuple(
         message for message in messages if isinstance(message, SystemMessage) and not is_replaced(message)
     )
 
 
 def is_replaced(message: ModelMessage) -> bool:
-    """Say whether the next summary takes the place of a message, wherever it is."""
+    """Return whether the next summary replaces a message at any position."""
     return origin_of(message) in _REPLACED
 
 
 def summary_message(summary: str) -> UserMessage:
-    """Return the message that stands for everything before it."""
+    """Return the message that holds a summary."""
     return mark(UserMessage(content=SUMMARY_HEAD + summary), Origin.SUMMARY)
 
 
@@ -215,7 +215,7 @@ def summary_of(message: ModelMessage) -> str | None:
 def trim(
     messages: Sequence[ModelMessage], call_ids: Set[str], *, result_chars_max: int
 ) -> tuple[ModelMessage, ...]:
-    """Shorten the results of the named calls; head and tail of each stay."""
+    """Shorten the results of the named calls; the head and tail of each stay."""
     if not call_ids:
         return tuple(messages)
     return tuple(
@@ -225,7 +225,7 @@ def trim(
 
 
 def long_results(messages: Sequence[ModelMessage], result_chars_max: int) -> frozenset[str]:
-    """Return the ids of the calls whose results become smaller by trimming."""
+    """Return the ids of the calls with results that trimming makes smaller."""
     return frozenset(
         part.tool_call_id
         for message in messages
@@ -246,7 +246,7 @@ def _trim_message(message: ToolMessage, call_ids: Set[str], result_chars_max: in
 
 
 def _shorten(output: ToolOutput, chars_max: int) -> ToolOutput:
-    """Cut the middle out of an output; the same object if it would not get smaller."""
+    """Cut the middle out of an output; return the same object if it would not get smaller."""
     if output.type is ToolOutputType.EXECUTION_DENIED:
         return output
     text = output.value if isinstance(output.value, str) else to_json(output.value).decode()
@@ -260,7 +260,7 @@ def _shorten(output: ToolOutput, chars_max: int) -> ToolOutput:
 
 
 def clip_middle(text: str, chars_max: int) -> str:
-    """Cut the middle out of a text that is too long; twice as much head as tail stays."""
+    """Cut the middle out of a text above the limit; the head is twice as long as the tail."""
     if len(text) <= chars_max:
         return text
     marker = f"\n[… shortened from {len(text)} characters …]\n"
@@ -274,23 +274,23 @@ def clip_middle(text: str, chars_max: int) -> str:
 def clip_tokens(text: str, tokens_max: int, *, measure: Callable[[str], int] = estimate_tokens) -> str:
     """Cut the middle out of a text until its measure is at most `tokens_max`.
 
-    `measure` may count what the text is put into as well. If that alone is too much, nothing is left.
+    `measure` may include the text around it. If that alone exceeds the limit, the result is empty.
     """
     limit = max(tokens_max, 0)
     clipped, chars_max = text, len(text)
     while chars_max > 0 and (tokens := measure(clipped)) > limit:
-        # Escapes and wide characters are not spread evenly, so each round cuts at least a tenth.
+        # Escapes and wide characters are distributed unevenly, so each round cuts at least a tenth.
         chars_max = min(chars_max * limit // tokens, chars_max * 9 // 10)
         clipped = clip_middle(text, chars_max)
     return clipped
 
 
 def safe_cuts(messages: Sequence[ModelMessage]) -> list[bool]:
-    """Say for each index whether the history may be cut before it.
+    """Return for each index whether the history may be cut before it.
 
-    It may not where a call and its result, or a request for consent and its answer, would come apart. An
-    id may be used again once its pair is closed. A call without a result stays with everything after it,
-    because its result is still to come.
+    A cut must not separate a call from its result, or an approval request from its answer. An id may be
+    reused once its pair is closed. A call without a result stays with everything after it, because its result
+    is still to come.
     """
     count = len(messages)
     depth = [0] * (count + 2)
@@ -318,7 +318,7 @@ def _forbid(depth: list[int], start: int, end: int) -> None:
 
 
 def _links(message: ModelMessage) -> Iterator[tuple[str, bool]]:
-    """The ends of pairs in a message: a key, and whether the pair begins here."""
+    """Return the ends of pairs in a message: a key, and whether the pair starts here."""
     if not isinstance(message, AssistantMessage | ToolMessage) or isinstance(message.content, str):
         return
     for part in message.content:
@@ -340,11 +340,11 @@ RESULT_CHARS_MAX: Final = 4_000
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """What one compaction does to one history.
+    """The effect of one compaction on one history.
 
-    `tokens_after` is the most that the result fills by the same estimate as `tokens_before`. If `fits` is
-    False the result is still over the threshold, and compacting again will not help: end the run clearly.
-    The messages from `kept_from` on stay; a plan without a summary shortens results before it alone.
+    `tokens_after` is an upper bound of the result by the same estimate as `tokens_before`. If `fits` is
+    False, the result is still over the threshold, and compacting again does not help: end the run with an
+    error. The messages from `kept_from` on stay; a plan without a summary shortens only results before it.
     """
 
     tokens_before: int
@@ -361,12 +361,12 @@ class CompactionPlan:
 
     @property
     def needs_summary(self) -> bool:
-        """Whether a model has to summarise the messages before `kept_from`."""
+        """Whether a model must summarise the messages before `kept_from`."""
         return self.summary_tokens_max > 0
 
     @property
     def is_empty(self) -> bool:
-        """Whether the history stays as it is."""
+        """Whether the history does not change."""
         return not self.needs_summary and not self.trimmed_call_ids
 
 
@@ -379,11 +379,11 @@ def plan(
     summary_window_tokens: int | None = None,
     estimate: Estimate = estimate_tokens,
 ) -> CompactionPlan:
-    """Plan the compaction of a history; an empty plan if it is not needed.
+    """Plan the compaction of a history; the plan is empty if none is needed.
 
-    `overhead_tokens` is what a call reads apart from the history: instructions and tools. `on_compaction`
-    messages, such as a todo list, are put after the summary and replace those of the last compaction; they
-    hold no calls. `summary_window_tokens` bounds the request for a summary when its model reads less.
+    `overhead_tokens` is the input of a call besides the history: instructions and tools. `on_compaction`
+    messages, such as a todo list, are placed after the summary and replace those of the last compaction; they
+    contain no calls. `summary_window_tokens` bounds the summary request when its model has a smaller window.
     """
     before = input_tokens(messages, config, overhead_tokens=overhead_tokens, estimate=estimate)
     if before <= config.threshold:
@@ -408,7 +408,7 @@ def plan_eviction(
     overhead_tokens: int = 0,
     estimate: Estimate = estimate_tokens,
 ) -> CompactionPlan:
-    """Plan what can be done without a model; an empty plan if nothing can."""
+    """Plan a compaction without a model call; the plan is empty if none is possible."""
     before = input_tokens(messages, config, overhead_tokens=overhead_tokens, estimate=estimate)
     return _plan_trim(
         _scene(messages, config, before=before, overhead_tokens=overhead_tokens, estimate=estimate)
@@ -434,7 +434,7 @@ def apply(
 
 
 def fit_summary(plan: CompactionPlan, summary: str | None) -> str | None:
-    """Return the summary as long as the plan has room for; None if it needs none.
+    """Return the summary cut to the room in the plan; None if the plan needs none.
 
     Raises:
         ValueError: the plan needs a summary and there is none.
@@ -442,7 +442,7 @@ def fit_summary(plan: CompactionPlan, summary: str | None) -> str | None:
     if not plan.needs_summary:
         return None
     if summary is None or not summary.strip():
-        raise ValueError("the plan needs a summary, found none; ask the model again or leave the history")
+        raise ValueError("the plan needs a summary, found none; ask the model again or keep the history")
     return clip_tokens(
         summary.strip(),
         plan.summary_tokens_max,
@@ -453,13 +453,13 @@ def fit_summary(plan: CompactionPlan, summary: str | None) -> str | None:
 def completed_data(
     plan: CompactionPlan, summary: str | None, *, model_id: str, sequence: int, turn_id: str
 ) -> CompactionCompletedData:
-    """Return what to journal, so that a fold of the records repeats `apply`.
+    """Return the data to journal, so that a fold of the records repeats `apply`.
 
     Raises:
         ValueError: the plan needs a summary and there is none.
     """
     fitted = fit_summary(plan, summary)
-    # The plan has room for the longest summary; the one that was written may be shorter.
+    # The plan reserves room for the longest summary; the actual one may be shorter.
     spared = 0 if fitted is None else plan.summary_tokens_max - plan.estimate(summary_message(fitted))
     return CompactionCompletedData(
         model_id=model_id,
@@ -477,22 +477,22 @@ def completed_data(
 
 @dataclass(frozen=True, slots=True)
 class _Scene:
-    """A history that is too long, and what is known about it."""
+    """A history over the threshold, with the inputs of its plan."""
 
     messages: Sequence[ModelMessage]
     threshold: int
     before: int
     fixed: int
     request_tokens_max: int  # for the call that writes the summary, its answer included
-    starts: tuple[int, ...]  # safe places where the newest part may begin, the longest part first
-    people: tuple[int, ...]  # where people speak
+    starts: tuple[int, ...]  # safe indices where the kept part may start, longest part first
+    people: tuple[int, ...]  # indices of messages of people
     extras: tuple[ModelMessage, ...]
     previous_summary: str | None
     estimate: Estimate
 
     @property
     def target(self) -> int:
-        """Where a compaction should end, so that the next one is not due at once."""
+        """The size to reach, below the threshold so that the next compaction is not due at once."""
         return self.threshold * 3 // 4
 
     @property
@@ -501,7 +501,7 @@ class _Scene:
 
     @property
     def summary_tokens_max(self) -> int:
-        """The most that the message with the summary fills, by the caller's estimate."""
+        """The maximum size of the summary message, by the caller's estimate."""
         texts = ("", "x" * SUMMARY_CHARS_MIN)
         least = max(self.estimate(summary_message(text)) for text in texts)
         return max(least, min(SUMMARY_TOKENS_MAX, self.request_tokens_max // 4))
@@ -510,7 +510,7 @@ class _Scene:
         return sum(map(self.estimate, messages))
 
     def pinned_before(self, start: int) -> tuple[ModelMessage, ...]:
-        """What people said before `start` and stays: the last words, short earlier ones."""
+        """Return kept messages of people before `start`: the last one, and short earlier ones."""
         left = self.threshold // 8
         pinned: list[ModelMessage] = []
         for index in reversed(self.people[: bisect_left(self.people, start)]):
@@ -529,7 +529,7 @@ def _scene(
     overhead_tokens: int,
     estimate: Estimate,
 ) -> _Scene:
-    # What the provider counts beyond our estimate stays after the compaction, as far as we know.
+    # The provider's count above our estimate is assumed to remain after the compaction.
     fixed = max(overhead_tokens, before - sum(map(estimate, messages)))
     summaries = [text for message in messages if (text := summary_of(message)) is not None]
     return _Scene(
@@ -574,7 +574,7 @@ def _plan_trim(scene: _Scene) -> CompactionPlan:
 
 
 def _plan_summary(scene: _Scene) -> CompactionPlan | None:
-    """Return the best plan with a summary; None if no such plan is worth a model call."""
+    """Return the best plan with a summary; None if no plan is worth a model call."""
     options = list(_summaries(scene))
     for limit in (scene.target, scene.threshold):
         for option in options:
@@ -587,7 +587,7 @@ def _plan_summary(scene: _Scene) -> CompactionPlan | None:
 
 
 def _summaries(scene: _Scene) -> Iterator[CompactionPlan]:
-    """Plans with a summary, best first: whole results, short ones, nothing kept."""
+    """Yield plans with a summary, best first: whole results, short results, nothing kept."""
     end = len(scene.messages)
     kept = [start for start in scene.starts if 0 < start < end]
     whole = _tokens_from(scene, scene.messages)
@@ -620,7 +620,7 @@ def _summary(scene: _Scene, start: int, *, kept_tokens: int) -> CompactionPlan:
 
 
 def _tokens_from(scene: _Scene, messages: Sequence[ModelMessage]) -> list[int]:
-    """For each index, the estimate of what survives a summary from there on."""
+    """Return for each index the estimate of the messages that survive a summary from there on."""
     sizes = (0 if is_replaced(message) else scene.estimate(message) for message in reversed(messages))
     return list(accumulate(sizes, initial=0))[::-1]
 
@@ -650,9 +650,9 @@ def summary_request(plan: CompactionPlan, messages: Sequence[ModelMessage]) -> l
     """Return the prompt of the one model call that writes the summary.
 
     The request and its answer fit into `plan.request_tokens_max`, unless instructions and answer alone leave
-    less than `MATERIAL_TOKENS_MIN` of it. The last summary goes in whole, and loses its middle only if it
-    alone takes more than three quarters of the room for material; the transcript of what is to be removed
-    gets the rest of the room, and loses its middle if that is too little.
+    less than `MATERIAL_TOKENS_MIN` of it. The last summary is included whole; its middle is cut only if it
+    alone exceeds three quarters of the room for material. The transcript of the removed messages gets the
+    rest of the room; its middle is cut if that is too little.
 
     Raises:
         ValueError: the plan needs no summary.
@@ -683,12 +683,12 @@ def _request(plan: CompactionPlan, earlier: str, transcript: str) -> UserMessage
 
 
 def _transcript(messages: Sequence[ModelMessage], chars_max: int) -> Iterator[str]:
-    """One line or more for each message that a new summary has to cover."""
+    """Yield one or more lines for each message that a new summary has to cover."""
     for message in messages:
         if is_replaced(message) or isinstance(message, SystemMessage):
-            continue  # handed over apart, or staying in the history
+            continue  # passed separately, or kept in the history
         if isinstance(message, UserMessage):
-            # What people say is never shortened one by one: a task that lost its middle is another task.
+            # Messages of people are never shortened one by one: a task without its middle is another task.
             yield f"{'User' if is_real_user(message) else 'Context'}: {_words(message.content)}"
         elif isinstance(message.content, str):
             yield f"Agent: {clip_middle(message.content, chars_max)}"
@@ -697,7 +697,7 @@ def _transcript(messages: Sequence[ModelMessage], chars_max: int) -> Iterator[st
 
 
 def _line(part: AssistantPart | ToolPart, chars_max: int) -> str:
-    """A part of an agent's or tool's message as a line; empty if not worth one."""
+    """Return a part of an agent's or tool's message as a line; empty if it is not worth one."""
     if isinstance(part, ToolCallPart):
         return f"Agent called {part.tool_name}: {clip_middle(_text(part.input), chars_max)}"
     if isinstance(part, ToolResultPart):

@@ -6,14 +6,14 @@ from windlass_protocol import ToolResult
 
 
 def is_terminal_result(result: Mapping[str, object] | ToolResult | None) -> bool:
-    """Say whether the loop should stop after this result.
+    """Return whether the loop stops after this result.
 
     It stops if `terminal` is true, or if `success` is false and `needsFollowup` is not true. Only the
-    literals true and false count: "true", 1 and null are neither. A mapping has the wire's names. No result
-    at all does not stop it.
+    literals true and false count: "true", 1 and null are neither. A mapping has the wire's names. None does
+    not stop the loop.
 
     Raises:
-        TypeError: the result is something else.
+        TypeError: the result has another type.
     """
     if result is None:
         return False
@@ -33,5 +33,5 @@ def _check(result: object) -> None:
     if not isinstance(result, Mapping):
         raise TypeError(
             f"is_terminal_result takes a ToolResult, a mapping or None, found {type(result).__name__}; "
-            "put a bare value into a ToolResult"
+            "wrap a plain value in a ToolResult"
         )

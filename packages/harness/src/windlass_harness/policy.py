@@ -27,35 +27,35 @@ if TYPE_CHECKING:
 
 
 def as_tuple(value: object, what: str, *, of: str) -> tuple[object, ...]:
-    """Return a tuple; a list is taken for one, a single text or anything else is not."""
+    """Return a tuple; a list is converted, a single string or any other type is refused."""
     if isinstance(value, str):
-        raise ValueError(f"{what} takes a tuple of {of}, found a text: write ({value!r},)")
+        raise ValueError(f"{what} must be a tuple of {of}, found a string: write ({value!r},)")
     if not isinstance(value, (tuple, list)):
-        raise ValueError(f"{what} takes a tuple of {of}, found {kind_of(value)}")
+        raise ValueError(f"{what} must be a tuple of {of}, found {kind_of(value)}")
     return tuple(cast(Iterable[object], value))
 
 
 def as_texts(value: object, what: str, *, of: str) -> tuple[str, ...]:
-    """Return a tuple of texts; see `as_tuple`."""
+    """Return a tuple of strings; see `as_tuple`."""
     items = as_tuple(value, what, of=of)
     for item in items:
         if not isinstance(item, str):
-            raise ValueError(f"{what} takes {of} as texts, found {kind_of(item)}")
+            raise ValueError(f"{what} must be {of} as strings, found {kind_of(item)}")
     return cast(tuple[str, ...], items)
 
 
 def as_commands(value: object) -> tuple[tuple[str, ...], ...]:
-    """Return the words of every command as tuples."""
+    """Return each command as a tuple of words."""
     commands = as_tuple(value, "commands", of="commands")
     return tuple(as_texts(words, "a command", of="words") for words in commands)
 
 
 def as_labels(value: object, what: str, *, known: Sequence[str]) -> frozenset[str]:
-    """Return a set of known labels; a list or tuple is taken for one, a text is not."""
+    """Return a set of known labels; a list or tuple is converted, a string is refused."""
     if isinstance(value, str):
-        raise ValueError(f"{what} takes a set, found a text: write {{{value!r}}}")
+        raise ValueError(f"{what} must be a set, found a string: write {{{value!r}}}")
     if not isinstance(value, (frozenset, set, tuple, list)):
-        raise ValueError(f"{what} takes a set, found {kind_of(value)}")
+        raise ValueError(f"{what} must be a set, found {kind_of(value)}")
     labels = tuple(cast(Iterable[object], value))
     for label in labels:
         check_choice(label, what, known=known)
@@ -63,7 +63,6 @@ def as_labels(value: object, what: str, *, known: Sequence[str]) -> frozenset[st
 
 
 def as_mode(value: object) -> ToolMode:
-    """Return the mode of this name."""
     if isinstance(value, ToolMode):
         return value
     check_choice(value, "declared", known=tuple(ToolMode))
@@ -71,51 +70,49 @@ def as_mode(value: object) -> ToolMode:
 
 
 def check_choice(value: object, what: str, *, known: Sequence[str]) -> None:
-    """Refuse a value that is not one of the known ones."""
+    """Refuse an unknown value."""
     if value not in known:
         raise ValueError(f"{what} must be one of {', '.join(known)}, found {value!r}")
 
 
 def check_flag(value: object, what: str) -> None:
-    """Refuse a value that is not True or False: the text "no" counts as true."""
+    """Refuse a value that is not a bool: the string "no" would count as true."""
     if not isinstance(value, bool):
         raise ValueError(f"{what} must be True or False, found {value!r}")
 
 
 def check_id(value: object) -> None:
-    """Refuse an id that no decision could name."""
+    """Refuse an id that the wire cannot hold."""
     if not isinstance(value, str):
-        raise ValueError(f"the id of a rule must be a text, found {kind_of(value)}")
+        raise ValueError(f"the id of a rule must be a string, found {kind_of(value)}")
     try:
         PolicyRef(kind=PolicyKind.PERMISSION, id=value)
     except ValidationError:
         raise ValueError(
-            f"the id of a rule has 1 to 512 characters, none of them a control character, found {value!r}"
+            f"the id of a rule must have 1 to 512 characters without control characters, found {value!r}"
         ) from None
 
 
 def check_mapping(value: object, what: str) -> None:
-    """Refuse what is not a mapping."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{what} must be a mapping, found {kind_of(value)}")
 
 
 def check_json(value: Mapping[str, object], what: str) -> None:
-    """Refuse arguments that no decision could carry."""
+    """Refuse arguments that are not JSON."""
     try:
         AskDecision.model_validate({"code": "x", "reason": "x", "policyRefs": (), "arguments": dict(value)})
     except ValidationError:
-        raise ValueError(f"{what} must have texts as names and hold JSON values only") from None
+        raise ValueError(f"{what} must be a JSON object: string keys and JSON values") from None
 
 
 def check_text(value: object, what: str) -> None:
-    """Refuse what is not a text."""
     if not isinstance(value, str):
-        raise ValueError(f"{what} must be a text, found {kind_of(value)}")
+        raise ValueError(f"{what} must be a string, found {kind_of(value)}")
 
 
 def kind_of(value: object) -> str:
-    """Name the type of a value for a message."""
+    """Return the type of a value for an error message."""
     return "None" if value is None else f"a value of type {type(value).__name__}"
 
 
@@ -181,17 +178,16 @@ FAMILIES: Final = {
     "vagrant": "ssh",
     "yarn": "dlx exec node run start test",
 }
-"""Programs with subcommands, and which of these run whatever they are given."""
+"""Programs with subcommands, and the subcommands that run arbitrary programs."""
 
 _SUFFIX: Final = re.compile(r"(?:[-.]?[0-9][0-9.]*)?(?:-dbg)?(?:\.(?:exe|cmd|bat|com))?$")
 
 
 def runs_anything(words: tuple[str, ...]) -> bool:
-    """Say whether commands that start with these words can run any program.
+    """Return whether commands that start with these words can run any program.
 
-    The first word is read without its folder, version and case: /usr/bin/Python3.11 is python.
-    A setting
-    before the program can change what it runs.
+    The first word is compared without its folder, version and case: /usr/bin/Python3.11 is python. A variable
+    assignment before the program can change the program that runs.
     """
     if "=" in words[0]:
         return True
@@ -199,7 +195,7 @@ def runs_anything(words: tuple[str, ...]) -> bool:
     names = {base, base.lower(), _SUFFIX.sub("", base.lower())}
     if not names.isdisjoint(RUNNERS):
         return True
-    # A program with subcommands needs one that is named and harmless; an option may stand for anything.
+    # A program with subcommands needs a named and harmless one; an option could stand for any subcommand.
     return any(
         len(words) == 1
         or words[1].startswith(("-", "+"))
@@ -209,10 +205,10 @@ def runs_anything(words: tuple[str, ...]) -> bool:
 
 
 Effect = Literal["allow", "modify", "ask", "defer", "interrupt", "deny"]
-"""What a rule says of a call, weakest first: of two that match, the later one wins."""
+"""Effects of rules, weakest first: of two matching rules, the stronger one wins."""
 
 Taint = Literal["untrusted", "private"]
-"""What a session has read: content that anybody may have written, and data that must not get out."""
+"""Labels of content that a session has read: untrusted content, and private data."""
 
 _TAINTS: Final = get_args(Taint)
 RULES_MAX: Final = 1_000
@@ -225,17 +221,17 @@ WAIT_MS_MAX: Final = 2**53 - 1  # the largest whole number that every language c
 
 @dataclass(frozen=True, slots=True)
 class CallFacts:
-    """What is known of a tool call before it is made.
+    """The facts about a tool call that a policy decides on.
 
     `commands` holds the words of every simple command of a shell call, as written. Leave it empty unless
-    the call is nothing but such commands joined by `;`, `&&`, `||` and `|`: with a redirection or a
-    substitution the words are not the whole story. `is_outbound` says whether the call can carry data out;
-    None takes every call to do so but a declared local one that is graded safe.
+    the call consists only of such commands joined by `;`, `&&`, `||` and `|`: with a redirection or a
+    substitution the words do not describe the whole call. `is_outbound` says whether the call can send data
+    out; None assumes so for every call but a declared local one that is graded safe.
 
-    Lists are taken for tuples and sets, and the name of a mode for the mode.
+    Lists are converted to tuples and sets, and names of modes to modes.
 
     Raises:
-        ValueError: a field is of the wrong type, or a mode, grade or taint is not known.
+        ValueError: a field has the wrong type, or a mode, grade or taint is unknown.
     """
 
     tool: str
@@ -262,24 +258,24 @@ class CallFacts:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of a policy: what it says, and of which calls.
+    """One rule of a policy: its effect and the calls that it matches.
 
-    A rule matches a call if all that it names fits; what it leaves out fits everything. `tools` are exact
-    names in which `*` stands for any characters. `commands` are the first words of shell commands: a grant
-    needs every command of the call to start so, any other rule needs one. A shell call whose commands are not
-    known may run any of them: no grant by commands covers it, and every other rule about commands does.
-    `tainted` is about sessions that have read both untrusted content and private data.
+    A rule matches a call if all its criteria match; a criterion that is left out matches everything. `tools`
+    are exact names in which `*` stands for any characters. `commands` are the first words of shell commands:
+    a grant needs every command of the call to start with them, any other rule needs one. A shell call with
+    unknown commands may run any of them: no grant by commands covers it, and every other rule about commands
+    does. `tainted` matches sessions that have read both untrusted content and private data.
 
     An allow or modify rule is a grant. It covers a dangerous shell command only with
-    `max_shell="dangerous"`, and a tainted session's way out only with `tainted=True`. A grant with `modes`
-    never covers a tool that declares no mode, because its mode is only guessed from its name (unless the
-    policy trusts names); a grant without `modes` covers declared and undeclared tools alike.
+    `max_shell="dangerous"`, and an outbound call of a tainted session only with `tainted=True`. A grant with
+    `modes` never covers a tool that declares no mode, because its mode is only guessed from its name (unless
+    the policy trusts names); a grant without `modes` covers declared and undeclared tools alike.
 
-    Lists are taken for tuples and sets, and the names of modes for the modes.
+    Lists are converted to tuples and sets, and names of modes to modes.
 
     Raises:
-        ValueError: a field is of the wrong type or holds what is not known, parts of the rule do not go
-            together or match nothing, or it would always allow a program that runs whatever it is given.
+        ValueError: a field has the wrong type or an unknown value, criteria contradict each other or match
+            nothing, or the rule would always allow a program that can run any program.
     """
 
     id: str
@@ -299,7 +295,7 @@ class Rule:
         check_id(self.id)
         where = f"rule {self.id}"
         if self.id.startswith(RESERVED_PREFIXES):
-            raise ValueError(f"{where}: ids that start with {' or '.join(RESERVED_PREFIXES)} are taken")
+            raise ValueError(f"{where}: ids that start with {' or '.join(RESERVED_PREFIXES)} are reserved")
         check_choice(self.effect, f"{where}: effect", known=tuple(STRENGTH))
         check_text(self.reason, f"{where}: reason")
         self._check_answer(where)
@@ -308,7 +304,7 @@ class Rule:
 
     def _check_answer(self, where: str) -> None:
         if (self.arguments is not None) != (self.effect == "modify"):
-            raise ValueError(f"{where}: arguments belong to modify rules, and to all of them")
+            raise ValueError(f"{where}: arguments are required for modify rules and allowed only there")
         if self.arguments is not None:
             check_mapping(self.arguments, f"{where}: arguments")
             check_json(self.arguments, f"{where}: arguments")
@@ -316,7 +312,7 @@ class Rule:
             self.effect != "defer" or not _is_wait(self.resume_after_ms)
         ):
             raise ValueError(
-                f"{where}: resume_after_ms belongs to defer rules and is a whole number of 0 or more"
+                f"{where}: resume_after_ms is only for defer rules and must be a whole number, 0 or more"
             )
 
     def _check_scope(self, where: str) -> None:
@@ -347,7 +343,7 @@ class Rule:
             _check_command(self, command)
 
     def matches(self, call: CallFacts, *, mode: ToolMode, is_mode_sure: bool) -> bool:
-        """Say whether the rule is about this call, whose mode may be a guess."""
+        """Return whether the rule matches this call; `is_mode_sure` is false for a guessed mode."""
         return (
             any(matches_name(pattern, call.tool) for pattern in self.tools)
             and self._fits_mode(mode, is_mode_sure=is_mode_sure)
@@ -378,21 +374,21 @@ class Rule:
         return bool(fits) and all(fits) if self.effect in GRANTS else any(fits)
 
     def is_blind(self, call: CallFacts) -> bool:
-        """Say whether the rule holds because nobody knows what a shell call runs."""
+        """Return whether the rule matches only because the commands of a shell call are unknown."""
         is_unknown = call.shell is not None and not call.commands
         return is_unknown and bool(self.commands) and self.effect not in GRANTS
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySet:
-    """The rules that hold together; their order means nothing.
+    """A set of rules; their order has no meaning.
 
-    `version` is named in every decision. `trusts_names` takes a mode guessed from a tool's name for a
-    declared one; leave it off unless you know every tool.
+    `version` is part of every decision. `trusts_names` treats a mode guessed from a tool's name as declared;
+    leave it off unless you know every tool.
 
     Raises:
-        ValueError: two rules have one id, there are too many of them, or a field is of the wrong type. A
-            list of rules is taken for a tuple.
+        ValueError: two rules have the same id, there are too many rules, or a field has the wrong type. A
+            list of rules is converted to a tuple.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -410,17 +406,17 @@ class PolicySet:
         seen: set[str] = set()
         for rule in self.rules:
             if rule.id in seen:
-                raise ValueError(f"two rules have the id {rule.id}; give each its own")
+                raise ValueError(f"duplicate rule id {rule.id}: give each rule its own id")
             seen.add(rule.id)
 
 
 def is_tainted(call: CallFacts) -> bool:
-    """Say whether the session could be made to carry private data out."""
+    """Return whether the session has read both untrusted content and private data."""
     return call.taint >= {"untrusted", "private"}
 
 
 def matches_name(pattern: str, name: str) -> bool:
-    """Compare a name with a pattern: exact, but `*` stands for any characters."""
+    """Return whether a name equals a pattern, in which `*` stands for any characters."""
     first, *rest = pattern.split("*")
     if not rest:
         return name == pattern
@@ -438,7 +434,7 @@ def matches_name(pattern: str, name: str) -> bool:
 
 def _as_rules(value: object) -> tuple[Rule, ...]:
     if isinstance(value, Rule):
-        raise ValueError("rules takes a tuple of rules, found one rule: write PolicySet((rule,))")
+        raise ValueError("rules must be a tuple of rules, found one rule: write PolicySet((rule,))")
     return tuple(_as_rule(rule) for rule in as_tuple(value, "rules", of="rules"))
 
 
@@ -454,11 +450,11 @@ def _is_wait(value: object) -> bool:
 
 def _check_command(rule: Rule, command: str) -> None:
     if not _COMMAND.fullmatch(command):
-        raise ValueError(f"rule {rule.id}: a command is plain words with one space between them: {command!r}")
+        raise ValueError(f"rule {rule.id}: a command must be plain words separated by one space: {command!r}")
     if rule.effect in GRANTS and runs_anything(tuple(command.split(" "))):
         raise ValueError(
-            f"rule {rule.id}: {command!r} can run any program, so it cannot always be allowed; "
-            "name the program that it should run, or ask each time"
+            f"rule {rule.id}: {command!r} can run any program, so an allow rule must not cover it; "
+            "name the program that it runs, or use an ask rule"
         )
 
 
@@ -475,11 +471,11 @@ _PREFIXES: Final[dict[ToolMode, tuple[str, ...]]] = {
 def decide_tool_mode(name: str, declared: ToolMode | None = None) -> ToolMode:
     """Return the declared mode, or guess one from the start of the name.
 
-    The name is only a guess: `get_and_delete_all` is taken for a read. `decide` therefore lets a guess
-    raise a decision and never lower it, unless the policy trusts names.
+    The name is only a guess: `get_and_delete_all` is graded as a read. `decide` therefore lets a guess make a
+    decision stricter and never weaker, unless the policy trusts names.
 
     Raises:
-        ValueError: the declared mode is not known.
+        ValueError: the declared mode is unknown.
     """
     if declared is not None:
         return as_mode(declared)
@@ -489,7 +485,7 @@ def decide_tool_mode(name: str, declared: ToolMode | None = None) -> ToolMode:
 
 @dataclass(frozen=True, slots=True)
 class _Vote:
-    """One thing that applies to a call."""
+    """One rule, default or floor that applies to a call."""
 
     effect: Effect
     code: str
@@ -498,10 +494,10 @@ class _Vote:
 
 
 def decide(policy: PolicySet, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
-    """Decide about one call; the decision names what made it.
+    """Decide about one call; the decision names the rules behind it.
 
-    The arguments that modify rules give are in a modify decision, and also in an ask decision when both
-    apply: ask about these, and run these.
+    The arguments of modify rules are in a modify decision, and also in an ask decision when both apply: show
+    these arguments to the person, and run the call with them.
     """
     mode = decide_tool_mode(call.tool, call.declared)
     is_sure = call.declared is not None or policy.trusts_names
@@ -569,7 +565,7 @@ def _floors(call: CallFacts, grants: Sequence[Rule], *, is_outbound: bool) -> li
 def _is_outbound(call: CallFacts, mode: ToolMode, *, is_sure: bool) -> bool:
     if call.is_outbound is not None:
         return call.is_outbound
-    # A read may fetch an address, and a write may be public: only what is known to stay here stays here.
+    # A read may fetch an address, and a write may be public: only a call known to be local is not outbound.
     return not (is_sure and mode == ToolMode.LOCAL and call.shell == "safe")
 
 
@@ -582,7 +578,7 @@ def _modified(matching: Sequence[Rule], call: CallFacts) -> dict[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What all six decisions have in common."""
+    """The fields that all six decisions share."""
 
     code: str
     reason: str

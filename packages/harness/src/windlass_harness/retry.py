@@ -1,7 +1,7 @@
 """Retry rules: error classification, whether to retry, and the delay.
 
-A retry class says only that a second try *can* help. Whether it *may* be made is the business of the
-call's effect class: a tool that writes once is never repeated by itself.
+A retry class says only that another attempt *can* help. Whether it is *allowed* depends on the effect class
+of the call: a tool with a non-repeatable effect is never repeated automatically.
 """
 
 import re
@@ -23,10 +23,10 @@ _DOUBLINGS_MAX: Final = 31  # one millisecond doubled this often is above DELAY_
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often to try, and how the waits grow.
+    """The number of attempts and the growth of the delays.
 
-    `jitter` spreads the waits of many callers, and needs a random source: give `next_retry_delay_ms` an
-    `rng`, or there is no jitter.
+    `jitter` spreads the delays of many callers. It needs a random source: without an `rng`,
+    `next_retry_delay_ms` applies no jitter.
 
     Raises:
         ValueError: an attempt count under 1, or a delay that is negative or above `DELAY_MS_MAX`.
@@ -47,10 +47,10 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ErrorFacts:
-    """What an adapter knows of a failure: HTTP status, provider's code, kind.
+    """The facts of a failure that an adapter knows: HTTP status, provider's code, kind.
 
     Raises:
-        ValueError: the kind is none of `FailureKind`.
+        ValueError: the kind is not in `FailureKind`.
     """
 
     status: int | None = None
@@ -72,7 +72,7 @@ def next_retry_delay_ms(
     *,
     retry_after_ms: int | None = None,
 ) -> int:
-    """Return how long to wait after failed attempt number `attempt` (from 1).
+    """Return the delay after failed attempt number `attempt` (from 1).
 
     The base delay doubles with each attempt up to the policy's maximum. Jitter multiplies it by 0.8 to 1.2
     and never lifts it above the maximum; `rng` returns a float in [0, 1), and without it there is no jitter.
@@ -86,12 +86,12 @@ def next_retry_delay_ms(
 
 
 def should_retry(policy: RetryPolicy, attempt: int, *, retry_class: RetryClass) -> bool:
-    """Say whether to try again after failed attempt number `attempt` (from 1)."""
+    """Return whether to try again after failed attempt number `attempt` (from 1)."""
     return retry_class == RetryClass.RETRYABLE and max(attempt, 1) < policy.max_attempts
 
 
 def parse_retry_after_ms(value: str, *, now: datetime) -> int | None:
-    """Read a Retry-After header: seconds or an HTTP date; None if it is neither.
+    """Parse a Retry-After header: seconds or an HTTP date; None if it is neither.
 
     Negative seconds and dates in the past are 0; the result is at most `DELAY_MS_MAX`. `now` must be aware.
     """
@@ -108,10 +108,10 @@ def parse_retry_after_ms(value: str, *, now: datetime) -> int | None:
 
 
 def classify_error(facts: ErrorFacts) -> RetryClass:
-    """Say what can help after a failure.
+    """Return the retry class of a failure.
 
-    The provider's code is the most exact and is looked at first, then the status, then the kind. Codes are
-    compared whole, without case. What is not known is not retryable.
+    The provider's code is the most exact and is used first, then the status, then the kind. Codes are
+    compared whole, ignoring case. An unknown failure is not retryable.
     """
     by_code = _BY_CODE.get(facts.code.lower()) if facts.code else None
     by_status = _class_of_status(facts.status) if facts.status else None
@@ -120,7 +120,7 @@ def classify_error(facts: ErrorFacts) -> RetryClass:
 
 
 def _class_of_status(status: int) -> RetryClass | None:
-    """A status below 400 says nothing: the failure came after it, and its kind tells."""
+    """Ignore a status below 400: the failure came after it, and its kind classifies it."""
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     if status >= 500:
@@ -129,7 +129,7 @@ def _class_of_status(status: int) -> RetryClass | None:
 
 
 def _http_date(text: str, now: datetime) -> datetime | None:
-    """Parse the three date forms that RFC 9110 makes every recipient accept."""
+    """Parse the three date formats that RFC 9110 requires every recipient to accept."""
     match = _DATE.fullmatch(text) or _ASCTIME.fullmatch(text)
     if match is None or match["month"] not in _MONTHS:
         return None
@@ -139,7 +139,7 @@ def _http_date(text: str, now: datetime) -> datetime | None:
         year += now.year // 100 * 100
         year -= 100 if year > now.year + 50 else 0
     month = _MONTHS.index(match["month"]) + 1
-    second = min(int(match["second"]), 59)  # a leap second has no other home
+    second = min(int(match["second"]), 59)  # datetime has no leap second
     try:
         return datetime(
             year, month, int(match["day"]), int(match["hour"]), int(match["minute"]), second, tzinfo=UTC

@@ -11,11 +11,11 @@ def elapsed_ms(start: str, end: str) -> int:
 
 
 def ms_of(at: str) -> int:
-    """Return a moment in milliseconds since 1970."""
+    """Return a timestamp as milliseconds since 1970."""
     return int(datetime.fromisoformat(at).timestamp() * 1000)
 
 
 def stamp_of(ms: int) -> str:
-    """Return a moment, in milliseconds since 1970, as it is on the wire."""
+    """Return milliseconds since 1970 as a wire timestamp."""
     at = datetime.fromtimestamp(ms // 1000, UTC) + timedelta(milliseconds=ms % 1000)
     return at.isoformat(timespec="milliseconds")[:23] + "Z"

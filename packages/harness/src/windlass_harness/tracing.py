@@ -1,10 +1,10 @@
 """The trace of a run as spans, folded from its records.
 
-The root span is the run. In it lie its turns, and in these the model calls (one span for each attempt), the
-tool calls and the waits for people. A tool call begins when it is started, or when it was asked for as long
-as nothing started it. Ids are made from the run and the numbers of records, so that a trace is the same
-whenever and wherever it is folded. Every attribute is redacted. Content never gets into a trace: names, ids,
-numbers and reasons only.
+The root span is the run. It contains the turns; a turn contains the model calls (one span for each attempt),
+the tool calls and the waits for people. A tool call starts when it is executed, or when the model requested
+it as long as nothing has executed it. Ids are derived from the run and the numbers of records, so that
+folding the same records always gives the same trace. Every attribute is redacted. A trace holds no content:
+only names, ids, numbers and reasons.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -59,7 +59,7 @@ _EVENT_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "recovery.effect_found": ("callId", "effect", "toolName"),
     "recovery.effect_settled": ("callId", "choice", "by"),
 }
-"""Records that are moments of a trace, with the facts that each one shows."""
+"""Records that become events of a trace, with the fields that each event shows."""
 
 _USAGE_FIELDS: Final = (
     "inputTokens",
@@ -75,7 +75,7 @@ _USAGE_FIELDS: Final = (
 class TraceState:
     """The trace of one run so far; `trace` is None until the run starts.
 
-    Spans and events are in the order in which they began. A span without an end is still open.
+    Spans and events are in the order of their start. A span without an end is still open.
     """
 
     position: Position = ANYWHERE
@@ -87,7 +87,7 @@ class TraceState:
     events: tuple[TraceEvent, ...] = ()
     open_spans: Mapping[str, int] = field(default_factory=dict[str, int])
     asked_by: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Calls that wait for people, by the open span of their wait."""
+    """Calls that wait for people, by the open span of the wait."""
     retried_at: str | None = None
 
 
@@ -101,9 +101,9 @@ def fold_trace(
 ) -> TraceState:
     """Fold records of a session into the trace of one of its runs.
 
-    The run is the one named, or else the first that starts; the records may begin anywhere before it. The
-    owning chat and user are the ones given, or else `chatId` and `userId` of the run's metadata, or else the
-    session and nobody. Records of other runs, and what comes after the end of the run, are passed over.
+    The run is the given one, or else the first that starts; the records may begin anywhere before it. The
+    chat and user are the given ones, or else `chatId` and `userId` of the run's metadata, or else the session
+    and no user. Records of other runs, and records after the end of the run, are ignored.
 
     Raises:
         Gap: a record is not the next one of the session.
@@ -233,7 +233,7 @@ class _Draft:
                 kind = (self._spans[self._open[key]].attrs or {}).get("kind")
                 self._finish(key, record.at, _pick(resolution, "outcome"))
                 if "question" in (resolution.get("kind"), kind):
-                    # The answer is the result of the call that asked; no other record will tell.
+                    # The answer is the result of the call; no other record follows.
                     self._finish(self._asked_by[key], record.at, {"status": "completed"})
                 del self._asked_by[key]
 
@@ -315,7 +315,7 @@ class _Draft:
         )
 
     def _span_of(self, call_id: str | None) -> str:
-        """The innermost open span that a moment lies in."""
+        """Return the innermost open span that an event belongs to."""
         keys = (f"call {call_id}", "step", "turn", "run")
         return next(self._spans[self._open[key]].span_id for key in keys if key in self._open)
 
@@ -329,7 +329,7 @@ def _pick(data: Mapping[str, JsonValue], *names: str) -> JsonObject:
 
 
 def _own(value: JsonValue) -> JsonValue:
-    """A value that no later change of a record can reach."""
+    """Return a copy that is independent of the record."""
     return deepcopy(value) if isinstance(value, list | dict) else value
 
 

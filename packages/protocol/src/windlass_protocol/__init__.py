@@ -1,6 +1,6 @@
 """Wire types of Windlass, and the strict codec that reads and writes them.
 
-The types are generated from JSON Schema; each module is imported when one of its names is first asked for.
+The types are generated from JSON Schema; each module is imported on first access to one of its names.
 """
 
 from typing import TYPE_CHECKING

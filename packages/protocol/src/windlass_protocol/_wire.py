@@ -1,8 +1,7 @@
-"""What the generated models are made of.
+"""Building blocks of the generated models.
 
-Everything a schema says is enforced here in the same way as in the
-TypeScript twin: integers are those that both languages can hold, an optional
-field may be absent but not null, and text is never guessed from other types.
+They enforce the schema in the same way as the TypeScript twin: integers are those that both languages can
+hold, an optional field may be absent but not null, and no type is coerced to a string.
 """
 
 from collections.abc import Mapping
@@ -30,10 +29,9 @@ JsonObject = dict[str, JsonValue]
 
 
 class _Absent:
-    """An optional field: may be left out, but null on the wire is an error.
+    """An optional field: it may be left out, but null on the wire is an error.
 
-    Python callers may pass None to leave it out, so only strict validation,
-    which is what the codec does, refuses it.
+    Python callers may pass None to leave it out; only strict validation, which the codec uses, refuses None.
     """
 
     def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -52,7 +50,7 @@ class Whole:
     def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
         whole = core_schema.int_schema(strict=True, ge=self.minimum, le=self.maximum)
         number = core_schema.float_schema(strict=True, allow_inf_nan=False)
-        # Not `multiple_of=1`, which takes 0.9999999999999999 for a whole number.
+        # Not `multiple_of=1`, which accepts 0.9999999999999999 as a whole number.
         from_float = core_schema.chain_schema(
             [core_schema.no_info_after_validator_function(_without_fraction, number), whole]
         )
@@ -72,14 +70,14 @@ def _without_fraction(number: float) -> int:
 
 
 class OnlyBool:
-    """A boolean constant; to Python 1 equals true, on the wire it does not."""
+    """A boolean constant; Python treats 1 as equal to true, the wire does not."""
 
     def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.chain_schema([core_schema.bool_schema(strict=True), handler(source)])
 
 
 class Says:
-    """Names the expected form of a text instead of quoting its pattern."""
+    """Names the expected format of a string instead of its pattern."""
 
     def __init__(self, form: str) -> None:
         self.form = form
@@ -100,10 +98,10 @@ Float = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 
 class Closed(BaseModel):
-    """A wire type that refuses fields it does not know.
+    """A wire type that refuses unknown fields.
 
-    Its attributes cannot be set. Dictionaries inside it, such as `data`, are plain ones that nobody
-    may change: frozen ones would make reading and writing a record about 40 % slower.
+    Its attributes cannot be set. Dictionaries inside it, such as `data`, are plain and must not be changed:
+    frozen ones would make reading and writing a record about 40 % slower.
     """
 
     model_config = ConfigDict(
@@ -121,13 +119,13 @@ class Closed(BaseModel):
 
 
 class Open(Closed):
-    """A wire type that keeps fields it does not know."""
+    """A wire type that keeps unknown fields."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class KeepsNulls(BaseModel):
-    """Tells a null that was given from a field that was left out."""
+    """Distinguishes an explicit null from an absent field."""
 
     @model_serializer(mode="wrap")
     def _omit_what_was_left_out(self, handler: SerializerFunctionWrapHandler) -> JsonObject:
@@ -140,7 +138,7 @@ class KeepsNulls(BaseModel):
 
 
 class Tagged(BaseModel):
-    """Demands the fields of `__constants__` on the wire; Python may leave them out."""
+    """Requires the fields of `__constants__` on the wire; Python code may leave them out."""
 
     __constants__: tuple[str, ...] = ()
 
@@ -153,7 +151,7 @@ class Tagged(BaseModel):
 
 
 class ExactlyOne(BaseModel):
-    """Demands exactly one of the fields named in `__exactly_one_of__`."""
+    """Requires exactly one of the fields in `__exactly_one_of__`."""
 
     __exactly_one_of__: tuple[str, ...] = ()
 
@@ -169,21 +167,20 @@ class ExactlyOne(BaseModel):
         return self
 
     def _is_given(self, name: str) -> bool:
-        """Return whether the field will be on the wire; a null may be or not."""
+        """Return whether the field is written to the wire; a null may or may not be."""
         if getattr(self, name) is not None:
             return True
         return name in self.model_fields_set and type(self).model_fields[name].exclude_if is None
 
 
 TRUSTED: Final = object()
-"""The context of a validation whose input this library wrote and validated before."""
+"""The validation context for input that this library wrote and validated before."""
 
 
 def check_data(shapes: Mapping[str, type[BaseModel]], data: JsonObject, info: ValidationInfo) -> JsonObject:
-    """Return `data` if it fits the shape of its event type, or there is none.
+    """Return `data` if it fits the schema of its event type, or if the type has none.
 
-    It is kept as it goes on the wire, so it is checked by the rules of the wire also when Python
-    made it.
+    It is stored in wire form, so the wire rules apply also to data from Python code.
     """
     shape = None if info.context is TRUSTED else shapes.get(str(info.data.get("type")))
     if shape is not None:

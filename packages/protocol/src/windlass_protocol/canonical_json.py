@@ -9,7 +9,7 @@ _POINT_MIN = -6
 
 
 def canonical_text(value: JsonValue) -> str:
-    """Return the canonical text of a value that is known to be JSON."""
+    """Return the canonical text of a valid JSON value."""
     if isinstance(value, str):
         return encode_basestring(value)
     if isinstance(value, dict):
@@ -31,7 +31,7 @@ def _utf16(key: str) -> bytes:
 def _number(value: float) -> str:
     """Write a finite double as ECMAScript's Number::toString does.
 
-    Python and ECMAScript choose the same shortest digits and differ in where they put the point.
+    Python and ECMAScript choose the same shortest digits but place the decimal point differently.
     """
     if value == 0:
         return "0"

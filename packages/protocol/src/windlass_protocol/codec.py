@@ -1,8 +1,8 @@
-"""The one strict door between bytes and types.
+"""Strict JSON codec between bytes and wire types.
 
-Both directions keep the same rules: UTF-8 without a byte order mark, one JSON value, no duplicate
+Both directions apply the same rules: UTF-8 without a byte order mark, one JSON value, no duplicate
 keys, no lone surrogates, no NaN or infinity, no integer beyond 2**53 - 1, and the limits of
-`limits.py`. Whatever the input, the only exception is `CodecError`, and it carries no payload.
+`limits.py`. The only exception is `CodecError`, and it carries no payload.
 """
 
 from functools import lru_cache
@@ -59,10 +59,10 @@ _DIGITS_AS_ZEROS: Final = bytes(ord("0") if chr(byte).isdecimal() else ord(" ") 
 
 
 def parse(data: bytes | bytearray | memoryview | str, limits: CodecLimits = DEFAULT_LIMITS) -> JsonValue:
-    """Read one strict JSON value.
+    """Parse one strict JSON value.
 
     Raises:
-        CodecError: the message breaks a rule; the first one in reading order is named.
+        CodecError: the message breaks a rule; the first violation in reading order is reported.
     """
     return _read(_raw(data, limits), limits)
 
@@ -79,10 +79,10 @@ def decode(
     *,
     limits: CodecLimits = DEFAULT_LIMITS,
 ) -> T:
-    """Read one message as a wire type, a union of them, or what pydantic knows.
+    """Decode one message as a wire type, a union of them, or any type that pydantic supports.
 
-    Type checkers want a union in a `TypeAdapter`; it works without one too.
-    Only the names of the wire are known, and no type is guessed from another.
+    Type checkers need a `TypeAdapter` for a union; at run time a bare union works too.
+    Only wire names are accepted, and no type is coerced to another.
 
     Raises:
         CodecError: as `parse`, or `invalid` with the issues if the value does not fit the model.
@@ -92,14 +92,13 @@ def decode(
 
 
 def decode_trusted(model: type[T], data: bytes) -> T:
-    """Read bytes that `encode` or `encode_trusted` wrote, without suspicion.
+    """Decode bytes that `encode` or `encode_trusted` wrote, with fewer checks.
 
-    For bytes of one's own store alone, once a checksum shows that they are unchanged: duplicate
-    keys, limits and the shape of event data are not looked at again. Bytes from anywhere else go
-    through `decode`.
+    Use it only for bytes of the own store with a verified checksum: duplicate keys, limits and the schema of
+    event data are not checked again. Decode all other bytes with `decode`.
 
     Raises:
-        CodecError: as `decode`, where the difference is noticed.
+        CodecError: as `decode`, for the checks that remain.
     """
     try:
         return _adapter(model).validate_json(data, strict=True, context=TRUSTED, by_alias=True, by_name=False)
@@ -109,11 +108,11 @@ def decode_trusted(model: type[T], data: bytes) -> T:
 
 
 def encode(value: BaseModel | JsonValue, limits: CodecLimits = DEFAULT_LIMITS) -> bytes:
-    """Write a value as compact UTF-8 JSON that `decode` reads.
+    """Encode a value as compact UTF-8 JSON that `decode` accepts.
 
-    Optional fields of a wire type that were left out stay out; a null that was given stays where
-    the type allows one. Tuples count as arrays. A model is validated again, as it is written: it
-    may have been built without validation, or changed inside since.
+    Absent optional fields stay absent; an explicit null stays where the type allows one. Tuples are
+    arrays. A model is validated again as it is written: it may have been built without validation, or
+    changed since.
 
     Raises:
         CodecError: the value is not JSON, breaks a limit, or does not fit its own type.
@@ -130,22 +129,22 @@ def encode(value: BaseModel | JsonValue, limits: CodecLimits = DEFAULT_LIMITS) -
 
 
 def encode_trusted(value: BaseModel, limits: CodecLimits = DEFAULT_LIMITS) -> bytes:
-    """Write a wire type as `encode` does, without validating it again.
+    """Encode a wire type as `encode` does, without validating it again.
 
-    For a value that its constructor or `decode` validated and nobody changed since; of another
-    value the bytes may be some that `decode` refuses. It costs a seventh of `encode`.
+    Use it only for a value that its constructor or `decode` validated and that was not changed since;
+    `decode` may refuse the bytes of any other value. It costs a seventh of `encode`.
 
     Raises:
-        CodecError: a number, the depth, the size or a text is none that the wire carries.
+        CodecError: a number, the depth, the size or a string is not allowed on the wire.
     """
     try:
         raw = type(value).__pydantic_serializer__.to_json(value, by_alias=True, warnings=False)
     except ValueError:
         raw = None
-    if raw is None:  # and not in the handler, whose error may quote the value
+    if raw is None:  # raised outside the handler, because its error may quote the value
         return encode(value, limits)
     _check_size(len(raw), limits)
-    # Brackets and long runs of digits may as well be inside strings; the reader knows.
+    # Brackets and long runs of digits may be inside strings; the scanner decides.
     is_shallow = raw.count(b"[") + raw.count(b"{") <= limits.depth_max
     if not is_shallow or _MANY_DIGITS in raw.translate(_DIGITS_AS_ZEROS):
         _read(raw, limits)
@@ -153,11 +152,11 @@ def encode_trusted(value: BaseModel, limits: CodecLimits = DEFAULT_LIMITS) -> by
 
 
 def canonical(value: BaseModel | JsonValue, limits: CodecLimits = DEFAULT_LIMITS) -> bytes:
-    """Write a value as canonical JSON (RFC 8785), for digests and signatures.
+    """Encode a value as canonical JSON (RFC 8785), for digests and signatures.
 
-    Equal values give equal bytes, whatever the order of their keys. RFC 8785 writes a double from
+    Equal values give equal bytes, independent of the order of keys. RFC 8785 writes a double from
     2**53 up to 1e21 like an integer, which `parse` refuses; no other output is refused. A model is
-    not validated again: the digest is of what it holds.
+    not validated again.
 
     Raises:
         CodecError: the value is not JSON or breaks a limit.
@@ -181,8 +180,8 @@ def _validated(model: type[T] | TypeAdapter[T], raw: bytes, value: JsonValue) ->
         return adapter.validate_json(raw, strict=True, by_alias=True, by_name=False)
     except ValidationError as error:
         refusal = invalid(error, value)
-    # Raised out here: inside the handler the validation error, which holds the input, would stay
-    # on the refusal as its context.
+    # Raised outside the handler: otherwise the validation error, which holds the input, would stay
+    # on the CodecError as its context.
     raise refusal
 
 
@@ -223,9 +222,9 @@ def _check_size(size: int, limits: CodecLimits) -> None:
 def _read(raw: bytes, limits: CodecLimits) -> JsonValue:
     try:
         value: JsonValue = from_json(raw, allow_inf_nan=False)
-        # A message that can be written again byte for byte held no key twice, since a dictionary
-        # does not. The proof is cheaper than looking at each key in Python, and what our own
-        # encoders write passes it; the rest (spaces, needless escapes) is read a second time.
+        # A message that encodes to the same bytes again held no duplicate key, since a dictionary cannot.
+        # This check is cheaper than a check of each key in Python. The output of our own encoders passes
+        # it; other messages (spaces, needless escapes) are parsed a second time.
         if fits(value, limits) and (to_json(value) == raw or _is_strict(raw)):
             return value
     except ValueError:
@@ -234,7 +233,7 @@ def _read(raw: bytes, limits: CodecLimits) -> JsonValue:
 
 
 def _is_strict(raw: bytes) -> bool:
-    """Return whether good JSON has no duplicate keys and no endless numbers."""
+    """Return whether valid JSON has no duplicate keys and no overlong numbers."""
     try:
         _STRICT.decode(raw.decode())
     except ValueError:
@@ -278,7 +277,7 @@ def _sendable(value: BaseModel | JsonValue, limits: CodecLimits) -> JsonValue:
 def _dumped(model: BaseModel, limits: CodecLimits) -> JsonValue:
     if fault := find_unfolding_fault(model, limits):
         raise fault
-    # Not as JSON: that mode would turn infinities into nulls and numbers into keys unseen.
+    # Not in JSON mode, which would turn infinities into nulls and numbers into keys silently.
     try:
         return model.model_dump(by_alias=True, warnings=False)
     except ValueError:
@@ -287,7 +286,7 @@ def _dumped(model: BaseModel, limits: CodecLimits) -> JsonValue:
 
 
 def _written(raw: bytes | None, plain: JsonValue, limits: CodecLimits) -> bytes:
-    """Return what was written, if it could be and if it fits."""
+    """Return the encoded bytes if the value can be encoded and keeps the limits."""
     if raw is None:
         raise _value_refusal(plain, limits)
     _check_size(len(raw), limits)

@@ -1,4 +1,4 @@
-"""What the codec says when it refuses a message."""
+"""Errors of the codec: codes, positions, issues and texts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One way in which a value does not fit its type, and where."""
+    """One violation of a type, with its path."""
 
     path: str
     message: str
@@ -49,9 +49,8 @@ class Issue:
 class CodecError(ValueError):
     """A message that the codec refuses, without any of its payload.
 
-    `position` is set when a place in the text is to blame and `path` (a JSON pointer) when a value
-    is. `issues` is filled for the code `invalid` alone. Keys are named, cut short and made
-    printable; values never are.
+    `position` is set for a fault in the text, and `path` (a JSON pointer) for a fault in a value. `issues` is
+    filled for the code `invalid` alone. Keys are quoted, shortened and printable; values never are.
     """
 
     def __init__(
@@ -72,17 +71,17 @@ class CodecError(ValueError):
 
 
 def too_large_text(found: str, limits: CodecLimits) -> str:
-    """Say how large a message is; `found` is the size in bytes, in words or digits."""
+    """Return the error text for a message over the size limit; `found` is the size in bytes."""
     return f"message too large: {found} bytes, limit {limits.message_bytes_max:,}"
 
 
 def too_deep_text(depth: int, limits: CodecLimits) -> str:
-    """Say how deep a message is."""
+    """Return the error text for a message over the depth limit."""
     return f"message too deep: {depth:,} levels, limit {limits.depth_max:,}"
 
 
 def shown(text: str, chars_max: int) -> str:
-    """Return text fit for an error: printable and no longer than the limit."""
+    """Return a text for an error message: printable and cut to the limit."""
     cut = text if len(text) <= chars_max else text[: chars_max - 1] + "…"
     return cut if cut.isprintable() else "".join(char if char.isprintable() else "\ufffd" for char in cut)
 

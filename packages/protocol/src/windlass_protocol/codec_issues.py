@@ -1,4 +1,4 @@
-"""Turns a failed validation into a refusal that carries no payload."""
+"""Converts a pydantic validation error into a `CodecError` without payload."""
 
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
@@ -9,7 +9,7 @@ from windlass_protocol.limits import ERROR_COUNTED_MAX, ERROR_ISSUES_MAX, ERROR_
 
 
 def invalid(error: ValidationError, value: JsonValue) -> CodecError:
-    """Return the refusal of a parsed value that does not fit its model."""
+    """Return the error for a parsed value that does not fit its model."""
     count = error.error_count()
     if count > ERROR_COUNTED_MAX:
         issues = (Issue("", f"more than {ERROR_COUNTED_MAX:,} issues, too many to list"),)
@@ -31,9 +31,9 @@ def _issue(details: ErrorDetails, value: JsonValue) -> Issue:
 
 
 def _walk(location: tuple[str | int, ...], value: JsonValue) -> tuple[list[str | int], JsonValue]:
-    """Return the steps of a location through the value, and where they lead.
+    """Return the steps of a location through the value, and the value at its end.
 
-    The others name the members of unions that pydantic tried.
+    Steps that only name the members of a union are left out.
     """
     steps: list[str | int] = []
     for step in location:

@@ -1,7 +1,7 @@
-"""Finds what is wrong with a JSON text: the first fault, in reading order.
+"""Finds the first fault of a JSON text, in reading order.
 
-The codec reads with a fast parser that only knows yes or no; this scanner explains the no. It is
-the same walk, fault for fault, as `scan.ts` in the TypeScript package, so both give one answer.
+The codec uses a fast parser that only accepts or refuses; this scanner explains a refusal. It reports the
+same faults in the same order as `scan.ts` in the TypeScript package.
 """
 
 import json
@@ -26,26 +26,26 @@ _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _CONSTANT: Final = re.compile(r"NaN|-?Infinity")
 _UNIT: Final = re.compile(r"\\u[0-9a-fA-F]{4}")
-# The inside of a string as far as it is good: an escape is short, a character, or a pair.
+# The valid prefix of the inside of a string: short escapes, characters and surrogate pairs.
 _GOOD_TEXT: Final = re.compile(
     r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}'
     r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})*+"
 )
-# A value that cannot be at fault, and the same as an element of an array with its comma: large
-# messages are mostly these, and Python is slow to look at each closely.
+# A value without a possible fault, and the same as an element of an array with its comma: large
+# messages consist mostly of these, and a closer look at each is slow in Python.
 _PLAIN: Final = (
     r'(?:"[^"\\\x00-\x1f]*"|-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?(?![0-9.eE])|true|false|null)'
 )
 _PLAIN_VALUE: Final = re.compile(_PLAIN)
 _PLAIN_ELEMENT: Final = re.compile(_PLAIN + r"[ \t\n\r]*,[ \t\n\r]*")
-# Marks that may be named in an error: they are JSON's own, or what people write in their place.
+# Characters that an error may quote: those of JSON, and common mistakes.
 _NAMED: Final = frozenset("{}[]:,\"'/#")
-# Stands after the last character: nothing in JSON starts with it, so no index is out of range.
+# A sentinel after the last character: nothing in JSON starts with it, so no index is out of range.
 _END: Final = "\x00"
 
 
 def find_fault(text: str, limits: CodecLimits) -> CodecError | None:
-    """Return the first fault of the text, or None if it is good strict JSON."""
+    """Return the first fault of the text, or None if it is valid strict JSON."""
     try:
         _Scan(text, limits).message()
     except CodecError as fault:
@@ -58,12 +58,12 @@ class _Scan:
         self._text = text + _END
         self._limits = limits
         self._at = 0
-        # For each open array or object: the keys so far (None in an array), and the step within.
+        # For each open array or object: the keys so far (None in an array), and the current step.
         self._keys: list[set[str] | None] = []
         self._steps: list[str | int] = []
 
     def message(self) -> None:
-        """Read the whole text; a loop and not a recursion, so that depth costs no stack."""
+        """Scan the whole text; iterative, so that depth uses no stack."""
         if self._next() == _END and self._is_end():
             self._fail(CodecErrorCode.EMPTY, "empty message: expected one JSON value")
         while True:
@@ -78,7 +78,7 @@ class _Scan:
             self._expected("the end of the message")
 
     def _opens(self) -> bool:
-        """Read one value; True if it opened a container whose first value comes next."""
+        """Scan one value; return True if it opened a non-empty container."""
         mark = self._next()
         if mark not in "[{":
             self._scalar(mark)
@@ -99,7 +99,7 @@ class _Scan:
         return True
 
     def _closes(self) -> bool:
-        """Read what follows a value; True if it is the end of the container."""
+        """Scan what follows a value; return True at the end of the container."""
         keys = self._keys[-1]
         end = "]" if keys is None else "}"
         mark = self._next()
@@ -119,7 +119,7 @@ class _Scan:
         return False
 
     def _skip_plain(self) -> None:
-        """Go to the next element of an array that is worth looking at."""
+        """Skip to the next element of an array that needs a closer look."""
         skipped = 0
         while element := _PLAIN_ELEMENT.match(self._text, self._at):
             self._at = element.end()
@@ -127,9 +127,9 @@ class _Scan:
         self._steps[-1] = int(self._steps[-1]) + skipped
 
     def _key(self, keys: set[str]) -> None:
-        """Read a key and its colon, and step inside.
+        """Scan a key and its colon, and step into the member.
 
-        A fault in the key itself is the object's: there is no step inside yet.
+        A fault in the key itself has the path of the object.
         """
         start = self._at
         if self._text[start] != '"':
@@ -194,7 +194,7 @@ class _Scan:
 
     def _end_of(self, pattern: re.Pattern[str], at: int) -> int:
         match = pattern.match(self._text, at)
-        assert match is not None  # these patterns match the empty text too
+        assert match is not None  # these patterns also match the empty text
         return match.end()
 
     def _is_end(self) -> bool:
@@ -211,7 +211,7 @@ class _Scan:
 
 
 def _text_of(string: str) -> str:
-    """Return the text of a good JSON string."""
+    """Return the text of a valid JSON string."""
     text: str = json.loads(string) if "\\" in string else string[1:-1]
     return text
 
@@ -223,7 +223,7 @@ def _described(char: str) -> str:
 
 
 def position_of(text: str, at: int) -> Position:
-    """Return where a character index of the text is."""
+    """Return the position of a character index."""
     return Position(
         offset=len(text[:at].encode()),
         line=text.count("\n", 0, at) + 1,

@@ -1,4 +1,4 @@
-"""Checks of values, not of text: the limits, and what JSON can hold at all."""
+"""Checks of values before encoding and after parsing: limits and JSON types."""
 
 from collections import deque
 from collections.abc import Collection
@@ -26,8 +26,8 @@ _Container: TypeAlias = dict[Any, Any] | list[Any] | tuple[Any, ...]
 _LEAVES: Final = frozenset({bool, NoneType})
 _ATOMS: Final = frozenset({str, int, float, bool, NoneType})
 
-# The fewest bytes that things take as JSON. A value has a comma or a bracket beside it, but for
-# the outermost; a key has its quotes and its colon, and each of its characters takes one or more.
+# The minimum size of parts as JSON. A value has a comma or a bracket beside it, except the
+# outermost; a key has its quotes and its colon, and each of its characters takes at least one byte.
 _SIZE_BEFORE: Final = -1
 _VALUE_BYTES_MIN: Final = 2
 _KEY_BYTES_MIN: Final = 3
@@ -36,7 +36,7 @@ _KEY_BYTES_MIN: Final = 3
 def fits(value: JsonValue, limits: CodecLimits) -> bool:
     """Return whether a parsed value keeps the limits of depth and of numbers.
 
-    Level by level and not by recursion: this is on the path of every message.
+    Iterative by level, not recursive: it runs for every message.
     """
     level: list[_Container] = [[value]]
     for _ in range(limits.depth_max + 1):
@@ -60,9 +60,8 @@ def fits(value: JsonValue, limits: CodecLimits) -> bool:
 def is_sendable(value: object, limits: CodecLimits) -> bool:
     """Return whether a value is JSON and keeps the limits.
 
-    What many places share is counted for each of them, as it will be written, and the walk ends
-    once there is too much. Strings are measured but not looked into: the writer finds lone
-    surrogates at no cost.
+    A shared container is counted at each place, as it will be written; the walk stops at the size limit.
+    Strings are measured but not inspected: the encoder finds lone surrogates at no cost.
     """
     level: list[_Container] = [[value]]
     size = _SIZE_BEFORE
@@ -81,14 +80,14 @@ def is_sendable(value: object, limits: CodecLimits) -> bool:
 def _gather(container: _Container, inner: list[_Container]) -> float:
     """Add the containers in a container to `inner`.
 
-    Returns the bytes that its items take at least, or infinity if one of them is not JSON.
+    Returns the minimum size of its items in bytes, or infinity if one of them is not JSON.
     """
     items = container
     size: float = _VALUE_BYTES_MIN * len(container)
     if isinstance(container, dict):
         try:
             size += _KEY_BYTES_MIN * len(container) + len("".join(container))
-        except TypeError:  # a key is no text
+        except TypeError:  # a key is not a string
             return inf
         items = container.values()
     for item in items:
@@ -105,7 +104,7 @@ def _gather(container: _Container, inner: list[_Container]) -> float:
 
 
 def _other(item: object, inner: list[_Container]) -> float:
-    """Do as `_gather` for a number and for kinds of texts and containers."""
+    """Do the work of `_gather` for numbers and for subclasses of strings and containers."""
     match item:
         case int():
             return 0 if -INTEGER_MAX <= item <= INTEGER_MAX else inf
@@ -121,11 +120,10 @@ def _other(item: object, inner: list[_Container]) -> float:
 
 
 def find_unfolding_fault(model: BaseModel, limits: CodecLimits) -> CodecError | None:
-    """Return why a model must not even be dumped, or None.
+    """Return why a model must not be dumped, or None.
 
-    To dump it is to copy what it shares once for each place, and one that was built without
-    validation, or changed since, may hold anything. A rough measure: more values or more levels
-    than a message can have.
+    A dump copies a shared value once for each place, and a model that was built without validation, or
+    changed since, may hold anything. This is an estimate: more values or more levels than a message can have.
     """
     level: list[object] = [model]
     values = 0
@@ -157,7 +155,7 @@ def _held(item: object) -> Collection[object]:
 
 
 def find_value_fault(value: object, limits: CodecLimits) -> CodecError | None:
-    """Return the first reason why a value cannot be sent, with its path, or None."""
+    """Return the first reason why a value cannot be encoded, with its path, or None."""
     try:
         _ValueScan(limits).check(value)
     except CodecError as fault:
@@ -166,7 +164,7 @@ def find_value_fault(value: object, limits: CodecLimits) -> CodecError | None:
 
 
 class _ValueScan:
-    """The slow twin of `is_sendable`: it knows where it is."""
+    """The slow variant of `is_sendable`, which tracks the path."""
 
     def __init__(self, limits: CodecLimits) -> None:
         self._limits = limits

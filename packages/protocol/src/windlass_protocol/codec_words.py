@@ -1,4 +1,4 @@
-"""The words of an issue: what was expected of a value, and what was found."""
+"""Texts of issues: the expected and the found kind of value."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -20,13 +20,14 @@ _UUID: Final = "a UUID"
 _PYTHON: Final = "a value that only Python can give"
 
 EXPECTED: Final[Mapping[str, str]] = {
-    # Those of `_wire.py`.
+    # The error types of `_wire.py`.
     "constant": "{names} in this object, found none",
     "exactly_one": "exactly one of {names}, found {count}",
     "invalid-json-value": "a JSON value",
     "text_form": "{form}",
     "whole_number": "an integer from {minimum} to {maximum}",
-    # Those of pydantic. Only facts of the schema are filled in: `error`, `tag` and the like quote the input.
+    # The error types of pydantic. Only facts of the schema are filled in: `error`, `tag` and the like quote
+    # the input.
     "arguments_type": "an array or an object",
     "assertion_error": "a value that its own check accepts",
     "bool_parsing": "true or false",
@@ -142,12 +143,12 @@ EXPECTED: Final[Mapping[str, str]] = {
 }
 _CHOICES: Final = frozenset({"enum", "literal_error"})
 OTHERWISE: Final = "a value that its type accepts"
-"""What is said of a kind that a model made up: its own words may quote the input."""
+"""The text for an error type that a model defined itself: its own text may quote the input."""
 
 
 def issue_text(kind: str, facts: Mapping[str, object], *, value: object) -> str:
-    """Return the words for a kind of issue that pydantic found at a value."""
-    # A model may raise a kind of pydantic's without its facts.
+    """Return the text of an issue that pydantic found at a value."""
+    # A model may raise one of pydantic's error types without its facts.
     expected = EXPECTED.get(kind, OTHERWISE).format_map(defaultdict(lambda: "…", facts))
     if ", found " in expected:
         return f"expected {expected}"
@@ -156,7 +157,7 @@ def issue_text(kind: str, facts: Mapping[str, object], *, value: object) -> str:
 
 
 def found(value: object) -> str:
-    """Return what kind of JSON a value is, and nothing of the value."""
+    """Return the JSON type of a value, without the value."""
     match value:
         case None:
             return "null"

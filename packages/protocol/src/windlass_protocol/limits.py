@@ -7,10 +7,10 @@ MESSAGE_BYTES_MAX: Final = 1_048_576
 """Bytes of one wire message: larger content travels by reference."""
 
 DEPTH_MAX: Final = 64
-"""Levels of arrays and objects inside one another; a bare number has none."""
+"""Nesting depth of arrays and objects; a bare number has depth 0."""
 
 DEPTH_CEILING: Final = 128
-"""The largest depth a caller may choose; the parser below us gives up at 200."""
+"""The largest depth a caller may choose; the underlying parser fails at 200."""
 
 NUMBER_CHARS_MAX: Final = 128
 """Characters of one number as written; a double never needs more than 25."""
@@ -19,19 +19,19 @@ INTEGER_MAX: Final = 9_007_199_254_740_991
 """The largest magnitude of an integer: 2**53 - 1, the last that JavaScript holds exactly."""
 
 ADAPTERS_MAX: Final = 1_024
-"""Types whose validators are kept ready."""
+"""Types with cached validators."""
 
 ERROR_ISSUES_MAX: Final = 16
 """Issues that one decoding error lists."""
 
 ERROR_COUNTED_MAX: Final = 1_000
-"""Issues above which an error only gives their number: listing more costs more than it tells."""
+"""Issues above which an error only gives their number."""
 
 ERROR_TEXT_CHARS_MAX: Final = 200
 """Characters of the text of one issue."""
 
 ERROR_MESSAGE_CHARS_MAX: Final = 4_096
-"""Characters of the message of an `ErrorInfo`, as the schema has it."""
+"""Characters of the message of an `ErrorInfo`, as in the schema."""
 
 ERROR_KEY_CHARS_MAX: Final = 64
 """Characters of one key that an error names."""

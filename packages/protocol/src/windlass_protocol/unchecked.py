@@ -1,4 +1,4 @@
-"""Models made of values that are known to be right, without checking them again."""
+"""Models built from valid values without validation."""
 
 from typing import TypeVar
 
@@ -8,11 +8,9 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def unchecked(model: type[ModelT], values: dict[str, object], *, given: set[str]) -> ModelT:
-    """Return a model of exactly these values, one for every field.
+    """Return a model of exactly these values, one for every field; `given` are the fields that count as set.
 
-    `given` are the fields that count as set.
-
-    It does what `model_construct` does at a fraction of its cost, for what is done with every record.
+    Equivalent to `model_construct` at a fraction of its cost, for code that runs for every record.
     """
     made = object.__new__(model)
     put = object.__setattr__
@@ -24,10 +22,7 @@ def unchecked(model: type[ModelT], values: dict[str, object], *, given: set[str]
 
 
 def changed(model: ModelT, update: dict[str, object]) -> ModelT:
-    """Return a model with other values of some fields, which are known to be right.
-
-    It does what `model_copy` does at a fraction of its cost.
-    """
+    """Return a model with some fields replaced by valid values; `model_copy` at a fraction of its cost."""
     made = unchecked(type(model), {**model.__dict__, **update}, given={*model.model_fields_set, *update})
     object.__setattr__(made, "__pydantic_extra__", model.__pydantic_extra__)
     return made

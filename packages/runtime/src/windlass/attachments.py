@@ -13,19 +13,19 @@ from windlass_protocol import FilePart, ImagePart, RunRequest
 _DATA_URL: Final = re.compile(r"data:(?P<media>[^;,]*)(?P<options>(?:;[^;,]*)*),", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"https?://", re.IGNORECASE)
 _CONTENT_ID: Final = re.compile(r"sha256:[0-9a-f]{64}")
-"""What a provider of the host may know how to read; those of the runtime do not."""
+"""A content id: a provider of the host application may resolve it, those of the runtime do not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where somebody else has the bytes."""
+    """The http address of the bytes."""
 
     url: str
 
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """Bytes that came with the message; `media_type` is empty if it was not said."""
+    """Bytes inside the message; `media_type` is empty if the data URL has none."""
 
     media_type: str
     raw: bytes
@@ -33,13 +33,13 @@ class Inline:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """What nobody can read, and why."""
+    """A reference that cannot be read, with the reason."""
 
     problem: str
 
 
 def read_place(place: str) -> Address | Inline | Unreadable:
-    """Return what a part of a message points to."""
+    """Return the address or the bytes that a part of a message refers to."""
     if _ADDRESS.match(place):
         return Address(place)
     found = _DATA_URL.match(place)
@@ -51,14 +51,14 @@ def read_place(place: str) -> Address | Inline | Unreadable:
     try:
         return Inline(found["media"], base64.b64decode(raw, validate=True))
     except binascii.Error:
-        return Unreadable("its data URL is no base64")
+        return Unreadable("its data URL is not valid base64")
 
 
 def check_parts(request: RunRequest) -> None:
-    """Refuse pictures and files that nobody could read: they would stay for ever.
+    """Refuse unreadable images and files: they would stay in the history of the session.
 
     Raises:
-        Rejected: one is neither an address nor a data URL with its bytes.
+        Rejected: a part is neither an http address, a data URL nor a content id.
     """
     for number, part in enumerate(request.input):
         match part:
@@ -67,4 +67,4 @@ def check_parts(request: RunRequest) -> None:
             case _:
                 continue
         if isinstance(found, Unreadable) and not _CONTENT_ID.fullmatch(place):
-            raise bad_request(f"message.{number} cannot be used: {found.problem}", request.run_id)
+            raise bad_request(f"message.{number} is not valid: {found.problem}", request.run_id)

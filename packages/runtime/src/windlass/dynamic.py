@@ -1,7 +1,6 @@
 """Dynamic parts of an agent: instructions, tools and skills resolved at run time.
 
-Instructions, tools and skills that a function of the host gives: for the session, for the turn, or at each
-step.
+A function of the host application gives them: once for the session, once for each turn, or at each step.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,40 +13,40 @@ from windlass.tools.context import SessionValues
 from windlass_protocol import ResolverPart, ResolverScope, ResolverSpec, SourceRef
 
 INSTRUCTIONS: Final = "instructions"
-"""What the resolver of instructions is called that has no name of its own."""
+"""The default name of a resolver of instructions."""
 
 
 @dataclass(frozen=True, slots=True)
 class DynamicContext:
-    """What a resolver is told of the run it resolves for."""
+    """The run that a resolver resolves for."""
 
     session_id: str
     run_id: str
     _: KW_ONLY
     agent_id: str
     input: str = ""
-    """The newest words of a person in the session, as text."""
+    """The newest message of a person in the session, as text."""
     step_index: int | None = None
-    """The step, for what is resolved at each step; None before the first."""
+    """The current step for a resolver with scope step; None before the first step."""
     can_ask: bool = True
     """Whether people can be asked questions."""
     source: SourceRef | None = None
-    """Where the run comes from."""
+    """The source of the run."""
     state: SessionValues = field(default_factory=SessionValues, repr=False)
-    """What the session keeps, to be read."""
+    """The state of the session, read-only."""
 
 
 Resolver = Callable[[DynamicContext], object | Awaitable[object]]
-"""Gives a text for instructions; a tool, skill, or list of them otherwise; None for nothing.
+"""Returns a string for instructions; a tool, a skill, or a list of them otherwise; None for nothing.
 
-It may be async; if not, it runs in a thread. It is called again after a restart, so it should depend on
-nothing but its context and what is durable.
+It may be async; a synchronous function runs in a thread. It is called again after a restart, so it should
+depend on nothing but its context and durable data.
 """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dynamic:
-    """A part of an agent that a function gives when it is needed."""
+    """A part of an agent that a function resolves at run time."""
 
     resolver: Resolver
     _: KW_ONLY
@@ -62,14 +61,14 @@ class Dynamic:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A dynamic part in its place in an agent."""
+    """A dynamic part with its place in an agent: instructions, tools or skills."""
 
     part: ResolverPart
     dynamic: Dynamic
 
     @property
     def spec(self) -> ResolverSpec:
-        """It as data."""
+        """The part as wire data."""
         return ResolverSpec(name=self.dynamic.name, part=self.part, scope=self.dynamic.scope)
 
 
@@ -81,28 +80,28 @@ def dynamic(
     timeout_ms: int = RESOLVER_TIMEOUT_MS,
     fails_open: bool = False,
 ) -> Dynamic:
-    """Return a part of an agent that a function gives, see Resolver.
+    """Return a part of an agent that a function resolves; see Resolver.
 
-    `at` says when it is asked and how long its answer holds: session, turn or step. One that raises or takes
-    over `timeout_ms` fails the run, unless it fails open: then it has given nothing.
+    `at` is the scope: the function is called once per session, once per turn or at each step. A function that
+    raises or exceeds `timeout_ms` fails the run. With `fails_open`, it counts as having returned None.
 
     Raises:
-        Rejected: an option cannot be used; the message says what to write.
+        Rejected: an option is not valid; the message names the expected value.
     """
     if not callable(resolver) or isinstance(resolver, type):
-        raise wrong(f"a resolver is a function, found {kind_of(resolver)}")
+        raise wrong(f"a resolver must be a function, found {kind_of(resolver)}")
     known = name if name is not None else getattr(resolver, "__name__", type(resolver).__name__)
     where = f"resolver {check_name(known, 'a resolver')}"
     if at not in tuple(ResolverScope):
-        raise wrong(f"{where}: at is one of {', '.join(ResolverScope)}; found {at!r}")
+        raise wrong(f"{where}: at must be one of {', '.join(ResolverScope)}; found {at!r}")
     if type(fails_open) is not bool:
-        raise wrong(f"{where}: fails_open is True or False, found {kind_of(fails_open)}")
+        raise wrong(f"{where}: fails_open must be True or False, found {kind_of(fails_open)}")
     limit = check_whole(timeout_ms, f"{where}: timeout_ms", most=RESOLVER_TIMEOUT_MS_MAX)
     return Dynamic(resolver, name=known, scope=ResolverScope(at), timeout_ms=limit, fails_open=fails_open)
 
 
 def words_of(instructions: object, where: str) -> str | Dynamic:
-    """Return instructions as a text or as what gives one."""
+    """Return instructions as a string or as a dynamic part; a plain function becomes a dynamic part."""
     if isinstance(instructions, Dynamic):
         return instructions
     if callable(instructions) and not isinstance(instructions, type):

@@ -25,15 +25,15 @@ from windlass_protocol.limits import ERROR_MESSAGE_CHARS_MAX
 
 
 class Reasons(TypedDict, total=False):
-    """What an error may say of how it came about, as keyword arguments."""
+    """Optional fields of an error, as keyword arguments."""
 
     causal_ids: CausalIds | None
     policy_refs: Sequence[PolicyRef]
     source: SourceRef | None
     retry_after_ms: int | None
-    """How long to wait before another attempt, as the other side said; see `parse_retry_after_ms`.
+    """The wait that the provider or server asked for before another attempt; see `parse_retry_after_ms`.
 
-    A model call that is tried again waits at least so long, up to `RETRY_AFTER_MS_MAX`, an hour.
+    A retried model call waits at least that long, up to `RETRY_AFTER_MS_MAX`, one hour.
     """
 
 
@@ -41,7 +41,7 @@ _REASONS: Final = tuple(Reasons.__annotations__)
 
 
 class AgentError(Exception):
-    """Anything that goes wrong in Windlass; catch a subclass to act on it."""
+    """The base class of every error that Windlass raises; catch a subclass to act on it."""
 
     code: ClassVar[ErrorCode]
 
@@ -55,7 +55,9 @@ class AgentError(Exception):
     ) -> None:
         unknown = sorted(set(reasons) - set(_REASONS))
         if unknown:
-            raise TypeError(f"an error does not know {', '.join(unknown)}; it takes {', '.join(_REASONS)}")
+            raise TypeError(
+                f"unknown option of an error: {', '.join(unknown)}; it takes {', '.join(_REASONS)}"
+            )
         super().__init__(message)
         self.message = message
         self.kind = kind
@@ -93,7 +95,7 @@ class Rejected(AgentError):
 
 
 class Denied(AgentError):
-    """A policy or a person said no: ask a person, do not retry."""
+    """A policy or a person refused: ask a person, do not retry."""
 
     code = ErrorCode.DENIED
 
@@ -123,15 +125,15 @@ class Corrupt(AgentError):
 
 
 def is_for_us(error: BaseException) -> bool:
-    """Whether an exception is meant for whoever called the code that raised it.
+    """Whether an exception is a cancellation or an interrupt, which the caller must let through.
 
-    Whatever else the host's code raises, `SystemExit` included, is a failure of that code.
+    Every other exception of host code, `SystemExit` included, is a failure of that code.
     """
     return isinstance(error, CancelledError | KeyboardInterrupt | GeneratorExit)
 
 
 def is_told_to_end() -> bool:
-    """Whether this task was cancelled from outside; if not, whoever it waited for was."""
+    """Whether this task was cancelled from outside, rather than the task it awaits."""
     task = current_task()
     return task is not None and task.cancelling() > 0
 
@@ -158,21 +160,22 @@ CLASS_OF_KIND: dict[ErrorKind, type[AgentError]] = {
     ErrorKind.RECOVERY_REPAIR_NEEDED: Ambiguous,
     ErrorKind.HOST_CONFIGURATION_NEEDED: Rejected,
 }
-"""The class that an error of a kind has unless whoever raises it knows better."""
+"""The class of an error by its kind, unless the code that raises it chooses another."""
 
 _LAMBDA: Final = (lambda: None).__name__
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 
 
 def wrong(message: str) -> Rejected:
-    """Return the error for a definition that cannot work."""
+    """Return the error for an invalid definition of an agent, a tool or a hook."""
     return Rejected(message, kind=ErrorKind.INVALID_PACKAGE, retry=RetryClass.NOT_RETRYABLE)
 
 
 def option_problem(
     options: Mapping[str, object], known: type, *, what: str, beside: Sequence[str] = ()
 ) -> str | None:
-    """Say which keywords are none of a typed dictionary; None if all are.
+    """Return a message that names the keywords missing in the typed dictionary `known`; None if all are
+    known.
 
     `beside` are keywords of the function itself.
     """
@@ -180,7 +183,7 @@ def option_problem(
     unknown = sorted(options.keys() - set(names))
     if not unknown:
         return None
-    return f"{what} does not know {', '.join(unknown)}; it takes {', '.join(names)}{meant(unknown, names)}"
+    return f"{what}: unknown option {', '.join(unknown)}; it takes {', '.join(names)}{meant(unknown, names)}"
 
 
 def meant(asked: Iterable[str], names: Sequence[str]) -> str:
@@ -191,41 +194,41 @@ def meant(asked: Iterable[str], names: Sequence[str]) -> str:
 
 
 def check_name(name: object, what: str, *, option: str = "name") -> str:
-    """Return the name of a tool or an agent, if every provider and store can hold it.
+    """Return the name of a tool or an agent if every provider and store can hold it.
 
-    `option` is the keyword that gives it, for what has no name by itself.
+    `option` is the keyword to name in the error for a lambda.
     """
     if not isinstance(name, str):
-        raise wrong(f"the name of {what} is a text, found {kind_of(name)}")
+        raise wrong(f"the name of {what} must be a string, found {kind_of(name)}")
     if name == _LAMBDA:
-        raise wrong(f'{what} that is a lambda has no name of its own; write {option}="…"')
+        raise wrong(f'{what} that is a lambda has no name; write {option}="…"')
     if len(name) > NAME_CHARS_MAX:
         raise wrong(f"the name of {what} is too long: {len(name):,} characters, limit {NAME_CHARS_MAX}")
     if not _NAME.fullmatch(name):
         raise wrong(
-            f"the name of {what} must be letters, digits, _ and -, and not begin with -; found {name!r}"
+            f"the name of {what} must be letters, digits, _ and -, not starting with -; found {name!r}"
         )
     return name
 
 
 def check_text(text: object, what: str, *, chars_max: int) -> str:
-    """Return a text that is not too long."""
+    """Return a string that has at most `chars_max` characters."""
     if not isinstance(text, str):
-        raise wrong(f"{what} is a text, found {kind_of(text)}")
+        raise wrong(f"{what} must be a string, found {kind_of(text)}")
     if len(text) > chars_max:
         raise wrong(f"{what} is too long: {len(text):,} characters, limit {chars_max:,}")
     return text
 
 
 def check_whole(number: object, what: str, *, most: int) -> int:
-    """Return a whole number from 1 to the limit."""
+    """Return a whole number from 1 to `most`."""
     if not isinstance(number, int) or isinstance(number, bool):
-        raise wrong(f"{what} is a whole number, found {kind_of(number)}")
+        raise wrong(f"{what} must be a whole number, found {kind_of(number)}")
     if not 1 <= number <= most:
         raise wrong(f"{what} must be 1 to {most:,}, found {number:,}")
     return number
 
 
 def kind_of(value: object) -> str:
-    """Name the type of a value, and nothing of the value."""
+    """Return the type of a value for an error message, without the value."""
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

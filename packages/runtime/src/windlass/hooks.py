@@ -16,13 +16,13 @@ ORDER: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What hooks at a point may do; everybody may observe."""
+    """The rights of hooks at a point; every hook may observe."""
 
     owns: str | None = None
-    """The field of a Change that they may set."""
+    """The field of a Change that hooks may set."""
     can_veto: bool = False
     is_observed: bool = False
-    """Nothing can be stopped here any more, so a failure has to be let pass."""
+    """The run cannot be stopped at this point any more: the failure mode must be fail_open."""
 
 
 BEFORE_MODEL_CALL: Final = "before_model_call"
@@ -60,41 +60,42 @@ class Hook:
 
 
 class HookOptions(TypedDict, total=False):
-    """What an author may say of a hook."""
+    """Options of a hook."""
 
     hook_id: str
-    """The name of the function when left out."""
+    """Default: the name of the function."""
     right: HookRight | str
-    """observe (when left out), mutate or veto."""
+    """observe (default), mutate or veto."""
     order: int
-    """Hooks of a point run by phase, then by order (100 when left out), then by id."""
+    """Hooks of a point run by phase, then by order (default 100), then by id."""
     phase: HookPhase | str
-    """early, normal (when left out) or late."""
+    """early, normal (default) or late."""
     timeout_ms: int
-    """How long the run waits for it; 250 when left out."""
+    """How long the run waits for the hook; default 250."""
     failure: HookFailure | str
-    """What becomes of the run when the hook raises, hangs or does what it may not: fail_open (when left out,
-    if the hook guards nothing), deny (when left out, if it does), interrupt_run or fail_run."""
+    """The effect on the run if the hook raises, times out or exceeds its right: fail_open (default for
+    observe),
+    deny (default for mutate and veto), interrupt_run or fail_run."""
 
 
 def hook(point: str, **options: Unpack[HookOptions]) -> Callable[[HookFunction], Hook]:
-    """Make a hook of a function: a HookCall in; None, a Change or a Veto out.
+    """Turn a function into a hook: it takes a HookCall and returns None, a Change or a Veto.
 
     Options:
-        hook_id: what records call it; the name of the function when left out.
-        right: observe (when left out), mutate or veto.
-        order: hooks of a point run by phase, then by order (100 when left out), then by id.
-        phase: early, normal (when left out) or late.
-        timeout_ms: how long the run waits for it; 250 when left out.
-        failure: what becomes of the run when the hook fails: fail_open, deny, interrupt_run or fail_run.
+        hook_id: the id in records; default: the name of the function.
+        right: observe (default), mutate or veto.
+        order: hooks of a point run by phase, then by order (default 100), then by id.
+        phase: early, normal (default) or late.
+        timeout_ms: how long the run waits for the hook; default 250.
+        failure: the effect on the run if the hook fails: fail_open, deny, interrupt_run or fail_run.
 
     Raises:
-        Rejected: there is no such point, or the point does not allow it; the message says what to write.
+        Rejected: the point is unknown or does not allow the right; the message names the allowed values.
     """
 
     if callable(point):
         raise wrong(
-            '@hook takes the point it is for, such as @hook("before_tool_call"); the points are '
+            '@hook takes the name of a point, such as @hook("before_tool_call"); the points are '
             f"{', '.join(POINTS)}"
         )
     problem = option_problem(options, HookOptions, what="hook")
@@ -103,7 +104,7 @@ def hook(point: str, **options: Unpack[HookOptions]) -> Callable[[HookFunction],
 
     def make(function: HookFunction) -> Hook:
         if not callable(function):
-            raise wrong(f"@hook is for functions, found {kind_of(function)}")
+            raise wrong(f"@hook must decorate a function, found {kind_of(function)}")
         hook_id = options.get("hook_id") or getattr(function, "__name__", type(function).__name__)
         spec = _spec(check_name(hook_id, "a hook", option="hook_id"), point, options)
         check_hook(spec)
@@ -117,7 +118,7 @@ def _spec(hook_id: str, point: str, options: HookOptions) -> HookSpec:
     point = _point(point, where)
     order = options.get("order", ORDER)
     if type(order) is not int:
-        raise wrong(f"{where}: order is a whole number, found {kind_of(order)}")
+        raise wrong(f"{where}: order must be a whole number, found {kind_of(order)}")
     right = _member(HookRight, options.get("right", HookRight.OBSERVE), f"{where}: right")
     failure = options.get("failure")
     if failure is None:
@@ -135,33 +136,30 @@ def _spec(hook_id: str, point: str, options: HookOptions) -> HookSpec:
 
 
 def guards(right: HookRight | None) -> bool:
-    """Whether a hook is there to prevent something: it must not fail open.
-
-    One that only observes prevents nothing, so nothing is prevented when it fails.
-    """
+    """Whether a hook can prevent something, so that it must not fail open. A hook that observes cannot."""
     return right in (HookRight.MUTATE, HookRight.VETO)
 
 
 def check_hook(spec: HookSpec) -> None:
-    """See that a hook can do what it says.
+    """Check that the point of a hook exists and allows its right and its failure mode.
 
     Raises:
-        Rejected: there is no such point, or the point does not allow the right or the failure.
+        Rejected: the point is unknown, or it does not allow the right or the failure mode.
     """
     where = f"hook {spec.hook_id}"
     point = POINTS[_point(spec.point, where)]
     right, failure = spec.right or HookRight.OBSERVE, spec.failure or HookFailure.FAIL_OPEN
     if right is HookRight.MUTATE and point.owns is None:
-        raise wrong(f"{where}: nothing can be changed at {spec.point}; it allows {_rights(point)}")
+        raise wrong(f"{where}: right mutate is not allowed at {spec.point}; it allows {_rights(point)}")
     if right is HookRight.VETO and not point.can_veto:
-        raise wrong(f"{where}: nothing can be vetoed at {spec.point}; it allows {_rights(point)}")
+        raise wrong(f"{where}: right veto is not allowed at {spec.point}; it allows {_rights(point)}")
     if failure is HookFailure.FAIL_OPEN and guards(right):
         raise wrong(
-            f"{where}: a hook that guards something must not fail open; "
-            f"with right {right.value} at {spec.point}, failure is deny, interrupt_run or fail_run"
+            f"{where}: failure fail_open is not allowed with right {right.value}, at {spec.point}; "
+            "use deny, interrupt_run or fail_run"
         )
     if failure is not HookFailure.FAIL_OPEN and point.is_observed:
-        raise wrong(f"{where}: nothing can be stopped at {spec.point} any more; failure is fail_open")
+        raise wrong(f"{where}: the run cannot be stopped at {spec.point}; failure must be fail_open")
     if spec.timeout_ms is not None:
         check_whole(spec.timeout_ms, f"{where}: timeout_ms", most=HOOK_TIMEOUT_MS_MAX)
 
@@ -174,7 +172,7 @@ def _rights(point: Point) -> str:
 def _point(point: object, where: str) -> str:
     if isinstance(point, str) and point in POINTS:
         return point
-    raise wrong(f"{where}: there is no point {point!r}; the points are {', '.join(POINTS)}")
+    raise wrong(f"{where}: unknown point {point!r}; the points are {', '.join(POINTS)}")
 
 
 EnumT = TypeVar("EnumT", bound=StrEnum)
@@ -185,4 +183,4 @@ def _member(kind: type[EnumT], value: object, where: str) -> EnumT:
         return kind(str(value))
     except ValueError:
         names = ", ".join(member.value for member in kind)
-    raise wrong(f"{where} is one of {names}; found {value!r}")
+    raise wrong(f"{where} must be one of {names}; found {value!r}")

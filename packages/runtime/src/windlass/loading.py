@@ -24,7 +24,7 @@ _GUARD: Final = 'put what runs it under: if __name__ == "__main__":'
 
 
 def load_agents(place: str, folder: str | Path = ".") -> tuple[Agent, ...]:
-    """Return the agents that `module:name` or `file.py:name` stands for; see `load`.
+    """Return the agents at `module:name` or `file.py:name`; see `load`.
 
     Raises:
         Rejected: as for `load`.
@@ -33,14 +33,14 @@ def load_agents(place: str, folder: str | Path = ".") -> tuple[Agent, ...]:
 
 
 def load(place: str, kind: type[T], *, folder: str | Path = ".") -> tuple[T, ...]:
-    """Return what `module:name` or `file.py:name` stands for, all of one kind.
+    """Return the objects at `module:name` or `file.py:name`, all of the type `kind`.
 
-    A name is that of one thing or of a list; without a name, these are all of that kind in the module.
-    Modules and files are looked for in the folder first.
+    A name refers to one object or to a list. Without a name, all objects of that type in the module are
+    returned. Modules and files are searched in `folder` first.
 
     Raises:
-        Rejected: there is no such module or name, it cannot be imported, or it holds nothing of the kind; the
-            message names the line at fault.
+        Rejected: the module or name does not exist, the module cannot be imported, or it holds no object of
+            the type; the message names the line of a failed import.
     """
     where, _, name = place.partition(":")
     module = _imported(where, Path(folder).absolute())
@@ -48,22 +48,22 @@ def load(place: str, kind: type[T], *, folder: str | Path = ".") -> tuple[T, ...
     if not name:
         found = tuple(value for value in vars(module).values() if isinstance(value, kind))
         if not found:
-            raise _refused(f"{where} holds no {one}: write one, or name what holds them: module:name")
+            raise _refused(f"{where} holds no {one}: define one, or name a list of them with module:name")
         return found
     value = _named(module, where, name=name, kind=kind)
     found = _all_of(value, kind)
     if not found:
-        raise _refused(f"{place} is {type(value).__name__}: it must be of {one}, or a list of them")
+        raise _refused(f"{place} is {type(value).__name__}: expected {one}, or a list of them")
     return found
 
 
 def load_tools(places: Iterable[str], folder: str | Path = ".") -> ToolRouter:
     """Return the tools of modules, each named as `module` or `module:name`.
 
-    A module gives all its tools; a name is that of a tool, a list of tools or a ToolRouter.
+    A module gives all its tools; a name refers to a tool, a list of tools or a ToolRouter.
 
     Raises:
-        Rejected: one of them cannot be loaded; the message names the place and why.
+        Rejected: a module cannot be loaded; the message names the reference and the reason.
     """
     router = ToolRouter()
     for place in places:
@@ -85,13 +85,13 @@ def _tools(place: str, folder: Path) -> Sequence[Tool[..., object]]:
     items = cast("Sequence[object]", found) if isinstance(found, list | tuple) else (found,)
     tools = [cast("Tool[..., object]", item) for item in items if isinstance(item, Tool)]
     if not tools:
-        raise _refused(f"{place}: no tools in it; write functions with @tool")
+        raise _refused(f"{place}: no tools found; define functions with @tool")
     return tools
 
 
 def _imported(where: str, folder: Path) -> ModuleType:
     if not where:
-        raise _refused("a place is module:name or file.py:name, such as app:agent or agents/shop.py:agent")
+        raise _refused("expected module:name or file.py:name, such as app:agent or agents/shop.py:agent")
     try:
         with while_loading():
             if where.endswith(".py"):
@@ -100,14 +100,14 @@ def _imported(where: str, folder: Path) -> ModuleType:
             return importlib.import_module(where)
     except ModuleNotFoundError as error:
         if error.name is not None and (where == error.name or where.startswith(f"{error.name}.")):
-            raise _refused(f"there is no module {where}: it is looked for in {folder}") from None
+            raise _refused(f"no module named {where}: looked in {folder}") from None
         raise _broken(where, error) from error
     except _NoFile:
-        raise _refused(f"there is no file {folder / where}") from None
+        raise _refused(f"no such file: {folder / where}") from None
     except Exception as error:
         raise _broken(where, error) from error
     except SystemExit as error:
-        raise _refused(f"{where} cannot be imported: it ends the program{_place(error)}; {_GUARD}") from None
+        raise _refused(f"{where} cannot be imported: it exits the program{_place(error)}; {_GUARD}") from None
 
 
 class _NoFile(Exception):
@@ -128,7 +128,7 @@ def _from_file(path: Path) -> ModuleType:
     try:
         loader.exec_module(module)
     except BaseException:
-        # Half a module is no module, as for `import`.
+        # As `import` does: a module that failed to load does not stay in sys.modules.
         del sys.modules[name]
         raise
     return module
@@ -151,7 +151,7 @@ def _named(module: ModuleType, where: str, *, name: str, kind: type[object]) -> 
 
 
 def _all_of(value: object, kind: type[T]) -> tuple[T, ...]:
-    """Return the one, or those of a list of nothing else; else nothing."""
+    """Return the value, or the items of a list; empty if one of them has another type."""
     items = cast("Sequence[object]", value) if isinstance(value, list | tuple) else (value,)
     found = tuple(item for item in items if isinstance(item, kind))
     return found if len(found) == len(items) else ()
@@ -159,14 +159,14 @@ def _all_of(value: object, kind: type[T]) -> tuple[T, ...]:
 
 def _broken(where: str, error: Exception) -> Rejected:
     said = error.message if isinstance(error, AgentError) else str(error)
-    # A program that runs something at its end can be imported only if it does not.
+    # A module that starts an agent at import time cannot run inside the event loop of the host application.
     is_run = isinstance(error, RuntimeError) and "cannot be called from a running event loop" in said
     what = f"{said}; {_GUARD}" if is_run else said
     return _refused(f"{where} cannot be imported: {type(error).__name__}: {what}{_place(error)}")
 
 
 def _place(error: BaseException) -> str:
-    """Return the line at fault: the last one that is not ours."""
+    """Return the file and line at fault: the last frame outside Windlass and the standard library."""
     frames = traceback.extract_tb(error.__traceback__)
     modules = (__file__, asyncio.__file__, importlib.__file__)
     ours = ("<frozen ", *(str(Path(one).parent) for one in modules))

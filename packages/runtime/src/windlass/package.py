@@ -1,8 +1,9 @@
 """Runtime packages: an agent compiled to canonical data, with its fingerprint.
 
-The fingerprint covers all that decides what a run does: instructions, model and settings, tools with their
-schemas and metadata, policy rules, hooks, output contracts, sinks, budget, skills, and subagents by their own
-fingerprints. It does not cover the code of functions, what resolvers give, and what is volatile.
+The fingerprint covers everything that decides how a run behaves: instructions, model and settings, tools with
+their schemas and metadata, policy rules, hooks, output contracts, sinks, budget, skills, and subagents by
+their own fingerprints. It does not cover the code of functions, the results of resolvers, and volatile
+fields.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -50,7 +51,7 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "outputSinks": ("sinkId",),
     "resolvers": ("name",),
 }
-"""The lists whose order means nothing, and the fields that name their items."""
+"""Lists without a meaningful order, with the fields that identify their items."""
 _WORDS: Final[Mapping[str, str]] = {
     "tools": "tool",
     "subagents": "subagent",
@@ -63,7 +64,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 
 def compile_package(agent: Agent) -> RuntimePackage:
-    """Return an agent as data; the same agent gives the same package."""
+    """Return an agent as data; equal agents give equal packages."""
     route_id, model_id = agent.route
     contract = agent.contract
     return RuntimePackage(
@@ -88,27 +89,27 @@ def compile_package(agent: Agent) -> RuntimePackage:
 
 
 def fingerprint(package: RuntimePackage) -> str:
-    """Return `sha256:` and the digest of the canonical JSON of all but the volatile."""
-    return _digest(_steady(package))
+    """Return `sha256:` and the digest of the canonical JSON of all but the volatile fields."""
+    return _digest(_stable(package))
 
 
 def package_json(package: RuntimePackage) -> bytes:
-    """Return the bytes whose digest the fingerprint is; they are a package too."""
-    return canonical(_steady(package), _LIMITS)
+    """Return the bytes that the fingerprint is the digest of; they decode to a package."""
+    return canonical(_stable(package), _LIMITS)
 
 
 async def package_of(content: ContentStore, found: str) -> RuntimePackage:
-    """Return the package of a fingerprint, from where packages are kept.
+    """Return the package with a fingerprint from the content store.
 
     Raises:
-        Rejected: it is not kept any more.
+        Rejected: the content store does not have it any more.
         Unavailable: the content store cannot be reached.
     """
     return decode(RuntimePackage, await content.get(ContentRef(content_id=found, hash=found, size_bytes=0)))
 
 
 def policy_ref(policy: PolicySet) -> PolicyRef:
-    """Return what names a policy by its content: the version is a hash."""
+    """Return a reference to a policy; the version is a hash of its content."""
     rules = sorted(policy.rules, key=lambda rule: rule.id)
     body: JsonObject = {
         "version": policy.version,
@@ -119,8 +120,8 @@ def policy_ref(policy: PolicySet) -> PolicyRef:
 
 
 def package_difference(old: RuntimePackage, new: RuntimePackage) -> tuple[str, ...]:
-    """Name what differs between two packages; empty if their fingerprints are equal."""
-    before, after = _steady(old), _steady(new)
+    """Return the differences between two packages; empty if their fingerprints are equal."""
+    before, after = _stable(old), _stable(new)
     found: list[str] = []
     for key in sorted(before.keys() | after.keys()):
         left, right = before.get(key), after.get(key)
@@ -136,20 +137,20 @@ def package_difference(old: RuntimePackage, new: RuntimePackage) -> tuple[str, .
 
 
 def compaction_config(package: RuntimePackage) -> CompactionConfig | None:
-    """Return when the author of an agent wants histories to be compacted.
+    """Return the compaction settings of the agent.
 
     Raises:
-        ValidationError: what the package says is no such thing.
+        ValidationError: the settings in the package are not valid.
     """
     found = (package.provider_route.settings or {}).get("compaction")
     return None if found is None else CompactionConfig.model_validate(found)
 
 
 def compaction_route(package: RuntimePackage) -> ProviderRoute | None:
-    """Return who writes summaries; None for the model of the package.
+    """Return the route of the model that writes summaries; None for the model of the package.
 
     Raises:
-        ValidationError: what the package says is no such thing.
+        ValidationError: the route in the package is not valid.
     """
     found = (package.provider_route.settings or {}).get("compactionModel")
     return None if found is None else ProviderRoute.model_validate(found)
@@ -159,7 +160,7 @@ def _settings(agent: Agent) -> JsonObject | None:
     settings: JsonObject = {}
     if agent.temperature is not None:
         settings["temperature"] = agent.temperature
-    if isinstance(agent.compaction, CompactionConfig):  # the agent has made one of a number
+    if isinstance(agent.compaction, CompactionConfig):  # the agent turned a number into one
         settings["compaction"] = agent.compaction.model_dump(mode="json", by_alias=True)
     if agent.compaction_route is not None:
         route_id, model_id = agent.compaction_route
@@ -183,16 +184,16 @@ def _subagents(agent: Agent) -> tuple[SubagentSpec, ...] | None:
 
 
 def budget_limits(budget: object) -> BudgetLimits | None:
-    """Return the limits of a budget as data.
+    """Return the limits of a budget as wire data.
 
     Raises:
-        Rejected: it is no budget.
+        Rejected: the value is not a BudgetLimit.
     """
     if budget is None or isinstance(budget, BudgetLimits):
         return budget
     if not isinstance(budget, BudgetLimit):
         found = kind_of(budget)
-        raise bad_request(f"budget cannot be {found}; write a BudgetLimit, such as BudgetLimit(max_steps=20)")
+        raise bad_request(f"budget must be a BudgetLimit, such as BudgetLimit(max_steps=20), found {found}")
     return BudgetLimits.model_validate({part.name: getattr(budget, part.name) for part in fields(budget)})
 
 
@@ -214,8 +215,8 @@ def _digest(body: JsonObject) -> str:
     return f"sha256:{sha256(canonical(body, _LIMITS)).hexdigest()}"
 
 
-def _steady(package: RuntimePackage) -> JsonObject:
-    """Return what counts of a package, with lists in one order."""
+def _stable(package: RuntimePackage) -> JsonObject:
+    """Return a package without its volatile fields, with sorted lists."""
     body: JsonObject = package.model_dump(mode="json", by_alias=True, exclude={"volatile"})
     for key in _KEYS:
         items = body.get(key)
@@ -243,7 +244,7 @@ def _list_difference(key: str, left: JsonValue, right: JsonValue) -> Iterator[st
 
 
 def _by_name(key: str, items: JsonValue) -> dict[str, JsonObject]:
-    # A policy is known by its id alone here, so that other rules are a change and not another policy.
+    # Policies are matched by id alone: changed rules are reported as a change, not as another policy.
     first = "id" if key == "policies" else _KEYS[key][0]
     return {str(item[first]): item for item in cast(list[JsonObject], items or [])}
 
@@ -262,15 +263,16 @@ _VERSION: Final = 1
 
 
 def check_package(package: object) -> RuntimePackage:
-    """Return a package that can be run.
+    """Return a package after checking that it can be run.
 
-    A package that came as data was checked when it was read; this is for one that code made or changed.
+    A package decoded from data was checked when it was read; this is for a package that code built or
+    changed.
 
     Raises:
-        Rejected: it cannot be run; the message says what is wrong with it.
+        Rejected: it cannot be run; the message names the problem.
     """
     if not isinstance(package, RuntimePackage):
-        raise invalid_package(f"a runtime package is needed, found {type(package).__name__}")
+        raise invalid_package(f"expected a RuntimePackage, found {type(package).__name__}")
     if package.schema_version != _VERSION:
         raise invalid_package(f"runtime package schema version must be {_VERSION}")
     if not package.provider_route.route_id:
@@ -294,7 +296,7 @@ def _check_shape(package: RuntimePackage) -> None:
         compaction_config(package)
         compaction_route(package)
     except ValidationError as error:
-        # The message of pydantic quotes the value; the place and the kind of slip are enough.
+        # The message of pydantic quotes the value, so only the place and the type of the error are used.
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         problem = f"runtime package {place} is not valid ({first['type']})"
@@ -307,19 +309,19 @@ def _check_names(what: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise invalid_package(f"runtime package {what}: two are called {name}; give each its own name")
+            raise invalid_package(f"runtime package {what}: duplicate name {name}; give each its own name")
         seen.add(name)
 
 
 def check_contract(contract: OutputContract) -> None:
-    """See whether answers can be held against a contract.
+    """Check that answers can be validated against a contract.
 
     Raises:
-        Rejected: its schema is none, could not be checked safely, or is not the one that its hash names.
+        Rejected: its schema is not valid, could not be checked safely, or does not match its content hash.
     """
     found = schema_hash(contract.json_schema)
     if contract.content_hash is not None and contract.content_hash != found:
-        raise _unusable(f"output contract {contract.schema_id}: its content hash is not that of its schema")
+        raise _unusable(f"output contract {contract.schema_id}: the content hash does not match the schema")
     problem = schema_problem(contract.json_schema)
     if problem is not None:
         raise _unusable(f"output contract {contract.schema_id}: {problem}")

@@ -22,13 +22,13 @@ from windlass_protocol import (
 )
 
 DECISIONS_MAX: Final = 1_024
-"""Decisions that a policy remembers."""
+"""Decisions that a policy caches."""
 
 _HOST = PolicyRef(kind=PolicyKind.HOST, id="windlass.allow")
 
 
 def allow_start(request: RunRequest, package: RuntimePackage) -> PolicyDecision:
-    """Let every run start."""
+    """Allow every run to start."""
     return AllowDecision(code="policy.allowed", reason="Every run may start.", policy_refs=(_HOST,))
 
 
@@ -46,11 +46,11 @@ class RulesPolicy:
 
     @property
     def version(self) -> str:
-        """A hash of all that the rules say."""
+        """A hash of the rules."""
         return self._version
 
     def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
-        """Decide by the rules; the same question is answered once."""
+        """Decide by the rules; decisions are cached unless a rule reads arguments."""
         if self._reads_arguments:
             return decide(self._rules, call, is_attended=is_attended)
         facts = (
@@ -71,14 +71,14 @@ class RulesPolicy:
         return decision
 
     def after(self, call: CallFacts, output: JsonValue) -> PolicyDecision:
-        """Let every result through."""
+        """Allow every result."""
         return AllowDecision(code="policy.allowed", reason="Results are not reviewed.", policy_refs=(_HOST,))
 
     def granting(self, tools: tuple[str, ...]) -> "RulesPolicy":
-        """Return the policy of a session in which people have granted some tools.
+        """Return the policy of a session in which people granted some tools.
 
-        A grant is an ordinary rule: it lowers no floor, so a dangerous command asks all the same. The version
-        stays that of the rules, because what people consented to has not changed.
+        A grant is an ordinary rule. It lowers no floor: a dangerous command still asks. The version stays
+        that of the rules: the rules that people consented to have not changed.
         """
         if not tools:
             return self
@@ -89,9 +89,9 @@ class RulesPolicy:
 
 
 class InheritedPolicy(RulesPolicy):
-    """The policy of a subagent: its own, and those of the agents that called it.
+    """The policy of a subagent: its own and those of the calling agents.
 
-    The strictest of them decides about each call.
+    The strictest decides about a call.
     """
 
     def __init__(self, own: RulesPolicy, above: Sequence[RulesPolicy]) -> None:
@@ -100,10 +100,7 @@ class InheritedPolicy(RulesPolicy):
         self._version = f"sha256:{sha256(names.encode()).hexdigest()}"
 
     def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
-        """Return the strongest decision.
-
-        Arguments that one of them changes are those that the next one sees.
-        """
+        """Return the strictest decision. Arguments that one policy modifies are passed to the next one."""
         decision = self._all[0].before(call, is_attended=is_attended)
         for policy in self._all[1:]:
             changed = _changed(decision)
@@ -117,7 +114,7 @@ class InheritedPolicy(RulesPolicy):
         return decision
 
     def granting(self, tools: tuple[str, ...]) -> "RulesPolicy":
-        """Return the policy of a session in which people have granted some tools."""
+        """Return the policy of a session in which people granted some tools."""
         policy = copy(self)
         policy._all = tuple(one.granting(tools) for one in self._all)
         return policy
@@ -128,5 +125,5 @@ def _changed(decision: PolicyDecision) -> dict[str, JsonValue] | None:
 
 
 def strongest(first: PolicyDecision, second: PolicyDecision) -> PolicyDecision:
-    """Return the decision that wins when two policies speak: deny over ask over allow."""
+    """Return the stricter of two decisions: deny over ask over allow."""
     return second if STRENGTH[second.decision] > STRENGTH[first.decision] else first

@@ -42,12 +42,12 @@ from windlass_protocol.codec_errors import shown
 from windlass_protocol.codec_issues import invalid
 
 NAME_SHOWN_CHARS_MAX: Final = 128
-"""Of a name that a message quotes."""
+"""Characters of a name that an error message quotes."""
 _CLASSES = {one.code: one for one in (Rejected, Denied, Conflict, Unavailable, Ambiguous, Corrupt)}
 
 
 def missing_port(name: str, run_id: str | None = None) -> Rejected:
-    """Return the error of a runtime that was built without something it needs."""
+    """Return the error for a runtime that was built without a required port."""
     return Rejected(
         f"missing required runtime port: {name}",
         kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
@@ -57,7 +57,7 @@ def missing_port(name: str, run_id: str | None = None) -> Rejected:
 
 
 def bad_setup(message: str) -> Rejected:
-    """Return the error of a host that puts a runtime together wrongly."""
+    """Return the error for an invalid option of the runtime or of one of its parts."""
     return Rejected(
         message,
         kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
@@ -66,7 +66,7 @@ def bad_setup(message: str) -> Rejected:
 
 
 def bad_request(message: str, run_id: str | None = None) -> Rejected:
-    """Return the error of a caller whose request cannot be read."""
+    """Return the error for an invalid request."""
     return Rejected(
         message,
         kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
@@ -76,7 +76,7 @@ def bad_request(message: str, run_id: str | None = None) -> Rejected:
 
 
 def invalid_package(message: str, run_id: str | None = None) -> Rejected:
-    """Return the error of a package that cannot be run."""
+    """Return the error for a package that cannot be run."""
     return Rejected(
         message,
         kind=ErrorKind.INVALID_PACKAGE,
@@ -86,18 +86,18 @@ def invalid_package(message: str, run_id: str | None = None) -> Rejected:
 
 
 def unknown_agent(agent_id: str, known: Sequence[str], *, run_id: str | None = None) -> Rejected:
-    """Return the error of a run of an agent that the runtime does not have."""
+    """Return the error for a request that names an agent this runtime does not have."""
     names = ", ".join(known[:NAMES_SHOWN_MAX]) or "none"
     more = f" and {len(known) - NAMES_SHOWN_MAX} more" if len(known) > NAMES_SHOWN_MAX else ""
     return invalid_package(
-        f"agent {shown(agent_id, NAME_SHOWN_CHARS_MAX)} is not one of this runtime, which has {names}{more}; "
-        "give it to open(agents=[…])",
+        f"unknown agent: {shown(agent_id, NAME_SHOWN_CHARS_MAX)}; this runtime has {names}{more}; "
+        "add it to open(agents=[…])",
         run_id,
     )
 
 
 def contract_violation(message: str, run_id: str | None = None) -> Conflict:
-    """Return the error of a value that breaks what the parts have agreed on."""
+    """Return the error for a value that breaks the contract between two parts, such as an unknown id."""
     return Conflict(
         message,
         kind=ErrorKind.INVALID_STATE_TRANSITION,
@@ -107,11 +107,14 @@ def contract_violation(message: str, run_id: str | None = None) -> Conflict:
 
 
 def missing_provider(route_id: str, run_id: str | None = None, *, known: Sequence[str] = ()) -> Unavailable:
-    """Return the error of a package whose model nobody provides; others are known."""
+    """Return the error for a package with a model that no provider serves.
+
+    `known` are the routes that exist.
+    """
     name = shown(route_id, NAME_SHOWN_CHARS_MAX)
-    routes = f"; known are {', '.join(known[:NAMES_SHOWN_MAX])}" if known else ""
+    routes = f"; known routes: {', '.join(known[:NAMES_SHOWN_MAX])}" if known else ""
     return Unavailable(
-        f"missing provider adapter for package route {name}{routes}; for a provider of your own write "
+        f"missing provider adapter for package route {name}{routes}; add your own with "
         f'providers={{"{name}": …}}, or give the agent an object as its model{meant([route_id], known)}',
         kind=ErrorKind.PROVIDER_FAILURE,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
@@ -120,37 +123,37 @@ def missing_provider(route_id: str, run_id: str | None = None, *, known: Sequenc
 
 
 def missing_agent(agent_id: str) -> Unavailable:
-    """Return the error of a run whose caller, and with it its policy, is not here."""
+    """Return the error for a subagent run if the calling agent (and so its policy) is not in this process."""
     return Unavailable(
-        f"the policy of agent {shown(agent_id, NAME_SHOWN_CHARS_MAX)} is not here, which called this one",
+        f"the policy of the calling agent {shown(agent_id, NAME_SHOWN_CHARS_MAX)} is not in this process",
         kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
     )
 
 
 def runtime_closed() -> Unavailable:
-    """Return the error of somebody who waits for a runtime that was closed."""
+    """Return the error for a caller that waits on a closed runtime."""
     return Unavailable(
-        "the runtime was closed; unfinished runs go on when one is opened on the same store",
+        "the runtime was closed; unfinished runs continue when a runtime is opened on the same store",
         kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
     )
 
 
 def unknown_run(run_id: str) -> Conflict:
-    """Return the error of somebody who asks for a run that nobody ever started."""
-    return contract_violation(f"nobody started a run called {shown(run_id, NAME_SHOWN_CHARS_MAX)}", run_id)
+    """Return the error for a run id that the store does not have."""
+    return contract_violation(f"unknown run: {shown(run_id, NAME_SHOWN_CHARS_MAX)}", run_id)
 
 
 def not_begun(run_id: str) -> Conflict:
-    """Return the error of somebody who asks what a run did that waits for its turn."""
-    return contract_violation("the run has not begun: it waits for the run before it in its session", run_id)
+    """Return the error for reading a run that is still queued."""
+    return contract_violation("the run has not started: it waits for the previous run of its session", run_id)
 
 
 def unknown_session(session_id: str) -> Conflict:
-    """Return the error of somebody who means a session that there is not."""
+    """Return the error for a session id that the store does not have."""
     return Conflict(
-        f"there is no such session: {shown(session_id, NAME_SHOWN_CHARS_MAX)}; start a run in it first",
+        f"unknown session: {shown(session_id, NAME_SHOWN_CHARS_MAX)}; start a run in it first",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=CausalIds(session_id=session_id),
@@ -158,7 +161,7 @@ def unknown_session(session_id: str) -> Conflict:
 
 
 def taken_run(run_id: str, differs: str) -> Conflict:
-    """Return the error of a run id that was used for something else."""
+    """Return the error for a run id that another request used already."""
     name = shown(run_id, NAME_SHOWN_CHARS_MAX)
     return Conflict(
         f"run_id {name} is already registered with this runtime, with another request: {differs}; choose "
@@ -170,23 +173,23 @@ def taken_run(run_id: str, differs: str) -> Conflict:
 
 
 def kept_name(what: str) -> Rejected:
-    """Return the error of a name that only a subagent may have."""
+    """Return the error for an id with a prefix that is reserved for subagents."""
     return bad_request(
-        f"{what} begins like the names of subagents, which nobody else may use; choose one that begins "
-        "neither with subagent: nor with session:subagent:"
+        f"{what} begins with a prefix that is reserved for subagents; choose one that begins neither with "
+        "subagent: nor with session:subagent:"
     )
 
 
 def notes_name(what: str) -> Rejected:
-    """Return the error of a name that only sessions with notes may have."""
+    """Return the error for an id with the prefix that is reserved for sessions with judgements of runs."""
     return bad_request(
-        f"{what} begins with {NOTES}, like the sessions that keep what was said of runs, and nobody else may "
-        "use it; choose another one"
+        f"{what} begins with {NOTES}, which is reserved for sessions that keep judgements of runs; "
+        "choose another one"
     )
 
 
 def start_denied(decision: PolicyDecision, run_id: str, *, source: SourceRef | None) -> Denied:
-    """Return the error of a run that the start policy does not let start."""
+    """Return the error for a run that the start policy does not allow."""
     match decision.decision:
         case "ask":
             message = "policy requested host approval before run start"
@@ -205,7 +208,7 @@ def start_denied(decision: PolicyDecision, run_id: str, *, source: SourceRef | N
 
 
 def policy_failed(problem: str, run_id: str, *, source: SourceRef | None) -> Denied:
-    """Return the error of a start policy that gives no decision: it is a no."""
+    """Return the error for a start policy that failed to decide; the run is denied."""
     return Denied(
         f"the start policy {problem}, so the run is denied",
         kind=ErrorKind.POLICY_DENIAL,
@@ -218,35 +221,37 @@ def policy_failed(problem: str, run_id: str, *, source: SourceRef | None) -> Den
 def refused_answer(
     request: InputRequest | None, response: InputResponse, *, problem: str, session_id: str
 ) -> Conflict | Denied | Rejected:
-    """Return the error of an answer that does not count."""
+    """Return the error for an invalid answer to a request."""
     ids = CausalIds(session_id=session_id, request_id=response.request_id)
-    told = problem + _answer_hint(request, response)
+    message = problem + _answer_hint(request, response)
     if request is None or "expired" in problem:
-        return Conflict(told, kind=ErrorKind.APPROVAL_FAILURE, retry=RetryClass.NOT_RETRYABLE, causal_ids=ids)
+        return Conflict(
+            message, kind=ErrorKind.APPROVAL_FAILURE, retry=RetryClass.NOT_RETRYABLE, causal_ids=ids
+        )
     kind = Denied if "responder" in problem else Rejected
-    return kind(told, kind=ErrorKind.APPROVAL_FAILURE, retry=RetryClass.USER_ACTION_NEEDED, causal_ids=ids)
+    return kind(message, kind=ErrorKind.APPROVAL_FAILURE, retry=RetryClass.USER_ACTION_NEEDED, causal_ids=ids)
 
 
 def _answer_hint(request: InputRequest | None, response: InputResponse) -> str:
-    """Say how to answer instead."""
+    """Return how to answer instead, as the end of an error message."""
     if request is None:
-        return "; handle.requests() has what is open"
+        return "; handle.requests() lists the open requests"
     if request.responders is not None and response.responder is None:
-        return "; say who answers with responder=…"
+        return "; pass responder=…"
     names = [option.id for option in request.options or ()]
     if response.option_id in names:
         return ""
     if not names:
-        return '; it takes words: answer(request_id, text="…")'
+        return '; it takes a text: answer(request_id, text="…")'
     listed = ", ".join(shown(name, NAME_SHOWN_CHARS_MAX) for name in names[:NAMES_SHOWN_MAX])
     return f"; the options are {listed}{meant([response.option_id or response.text or ''], names)}"
 
 
 def answered_already(response: InputResponse, session_id: str, *, agent_id: str | None) -> Conflict:
-    """Return the error of a second answer, while the first waits to be taken."""
-    whose = "the process that drives the run" if agent_id is None else f"a process with agent {agent_id}"
+    """Return the error for a second answer while the first is still in the inbox."""
+    waits_for = "the process that drives the run" if agent_id is None else f"a process with agent {agent_id}"
     return Conflict(
-        f"the request is answered already; the answer waits for {whose}",
+        f"the request is answered already; the answer waits for {waits_for}",
         kind=ErrorKind.APPROVAL_FAILURE,
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=CausalIds(session_id=session_id, request_id=response.request_id),
@@ -260,12 +265,12 @@ def check_answers(
     session_id: str,
     now_ms: int,
 ) -> None:
-    """Refuse answers of which one does not count.
+    """Refuse a set of answers if one of them is invalid.
 
     Raises:
-        Conflict: nobody is being asked this any more.
+        Conflict: a request is not open any more.
         Denied: this responder may not answer.
-        Rejected: an answer does not fit its request, or is one of two to it.
+        Rejected: an answer does not fit its request, or a request is answered twice.
     """
     seen: set[str] = set()
     for given in responses:
@@ -273,14 +278,14 @@ def check_answers(
         response = given if request is None else matched(request, given)
         problem = refusal(request, response, now_ms=now_ms)
         if problem is None and response.request_id in seen:
-            problem = "the request is answered twice at once"
+            problem = "the request is answered twice in one call"
         if problem is not None:
             raise refused_answer(request, response, problem=problem, session_id=session_id)
         seen.add(response.request_id)
 
 
 def no_value(result: RunResult) -> AgentError:
-    """Return the error of a run that ended without what it should have returned."""
+    """Return the error for a run that ended without a value."""
     ids = CausalIds(run_id=result.run_id, session_id=result.session_id)
     error = result.error
     if error is not None:
@@ -297,13 +302,13 @@ def no_value(result: RunResult) -> AgentError:
     if result.status is RunStatus.CANCELLED:
         why = "" if result.reason is None else f": {result.reason}"
         return Conflict(
-            f"the run was cancelled before it returned anything{why}",
+            f"the run was cancelled before it returned a value{why}",
             kind=ErrorKind.CANCELLATION,
             retry=RetryClass.USER_ACTION_NEEDED,
             causal_ids=ids,
         )
     return Denied(
-        "the run has used up its budget before it returned anything",
+        "the run used up its budget before it returned a value",
         kind=ErrorKind.POLICY_DENIAL,
         retry=RetryClass.USER_ACTION_NEEDED,
         causal_ids=ids,
@@ -312,47 +317,47 @@ def no_value(result: RunResult) -> AgentError:
 
 T = TypeVar("T")
 REQUEST_LEVELS_MAX: Final = 56
-"""Objects and lists inside one another; an event puts some more around them."""
+"""Nesting depth of free JSON in a request; an event adds some levels around it."""
 _FREE_JSON: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=REQUEST_LEVELS_MAX)
 _SPOKEN: Final = {"input": "message"}
-"""What callers know under another name than the wire."""
+"""Wire field to the name that callers use."""
 _WRITE: Final[Mapping[str, str]] = {
     "metadata": "a dictionary of JSON",
     "budget": "a BudgetLimit, such as BudgetLimit(max_steps=20)",
     "capabilities": "a SessionCapabilities of windlass_protocol",
     "source": "a SourceRef of windlass_protocol",
-    "context": "a list of texts",
-    "message": "a text, or a list of TextPart, ImagePart and FilePart of windlass_protocol",
+    "context": "a list of strings",
+    "message": "a string, or a list of TextPart, ImagePart and FilePart of windlass_protocol",
 }
-"""What fits, by the name of what does not."""
+"""The expected value by field name, for error messages."""
 _ID: Final = re.compile(rf"[^\x00-\x1f\x7f\ud800-\udfff{TURNING}]{{1,{ID_CHARS_MAX}}}")
 
 
 def check_options(
     options: Mapping[str, object], known: type, *, what: str, beside: Sequence[str] = ()
 ) -> None:
-    """Refuse a keyword that is none of a typed dictionary, nor `beside` it."""
+    """Refuse a keyword that is neither in the typed dictionary `known` nor in `beside`."""
     problem = option_problem(options, known, what=what, beside=beside)
     if problem is not None:
         raise bad_setup(problem)
 
 
 def check_id(value: object, what: str) -> str:
-    """Return a name that the wire can hold."""
+    """Return an id that the wire can hold."""
     if not isinstance(value, str):
-        raise bad_request(f"{what} is a text, found {kind_of(value)}")
+        raise bad_request(f"{what} must be a string, found {kind_of(value)}")
     if not _ID.fullmatch(value):
         raise bad_request(
-            f"{what} must be 1 to {ID_CHARS_MAX} characters, none of them a control character or a mark that "
-            f"turns the direction of text; found {len(value):,}"
+            f"{what} must be 1 to {ID_CHARS_MAX} characters, without control characters and characters "
+            f"that change the direction of text; found {len(value):,} characters"
         )
     return value
 
 
 def check_given(value: object, kind: type[T], *, what: str, words: str) -> T:
-    """Return a value of a request that is of a kind; `words` say what to write."""
+    """Return a value of a request that has the type `kind`; `words` describe what is expected."""
     if not isinstance(value, kind):
-        raise bad_request(f"{what} is {words}, found {kind_of(value)}")
+        raise bad_request(f"{what} must be {words}, found {kind_of(value)}")
     return value
 
 
@@ -361,34 +366,34 @@ def check_seconds(value: object, what: str) -> float | None:
     if value is None:
         return None
     if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
-        raise bad_request(f"{what} is a number of seconds or None, found {kind_of(value)}")
+        raise bad_request(f"{what} must be a number of seconds or None, found {kind_of(value)}")
     return value
 
 
 def misfit(error: ValidationError, what: str, *, value: Mapping[str, object]) -> str:
-    """Say where a value does not fit its type; nothing of the value is quoted.
+    """Return where a value does not fit its type, without quoting the value.
 
-    What may be of several types is told of by the innermost place, where it came closest to one.
+    For a union, the innermost issue is reported: it is where the value came closest to one of the types.
     """
     issues = invalid(error, cast(JsonValue, value)).issues
     first = max(issues, key=lambda issue: issue.path.count("/"))
     names = [str(part) for part in error.errors(include_url=False, include_input=False)[0]["loc"][:1]]
     steps = first.path.split("/")[1:3] or names or ["the value"]
-    # The keys of what callers make up themselves may hold anything.
+    # Keys inside free JSON come from the caller and may hold secrets: only the field and an index are named.
     steps[0] = _SPOKEN.get(steps[0], steps[0])
     place = ".".join(steps if steps[-1].isdigit() else steps[:1])
     remedy = f"; write {_WRITE[steps[0]]}" if steps[0] in _WRITE else ""
-    return f"{what}: {place} cannot be used: {first.message}{remedy}"
+    return f"{what}: {place} is not valid: {first.message}{remedy}"
 
 
 def check_items(value: Iterable[T], kind: type, *, what: str, words: str) -> tuple[T, ...]:
-    """Return the items of a list, all of a kind; one of them alone is no list."""
+    """Return the items of a list, all of the type `kind`; a single item instead of a list is refused."""
     if isinstance(value, str | bytes | Mapping | type) or not _is_iterable(value):
-        raise bad_setup(f"{what} takes a list of {words}, found {kind_of(cast(object, value))}")
+        raise bad_setup(f"{what} must be a list of {words}, found {kind_of(cast(object, value))}")
     items = tuple(value)
     for at, item in enumerate(items):
         if not isinstance(item, kind):
-            raise bad_setup(f"{what} are {words}; number {at} is {kind_of(item)}")
+            raise bad_setup(f"{what} must be {words}; number {at} is {kind_of(item)}")
     return items
 
 
@@ -397,16 +402,16 @@ def _is_iterable(value: object) -> bool:
 
 
 def check_flag(value: object, what: str) -> bool:
-    """Return True or False, and nothing that only counts as one."""
+    """Return a bool; a truthy value of another type is refused."""
     if not isinstance(value, bool):
-        raise bad_setup(f"{what} is True or False, found {kind_of(value)}")
+        raise bad_setup(f"{what} must be True or False, found {kind_of(value)}")
     return value
 
 
 def check_ms(value: object, what: str) -> int:
-    """Return a whole number of milliseconds."""
+    """Return a whole number of milliseconds from 1 to `WAIT_MS_MAX`."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise bad_setup(f"{what} is a whole number of milliseconds, found {kind_of(value)}")
+        raise bad_setup(f"{what} must be a whole number of milliseconds, found {kind_of(value)}")
     if value < 1:
         raise bad_setup(f"{what} must be 1 or more, found {value:,}")
     if value > WAIT_MS_MAX:
@@ -415,25 +420,25 @@ def check_ms(value: object, what: str) -> int:
 
 
 def check_part(value: T, kind: type, *, what: str, words: str) -> T:
-    """Return a part of a runtime that is of a kind; `words` say what to write."""
+    """Return a part of a runtime that has the type `kind`; `words` describe what is expected."""
     if not isinstance(value, kind):
-        raise bad_setup(f"{what} is {words}, found {kind_of(value)}")
+        raise bad_setup(f"{what} must be {words}, found {kind_of(value)}")
     return value
 
 
 def check_port(value: T, what: str, *, has: Sequence[str], words: str) -> T:
-    """Return an object that has the methods of a port; `words` say what to write."""
+    """Return an object that has the methods of a port; `words` describe what is expected."""
     missing = [name for name in has if not callable(getattr(value, name, None))]
     if isinstance(value, type) or missing:
         lacks = f", which has no {missing[0]}()" if missing else ""
-        raise bad_setup(f"{what} is {words}, found {kind_of(value)}{lacks}")
+        raise bad_setup(f"{what} must be {words}, found {kind_of(value)}{lacks}")
     return value
 
 
 def check_callable(value: T, what: str, *, words: str) -> T:
-    """Return something that can be called; `words` say what it is called with."""
+    """Return a callable; `words` describe its arguments."""
     if not callable(value) or isinstance(value, type):
-        raise bad_setup(f"{what} is {words}, found {kind_of(value)}")
+        raise bad_setup(f"{what} must be {words}, found {kind_of(value)}")
     return value
 
 
@@ -447,14 +452,14 @@ def check_name(value: object, what: str) -> str:
 
 
 def check_request(request: object) -> None:
-    """Refuse what is no request for a run."""
+    """Refuse a value that is not a RunRequest, and a request with an empty message."""
     words = "a RunRequest; start() takes an agent and a message"
     if not check_given(request, RunRequest, what="a request", words=words).input:
-        raise bad_request("the message is empty: say what the run is for")
+        raise bad_request("the message is empty: it must hold at least one part")
 
 
 def check_json(request: RunRequest) -> None:
-    """Refuse what a record could hold and an event could not."""
+    """Refuse metadata and input that fit a record but not an event."""
     free = {name for name in ("metadata", "input") if not isinstance(getattr(request, name), str | None)}
     for name, value in request.model_dump(mode="json", by_alias=True, include=free).items() if free else ():
         problem = ""
@@ -463,4 +468,4 @@ def check_json(request: RunRequest) -> None:
         except CodecError as error:
             problem = error.message
         if problem:
-            raise bad_request(f"{name} cannot be used: {problem}", request.run_id)
+            raise bad_request(f"{name} is not valid: {problem}", request.run_id)

@@ -2,22 +2,21 @@
 
 The rules are tried in the order of the list, and the first that fits decides:
 
-- `cancelled`: somebody ended the run.
-- `interrupted`: its process is gone and nobody goes on with it, or what came of a call is not known.
-- `output_contract`: the run ended because its answers did not fit what it must return, or a hook sent them
-  back.
+- `cancelled`: the run was cancelled.
+- `interrupted`: the process of the run is gone and no other continues it, or the result of a call is unknown.
+- `output_contract`: the run ended because its answers violated its output contract, or a hook sent them back.
 - `denied`: a policy, a hook or a person stopped it.
-- `timeout`: something took longer than it may.
+- `timeout`: an operation exceeded its timeout.
 - `provider`: a model call failed for good.
-- `repeated_call`: it ended while the same calls were made over and over with the same results.
-- `stall`: it ended after a stretch of decisions that brought nothing new.
-- `budget`: it used up what it may use, and not because of a loop.
-- `invalid_arguments`, `tool_error` and again `denied`, `timeout`, `interrupted`: by the decision that is to
-  blame for a failure that nothing above explains.
+- `repeated_call`: it ended while repeating the same calls with the same results.
+- `stall`: it ended after a series of decisions with nothing new.
+- `budget`: it used up its budget, and not because of a loop.
+- `invalid_arguments`, `tool_error` and again `denied`, `timeout`, `interrupted`: by the decision to blame for
+  a failure that no rule above explains.
 - `goal_missed`: the run completed, and was judged not to have reached its goal.
-- `unknown`: it failed, and nothing says why.
+- `unknown`: it failed without a recorded reason.
 
-A failure by budget that is really a loop is told as the loop: more budget would not help.
+A budget failure that is caused by a loop is reported as the loop: a larger budget would not help.
 """
 
 import re
@@ -39,7 +38,7 @@ from windlass_protocol import (
 CAUSE_CHARS_MAX: Final = 200
 UNKNOWN: Final = "unknown"
 
-# In this order: what is longer or more exact comes first.
+# In this order: longer and more exact patterns come first.
 _VARYING: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), word)
     for pattern, word in (
@@ -54,7 +53,7 @@ _VARYING: Final = tuple(
         (r"\"[^\"]{1,200}\"|'[^'\n]{1,200}'|`[^`]{1,200}`", "<value>"),
         (r"(?:[a-z]:)?(?:[\\/][\w.~-]+){2,}", "<path>"),
         (r"\b0x[0-9a-f]+\b|\b(?=[a-z_-]*[0-9])[0-9a-z_-]{12,}\b", "<id>"),
-        # A code says what went wrong, other numbers only how much.
+        # A status code identifies the error; other numbers are only amounts.
         (
             r"(?<!http )(?<!status )(?<!code )(?<!errno )(?<!error )[-+]?\b[0-9][0-9,._]*(?=[a-z%]{0,3}\b)",
             "<n>",
@@ -65,9 +64,9 @@ _SPACE: Final = re.compile(r"\s+")
 
 
 def cause_of(error: str | None) -> str:
-    """Return what an error comes down to: its first line without what varies.
+    """Return an error without its variable parts: its first line, normalised.
 
-    Numbers, ids, addresses, paths, times and quoted values vary; so do case and spaces.
+    Numbers, ids, addresses, paths, times, quoted values, case and spaces are variable.
     """
     line = next((line for line in (error or "").strip().splitlines() if line.strip()), "")[:1_000]
     for pattern, word in _VARYING:
@@ -76,31 +75,31 @@ def cause_of(error: str | None) -> str:
 
 
 REPEATS_MIN: Final = 3
-"""So many times in a row the same thing, with the same result, is a loop."""
+"""Repetitions in a row, with the same result, that make a loop."""
 CYCLE_DECISIONS_MAX: Final = 3
-"""The longest cycle that is looked for: three different calls, over and over."""
+"""The length of the longest cycle that is detected: three different calls in turn."""
 STALL_DECISIONS_MIN: Final = 5
-"""So many decisions in a row that bring nothing new are a stall."""
+"""Decisions in a row with nothing new that make a stall."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A stretch of a run that got it nowhere."""
+    """A part of a run without progress."""
 
     kind: FailureKind
     """`repeated_call` or `stall`."""
     decision_ids: tuple[str, ...]
     cycle: int
-    """How many different things were repeated; 0 for a stall."""
+    """The number of different actions that were repeated; 0 for a stall."""
     is_last: bool
-    """Whether the run ended in it; an answer without calls does not lead out of it."""
+    """Whether the run ended in it; an answer without calls does not leave the loop."""
 
 
 def find_loops(run: DecisionRun) -> tuple[Loop, ...]:
-    """Return the loops of a run, in order: first those that repeat, then stalls.
+    """Return the loops of a run, in order: first the repetitions, then the stalls.
 
-    A stall is told only where nothing repeats. A decision without an outcome ends a stall: nobody knows what
-    it brings.
+    A stall is reported only where nothing repeats. A decision without an outcome ends a stall: its result is
+    unknown.
     """
     acts = [one for one in run.decisions if one.decision_type is not DecisionType.TERMINATION]
     repeats = _repeats(acts)
@@ -122,7 +121,7 @@ def _repeats(acts: Sequence[Decision]) -> list[Loop]:
 
 
 def _stretches(deeds: Sequence[bytes], cycle: int) -> list[tuple[int, int]]:
-    """Where deeds are the same as those one cycle before, often enough."""
+    """Yield the ranges in which actions equal those one cycle before, often enough."""
     found: list[tuple[int, int]] = []
     begin = 0
     for at in range(1, len(deeds) + 1):
@@ -166,7 +165,7 @@ def _place(acts: Sequence[Decision], loop: Loop) -> int:
 
 
 def _deed(decision: Decision) -> bytes:
-    """What was done and what came of it, in one form."""
+    """Return an action and its result in one comparable form."""
     chosen = next((one for one in decision.options if one.id == decision.chosen_option_id), None)
     params = None if chosen is None else chosen.action_params
     outcome = decision.outcome
@@ -209,7 +208,7 @@ _FAMILIES: Final = {
     "hook.": FailureKind.DENIED,
     "subagent_": FailureKind.TOOL_ERROR,
 }
-"""Codes that begin so."""
+"""Prefixes of codes."""
 _WORDS: Final = (
     (re.compile(r"\btime[ds]?[ -]?out\b|\bdeadline exceeded\b", re.IGNORECASE), FailureKind.TIMEOUT),
     (
@@ -222,26 +221,26 @@ _WORDS: Final = (
     ),
     (re.compile(r"\binvalid (?:argument|parameter|input)s?\b", re.IGNORECASE), FailureKind.INVALID_ARGUMENTS),
 )
-"""What errors say that people recorded without a code."""
+"""Patterns for errors that were recorded without a code."""
 _ENDS_RUNS: Final = frozenset(
     {FailureKind.OUTPUT_CONTRACT, FailureKind.DENIED, FailureKind.TIMEOUT, FailureKind.PROVIDER}
 )
-"""Kinds of a critical problem that no loop explains better."""
+"""Kinds of a critical problem that take precedence over a loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a run failed."""
+    """The reason why a run failed."""
 
     kind: FailureKind
     told: str
-    """In one line, for people."""
+    """One line for people."""
     decision_id: str | None = None
-    """The decision that is to blame, or the first of a loop."""
+    """The decision to blame, or the first of a loop."""
 
 
 def classify(run: DecisionRun) -> Failure | None:
-    """Return why a run failed; None if it did not, or goes on."""
+    """Return why a run failed; None if it succeeded or is unfinished."""
     match run.status:
         case DecisionRunStatus.RUNNING:
             return None
@@ -258,7 +257,7 @@ def classify(run: DecisionRun) -> Failure | None:
 
 
 def kind_of_code(code: str | None, *, told: str = "") -> FailureKind:
-    """Return the kind of a cause: by its code, or else by words in what is told of it."""
+    """Return the kind of a cause, by its code or else by its message."""
     if code is not None:
         if code in _KIND_OF_CODE:
             return _KIND_OF_CODE[code]
@@ -270,10 +269,10 @@ def kind_of_code(code: str | None, *, told: str = "") -> FailureKind:
 
 
 def blamed(run: DecisionRun) -> Decision | None:
-    """Return the decision that a run failed by; None if none failed.
+    """Return the decision that caused the failure of a run; None if no decision failed.
 
-    It is one that a critical problem names, or else the first failure that no later success of the same node
-    and intent made good, or else the last failure. A pending one has not failed.
+    It is one that a critical problem names, or else the first failure without a later success of the same
+    node and intent, or else the last failure. A pending decision has not failed.
     """
     failed = [one for one in run.decisions if one.outcome is not None and not one.outcome.success]
     named = {problem.decision_id for problem in run.problems if problem.severity is ProblemSeverity.CRITICAL}
@@ -292,7 +291,7 @@ def blamed(run: DecisionRun) -> Decision | None:
 
 
 def _missed(run: DecisionRun) -> Failure | None:
-    """A run that completed failed only if its newest judged decision missed the goal."""
+    """A completed run failed only if its newest judged decision missed the goal."""
     judged = [one for one in run.decisions if one.evaluation is not None]
     evaluation = judged[-1].evaluation if judged else None
     if evaluation is None or evaluation.goal_aligned:
@@ -323,7 +322,7 @@ def _by_decision(run: DecisionRun) -> Failure | None:
     error = (decision.outcome and decision.outcome.error) or ""
     codes = [one.root_cause for one in run.problems if one.decision_id == decision.id and one.root_cause]
     kind = kind_of_code(codes[-1] if codes else None, told=error)
-    # A decision that failed for a reason that nobody knows is still what failed.
+    # A decision that failed for an unknown reason is still the one to blame.
     kind = FailureKind.TOOL_ERROR if kind is FailureKind.UNKNOWN else kind
     return Failure(kind, _line(error or decision.intent), decision.id)
 

@@ -1,8 +1,8 @@
 """Goal scores: verdicts of criteria and constraints combined into one number.
 
-A criterion says how well the goal was reached, with a weight; a constraint has to hold, whatever the rest
-says. What looks at the outside (a schema validator, a function, a model) is not here: whoever has it gives
-the verdict.
+A criterion measures how well the goal was reached, with a weight; a constraint has to hold in any case.
+Checks that need the outside (a schema validator, a function, a model) are not here: the caller passes their
+verdicts.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,30 +34,30 @@ SHOWN_CHARS_MAX: Final = 80
 EXPLANATION_CHARS_MAX: Final = 2_000
 
 Measure = Literal["cost_micros", "tokens", "duration_ms", "decisions", "failed_decisions"]
-"""What a limit can be about."""
+"""The measures that a limit can use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A run as criteria see it."""
+    """A run as the input of criteria."""
 
     run: DecisionRun
     message: str = ""
-    """What was asked."""
+    """The request."""
     output: str = ""
-    """The answer, whole."""
+    """The complete answer."""
     value: JsonValue = None
-    """The answer as data, if it is data."""
+    """The answer as JSON, if it is JSON."""
 
     @property
     def has_completed(self) -> bool:
-        """Whether the run came to an answer."""
+        """Whether the run ended with an answer."""
         return self.run.status is DecisionRunStatus.COMPLETED
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one criterion says."""
+    """The result of one criterion."""
 
     name: str
     score: float
@@ -69,13 +69,12 @@ class Verdict:
 
     @property
     def is_met(self) -> bool:
-        """Whether nothing is missing."""
         return self.score >= 1
 
 
 @dataclass(frozen=True, slots=True)
 class GoalScore:
-    """What all criteria say together."""
+    """The combined result of all criteria."""
 
     is_reached: bool
     score: float
@@ -84,13 +83,13 @@ class GoalScore:
 
     @property
     def explanation(self) -> str:
-        """What is missing, in words; empty if nothing is."""
+        """Unmet criteria with their reasons; empty if all are met."""
         missing = (f"{one.name}: {one.why or 'not met'}" for one in self.verdicts if not one.is_met)
         return "; ".join(missing)[:EXPLANATION_CHARS_MAX]
 
 
 def equals(attempt: Attempt, expected: JsonValue) -> tuple[float, str]:
-    """Say whether an answer is exactly this: data as data, text without outer space."""
+    """Score whether an answer equals the expected value: as JSON, or as text without outer white space."""
     if isinstance(expected, str):
         found: JsonValue = attempt.output.strip()
         is_same = found == expected.strip()
@@ -101,7 +100,7 @@ def equals(attempt: Attempt, expected: JsonValue) -> tuple[float, str]:
 
 
 def contains(attempt: Attempt, texts: Sequence[str], *, is_case_sensitive: bool) -> tuple[float, str]:
-    """Say how many of some texts an answer contains."""
+    """Score how many of the texts an answer contains."""
     output = attempt.output if is_case_sensitive else attempt.output.casefold()
     missing = [text for text in texts if (text if is_case_sensitive else text.casefold()) not in output]
     why = f"not in it: {', '.join(map(_shown, missing))}" if missing else ""
@@ -109,13 +108,13 @@ def contains(attempt: Attempt, texts: Sequence[str], *, is_case_sensitive: bool)
 
 
 def keeps_within(attempt: Attempt, measure: Measure, *, most: float) -> tuple[float, str]:
-    """Say whether a run used no more than it may."""
+    """Score whether a run stayed within a limit."""
     used = measured(attempt.run, measure)
     return (1.0, "") if used <= most else (0.0, f"{used:,} {measure}, limit {most:,}")
 
 
 def measured(run: DecisionRun, measure: Measure) -> int:
-    """Return what a run used; 0 for what nobody measured."""
+    """Return a measure of a run; 0 if it was not measured."""
     match measure:
         case "cost_micros":
             return 0 if run.usage is None else run.usage.cost_micros or 0
@@ -132,10 +131,7 @@ def measured(run: DecisionRun, measure: Measure) -> int:
 
 
 def run_tokens(run: DecisionRun) -> int | None:
-    """Return the tokens of a run, by its model calls or else by its decisions.
-
-    None if nobody counted.
-    """
+    """Return the tokens of a run, by its model calls or else by its decisions; None if not counted."""
     usage = run.usage
     if usage is not None:
         return (usage.input_tokens or 0) + (usage.output_tokens or 0)
@@ -143,10 +139,10 @@ def run_tokens(run: DecisionRun) -> int | None:
 
 
 def score(attempt: Attempt, verdicts: Sequence[Verdict], *, pass_score: float) -> GoalScore:
-    """Return what all verdicts say together.
+    """Combine all verdicts.
 
     The goal is reached if the run completed, every constraint holds, and the weighted mean of the criteria is
-    at least `pass_score`. Without criteria, completing is all that counts.
+    at least `pass_score`. Without criteria, completion alone counts.
     """
     wanted = [one for one in verdicts if not one.is_required]
     weight = sum(one.weight for one in wanted)
@@ -158,7 +154,7 @@ def score(attempt: Attempt, verdicts: Sequence[Verdict], *, pass_score: float) -
 
 
 def judged_decision(run: DecisionRun) -> str | None:
-    """Return the decision that a judgement of a run is about; None without any.
+    """Return the decision that a judgement of a run refers to; None if the run has none.
 
     It is the one to blame for a failure, or else the answer, or else the last one.
     """
@@ -190,7 +186,7 @@ EVALUATED: Final = "decision.evaluated"
 
 
 def evaluation_session(run_id: str) -> str:
-    """Return the session of the judgements of a run."""
+    """Return the session that holds the judgements of a run."""
     named = EVALUATIONS + run_id
     if len(named) <= ID_CHARS_MAX:
         return named
@@ -198,9 +194,9 @@ def evaluation_session(run_id: str) -> str:
 
 
 def with_evaluations(run: DecisionRun, records: Iterable[Record]) -> DecisionRun:
-    """Return a run with the judgements in the records of its session of judgements.
+    """Return a run with the judgements from the records of its judgement session.
 
-    The newest judgement of a decision counts; one of a decision that nobody knows is left out.
+    The newest judgement of a decision counts; judgements of unknown decisions are ignored.
     """
     draft = RunDraft(run)
     is_judged = False
@@ -213,7 +209,7 @@ def with_evaluations(run: DecisionRun, records: Iterable[Record]) -> DecisionRun
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """One run in numbers."""
+    """The measures of one run."""
 
     run_id: str
     status: DecisionRunStatus
@@ -221,21 +217,21 @@ class RunFacts:
     goal_id: str = ""
     agent_id: str | None = None
     fingerprint: str | None = None
-    """The version of the agent; None for a run that somebody recorded."""
+    """The version of the agent; None for a run that a program recorded."""
     duration_ms: int | None = None
     tokens: int | None = None
     cost_micros: int | None = None
     failure: FailureKind | None = None
     cause: str = ""
-    """Why it failed, in words."""
+    """The reason of the failure."""
     decision_id: str | None = None
-    """The decision that is to blame."""
+    """The decision to blame."""
     is_judged: bool = False
-    """Whether somebody held it against its goal."""
+    """Whether the run was judged against its goal."""
 
     @property
     def has_ended(self) -> bool:
-        """Whether it counts: a run that goes on is neither success nor failure."""
+        """Whether it counts: an unfinished run is neither success nor failure."""
         return self.status is not DecisionRunStatus.RUNNING
 
     @property
@@ -245,12 +241,12 @@ class RunFacts:
 
     @property
     def sample(self) -> Sample:
-        """The run as comparisons take it."""
+        """The run as the input of comparisons."""
         return Sample(self.has_succeeded, self.cost_micros, self.duration_ms, self.tokens)
 
 
 def run_facts(run: DecisionRun) -> RunFacts:
-    """Return what is counted of a run."""
+    """Return the measures of a run."""
     failure = classify(run)
     return RunFacts(
         run_id=run.id,

@@ -21,10 +21,8 @@ from windlass_protocol import (
 
 
 class ProposalStatus(StrEnum):
-    """Where a proposal is."""
-
     OPEN = "open"
-    """Nobody has said yes or no."""
+    """Neither approved nor refused."""
     ACCEPTED = "accepted"
     REFUSED = "refused"
     APPLIED = "applied"
@@ -32,14 +30,14 @@ class ProposalStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProposalState:
-    """A proposal and all that happened to it."""
+    """A proposal with its history."""
 
     proposal: Proposal
     status: ProposalStatus = ProposalStatus.OPEN
     check: ProposalCheck | None = None
-    """The newest one."""
+    """The newest check."""
     settled: ProposalSettledData | None = None
-    """The newest yes or no."""
+    """The newest approval or refusal."""
     settled_at: str | None = None
     applied: ProposalAppliedData | None = None
     applied_at: str | None = None
@@ -47,16 +45,16 @@ class ProposalState:
 
 @dataclass(frozen=True, slots=True)
 class ProposalsState:
-    """Proposals by their ids, in the order in which they were made."""
+    """Proposals by id, in the order of their creation."""
 
     position: Position = START
     proposals: Mapping[str, ProposalState] = field(default_factory=dict[str, ProposalState])
 
 
 def fold_proposals(records: Iterable[Record], state: ProposalsState | None = None) -> ProposalsState:
-    """Fold records into proposals; whatever is about none that is known is left out.
+    """Fold records into proposals; records about unknown proposals are ignored.
 
-    A later yes or no takes the place of the one before. One that was applied stays so.
+    A later approval or refusal replaces the one before. An applied proposal stays applied.
 
     Raises:
         Gap: a record is not the next one of the session.
@@ -113,25 +111,25 @@ _HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
 }
 
 BUILDER: Final = "windlass-builder"
-"""The agent that proposes changes, the goal of its runs, and who owns their sessions.
+"""The agent that proposes changes, the goal of its runs, and the owner of their sessions.
 
-No user is called so: those sessions quote runs of everybody.
+It is reserved: these sessions quote runs of all owners.
 """
 NOTES: Final = "notes:"
-"""What the names of these sessions begin with, and of no other."""
+"""The prefix of these session ids, reserved for them."""
 PROPOSALS: Final = NOTES + "proposals"
-"""The session of all proposals of a store."""
+"""The session that holds all proposals of a store."""
 EVALUATIONS: Final = NOTES + "evaluation/"
-"""What the names of the sessions with judgements of a run begin with."""
+"""The prefix of the ids of sessions with judgements of a run."""
 
 
 def is_notes(session_id: str) -> bool:
-    """Whether a session is of those that are kept for notes."""
+    """Whether a session id has the reserved prefix for notes."""
     return session_id.startswith(NOTES)
 
 
 def differences(before: JsonValue, after: JsonValue) -> tuple[PackageDifference, ...]:
-    """Return every place at which two values differ; what one lacks is absent there."""
+    """Return every path at which two values differ; a missing side is absent."""
     return tuple(_differ(before, after, ""))
 
 

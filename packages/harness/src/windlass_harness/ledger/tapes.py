@@ -1,9 +1,7 @@
 """Tapes: the input, the call results and the answer of a recorded run.
 
-That is enough to do it again.
-
-A call is known by its tool and its arguments in canonical JSON: as the model wrote them, and also as they
-were run if a rule or a hook changed them.
+A tape is sufficient to replay the run. A call is identified by its tool and its arguments in canonical JSON:
+as the model wrote them, and also as they were executed if a rule or a hook changed them.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,44 +35,44 @@ from windlass_protocol import (
 
 @dataclass(frozen=True, slots=True)
 class TapedCall:
-    """A call and what came of it."""
+    """A call and its result."""
 
     tool: str
     arguments: JsonValue
     output: ToolOutput
-    """As the model saw it: what is too large for a record was too large for the model."""
+    """The result as the model saw it: a result too large for a record was too large for the model."""
 
     @property
     def key(self) -> str:
-        """What the call is known by."""
+        """The key that identifies the call."""
         return call_key(self.tool, self.arguments)
 
 
 @dataclass(frozen=True, slots=True)
 class Tape:
-    """A run, as far as it can be done again."""
+    """The parts of a run that a replay needs."""
 
     run_id: str
     message: str = ""
     parts: tuple[UserPart, ...] = ()
-    """What was asked, if that was more than a text."""
+    """The request, if it was more than text."""
     context: tuple[str, ...] = ()
     calls: tuple[TapedCall, ...] = ()
-    """In the order in which they ended."""
+    """In the order of their ends."""
     output: str = ""
     value: JsonValue = None
-    """The answer as data, if the run had to return data."""
+    """The answer as JSON, if the run had an output contract."""
     later_messages: int = 0
-    """What people said while it ran, which nobody says again."""
+    """Messages that people sent during the run; a replay does not repeat them."""
 
 
 def call_key(tool: str, arguments: JsonValue) -> str:
-    """Return what a call is known by: its tool, and its arguments in canonical JSON."""
+    """Return the key of a call: its tool, and its arguments in canonical JSON."""
     return f"{tool} {canonical(arguments).decode()}"
 
 
 def read_tape(records: Iterable[Record], run_id: str) -> Tape:
-    """Return what the records of a session say of one of its runs."""
+    """Return the tape of one run from the records of its session."""
     reader, current = _Reader(run_id), None
     for record in records:
         named = run_id_of(record)
@@ -89,7 +87,7 @@ class _Reader:
     def __init__(self, run_id: str) -> None:
         self.tape = Tape(run_id)
         self._asked: dict[str, list[tuple[str, JsonValue]]] = {}
-        """Calls by their ids, in all forms in which they are known."""
+        """Calls by id, with all their keys."""
         self._questions: dict[str, InputRequest] = {}
         self._is_begun = False
 

@@ -13,29 +13,26 @@ _INSIDE: Final = 0.95
 _STEPS: Final = 20
 _PIECES: Final = 64
 _MANY: Final = 1e6
-"""Degrees of freedom from which on t is the normal distribution."""
+"""Degrees of freedom from which t is approximated by the normal distribution."""
 
 
 def rate(succeeded: float, total: int) -> Estimate | None:
-    """Return a success rate with its Wilson interval; None without a trial.
-
-    A trial that succeeds by half counts as half.
-    """
+    """Return a success rate with its Wilson interval; None without a trial. `succeeded` may be fractional."""
     if total == 0:
         return None
     share, spread = succeeded / total, Z * Z / total
     middle = (share + spread / 2) / (1 + spread)
     half = Z * sqrt(share * (1 - share) / total + spread / (4 * total)) / (1 + spread)
-    # At the ends the arithmetic misses 0 and 1 by the last digit.
+    # At the ends, rounding errors would miss 0 and 1 by the last digit.
     low = 0.0 if succeeded == 0 else middle - half
     high = 1.0 if succeeded == total else middle + half
     return Estimate(value=share, low=low, high=high)
 
 
 def rate_difference(old: tuple[int, int], new: tuple[int, int]) -> Estimate | None:
-    """Return how much more often the new one succeeds, with Newcombe's interval.
+    """Return the difference of success rates, new less old, with Newcombe's interval.
 
-    Each is how many succeeded, and of how many; None without a trial of either.
+    Each argument is the number of successes and of trials; None if either has no trial.
     """
     before, after = rate(*old), rate(*new)
     if before is None or after is None:
@@ -47,10 +44,10 @@ def rate_difference(old: tuple[int, int], new: tuple[int, int]) -> Estimate | No
 
 
 def paired_difference(old: Sequence[float], new: Sequence[float]) -> Estimate | None:
-    """Return how much more often the new one succeeds on the same runs.
+    """Return the difference of success rates on the same runs, new less old.
 
     Each value is the share of attempts at a run that succeeded, in the same order for both. The interval is
-    that of Bonett and Price; for shares between 0 and 1 it is wider than need be. None without runs.
+    that of Bonett and Price; for shares between 0 and 1 it is conservative. None without runs.
     """
     gains = [after - before for before, after in zip(old, new, strict=True)]
     if not gains:
@@ -76,7 +73,7 @@ def mean(values: Sequence[float]) -> Estimate | None:
 
 
 def mean_difference(old: Sequence[float], new: Sequence[float]) -> Estimate | None:
-    """Return how much more the new values are, with Welch's interval.
+    """Return the difference of means, new less old, with Welch's interval.
 
     None if either has no values; no interval if either has only one.
     """
@@ -98,8 +95,8 @@ def mean_difference(old: Sequence[float], new: Sequence[float]) -> Estimate | No
 def t_quantile(freedom: float) -> float:
     """Return the 97.5 % quantile of Student's t, for one degree of freedom or more.
 
-    With t = sqrt(n) tan(x) the density is that of cos(x) ** (n - 1), a smooth curve that falls: its integral
-    is found by Simpson's rule, and the angle by Newton's steps, which come from below and never overshoot.
+    With t = sqrt(n) tan(x) the density is that of cos(x) ** (n - 1), a smooth falling curve. Simpson's rule
+    gives its integral, and Newton's method gives the angle; its steps come from below and never overshoot.
     """
     if freedom >= _MANY:
         return Z
@@ -112,7 +109,7 @@ def t_quantile(freedom: float) -> float:
 
 
 def _integral(power: float, angle: float) -> float:
-    """The integral of cos(x) ** power from 0 to an angle."""
+    """Return the integral of cos(x) ** power from 0 to an angle."""
     step = angle / _PIECES
     inner = sum((4 if at % 2 else 2) * cos(at * step) ** power for at in range(1, _PIECES))
     return (1 + inner + cos(angle) ** power) * step / 3
@@ -133,7 +130,7 @@ def _high(estimate: Estimate) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One run, as far as a comparison goes; None for what nobody measured."""
+    """One run as the input of a comparison; None for a measure that is missing."""
 
     succeeded: bool
     cost_micros: float | None = None
@@ -143,28 +140,26 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class _Average:
-    """All attempts at one run."""
+    """The averages of all attempts at one run."""
 
     share: float
-    """Of attempts that succeeded."""
+    """The share of successful attempts."""
     cost_micros: float | None
     duration_ms: float | None
     tokens: float | None
 
 
 def tally(fingerprint: str, samples: Sequence[Sample]) -> VersionTally:
-    """Return what runs of one version came to."""
+    """Return the tally of the runs of one version."""
     return _tally(fingerprint, [_average([one]) for one in samples])
 
 
 def compare_versions(
     old: tuple[str, Sequence[Sample]], new: tuple[str, Sequence[Sample]]
 ) -> VersionComparison:
-    """Return two versions with their differences, new less old.
+    """Compare two versions, each given as a fingerprint and its runs; differences are new less old.
 
-    Each is a fingerprint and its runs.
-
-    The new one is better, or worse, if all of the interval of the difference of success rates says so.
+    The new version is better, or worse, if the whole interval of the difference of success rates says so.
     """
     before, after = tally(*old), tally(*new)
     gain = rate_difference((before.succeeded, before.runs), (after.succeeded, after.runs))
@@ -182,11 +177,10 @@ def compare_versions(
 def compare_attempts(
     old: tuple[str, Sequence[Sequence[Sample]]], new: tuple[str, Sequence[Sequence[Sample]]]
 ) -> VersionComparison:
-    """Return two versions that did the same runs, with their differences.
+    """Compare two versions that did the same runs, run by run.
 
     Each is a fingerprint and the attempts at every run, in the same order. A run counts once, with the means
-    of its attempts: more attempts make it no more than one run. It succeeded if all of them did. What is
-    compared is how both did the same run.
+    of its attempts, however many there are. It succeeded if all attempts did.
     """
     before, after = [_average(one) for one in old[1]], [_average(one) for one in new[1]]
     gain = paired_difference([one.share for one in before], [one.share for one in after])

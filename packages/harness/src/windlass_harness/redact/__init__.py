@@ -1,7 +1,7 @@
 """Redaction: masks secrets in every value that is written or shown.
 
-Three nets, one over the other: the names of keys (`redact_keys`), the shapes of values (`redact_shapes`),
-and the exact values that the host registered, in every encoding they are likely to turn up in.
+Three filters, applied together: the names of keys and the shapes of values (`redact.shapes`), and the exact
+values that the host application registered, in every common encoding (`redact.text`).
 """
 
 import re
@@ -18,7 +18,7 @@ from windlass_harness.redact.text import MaskedStream, Registered
 TOO_DEEP: Final = "[truncated:depth]"
 CYCLE: Final = "[cycle]"
 
-SECRET_CHARS_MIN: Final = 8  # a shorter one would turn up in ordinary text by chance
+SECRET_CHARS_MIN: Final = 8  # a shorter one would occur in ordinary text by chance
 SECRET_CHARS_MAX: Final = 16_384
 SECRETS_MAX: Final = 1_000
 DEPTH_MAX: Final = 64
@@ -31,13 +31,13 @@ _Container = Mapping[object, object] | _Sequence
 class Redactor:
     """Masks secrets by key name, by shape, and the registered ones by value.
 
-    Make one from the secrets and keep it: registering is dear, masking is not. A registered secret is masked
-    plain, escaped for JSON and HTML, URL-encoded, in hex, and in base64 at any offset and over any lines; one
-    of digits also in a number.
+    Create one from the secrets and keep it: registering is expensive, masking is not. A registered secret is
+    masked as plain text, escaped for JSON and HTML, URL-encoded, in hex, and in base64 at any offset and
+    across lines; a secret of digits also in a number.
 
     Raises:
-        ValueError: a secret is not a text, too short or too long, or there are too many of them; or
-            `secrets` is itself a text or a mapping, whose parts are not what was meant.
+        ValueError: a secret is not a string, too short or too long, or there are too many of them; or
+            `secrets` is itself a string or a mapping.
     """
 
     secrets: InitVar[Iterable[str]] = ()
@@ -68,11 +68,11 @@ class Redactor:
         return text if masked == text else masked
 
     def stream(self) -> MaskedStream:
-        """Return a masker for one text that comes in pieces."""
+        """Return a masker for one text that arrives in chunks."""
         return MaskedStream(self._known)
 
     def is_secret_number(self, value: float) -> bool:
-        """Say whether a registered secret of digits is in a number as it is written."""
+        """Return whether the digits of a number contain a registered secret of digits."""
         if not self._has_digits:
             return False
         is_long = abs(value) < _LONG_NUMBER_MAX and float(abs(value)) in self._long_numbers
@@ -81,20 +81,20 @@ class Redactor:
     def value(self, value: object) -> object:
         """Mask the secrets in a JSON value; return the same object if there are none.
 
-        The value itself is never changed. Under a secret's name every string and number is masked,
-        however deep; null, true and false stay. Keys are masked like any text. What lies deeper than
-        `DEPTH_MAX` or inside itself becomes a marker, and so does anything that is not JSON: what cannot
-        be looked into is not shown. A model of the wire becomes the JSON that it is written as. In a list,
-        what follows an option with a secret's name is masked: ["login", "--password", "x"].
+        The value itself is never changed. Under a secret key every string and number is masked, at any depth;
+        null, true and false stay. Keys are masked like any text. A value deeper than `DEPTH_MAX`, a cycle,
+        and a value that is not JSON become a marker: an unreadable value is not shown. A wire model becomes
+        its JSON. In a list, the item after an option with a secret name is masked: ["login", "--password",
+        "x"].
         """
         if self.is_clean(value):
             return value
         return _Walk(self).value(value, 0, _Hide.NOTHING)
 
     def is_clean(self, value: object) -> bool:
-        """Say quickly that there is nothing to mask; every record pays for this.
+        """Return quickly whether there is nothing to mask; it is called for every record.
 
-        What is clean is plain JSON of Python's own types; anything else is not even looked into.
+        Only plain JSON of Python's built-in types can be clean; any other type is not inspected.
         """
         texts: list[str] = []
         level: list[object] = [value]
@@ -105,12 +105,12 @@ class Redactor:
             if not below:
                 text = "\n".join(texts)
                 return not may_hold_secret(text) and not self._known.spans(text)
-            # A value that holds itself twice doubles with every level; one look at it is enough.
+            # A value that contains itself twice doubles with every level: each container is visited once.
             level = below if len(below) < _SHARING_MIN else list({id(item): item for item in below}.values())
         return False
 
     def _open(self, level: list[object], texts: list[str]) -> list[object] | None:
-        """Collect the texts of one level; return the next, or None if it needs a walk."""
+        """Collect the texts of one level; return the next level, or None if the value needs the full walk."""
         below: list[object] = []
         for item in level:
             kind = type(item)
@@ -118,7 +118,7 @@ class Redactor:
                 texts.append(cast(str, item))
             elif kind is dict:
                 entries = cast(dict[object, object], item)
-                # Records have few shapes, so the same keys come together again and again.
+                # Records have few shapes, so key sets repeat.
                 if (keys := tuple(entries)) not in self._plain_keys and not self._are_plain(keys):
                     return None
                 below += entries.values()
@@ -134,8 +134,8 @@ class Redactor:
         return below
 
     def _are_plain(self, keys: tuple[object, ...]) -> bool:
-        """Say, and remember, that nothing is secret because of these keys."""
-        # Under `value` may be what a `name` beside it says: that takes a look at both.
+        """Return, and cache, whether none of these keys marks a secret."""
+        # `value` may be a secret because of a `name` beside it: that needs the full walk.
         if "value" in keys or any(not isinstance(key, str) or is_secret_key(key) for key in keys):
             return False
         text = "\n".join(cast(tuple[str, ...], keys))
@@ -152,28 +152,28 @@ def sanitize_for_trace(value: object) -> object:
 
 
 def mask_text(text: str) -> str:
-    """Mask everything in a text that has the shape of a secret."""
+    """Mask every part of a text that has the shape of a secret."""
     return _UNREGISTERED.text(text)
 
 
 @runtime_checkable
 class _Model(Protocol):
-    """A pydantic model; the import of pydantic is not worth its type."""
+    """A pydantic model; a Protocol avoids the import of pydantic."""
 
     def model_dump(self, *, mode: str, by_alias: bool, warnings: bool) -> object: ...
 
 
 class _Hide(Enum):
-    """What to mask in a value because of the names above it."""
+    """How much of a value is masked because of the keys above it."""
 
     NOTHING = 0
-    VALUES = 1  # it describes a secret: only what lies under `value`, `default` and the like
+    VALUES = 1  # a description of a secret: only the values under `value`, `default` and similar keys
     ALL = 2
 
 
 @dataclass(slots=True)
 class _Walk:
-    """One slow walk through a value that may hold secrets."""
+    """The full walk through a value that may hold secrets."""
 
     redactor: Redactor
     path: set[int] = field(default_factory=set[int])
@@ -198,9 +198,9 @@ class _Walk:
     def _model(self, value: _Model, depth: int, hide: _Hide) -> object:
         try:
             dump = value.model_dump(mode="json", by_alias=True, warnings=False)
-        except ValueError:  # it holds something that has no JSON form
+        except ValueError:  # a field has no JSON form
             return f"[opaque:{type(value).__name__}]"
-        # The walk knows values by their id, which must not pass to another one.
+        # The walk identifies values by id(): the dump must stay alive so that its id is not reused.
         self.dumps.append(dump)
         return self.value(dump, depth, hide)
 
@@ -211,7 +211,7 @@ class _Walk:
             return CYCLE
         place = (id(value), depth, hide)
         if place in self.done:
-            # A value that is shared all over costs one walk for each depth, not one for each path to it.
+            # A shared value costs one walk for each depth, not one for each path to it.
             return self.done[place]
         self.path.add(id(value))
         masked = (
@@ -234,7 +234,7 @@ class _Walk:
         return tuple(masked) if isinstance(value, tuple) else masked
 
     def _argument(self, item: object, depth: int, hide: _Hide) -> object:
-        """Mask an item of a list, in which `--password=x` may be an option."""
+        """Mask an item of a list; it may be an option such as `--password=x`."""
         match = _OPTION_VALUE(item) if isinstance(item, str) and hide is not _Hide.ALL else None
         if match is None or not is_secret_key(match[1]):
             return self.value(item, depth, hide)
@@ -258,14 +258,14 @@ class _Walk:
         masked = self.redactor.text(key) if isinstance(key, str) else f"[opaque:{type(key).__name__}]"
         if masked not in taken:
             return masked
-        # Two secrets must not become one key, or one of the two values is lost.
+        # Two secret keys must not become one key, or one of the two values is lost.
         return next(name for number in count(2) if (name := f"{masked} {number}") not in taken)
 
 
 def _registered(secrets: object) -> tuple[str, ...]:
-    """Return the secrets, each once; no message may show one of them."""
+    """Return the secrets without duplicates; no error message may contain a secret."""
     if isinstance(secrets, (str, bytes)):
-        raise ValueError("Redactor takes a list of secrets, found a single text: write Redactor([secret])")
+        raise ValueError("Redactor takes a list of secrets, found a single string: write Redactor([secret])")
     if isinstance(secrets, Mapping):
         raise ValueError(
             "Redactor takes a list of secrets, found a mapping: write Redactor(secrets.values())"
@@ -276,7 +276,7 @@ def _registered(secrets: object) -> tuple[str, ...]:
     for index, secret in enumerate(cast(Iterable[object], secrets)):
         if not isinstance(secret, str):
             raise ValueError(
-                f"secret number {index} is not a text but of type {type(secret).__name__}; "
+                f"secret number {index} must be a string, found {type(secret).__name__}; "
                 "decode it, or leave it out if it is not set"
             )
         registered[secret] = None
@@ -284,7 +284,7 @@ def _registered(secrets: object) -> tuple[str, ...]:
 
 
 def _follows(option: str, item: object) -> bool:
-    """Say whether an item of a list is the value of a secret option before it."""
+    """Return whether an item of a list is the value of a secret option before it."""
     if option in _LOGIN_OPTIONS:
         return isinstance(item, str) and is_login_text(item)
     if not option.startswith("--") or isinstance(item, (Mapping, list, tuple)):
@@ -304,24 +304,24 @@ def _hide_below(key: object, item: object, hide: _Hide) -> _Hide:
 
 
 def _describes(key: str, item: Mapping[object, object]) -> bool:
-    """Tell the schema of a secret, or how to authorise, from a bundle of secrets."""
+    """Return whether a value is the schema or description of a secret, rather than an object with secrets."""
     return not _SCHEMA_KEYS.isdisjoint(item) or _is_schema_type(item.get("type")) or key == "authorization"
 
 
 def _is_schema_type(value: object) -> bool:
-    """A type of JSON Schema is a name, or a list of names."""
+    """Return whether a value is a JSON Schema type: a name, or a list of names."""
     names = cast(list[object], value) if isinstance(value, list) else [value]
     return names != [] and all(isinstance(name, str) and name in _SCHEMA_TYPES for name in names)
 
 
 def _names_a_secret(value: Mapping[object, object]) -> bool:
-    """Recognise an entry of a list of headers: {name: X-Api-Key, value: …}."""
+    """Return whether an object is an entry of a list of headers: {name: X-Api-Key, value: …}."""
     name = value.get("name", value.get("key"))
     return "value" in value and isinstance(name, str) and is_secret_key(name)
 
 
 def _number_text(value: float) -> str:
-    """A number as JSON has it; every language writes the whole ones alike."""
+    """Return a number in JSON; every language writes whole numbers alike."""
     if isinstance(value, int):
         return str(value) if value.bit_length() <= _NUMBER_BITS_MAX else "Infinity"
     return str(int(value)) if value.is_integer() else repr(value)
@@ -330,11 +330,11 @@ def _number_text(value: float) -> str:
 _OPTION: Final = re.compile("--[A-Za-z][A-Za-z0-9_-]{1,40}").fullmatch
 _OPTION_VALUE: Final = re.compile(r"(--[A-Za-z][A-Za-z0-9_-]{1,40})=([\s\S]+)").fullmatch
 _DIGITS: Final = re.compile("[0-9]+").fullmatch
-# Not every language reads these exactly, so they are compared as the floats that they become.
+# Not every language parses these exactly, so they are compared as floats.
 _LONG_NUMBER: Final = re.compile("[1-9][0-9]{15,298}").fullmatch
 _LONG_NUMBER_MAX: Final = 1e300
 _LOGIN_OPTIONS: Final = frozenset({"-u", "--user", "--proxy-user"})
-_NUMBER_BITS_MAX: Final = 10_000  # Python writes no longer one in digits
+_NUMBER_BITS_MAX: Final = 10_000  # Python refuses to convert longer integers to digits
 _SHARING_MIN: Final = 1_000
 _KEYS_MAX: Final = 24
 _PLAIN_KEYS_MAX: Final = 4_096

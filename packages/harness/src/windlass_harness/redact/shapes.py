@@ -1,8 +1,8 @@
 """Secret shapes: patterns of keys and values that reveal a secret in any text.
 
-Every pattern is a literal start followed by runs of single characters; no group is repeated. A try either
-fails within a fixed number of steps or eats what it looked at, so the time is linear in the text. The
-patterns use only what Python and JavaScript read alike, and web/harness has the same ones.
+Every pattern is a literal start followed by runs of single characters; no group is repeated. A match attempt
+either fails within a fixed number of steps or consumes the text that it inspected, so the time is linear in
+the text. The patterns use only syntax that Python and JavaScript share; web/harness has the same patterns.
 """
 
 import re
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-KEY_CHARS_MAX: Final = 128  # a longer key is hardly a name; a secret's word in it is enough
+KEY_CHARS_MAX: Final = 128  # in a longer key, any secret word is enough
 
 
 def is_secret_key(key: str) -> bool:
-    """Say whether a value under this key is a secret, however the key is spelt.
+    """Return whether a value under this key is a secret, in any spelling of the key.
 
-    `apiKey`, `X-Api-Key`, `OPENAI_API_KEY`, `apikey` and `api_key_v2` are one name. What ends in a plural or
-    a measure (`tokens`, `inputTokens`, `tokenCount`, `passwordLength`) is not a secret. A key longer than
-    `KEY_CHARS_MAX` is one if a secret's word is anywhere in it.
+    `apiKey`, `X-Api-Key`, `OPENAI_API_KEY`, `apikey` and `api_key_v2` are one name. A key that ends in a
+    plural or a measure (`tokens`, `inputTokens`, `tokenCount`, `passwordLength`) is not secret. A key longer
+    than `KEY_CHARS_MAX` is secret if it contains a secret word anywhere.
     """
     if len(key) <= KEY_CHARS_MAX:
         return _is_secret_name(key)
@@ -29,7 +29,7 @@ def is_secret_key(key: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_secret_name(key: str) -> bool:
-    if "[redacted" in key:  # a masked key names nothing any more
+    if "[redacted" in key:  # a masked key is not a name any more
         return False
     whole = _SEPARATOR.sub("", key.lower())
     name = _TAIL.sub("", whole)
@@ -50,15 +50,15 @@ _LONG_KEY: Final = re.compile(
     r"|token(?!s|count|i[sz]|type|limit|usage|budget)"
 )
 
-# These must be the whole name: other words, and addresses in Palau, end so too.
+# These must be the whole name: ordinary words and domain names (.pw) have the same endings.
 _WHOLE: Final = frozenset({"pw", "auth"})
-# They hold a password among other things.
+# These hold a password among other fields.
 _CONNECTION: Final = re.compile(
     r"conn(?:ection)?str(?:ings?)?(?:value|prod|production|staging|dev|live|v?[0-9]{1,9})?$"
 )
 
 _SECRET: Final = (
-    # words that stand alone
+    # words that count on their own
     *(
         "password",
         "passwords",
@@ -72,7 +72,7 @@ _SECRET: Final = (
     ),
     *("token", "authorization", "cookie", "cookies", "jwt", "bearer", "otp"),
     *("basicauth", "httpauth", "proxyauth", "registryauth", "xauth"),
-    # a key is a secret only with a word before it: primary, cache and idempotency keys are not
+    # a key is secret only with a word before it: primary, cache and idempotency keys are not
     *("apikey", "apikeys", "accesskey", "accesskeys", "privatekey", "privatekeys", "secretkey", "secretkeys"),
     *(
         "signingkey",
@@ -85,7 +85,7 @@ _SECRET: Final = (
         "sharedkey",
     ),
     *("deploykey", "subscriptionkey", "hmackey", "consumerkey", "storagekey"),
-    # many tokens are a count, unless the word before says what they open
+    # "tokens" is a count, unless the word before names a credential
     *("accesstokens", "authtokens", "apitokens", "bearertokens", "refreshtokens", "sessiontokens"),
     # `pass` alone is a test result and `pwd` alone a directory
     *("dbpass", "userpass", "smtppass", "mailpass", "adminpass", "rootpass", "redispass", "proxypass"),
@@ -94,7 +94,7 @@ _SECRET: Final = (
 )
 
 _INNOCENT: Final = (
-    # places in a list or a text, and prices
+    # positions in a list or a text, and prices
     *("pagetoken", "pertoken", "firsttoken", "lasttoken", "nexttoken", "stoptoken", "endtoken", "starttoken"),
     *("eostoken", "bostoken", "padtoken", "unktoken", "clstoken", "septoken", "masktoken", "maxtoken"),
     *("inputtoken", "outputtoken", "prompttoken", "completiontoken", "canceltoken", "cancellationtoken"),
@@ -103,7 +103,7 @@ _INNOCENT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One match: a name, what lies between, the secret, and both neighbours."""
+    """One match: name, separator, secret, and the characters before and after."""
 
     name: str
     between: str
@@ -117,12 +117,12 @@ def always(_: Found) -> bool:
 
 
 def is_random(found: Found) -> bool:
-    """A key has a digit or a capital; a long name in kebab or snake case has neither."""
+    """A key has a digit or a capital letter; a long name in kebab or snake case has neither."""
     return _DIGIT_OR_CAPITAL.search(found.secret, 4) is not None
 
 
 def is_authorization(found: Found) -> bool:
-    """A scheme that is known, or one that is followed by what no prose has."""
+    """A known scheme, or a scheme followed by characters that prose does not have."""
     scheme = found.between.split()[-1].strip("\"'\\:=").lower()
     if scheme in _SCHEMES:
         return True
@@ -141,7 +141,7 @@ def is_bearer(found: Found) -> bool:
 
 
 def is_basic(found: Found) -> bool:
-    """Only what decodes to user:password in plain letters is a Basic credential."""
+    """Only a value that decodes to user:password in printable letters is a Basic credential."""
     data = found.secret.rstrip("=")
     if len(data) % 4 == 1:
         return False
@@ -150,12 +150,12 @@ def is_basic(found: Found) -> bool:
 
 
 def is_user(found: Found) -> bool:
-    """Whoever calls with a user and no password mostly has a token for a user."""
+    """A URL with a user and no password mostly has a token as the user."""
     return found.secret.lower() != "git"
 
 
 def is_login_text(text: str) -> bool:
-    """Tell user:password from uid:gid, host:path, an address and variables."""
+    """Distinguish user:password from uid:gid, host:path, an address and variables."""
     user, colon, password = text.partition(":")
     if colon == "" or "[redacted" in text or password.startswith(("/", "$", "{", "<", "%")):
         return False
@@ -169,7 +169,7 @@ def is_login(found: Found) -> bool:
 
 
 def is_quoted_secret(found: Found) -> bool:
-    """Under the quoted name of JSON any text is a value, in code only a longer one."""
+    """After a quoted JSON name any text is a value; in code only a longer one is."""
     if not is_secret_key(found.name) or _MASKED.fullmatch(found.secret) is not None:
         return False
     if _QUOTE.match(found.between) is not None:
@@ -178,12 +178,12 @@ def is_quoted_secret(found: Found) -> bool:
 
 
 def may_name_secret(name: str, before: str) -> bool:
-    """Say whether a name can stand before a secret; a signature only in an address."""
+    """Return whether a name can precede a secret; a signature only in a URL."""
     return is_secret_key(name) or (before in {"?", "&"} and _SIGNATURE.search(name.lower()) is not None)
 
 
 def is_bare_secret(found: Found) -> bool:
-    """A literal, not a variable, a call or a type; in an address, any value."""
+    """A literal, not a variable, a call or a type; in a URL, any value."""
     if found.before in {"?", "&"} and found.between == "=":
         return True
     return (
@@ -196,7 +196,7 @@ def is_bare_secret(found: Found) -> bool:
 
 
 def _is_password(found: Found) -> bool:
-    """A password may be a plain word; `f(password=word)` is code, though."""
+    """A password may be a plain word, but `f(password=word)` is code."""
     return (
         found.between == "="
         and found.before != "("
@@ -233,10 +233,10 @@ _DOTTED_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*[.][A-Za-z_][A-Za-z0-9_.
 class Shape:
     """A kind of secret.
 
-    The pattern has three groups: the name, what lies between, the secret; only the third is masked. If it
-    is named, the first group is any name and the third is looked at only after the name of a secret.
-    A text can match only if it contains, in lower case, one of the seeds. They start with a rare letter
-    and have a bounded length, because the search for all seeds at once is what every record pays.
+    The pattern has three groups: name, separator and secret; only the third is masked. With `is_named`, the
+    first group is any name, and the third is inspected only after a secret name. A text can match only if it
+    contains one of the seeds in lower case. Seeds start with a rare letter and have a bounded length, because
+    every record pays for the search for all seeds.
     """
 
     hint: str
@@ -247,15 +247,12 @@ class Shape:
 
 
 def may_hold_secret(text: str) -> bool:
-    """Say quickly whether `mask_shapes` could change the text.
-
-    A wrong yes costs time; there is no wrong no.
-    """
+    """Return quickly whether `mask_shapes` could change the text; false positives only cost time."""
     return _SEEDS.search(text.lower()) is not None
 
 
 def mask_shapes(text: str) -> str:
-    """Replace everything that has the shape of a secret."""
+    """Replace every part of the text that has the shape of a secret."""
     lowered = text.lower()
     if _SEEDS.search(lowered) is None:
         return text
@@ -266,7 +263,7 @@ def mask_shapes(text: str) -> str:
 
 
 def mask_shape(text: str, shape: Shape) -> str:
-    """Replace what has one shape of a secret, without a quick look before."""
+    """Replace the matches of one shape, without the quick check."""
     return _mask(text, shape, _finder(shape))
 
 
@@ -291,9 +288,9 @@ def _find(pattern: re.Pattern[str]) -> "_Finder":
 
 
 def _find_named(head: re.Pattern[str], value: re.Pattern[str]) -> "_Finder":
-    """Look for a value only after a secret's name.
+    """Find a value only after a secret name.
 
-    Else the value of another name would hide what it holds, as in `error: token=x`.
+    Otherwise the value of another name would hide the secret in it, as in `error: token=x`.
     """
 
     def find(text: str, shape: Shape) -> Iterator[tuple[int, int]]:
@@ -402,7 +399,7 @@ SHAPES: Final = (
     Shape(
         ":aws_key",
         ("kia[a-z0-9]{16}", "sia[a-z0-9]{16}"),
-        # The neighbours keep base64 data, where any four letters turn up, from matching.
+        # The neighbour checks exclude base64 data, which contains any four letters by chance.
         r"(?<![A-Za-z0-9+/=])()()(A[KS]IA[A-Z0-9]{16})(?![A-Za-z0-9+/=])",
         always,
     ),
@@ -487,9 +484,9 @@ SHAPES: Final = (
 
 
 def _gather(seeds: Iterable[str]) -> re.Pattern[str]:
-    """Join seeds into one pattern, by first letter.
+    """Join seeds into one pattern, grouped by first letter.
 
-    The engine then skips ahead to the next of these letters, which is most of the speed.
+    The regex engine then skips ahead to the next of these letters, which makes most of the speed.
     """
     by_letter: dict[str, list[str]] = {}
     for seed in dict.fromkeys(seeds):

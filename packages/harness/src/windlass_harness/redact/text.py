@@ -1,8 +1,8 @@
 """Registered secrets: masked in whole texts and in streamed texts.
 
-Every form of every secret has at least `_HEAD` characters. Of these the index knows all short pieces. Looking
-up every fourth piece of a text is enough to meet each secret in it, so the time does not grow with the number
-of secrets, and what is looked up at one place is bounded whatever the text.
+Every form of every secret has at least `_HEAD` characters. The index holds all short substrings of these
+heads. Looking up every fourth substring of a text finds each secret in it. So the time does not grow with the
+number of secrets, and the work at one position is bounded for any text.
 """
 
 import json
@@ -18,7 +18,7 @@ from windlass_harness.redact.shapes import is_secret_key, mask_shapes
 
 
 def forms_of(secret: str) -> Iterator[str]:
-    """Yield a secret as it is, and escaped for JSON, HTML and addresses, and hex."""
+    """Yield a secret as it is, and escaped for JSON, HTML and URLs, and in hex."""
     yield secret
     yield from _json_forms(secret)
     yield from _html_forms(secret)
@@ -32,11 +32,11 @@ def forms_of(secret: str) -> Iterator[str]:
 
 
 def base64_forms_of(secret: str) -> Iterator[str]:
-    """Yield what base64 makes of a secret at each of three offsets, both alphabets."""
+    """Yield the base64 of a secret at each of three offsets, in both alphabets."""
     data = secret.encode("utf-8", "surrogatepass")
     for offset in range(3):
         encoded = b64encode(bytes(offset) + data).decode("ascii")
-        # Leave out the characters at both ends that also hold bits of the neighbours.
+        # Leave out the characters at both ends that also encode bits of the neighbours.
         inner = encoded[(offset * 8 + 5) // 6 : (offset + len(data)) * 8 // 6]
         yield inner
         yield inner.replace("+", "-").replace("/", "_")
@@ -47,7 +47,7 @@ def _json_forms(secret: str) -> Iterator[str]:
         escaped = json.dumps(secret, ensure_ascii=is_ascii)[1:-1]
         yield escaped
         yield json.dumps(escaped, ensure_ascii=is_ascii)[1:-1]
-        # Some writers escape the slash, and some what HTML could take for its own.
+        # Some encoders escape the slash, and some escape the special characters of HTML.
         yield escaped.replace("/", "\\/")
         yield escaped.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
@@ -60,14 +60,14 @@ def _html_forms(secret: str) -> Iterator[str]:
 
 
 def _percent_table(kept: str, form: str) -> tuple[str, ...]:
-    """What each byte becomes in an address."""
+    """Return the percent-encoding of each byte."""
     plain = frozenset(f"{_ALPHANUMERIC}{kept}".encode())
     return tuple(chr(byte) if byte in plain else form.format(byte) for byte in range(256))
 
 
 _ALPHANUMERIC: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _KEPT: Final = (
-    "-._~",  # all that RFC 3986 leaves alone
+    "-._~",  # the unreserved characters of RFC 3986
     "-._~/",  # a path
     "-._~!'()*",  # encodeURIComponent
     "-._~!'()*;/?:@&=+$,#",  # encodeURI
@@ -79,7 +79,7 @@ _PERCENT_TABLES: Final = tuple(
 
 
 MASK: Final = "[redacted]"
-LINE_CHARS_MIN: Final = 16  # no base64 is wrapped into shorter lines, and few words are so long
+LINE_CHARS_MIN: Final = 16  # base64 is not wrapped into shorter lines, and few words are this long
 
 Span = tuple[int, int]
 
@@ -88,8 +88,8 @@ Span = tuple[int, int]
 class Registered:
     """The registered secrets in all their forms.
 
-    Base64 is also found when it is wrapped over lines of `LINE_CHARS_MIN` characters and more, with up to
-    `_INDENT` blanks before each.
+    Base64 is also found when it is wrapped into lines of at least `LINE_CHARS_MIN` characters, with up to
+    `_INDENT` blanks before each line.
     """
 
     secrets: InitVar[tuple[str, ...]] = ()
@@ -106,7 +106,7 @@ class Registered:
         return bool(self._forms)
 
     def mask(self, text: str) -> str:
-        """Replace all that belongs to a secret; secrets that overlap become one mask."""
+        """Replace all parts of the text that belong to a secret; overlapping secrets become one mask."""
         parts: list[str] = []
         at = 0
         for start, end in self.spans(text):
@@ -115,7 +115,7 @@ class Registered:
         return "".join((*parts, text[at:])) if parts else text
 
     def spans(self, text: str) -> list[Span]:
-        """Return where the secrets are, in order; those that overlap are one."""
+        """Return the spans of the secrets, in order; overlapping spans are merged."""
         if not self:
             return []
         found = list(self._forms.spans(text))
@@ -127,9 +127,9 @@ class Registered:
         return list(_union(sorted(found)))
 
     def open_from(self, text: str) -> int:
-        """Return where a secret may have begun that the text ends within, else its end."""
+        """Return where a secret may start that the text does not end; otherwise the end of the text."""
         first = self._forms.open_from(text)
-        # A line break may be the beginning of the next line of base64, and may itself have just begun.
+        # A line break may precede the next line of base64, and may itself be incomplete.
         closed = text[:-_BREAK_CHARS_MAX] + _BREAK_BEGUN.sub("", text[-_BREAK_CHARS_MAX:])
         joined = _BREAK.sub("", closed)
         begun = self._wrapped.open_from(joined) if len(joined) < len(text) else len(joined)
@@ -139,7 +139,7 @@ class Registered:
 
 
 class _Index:
-    """Texts to look for, all at once."""
+    """A search index for many texts at once."""
 
     __slots__ = ("_heads", "_longest", "_needles", "_ordered", "_pieces", "_tails")
 
@@ -162,7 +162,7 @@ class _Index:
         return bool(self._needles)
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Yield every place where a needle begins, with the longest that begins there."""
+        """Yield the span of the longest match at every position where one starts."""
         pieces = self._pieces
         met = [at for at in range(0, len(text) - _PIECE + 1, _STRIDE) if text[at : at + _PIECE] in pieces]
         for at in met:
@@ -175,13 +175,13 @@ class _Index:
     def _end(self, text: str, start: int) -> int:
         for length in self._heads.get(text[start : start + _HEAD], ()):
             end = start + length
-            # Its last characters first: a long slice is dear.
+            # Compare the last characters first: a long slice is expensive.
             if text[max(start, end - _HEAD) : end] in self._tails and text[start:end] in self._needles:
                 return end
         return start
 
     def open_from(self, text: str) -> int:
-        """Return the first place from where on the text begins one that is longer."""
+        """Return the first position from which the text is a proper prefix of a longer form."""
         size = len(text)
         for start in range(max(0, size - self._longest + 1), size):
             if size - start < _HEAD or text[start : start + _HEAD] in self._heads:
@@ -206,7 +206,7 @@ def _union(spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _kept_places(text: str) -> Iterator[int]:
-    """Yield where each character of the joined text was before."""
+    """Yield the original position of each character of the joined text."""
     at = 0
     for match in _BREAK.finditer(text):
         yield from range(at, match.start())
@@ -216,10 +216,10 @@ def _kept_places(text: str) -> Iterator[int]:
 
 _HEAD: Final = 8  # the shortest secret
 _PIECE: Final = 5
-_STRIDE: Final = 4  # so that every run of `_HEAD` characters has a whole piece that is looked up
+_STRIDE: Final = 4  # every run of `_HEAD` characters contains a whole substring that is looked up
 _INDENT: Final = 8
 _LINE: Final = f"[A-Za-z0-9+/_-]{{{LINE_CHARS_MIN}}}"
-# It starts with what is rare; the engine then skips ahead to it.
+# It starts with rare characters; the regex engine then skips ahead to them.
 _BREAK: Final = re.compile(
     rf"[\n\r\\](?<={_LINE}[\n\r\\])(?:(?<=\n)|(?<=\r)\n|(?<=\\)n|(?<=\\)r\\n)[ \t]{{0,{_INDENT}}}"
     r"(?=[A-Za-z0-9+/_-])"
@@ -229,27 +229,27 @@ _BREAK_BEGUN: Final = re.compile(
 )
 _BREAK_CHARS_MAX: Final = LINE_CHARS_MIN + len(r"\r\n") + _INDENT
 
-HOLD_CHARS_MAX: Final = 8_192  # what may still become the shape of a secret; a long JWT has 4,000
+HOLD_CHARS_MAX: Final = 8_192  # text that may still become the shape of a secret; a long JWT has 4,000
 
 
 class MaskedStream:
-    """Gives back what is safe to show of a text that comes in pieces.
+    """Masks a text that arrives in chunks, and returns the part that is safe to show.
 
-    All that `feed` and `finish` return is, put together, what `Redactor.text` makes of the whole text. Held
-    back is only what may still belong to a secret:
+    The concatenated results of `feed` and `finish` equal `Redactor.text` of the whole text. The stream holds
+    back only text that may still belong to a secret:
 
-    - Registered secrets: the end of the text, while it is the beginning of a form of a secret. That is never
-      as long as the longest form. This rule is exact, however the text is cut into pieces.
-    - Shapes: the last unbroken run of ASCII characters, which is the current word; and what opened a secret
-      that may go on, such as a secret's name with its sign and value, a scheme with its credentials, or the
-      line of a header. No shape but a private key goes over a line's end; of that, nothing is held: the mask
-      is shown at once and all is dropped up to the end of the key.
+    - Registered secrets: the end of the text, while it is a prefix of some form. It is always shorter
+      than the longest form. This rule is exact for every chunking of the text.
+    - Shapes: the last unbroken run of ASCII characters, which is the current word; and the start of a secret
+      that may continue, such as a secret name with its separator and value, a scheme with its credentials, or
+      the line of a header. No shape but a private key continues over the end of a line. A private key is not
+      held back: the mask is returned at once, and the text is dropped up to the end of the key.
 
-    What is open for longer than `HOLD_CHARS_MAX` is masked as it stands. If it ended in a secret, all that
-    follows is dropped up to the end of the word or the line. Only a secret that shows itself as one later
-    than that gets through: a JWT whose first two parts are longer than the limit.
+    Text held for longer than `HOLD_CHARS_MAX` is masked as it stands. If it ended in a secret, the following
+    text is dropped up to the end of the word or the line. Only a secret that becomes recognisable after that
+    is missed: a JWT with first two parts longer than the limit.
 
-    One stream is for one text; the pieces must come in order.
+    One stream is for one text; the chunks must come in order.
     """
 
     __slots__ = ("_before", "_covered", "_held", "_known", "_shapes")
@@ -257,16 +257,16 @@ class MaskedStream:
     def __init__(self, known: Registered) -> None:
         self._known: Final = known
         self._shapes: Final = _ShapeStream()
-        self._before = ""  # what tells a line break in base64 from another one
+        self._before = ""  # the text before, to recognise a line break inside base64
         self._held = ""
-        self._covered = 0  # so much of `_held` belongs to a secret whose mask was given back already
+        self._covered = 0  # characters of `_held` that belong to a secret with a mask returned already
 
     def feed(self, piece: str) -> str:
-        """Take the next piece of the text; return what is safe to show now."""
+        """Add the next chunk; return the text that is safe to show now."""
         return self._shapes.feed(self._registered(piece, is_last=False))
 
     def finish(self) -> str:
-        """Say that the text has ended; return the rest of it."""
+        """End the text; return the rest of it."""
         return self._shapes.feed(self._registered("", is_last=True)) + self._shapes.finish()
 
     def _registered(self, piece: str, *, is_last: bool) -> str:
@@ -291,17 +291,17 @@ class MaskedStream:
 
 
 class _ShapeStream:
-    """The part of the stream that knows shapes."""
+    """The part of the stream that masks shapes."""
 
     __slots__ = ("_dropping", "_has_shown", "_held")
 
     def __init__(self) -> None:
         self._held = ""
-        self._dropping: re.Pattern[str] | None = None  # what ends the secret that the text is in
+        self._dropping: re.Pattern[str] | None = None  # the end of the secret that is being dropped
         self._has_shown = False
 
     def feed(self, piece: str) -> str:
-        # Long pieces go in parts, so that no search is over more than a bounded text.
+        # Long chunks are split, so that every search is over a bounded text.
         return "".join(
             self._part(piece[at : at + HOLD_CHARS_MAX]) for at in range(0, len(piece), HOLD_CHARS_MAX)
         )
@@ -314,7 +314,7 @@ class _ShapeStream:
     def _part(self, part: str) -> str:
         text = self._held + part
         if self._dropping is None and len(text) <= HOLD_CHARS_MAX and _RUN(part):
-            self._held = text  # the word goes on
+            self._held = text  # the word continues
             return ""
         shown, rest = self._drop(text)
         if self._dropping is None:
@@ -325,7 +325,7 @@ class _ShapeStream:
         return shown
 
     def _drop(self, text: str) -> tuple[str, str]:
-        """Take out the secrets that may be of any length; return both sides of them."""
+        """Remove the secrets of unbounded length; return the text before and after them."""
         shown = ""
         while True:
             if self._dropping is not None:
@@ -343,7 +343,7 @@ class _ShapeStream:
             text = text[begin.end() :]
 
     def _overflow(self) -> str:
-        """Let go of what was held for too long."""
+        """Release text that was held for too long."""
         if len(self._held) <= HOLD_CHARS_MAX:
             return ""
         held, self._held = self._held, ""
@@ -352,7 +352,7 @@ class _ShapeStream:
         if hint is not None and not held.endswith("]"):
             self._dropping = _LINE_END if hint[1] in _HINTS_OF_LINES else _WORD_END
             return masked
-        # A shape that has only begun is at the very end, but the cut must not go through one that is whole.
+        # An incomplete shape is at the very end; the cut must not go through a complete one.
         head, tail = held[:-_BEGUN_CHARS_MAX], held[-_BEGUN_CHARS_MAX:]
         if _masked(head) + _masked(tail) != masked:
             return masked
@@ -361,15 +361,15 @@ class _ShapeStream:
 
 
 def _masked(part: str) -> str:
-    """Mask a part of a text; what must be a whole text for its shape is none here."""
+    """Mask a part of a text; shapes that need the whole text do not apply."""
     return mask_shapes(f"\n{part}\n")[1:-1] if part else ""
 
 
 def _open_from(text: str) -> int:
-    """Return where the first thing begins that may still become a secret."""
+    """Return where the first part starts that may still become a secret."""
     begun = _KEY_BEGUN.search(text)
     until = len(text) if begun is None else begun.start()
-    # What is open may stand within a word, or be the value of what opened before it.
+    # The open part may be inside a word, or be the value of an earlier name.
     for _ in range(_NESTING_MAX):
         until = len(text[:until].rstrip(_RUN_CHARS))
         opened = _opened(text[:until])
@@ -380,7 +380,7 @@ def _open_from(text: str) -> int:
 
 
 def _opened(text: str) -> int:
-    """Return where a secret was opened on the last line that the text ends within."""
+    """Return where a secret starts on the last line that the text does not end."""
     line = max(text.rfind("\n"), text.rfind("\r")) + 1
     last = text[line:]
     matches = [_HEADER.search(last)]
@@ -401,7 +401,7 @@ _LINE_END: Final = re.compile(r"""(?=[\r\n"'\\])""")
 _HINTS_OF_LINES: Final = frozenset({":authorization", ":cookie"})
 _MASK_AT_END: Final = re.compile(r"\[redacted(:[a-z_]+|)\]\Z").search
 _NESTING_MAX: Final = 4
-_OPENED_CHARS_MAX: Final = 640  # no opener but a header is longer
+_OPENED_CHARS_MAX: Final = 640  # only a header starts with more
 _BEGUN_CHARS_MAX: Final = 256
 _KEY_END_CHARS_MAX: Final = 80
 _KEY_BEGIN: Final = re.compile(

@@ -1,7 +1,7 @@
 """Views: folds of the journal that can be dropped and built again.
 
-Every fold has the same shape, `fold_x(records, state=None) -> state`: start with None, go on with what the
-last call returned. Any state can be stored with `dump_state` and read back with `load_state`.
+Every fold has the same signature, `fold_x(records, state=None) -> state`: start with None, continue with the
+last result. Any state can be stored with `dump_state` and read back with `load_state`.
 """
 
 from windlass_harness.views.chat import ChatState, fold_chat, step_message_id

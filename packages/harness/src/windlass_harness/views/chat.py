@@ -1,8 +1,8 @@
 """The conversation as chat clients show it, folded from records.
 
-One message for each thing a person said, one for each step of the model with its words and calls, and one for
-each result. Ids never change: an answer that is tried again replaces the words in its message. Context texts,
-reasoning and what compaction did are not part of the conversation.
+There is one message for each message of a person, one for each step of the model with its text and calls, and
+one for each result. Ids never change: a retried answer replaces the text in its message. Context texts,
+reasoning and compactions are not part of the conversation.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -43,7 +43,7 @@ from windlass_protocol import (
 
 @dataclass(frozen=True, slots=True)
 class ChatStep:
-    """The newest step. `at` is the place of its message, None while it has none."""
+    """The newest step. `at` is the index of its message, None while it has none."""
 
     turn_id: str
     step_index: int
@@ -52,18 +52,18 @@ class ChatStep:
     is_id_free: bool = True
     """Whether no message has the id of the step yet."""
     has_begun: bool = False
-    """Whether a call of its message was started: that message stays."""
+    """Whether a call of its message was started: then the message is not replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatState:
-    """The messages so far, and what may still change or be answered."""
+    """The messages so far, and the parts that may still change or be answered."""
 
     position: Position = START
     messages: tuple[ChatMessage, ...] = ()
     step: ChatStep | None = None
     open_calls: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Calls without a result, each with the id of the message that asked for it."""
+    """Calls without a result, each with the id of the message that requested it."""
     requests: Mapping[str, InputRequest] = field(default_factory=dict[str, InputRequest])
     run_id: str | None = None
 
@@ -78,7 +78,7 @@ def fold_chat(records: Iterable[Record], state: ChatState | None = None) -> Chat
 
 
 def step_message_id(session_id: str, *, turn_id: str, step_index: int) -> str:
-    """Return the id of the message that holds what the model said in a step."""
+    """Return the id of the message with the model's answer of a step."""
     return f"{session_id}/{turn_id}/{step_index}"
 
 
@@ -120,7 +120,8 @@ class _Draft:
         elif step.at == len(self._messages) - 1 and not step.has_begun:
             self._step = replace(step, is_tried_again=True)
         elif step.at is not None:
-            # Something was said or begun after the message: it stays, and the new attempt gets its own.
+            # Another message or a started call follows it: it stays, and the new attempt gets its own
+            # message.
             self._step = replace(step, at=None, is_id_free=False, has_begun=False)
 
     def message_completed(self, record: Record) -> None:
@@ -138,7 +139,7 @@ class _Draft:
     def action_started(self, record: Record) -> None:
         data = read(ActionStartedData, record.data)
         asked_in, step = self._open_calls.get(data.call_id), self._step
-        # A message that is about to be replaced does not show its calls much longer.
+        # The calls of a message that is about to be replaced are not marked.
         is_going = step is not None and step.is_tried_again and asked_in == self._step_message()
         if asked_in is None or is_going:
             self._add_calls(record, data.turn_id, data.step_index, [started_action(data)])
@@ -146,7 +147,7 @@ class _Draft:
             self._step = replace(self._step, has_begun=True)
 
     def _step_message(self) -> str | None:
-        """The id of the message of the newest step."""
+        """Return the id of the message of the newest step."""
         at = None if self._step is None else self._step.at
         return None if at is None else self._messages[at].id
 
@@ -179,14 +180,14 @@ class _Draft:
         self._run_id = run_id_of(record)
 
     def run_ended(self, record: Record) -> None:
-        """Nobody is asked any more; a result that comes late is still one."""
+        """Drop the open requests; a result that comes later still counts."""
         if self._run_id in (None, run_id_of(record)):
             self._requests.clear()
 
     def _message_of(
         self, record: Record, turn_id: str, step_index: int, message_id: str | None = None
     ) -> int:
-        """The place of the step's message; made, or emptied for a new attempt, if need be."""
+        """Return the index of the step's message; create it, or empty it for a new attempt."""
         step = self._step
         if step is None or (step.turn_id, step.step_index) != (turn_id, step_index):
             step = ChatStep(turn_id, step_index, is_id_free=False)

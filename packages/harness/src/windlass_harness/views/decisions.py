@@ -1,9 +1,9 @@
 """The decision ledger: decisions, outcomes and problems, folded from records.
 
-Two kinds of choices meet in it: those that somebody recorded, and those of the tool loop, which nobody has to
-record because its steps say them. A second outcome replaces the first. A decision without an outcome is
-pending: neither success nor failure. Outcomes and judgements of decisions that nobody knows, and whatever was
-recorded for no run, count as orphans. The narrative is written when the run ends and stays as it is.
+It holds two kinds of decisions: those that a program recorded, and those of the tool loop, which follow from
+its steps. A second outcome replaces the first. A decision without an outcome is pending: neither success nor
+failure. Outcomes and judgements of unknown decisions, and entries that were recorded for no run, count as
+orphans. The narrative is written when the run ends and does not change after that.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -86,11 +86,11 @@ ENDS: Final = {
     "run.cancelled": DecisionRunStatus.CANCELLED,
     "run.budget_exhausted": DecisionRunStatus.FAILED,
 }
-"""The records that end a run, and the status each one leaves."""
+"""The records that end a run, with the final status."""
 
 
 def begun(data: RunStartedData, at: str) -> DecisionRun:
-    """Return a run that has just begun."""
+    """Return a run that has just started."""
     return DecisionRun(
         id=data.run_id,
         goal_id=data.goal_id or "",
@@ -108,17 +108,17 @@ def begun(data: RunStartedData, at: str) -> DecisionRun:
 
 
 class RunDraft:
-    """A recorded run that takes changes; decisions are found by their ids."""
+    """A mutable recorded run; decisions are found by their ids."""
 
     def __init__(self, run: DecisionRun) -> None:
         self.run = run
-        """All of it but its decisions and problems, which `freeze` adds."""
+        """The run without its decisions and problems, which `freeze` adds."""
         self._decisions = {decision.id: decision for decision in run.decisions}
         self._problems: list[Problem] = list(run.problems)
         self._nodes = dict.fromkeys(run.metrics.nodes_executed)
 
     def freeze(self) -> DecisionRun:
-        """Return the run as it is now."""
+        """Return the immutable run."""
         outcomes = [one.outcome for one in self._decisions.values() if one.outcome is not None]
         succeeded = sum(outcome.success for outcome in outcomes)
         metrics = RunMetrics(
@@ -139,29 +139,28 @@ class RunDraft:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not ended."""
         return self.run.status is DecisionRunStatus.RUNNING
 
     @property
     def has_critical_problem(self) -> bool:
-        """Whether something is known that made it fail."""
+        """Whether a critical problem is known."""
         return any(problem.severity is ProblemSeverity.CRITICAL for problem in self._problems)
 
     def decide(self, decision: Decision) -> None:
-        """Take a choice; the same id again replaces the one before."""
+        """Add a decision; it replaces one with the same id."""
         self._decisions[decision.id] = decision
         self._nodes.setdefault(decision.node_id)
 
     def settle(self, decision_id: str, outcome: Outcome) -> bool:
-        """Take what came of a choice; False if nobody knows it."""
+        """Set the outcome of a decision; False if the decision is unknown."""
         return self._change(decision_id, {"outcome": outcome})
 
     def judge(self, decision_id: str, evaluation: DecisionEvaluation) -> bool:
-        """Take a judgement of a choice; False if nobody knows it."""
+        """Set the judgement of a decision; False if the decision is unknown."""
         return self._change(decision_id, {"evaluation": evaluation})
 
     def delegate(self, decision_id: str, child: JsonObject) -> None:
-        """Take that a choice gave work to another session."""
+        """Note that a decision delegated work to another session."""
         decision = self._decisions[decision_id]
         context = {**(decision.input_context or {}), **child}
         self._change(decision_id, {"decision_type": DecisionType.DELEGATION, "input_context": context})
@@ -174,26 +173,26 @@ class RunDraft:
         return True
 
     def report(self, problem: Problem) -> None:
-        """Take a problem."""
+        """Add a problem."""
         self._problems.append(problem)
 
     def charge(self, usage: Usage | None) -> None:
-        """Take what a model call used."""
+        """Add the usage of a model call."""
         if usage is not None:
             total = add_usage(self.run.usage or NO_USAGE, usage)
             self.run = self.run.model_copy(update={"usage": total})
 
     def pursue(self, words: str) -> None:
-        """Take what somebody asked for, if no goal was given."""
+        """Set the goal from a message, if no goal was given."""
         if self.run.goal_description is None:
             self.run = self.run.model_copy(update={"goal_description": words})
 
     def move(self, fingerprint: str) -> None:
-        """Take that it goes on under another version of its agent."""
+        """Note that the run continues under another version of its agent."""
         self.run = self.run.model_copy(update={"package_fingerprint": fingerprint})
 
     def end(self, record: Record) -> None:
-        """Take its end, which is the first one."""
+        """Set the end of the run; only the first end counts."""
         output = record.data.get("outputData")
         self.run = self.run.model_copy(
             update={
@@ -209,7 +208,7 @@ class RunDraft:
 
 
 def _total(amounts: Iterable[int | None]) -> int:
-    """A sum stops at the largest number that a record can hold."""
+    """Cap a sum at the largest number that a record can hold."""
     return min(sum(amount or 0 for amount in amounts), INTEGER_MAX)
 
 
@@ -223,18 +222,18 @@ _NO_METRICS: Final = RunMetrics(
 )
 
 TEXT_CHARS_MAX: Final = 2_000
-"""What a decision keeps of a text, of arguments and of a result."""
+"""The stored length of a text, of arguments and of a result."""
 LINE_CHARS_MAX: Final = 160
-"""What is told of them in one line."""
+"""The length of the same in one line."""
 ANSWER: Final = "final answer"
-"""The option to call nothing; no tool can be called so."""
+"""The option to answer without a call; no tool can have this name."""
 _STEP: Final = "step_"
 _TOOL_CALL: Final = "tool_call"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A call that the model asked for."""
+    """A call that the model requested."""
 
     call_id: str
     tool_name: str
@@ -252,7 +251,7 @@ class Words:
     calls: tuple[Asked, ...] = ()
 
     def with_parts(self, parts: Iterable[AssistantPart]) -> "Words":
-        """Return the answer with what comes next of it; a call that is there is not added."""
+        """Return the answer with further parts; a call that it has already is not added."""
         words = self
         for part in parts:
             match part:
@@ -276,7 +275,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A decision of the loop without an outcome, and what its model call used."""
+    """A decision of the loop without an outcome, with the usage of its model call."""
 
     run_id: str
     decision_id: str
@@ -285,13 +284,13 @@ class Pending:
     tokens: int = 0
     latency_ms: int = 0
     text: str = ""
-    """The words of an answer."""
+    """The text of an answer."""
 
 
 def choices(
     words: Words, data: StepCompletedData, *, run: DecisionRun, at: str
 ) -> list[tuple[str | None, Decision, Pending]]:
-    """Return the decisions of a step with the ids of their calls; an answer has none."""
+    """Return the decisions of a step with the ids of their calls; an answer without calls has no id."""
     usage = data.usage or NO_USAGE
     spent = (usage.input_tokens or 0) + (usage.output_tokens or 0), data.latency_ms or 0
     context: JsonObject = {"turnId": data.turn_id, "stepIndex": data.step_index}
@@ -339,10 +338,10 @@ def _call_decision(words: Words, call: Asked, *, decision_id: str, node: str, at
 
 
 def with_options(run: DecisionRun, offered: Mapping[str, Iterable[ToolSpec]]) -> DecisionRun:
-    """Return a run whose choices of the loop say what else the model could have done.
+    """Return a run with the options of the loop's decisions filled in.
 
-    `offered` has the tools of each version of the agent, by its fingerprint. A choice under another version
-    keeps the one option that it took.
+    `offered` has the tools of each version of the agent, by fingerprint. A decision under another version
+    keeps its chosen option alone.
     """
     menus = {
         found: (
@@ -368,7 +367,7 @@ def _among(decision: Decision, menus: Mapping[str, tuple[Option, ...]]) -> Decis
 
 
 def outcome(pending: Pending, *, at: str, result: JsonValue = None, error: str | None = None) -> Outcome:
-    """Return what came of a decision: it failed if there is an error."""
+    """Return the outcome of a decision: a failure if there is an error."""
     facts: dict[str, object] = {"success": error is None, "timestamp": at}
     if error is None:
         told = result if isinstance(result, str) else to_json(result).decode()
@@ -381,12 +380,12 @@ def outcome(pending: Pending, *, at: str, result: JsonValue = None, error: str |
 
 
 def with_time(pending: Pending, took_ms: int) -> Pending:
-    """Return a choice whose action took so long, besides its model call."""
+    """Return a decision with the duration of its action, besides its model call."""
     return replace(pending, latency_ms=pending.latency_ms + took_ms)
 
 
 def result_error(data: ActionResultData) -> tuple[str, str] | None:
-    """Return the code and the words of a result that is a failure or a refusal."""
+    """Return the code and the message of a failed or refused result."""
     if data.status is ActionStatus.COMPLETED and not data.result.is_error:
         return None
     if data.error is not None:
@@ -403,7 +402,7 @@ def problem(
     cause: str,
     decision_id: str | None = None,
 ) -> Problem:
-    """Return a problem that a record tells of; its cause is a stable code."""
+    """Return a problem from a record; its cause is a stable code."""
     found = Problem(
         id=f"problem_{record.seq}",
         severity=severity,
@@ -415,25 +414,25 @@ def problem(
 
 
 def cut(text: str, limit: int = TEXT_CHARS_MAX) -> str:
-    """Return a text, or its beginning with a mark if it is longer than may be."""
+    """Return a text, cut at the limit with a mark."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def line(text: str) -> str:
-    """Return the beginning of a text in one line."""
+    """Return the beginning of a text as one line."""
     return cut(" ".join(text[: 4 * LINE_CHARS_MAX].split()), LINE_CHARS_MAX)
 
 
 def short(value: JsonValue) -> JsonValue:
-    """Return a value, or the beginning of its JSON if that is longer than may be."""
+    """Return a value, or the beginning of its JSON if that is above the limit."""
     text = value if isinstance(value, str) else to_json(value).decode()
     return value if len(text) <= TEXT_CHARS_MAX else cut(text)
 
 
 OUTCOME_UNKNOWN: Final = "outcome_unknown"
-"""Code of a result that says that nobody knows it: such a choice stays pending."""
+"""Code of an unknown result: its decision stays pending."""
 _HANDED_OVER: Final = "handed_over"
-"""Code of a model call that was broken off in good order; nothing went wrong."""
+"""Code of a model call that was interrupted on purpose; it is not a problem."""
 _BUDGET: Final = "budget_exhausted"
 _SENT_BACK: Final = "sent_back"
 _GIVEN_UP: Final = "An answer was sent back: "
@@ -441,7 +440,7 @@ _ANSWERED_BY_PEOPLE: Final = (InputKind.QUESTION, None)
 
 
 class StepsDraft:
-    """The steps under way while records are applied."""
+    """The current steps while records are applied."""
 
     def __init__(
         self,
@@ -457,12 +456,12 @@ class StepsDraft:
         self.questions = dict(questions)
 
     def apply(self, record: Record, run: RunDraft) -> None:
-        """Take the next record of a run; one that has ended stays as it is."""
+        """Apply the next record of a run; a finished run does not change."""
         if run.is_open:
             _STEP_HANDLERS[record.type](self, record, run)
 
     def end(self, record: Record, run: RunDraft) -> None:
-        """Take the end of a run, before the run does."""
+        """Apply the end of a run, before `RunDraft.end`."""
         if record.type == "run.completed":
             self._settle_answer(record, run)
         elif record.type == "run.failed":
@@ -480,7 +479,8 @@ class StepsDraft:
     def _failed(self, record: Record, run: RunDraft) -> None:
         error = read(RunFailedData, record.data).error
         self._settle_answer(record, run, error=error.message)
-        # Only what a package runs has steps that say why; a run that somebody recorded has its own problems.
+        # Only a run of a package has steps that give the reason; a run recorded by a program has its own
+        # problems.
         if run.run.package_fingerprint is not None and not run.has_critical_problem:
             self._report(record, run, told=error.message, cause=error.kind.value, severity=_CRITICAL)
 
@@ -506,7 +506,7 @@ class StepsDraft:
                 run.pursue(cut(words))
 
     def _send_back(self, record: Record, run: RunDraft, *, why: str) -> None:
-        """An answer that was rejected for its form has its outcome by now."""
+        """An answer that was rejected for its form has its outcome already."""
         answer = self.answer
         if self._settle_answer(record, run, error=why) and answer is not None:
             self._report(record, run, told=_GIVEN_UP + why, cause=_SENT_BACK, decision_id=answer.decision_id)
@@ -523,7 +523,7 @@ class StepsDraft:
 
     def step_started(self, record: Record, run: RunDraft) -> None:
         data = read(StepStartedData, record.data)
-        self._settle_answer(record, run)  # somebody spoke after it, which takes nothing from it
+        self._settle_answer(record, run)  # a message after the answer does not change its outcome
         self.words = Words(run.run.id, data.model_id)
 
     def reasoned(self, record: Record, run: RunDraft) -> None:
@@ -568,7 +568,7 @@ class StepsDraft:
         told = f"model call {data.step_index}: {data.message}"
         self._report(record, run, told=told, cause=data.code, severity=_CRITICAL)
 
-    # what came of it
+    # outcomes
 
     def policy_decided(self, record: Record, run: RunDraft) -> None:
         data = read(PolicyDecidedData, record.data)
@@ -623,7 +623,7 @@ class StepsDraft:
 
     def asked(self, record: Record, run: RunDraft) -> None:
         data = read(InputRequestedData, record.data)
-        # What a subagent asks is about calls of its own, whatever they are called.
+        # A request of a subagent is about its own calls, even if their ids are equal.
         for request in data.requests if data.child_session_id is None else ():
             if request.kind in _ANSWERED_BY_PEOPLE and self._pending(request.action.call_id, run) is not None:
                 self.questions[request.request_id] = request
@@ -664,7 +664,7 @@ class StepsDraft:
             record, run, told=told, cause="output_contract", severity=severity, decision_id=decision_id
         )
 
-    # small parts
+    # helpers
 
     def _pending(self, call_id: str | None, run: RunDraft) -> Pending | None:
         pending = None if call_id is None else self.calls.get(call_id)
@@ -680,7 +680,7 @@ class StepsDraft:
         failure: tuple[str, str] | None = None,
         took_ms: int = 0,
     ) -> Pending | None:
-        """Give a choice its outcome, unless nobody knows it; return what was pending."""
+        """Set the outcome of a decision unless it is unknown; return the pending decision."""
         pending = self._pending(call_id, run)
         if pending is None:
             return None
@@ -745,20 +745,20 @@ STEP_RECORDS: Final = frozenset(_STEP_HANDLERS)
 
 @dataclass(frozen=True, slots=True)
 class DecisionsState:
-    """The recorded runs of a session by their ids, in the order in which they began."""
+    """The recorded runs of a session by id, in the order of their start."""
 
     position: Position = START
     runs: Mapping[str, DecisionRun] = field(default_factory=dict[str, DecisionRun])
     run_id: str | None = None
     orphans: int = 0
     words: Words | None = None
-    """The answer of the model that is being written."""
+    """The unfinished answer of the model."""
     calls: Mapping[str, Pending] = field(default_factory=dict[str, Pending])
-    """Choices of the loop that wait for a result, by the ids of their calls."""
+    """Decisions of the loop without a result, by the ids of their calls."""
     answer: Pending | None = None
-    """The newest answer without calls, until it is clear whether it was one."""
+    """The newest answer without calls, until it is known whether it was final."""
     questions: Mapping[str, InputRequest] = field(default_factory=dict[str, InputRequest])
-    """What people are being asked by the model, by the ids of the requests."""
+    """Open questions of the model to people, by request id."""
 
 
 def fold_decisions(records: Iterable[Record], state: DecisionsState | None = None) -> DecisionsState:
@@ -808,7 +808,7 @@ class _Draft:
             self._runs[data.run_id] = begun(data, record.at)
 
     def forked(self, record: Record) -> None:
-        """The runs so far are those of the session that this one was copied from."""
+        """Drop the runs so far: they belong to the session that this one was copied from."""
         self.__init__(DecisionsState(self.position))
 
     def run_ended(self, record: Record) -> None:
@@ -846,7 +846,7 @@ class _Draft:
             run.report(read(ProblemReportedData, record.data).problem)
 
     def _run_of(self, record: Record) -> RunDraft | None:
-        """The run that a record names, or else the newest one."""
+        """Return the run that a record names, or else the newest one."""
         run_id = run_id_of(record) or self._run_id
         if run_id is None or run_id not in self._runs:
             return None

@@ -22,7 +22,7 @@ from windlass_protocol import (
 
 
 def to_event(record: Record) -> Event:
-    """Return a record as an event."""
+    """Return the feed event of a record."""
     return Event(
         type=record.type,
         data=record.data,
@@ -41,11 +41,11 @@ def to_event(record: Record) -> Event:
 
 
 def to_sse(event: Event) -> tuple[SSEEvent, ...]:
-    """Return an event as the simple chat stream shows it; many have no place there.
+    """Return the events of the simple chat stream for a feed event; many have none.
 
-    Text comes from live deltas only, each with the id of the chat message that it belongs to. Each call and
-    each result is an event of its own, and a result carries the `id` of its call. A failure of a step shows
-    again as that of its turn and its session, with the same code. A stream ends at `done`.
+    Text comes from live deltas only, each with the id of its chat message. Each call and each result is a
+    separate event, and a result carries the `id` of its call. The failure of a step is repeated as that of
+    its turn and its session, with the same code. A stream ends at `done`.
     """
     project = _PROJECTIONS.get(event.type)
     return () if project is None else tuple(project(event))
@@ -94,7 +94,7 @@ def _done(event: Event) -> Iterable[SSEEvent]:
 
 
 def _agent(event: Event) -> Iterable[SSEEvent]:
-    """People are asked, or were; a client that knows the requests can show them."""
+    """Show open and settled requests; a client that knows requests can render them."""
     yield SSEEvent(type=SSEEventType.AGENT, event=event.type, payload=event.data)
 
 

@@ -16,7 +16,7 @@ from windlass_protocol import (
 
 @dataclass(frozen=True, slots=True)
 class ChildSession:
-    """A session that works for a call of this one; it has ended if there is a status."""
+    """The session of a subagent that a call of this session started; it has ended if there is a status."""
 
     session_id: str
     name: str
@@ -27,13 +27,13 @@ class ChildSession:
 
 @dataclass(frozen=True, slots=True)
 class ProxiedRequest:
-    """What a subagent, or one of its own, asks people; the answer is for its session."""
+    """A request of a subagent at any depth; the answer goes to the subagent's session."""
 
     request: InputRequest
     session_id: str
-    """The session that asks and takes the answer."""
+    """The session that asks and receives the answer."""
     call_id: str
-    """The call of this session that leads to it."""
+    """The call of this session that leads to the subagent."""
 
 
 class FamilyDraft:
@@ -44,19 +44,19 @@ class FamilyDraft:
         self.proxied = {one.request.request_id: one for one in proxied}
 
     def ask(self, data: InputRequestedData, session_id: str) -> None:
-        """Take what a session below asks people."""
+        """Add the requests of a session below."""
         for request in data.requests:
             asked = ProxiedRequest(request, session_id, data.call_id or "")
             self.proxied[request.request_id] = asked
 
     def called(self, record: Record) -> None:
-        """Take a call of a subagent."""
+        """Add a call of a subagent."""
         data = read(SubagentCalledData, record.data)
         child = ChildSession(data.child_session_id, data.name, data.call_id, data.child_run_id)
         self.children[child.session_id] = child
 
     def completed(self, record: Record) -> None:
-        """Take the end of a subagent; nobody has to answer it any more."""
+        """Apply the end of a subagent; its requests are dropped."""
         data = read(SubagentCompletedData, record.data)
         child = self.children.get(data.child_session_id or "")
         if child is not None:

@@ -1,9 +1,9 @@
 """The fold that all views share, and snapshots of its state.
 
-A view is a frozen state and a function `(records, state) -> state`. Folding in pieces equals folding at once,
-wherever the stream is cut, so a stored state is nothing but a cache. Inside one call the work is done on a
-mutable draft: a state is copied once for each call and never once for each record. Types of records that a
-view does not know, and fields it does not know, are passed over.
+A view is a frozen state and a function `(records, state) -> state`. Folding in parts equals folding at once,
+for any split of the stream, so a stored state is only a cache. Inside one call the work is done on a mutable
+draft: a state is copied once for each call, not for each record. Unknown record types and unknown fields are
+ignored.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,13 +39,13 @@ class Gap(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The last record that a state has seen; `seq` None means that any may come first."""
+    """The last record that a state has seen; `seq` None accepts any first record."""
 
     session_id: str | None = None
     seq: int | None = 0
 
     def after(self, record: Record) -> "Position":
-        """Return the position behind the next record.
+        """Return the position after the next record.
 
         Raises:
             Gap: the record is not the next one.
@@ -61,17 +61,13 @@ ANYWHERE = Position(seq=None)
 
 
 class Draft(Protocol[StateT_co]):
-    """A mutable copy of a state that takes records one by one."""
+    """A mutable copy of a state that records are applied to."""
 
     position: Position
 
-    def apply(self, record: Record) -> None:
-        """Take the next record."""
-        ...
+    def apply(self, record: Record) -> None: ...
 
-    def freeze(self) -> StateT_co:
-        """Return the state."""
-        ...
+    def freeze(self) -> StateT_co: ...
 
 
 def fold(draft: Draft[StateT], records: Iterable[Record]) -> StateT:
@@ -87,32 +83,32 @@ def fold(draft: Draft[StateT], records: Iterable[Record]) -> StateT:
 
 
 def read(model: type[ModelT], data: Mapping[str, object]) -> ModelT:
-    """Return a payload as its type; only names of the wire are known names.
+    """Return a payload as its type; only wire names are accepted.
 
     Raises:
-        ValidationError: the payload is not of that type.
+        ValidationError: the payload does not have that type.
     """
     return model.model_validate(data, by_alias=True, by_name=False)
 
 
 def text_in(mapping: Mapping[str, object] | None, key: str) -> str | None:
-    """Return a text of an open object; None if it is missing or something else."""
+    """Return a string field of an open object; None if it is missing or has another type."""
     value = (mapping or {}).get(key)
     return value if isinstance(value, str) else None
 
 
 VIEW_VERSION: Final = 7
-"""Raised whenever a fold or a state changes, so that old snapshots are not read."""
+"""Increased whenever a fold or a state changes, so that old snapshots are not read."""
 
 
 def dump_state(state: object) -> bytes:
-    """Return a state as bytes: a line that says what it is, then JSON."""
-    # As an adapter writes it, which takes twenty milliseconds to be made and is needed for reading alone.
+    """Return a state as bytes: a line with its type and version, then JSON."""
+    # A pydantic adapter takes twenty milliseconds to build; only reading needs one.
     return _head(type(state)) + to_json(state)
 
 
 def load_state(state_type: type[StateT], snapshot: bytes) -> StateT | None:
-    """Return the state in a snapshot; None if it has to be folded anew."""
+    """Return the state in a snapshot; None if it must be folded again."""
     head = _head(state_type)
     if not snapshot.startswith(head):
         return None

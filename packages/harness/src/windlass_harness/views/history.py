@@ -1,12 +1,12 @@
 """Model messages built from records, with the answers that are still open.
 
-Behind the finished history lies a tail: answers of the model that are still being written or whose calls have
-no result yet, and what people said meanwhile. The tail moves into the history from its front as soon as every
-call there has its result, so that in the history a call is always followed by its result, results are in the
-order of their calls whatever order they finished in, and a steering message comes after the step that it
-interrupted. An answer of an attempt that failed never gets there, unless one of its calls had begun: what
-touched the world is not forgotten, and stays in the tail until it has a result or its work ends. Then the
-history says that there is no result, and takes the real one if it comes after all.
+After the finished history comes a tail: answers of the model that are unfinished or have calls without a
+result, and messages that people sent meanwhile. The front of the tail moves into the history as soon as every
+call there has its result. So in the history a call is always followed by its result, results are in the order
+of their calls, and a steering message comes after the step that it interrupted. An answer of a failed attempt
+never gets into the history, unless one of its calls had started: a possible side effect is not forgotten.
+Such an answer stays in the tail until its call has a result or its work ends. Then the history says that
+there is no result, and takes the real one if it arrives later.
 """
 
 from collections.abc import Sequence, Set
@@ -52,18 +52,18 @@ KeyT = TypeVar("KeyT")
 
 
 class CallStage(StrEnum):
-    """How far a call has come."""
+    """The progress of a call."""
 
     REQUESTED = "requested"
     STARTED = "started"
     CLOSED = "closed"
-    """Its work ended without a result; the output says so until a real one comes."""
+    """Its work ended without a result; the output says so until a real one arrives."""
     FINISHED = "finished"
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call that the model asked for; if only started, an intent without a result."""
+    """A call that the model requested; if only started, an intent without a result."""
 
     call_id: str
     tool_name: str
@@ -74,15 +74,15 @@ class Call:
     effect: EffectClass | None = None
     idempotency_key: str | None = None
     arguments: JsonValue = None
-    """Given when a policy or hook changed the input."""
+    """Set if a policy or hook changed the input."""
     epoch: int | None = None
-    """Of the owner that started it; nobody else knows whether it is still running."""
+    """The epoch of the owner that started it; only that owner knows whether it is still running."""
     attempt: int = 0
-    """How often it was started."""
+    """The number of attempts."""
     output: ToolOutput | None = None
 
     def started(self, data: Started, epoch: int | None) -> "Call":
-        """Return the call once it has begun, or begun again."""
+        """Return the call after it was started, or started again."""
         return Call(
             self.call_id,
             self.tool_name,
@@ -98,7 +98,7 @@ class Call:
         )
 
     def ended(self, stage: CallStage, output: ToolOutput) -> "Call":
-        """Return the call once it has an output."""
+        """Return the call with its output."""
         return Call(
             self.call_id,
             self.tool_name,
@@ -143,7 +143,7 @@ class Step:
 
     @staticmethod
     def thaw(step: OpenStep, order: int) -> "Step":
-        """Return an open step that can be changed."""
+        """Return a mutable copy of an open step."""
         return Step(
             Place(step.turn_id, step.step_index),
             step.run_id,
@@ -156,7 +156,7 @@ class Step:
         )
 
     def freeze(self) -> OpenStep:
-        """Return the step as it is."""
+        """Return the immutable step."""
         calls = tuple(self.calls.values())
         return OpenStep(
             *self.place,
@@ -179,11 +179,11 @@ class Step:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a call of it may have touched the world."""
+        """Whether a call of it may have had an effect."""
         return any(call.stage is not CallStage.REQUESTED for call in self.calls.values())
 
     def add_call(self, part: ToolCallPart) -> bool:
-        """Add a call and its part; False if it is there already."""
+        """Add a call and its part; False if it exists already."""
         if part.tool_call_id in self.calls:
             return False
         self.parts.append(part)
@@ -192,7 +192,7 @@ class Step:
         return True
 
     def start(self, data: Started, *, epoch: int | None) -> None:
-        """Take the intent of a call; what had been closed is open again."""
+        """Apply the intent of a call; a closed call is open again."""
         call = self.calls[data.call_id]
         if call.stage is CallStage.FINISHED:
             return
@@ -200,14 +200,14 @@ class Step:
         self.calls[data.call_id] = call.started(data, epoch)
 
     def finish(self, call_id: str, output: ToolOutput, *, stage: CallStage = CallStage.FINISHED) -> None:
-        """Give a call its output; the first real one counts."""
+        """Set the output of a call; the first real one counts."""
         call = self.calls[call_id]
         if call.stage is not CallStage.FINISHED:
             self.unfinished -= call.output is None
             self.calls[call_id] = call.ended(stage, output)
 
     def close(self, stages: Set[CallStage], kept: Set[str]) -> list[str]:
-        """Close the calls of these stages, but the kept ones; return their ids."""
+        """Close the calls in these stages, except the kept ones; return their ids."""
         closed = [call for call in self.calls.values() if call.stage in stages and call.call_id not in kept]
         for call in closed:
             text = NOT_EXECUTED if call.stage is CallStage.REQUESTED else INTERRUPTED
@@ -216,7 +216,7 @@ class Step:
         return [call.call_id for call in closed]
 
     def messages(self) -> list[ModelMessage]:
-        """Return what a settled step adds to the history."""
+        """Return the messages that a settled step adds to the history."""
         messages: list[ModelMessage] = []
         if self.parts:
             messages.append(assistant_message(content=_content(self.parts)))
@@ -248,18 +248,15 @@ class StepIndex(Generic[KeyT]):
         self._steps: dict[KeyT, dict[int, Step]] = {}
 
     def add(self, key: KeyT, step: Step) -> None:
-        """Put a step under a key."""
         self._steps.setdefault(key, {})[step.order] = step
 
     def remove(self, key: KeyT, step: Step) -> None:
-        """Take a step away from under a key."""
         steps = self._steps[key]
         del steps[step.order]
         if not steps:
             del self._steps[key]
 
     def all(self, key: KeyT) -> list[Step]:
-        """Return the steps under a key."""
         steps = self._steps.get(key)
         return [] if steps is None else list(steps.values())
 
@@ -275,16 +272,16 @@ _WITHOUT_RESULT: Final = frozenset({CallStage.REQUESTED, CallStage.STARTED})
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The finished history, and the tail behind it."""
+    """The finished history, and the tail after it."""
 
     messages: tuple[ModelMessage, ...] = ()
     tail: tuple[OpenStep | UserMessage, ...] = ()
     unsettled: tuple[str, ...] = ()
-    """Calls whose newest result in the messages only says that there is none."""
+    """Calls with a placeholder as their newest result in the messages."""
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """Every call of the tail, in order, finished ones of unfinished steps too."""
+        """Return every call of the tail, in order, including finished ones of unfinished steps."""
         return tuple(call for item in self.tail if isinstance(item, OpenStep) for call in item.calls)
 
 
@@ -294,7 +291,7 @@ class HistoryDraft:
     def __init__(self, history: History) -> None:
         self.messages = list(history.messages)
         self.revision = 0
-        """Raised when messages that were there change; new ones at the end do not count."""
+        """Increased when existing messages change; new ones at the end do not count."""
         self._unsettled = dict.fromkeys(history.unsettled)
         self._tail: list[Step | UserMessage] = []
         self._by_id: StepIndex[str] = StepIndex()
@@ -310,17 +307,16 @@ class HistoryDraft:
                 self._tail.append(item)
 
     def freeze(self) -> History:
-        """Return the history."""
         tail = tuple(item.freeze() if isinstance(item, Step) else item for item in self._tail)
         return History(tuple(self.messages), tail, tuple(self._unsettled))
 
     @property
     def unanswered(self) -> Step | None:
-        """The answer that is being written."""
+        """The unfinished answer."""
         return self._unanswered
 
     def open_calls(self) -> list[Call]:
-        """Return the calls of the tail that have no output yet, in order."""
+        """Return the calls of the tail without an output, in order."""
         return [
             call
             for item in self._tail
@@ -330,13 +326,13 @@ class HistoryDraft:
         ]
 
     def open_call(self, call_id: str) -> Call | None:
-        """Return the newest call of this id, if it has no output yet."""
+        """Return the newest call with this id, if it has no output yet."""
         step = self._by_id.newest(call_id)
         call = None if step is None else step.calls[call_id]
         return None if call is None or call.output is not None else call
 
     def receive(self, data: MessageReceivedData) -> None:
-        """Take what somebody said: context first, then the words."""
+        """Add a message: its context texts first, then its text."""
         for text in data.context or ():
             self._tail.append(mark(UserMessage(content=text), Origin.CONTEXT))
         content = data.parts or data.message
@@ -345,16 +341,16 @@ class HistoryDraft:
         self._flush()
 
     def start_step(self, place: Place, *, run_id: str | None, epoch: int | None = None) -> None:
-        """Begin an answer; whatever another attempt left unfinished is given up."""
+        """Start an answer; an unfinished answer of another attempt is given up."""
         self.give_up()
         self._append(Step(place, run_id, self._order, epoch=epoch))
 
     def reason(self, place: Place, part: ReasoningPart, *, run_id: str | None) -> None:
-        """Take what the model thought aloud."""
+        """Add reasoning of the model."""
         self._writing(place, run_id).parts.append(part)
 
     def say(self, place: Place, parts: Sequence[AssistantPart], *, run_id: str | None) -> None:
-        """Take what the model said; parts that were reported before are not taken twice."""
+        """Add parts of the model's answer; parts that were added before are skipped."""
         step = self._writing(place, run_id)
         if any(isinstance(part, ReasoningPart) for part in parts):
             step.parts = [part for part in step.parts if not isinstance(part, ReasoningPart)]
@@ -365,13 +361,13 @@ class HistoryDraft:
                 step.parts.append(part)
 
     def request(self, place: Place, parts: Sequence[ToolCallPart], *, run_id: str | None) -> None:
-        """Take the calls that the model asked for in the answer it is writing."""
+        """Add the calls of the unfinished answer."""
         step = self._writing(place, run_id)
         for part in parts:
             self._add_call(step, part)
 
     def ask(self, data: InputRequestedData, *, run_id: str | None) -> None:
-        """Take calls that only show in requests to people, into their step."""
+        """Add calls that appear only in requests to people to their step."""
         for request in data.requests:
             if self._by_id.newest(request.action.call_id) is None:
                 self._adopt(part_of(request.action), Place(data.turn_id, data.step_index), run_id)
@@ -379,7 +375,7 @@ class HistoryDraft:
     def start_call(
         self, place: Place, data: Started, *, run_id: str | None, epoch: int | None = None
     ) -> None:
-        """Take the intent of a call, also of one that nobody asked for."""
+        """Apply the intent of a call, even if the call was never requested."""
         step = self._by_id.newest(data.call_id)
         if step is None:
             arguments = {} if data.arguments is None else data.arguments
@@ -388,33 +384,33 @@ class HistoryDraft:
         step.start(data, epoch=epoch)
 
     def finish_call(self, call_id: str, output: ToolOutput) -> None:
-        """Take the result of a call; the first one counts."""
+        """Apply the result of a call; the first one counts."""
         steps = self._by_id.all(call_id)
         if not steps:
             self._settle(call_id, output)
             return
         newest = max(steps, key=_order) if len(steps) > 1 else steps[0]
         for step in steps:
-            # Attempts of one step that ask for the same call mean the same effect.
+            # Attempts of one step that request the same call share its effect.
             if step is newest or step.place == newest.place:
                 step.finish(call_id, output)
         self._flush()
 
     def skip_call(self, call_id: str, output: ToolOutput) -> None:
-        """Take the decision that nothing more comes of a call."""
+        """Apply the decision that a call gets no result."""
         for step in self._by_id.all(call_id):
             step.finish(call_id, output)
         self._settle(call_id, output)
         self._flush()
 
     def complete_step(self, place: Place, *, run_id: str | None) -> None:
-        """Take the end of an answer."""
+        """Apply the end of an answer."""
         self._writing(place, run_id).is_answered = True
         self._unanswered = None
         self._flush()
 
     def give_up(self) -> None:
-        """Drop the answer that is being written, or end it if a call of it had begun."""
+        """Drop the unfinished answer, or end it if one of its calls had started."""
         step = self._unanswered
         if step is None:
             return
@@ -428,23 +424,22 @@ class HistoryDraft:
         self._flush()
 
     def close_turn(self, turn_id: str, kept: Set[str] = frozenset()) -> Set[str]:
-        """End the steps of a turn, but for the kept calls; return the calls closed."""
+        """End the steps of a turn, except the kept calls; return the closed calls."""
         return self._close(self._by_turn.all(turn_id), kept)
 
     def close_run(self, run_id: str | None) -> Set[str]:
-        """End the steps of a run, and those of none; return the calls closed."""
+        """End the steps of a run, and those without a run; return the closed calls."""
         return self._close([step for key in {run_id, None} for step in self._by_run.all(key)])
 
     def close_all(self) -> Set[str]:
-        """End everything in the tail; return the calls closed."""
+        """End all steps of the tail; return the closed calls."""
         return self._close(self._steps())
 
     def is_open(self, call_id: str) -> bool:
-        """Whether a call of the tail has no output."""
         return any(step.calls[call_id].output is None for step in self._by_id.all(call_id))
 
     def compact(self, data: CompactionCompletedData) -> None:
-        """Take a compaction, in the way in which it was planned."""
+        """Apply a compaction as it was planned."""
         self.revision += 1
         self.messages = list(
             compact(
@@ -458,7 +453,7 @@ class HistoryDraft:
         )
 
     def clear(self) -> None:
-        """Forget what was said; what is in progress stays."""
+        """Remove the finished history; the tail stays."""
         self.revision += 1
         self.messages = []
         self._unsettled = {}
@@ -486,7 +481,7 @@ class HistoryDraft:
             self._unanswered = step
 
     def _writing(self, place: Place, run_id: str | None) -> Step:
-        """The answer that is being written; a new one if it belongs to another step."""
+        """Return the unfinished answer; a new one if it belongs to another step."""
         step = self._unanswered
         if step is not None and step.place == place:
             return step
@@ -494,7 +489,7 @@ class HistoryDraft:
         return self._writing(place, run_id)
 
     def _adopt(self, part: ToolCallPart, place: Place, run_id: str | None) -> Step:
-        """Put a call into its step; into a new one if that is no longer open."""
+        """Add a call to its step; to a new step if that one is no longer open."""
         step = self._by_place.newest(place)
         if step is None:
             step = Step(place, run_id, self._order, is_answered=True)
@@ -534,7 +529,7 @@ class HistoryDraft:
                 self._unsettled[call.call_id] = None
 
     def _settle(self, call_id: str, output: ToolOutput) -> None:
-        """Put an output in the place of the one that says that there is none."""
+        """Replace the placeholder of a call with its real output."""
         if call_id not in self._unsettled:
             return
         del self._unsettled[call_id]

@@ -20,7 +20,7 @@ _OPENINGS: Final = {
 
 
 def describe_decision(decision: Decision) -> str:
-    """Return a decision in one line: ✓, ✗ or … while pending, then who, what and how."""
+    """Return a decision in one line: ✓, ✗ or … (pending), then intention, action and outcome."""
     sign = "…" if decision.outcome is None else "✓" if decision.outcome.success else "✗"
     chosen = next((option for option in decision.options if option.id == decision.chosen_option_id), None)
     action = "unknown action" if chosen is None else chosen.description or chosen.id
@@ -30,7 +30,7 @@ def describe_decision(decision: Decision) -> str:
 
 
 def narrate(run: DecisionRun) -> str:
-    """Return what happened in a run, for people; a pending decision is no failure."""
+    """Return the narrative of a run for people; a pending decision is not a failure."""
     metrics = run.metrics
     sentences = [_OPENINGS[run.status]]
     if metrics.total_decisions:
@@ -52,7 +52,6 @@ def narrate(run: DecisionRun) -> str:
 
 
 def summarize_run(run: DecisionRun) -> RunSummary:
-    """Return a recorded run in short."""
     metrics = run.metrics
     decided = metrics.successful_decisions + metrics.failed_decisions
     key = [decision for decision in run.decisions if _has_failed(decision) or _is_excellent(decision)]

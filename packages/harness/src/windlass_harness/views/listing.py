@@ -1,7 +1,7 @@
 """Index rows of a session, extracted from its records.
 
-Few records tell anything: runs that begin, wait or end, the first words, and where a session came from. An
-index therefore need not be written by the appends of steps.
+Only few records change the index: a run that starts, waits or ends, the first message, and a fork. So the
+appends of steps need not write to the index.
 """
 
 import re
@@ -19,9 +19,9 @@ JsonObject = dict[str, JsonValue]
 
 TITLE_CHARS_MAX: Final = 120
 TITLE_WORDS_MAX: Final = 16
-"""Words of a title that it is found by."""
+"""Words of a title that are indexed."""
 WORD_CHARS_MAX: Final = 32
-"""Of a word that somebody searches for, or that is found."""
+"""Length of an indexed word and of a search word."""
 RUN_STATUSES: Final = {
     "run.started": RunStatus.RUNNING,
     "run.resumed": RunStatus.RUNNING,
@@ -29,17 +29,17 @@ RUN_STATUSES: Final = {
     "run.cancel_requested": RunStatus.CANCELLING,
     **RUN_ENDS,
 }
-"""The records that change where a run is, and where each leaves it."""
+"""The records that change the status of a run, with the new status."""
 TURNING: Final = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-"""Characters that turn the direction of the text behind them, as a part of a pattern."""
+"""Characters that change the direction of text, as a part of a pattern."""
 _UNSEEN: Final = re.compile(rf"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f{TURNING}]")
-"""What a terminal would obey instead of showing it; spaces and line ends are none of it."""
+"""Control sequences that a terminal would execute; spaces and line ends are not among them."""
 _TELLING: Final = frozenset({*RUN_STATUSES, "message.received", "session.forked"})
 _WORD: Final = re.compile(r"\w+")
 
 
 class Entry(Protocol):
-    """A record, or one that has no number yet."""
+    """A record, or a draft of one without a number."""
 
     @property
     def type(self) -> str: ...
@@ -55,7 +55,7 @@ class Entry(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunTold:
-    """Where a run is from now on."""
+    """The new status of a run."""
 
     run_id: str
     status: RunStatus
@@ -63,34 +63,34 @@ class RunTold:
     agent_id: str | None = None
     begins: bool = False
     usage: Usage | None = None
-    """What it used, when it has ended."""
+    """The usage of a run that has ended."""
     is_unstarted: bool = False
-    """It ended before it began, so the run under way is another one."""
+    """The run ended before it started, so the current run is another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is new about a session."""
+    """New facts about a session."""
 
     at: str
-    """When, the newest of it; empty if nobody knows."""
+    """The time of the newest fact; empty if unknown."""
     since: str = ""
-    """When, the oldest of it."""
+    """The time of the oldest fact."""
     title: str = ""
     agent_id: str | None = None
     owner: str | None = None
     parent: str | None = None
-    """The session that it works for."""
+    """The calling session of a subagent."""
     root: str | None = None
-    """The session at the top of that tree."""
+    """The root of the tree of calling sessions."""
     predecessor: str | None = None
-    """The session that it was copied from."""
+    """The session that this one was copied from."""
     predecessor_seq: int | None = None
     runs: tuple[RunTold, ...] = ()
 
 
 def told_by(entries: Iterable[Entry]) -> Told | None:
-    """Return what records tell of their session; None if they tell nothing."""
+    """Return the facts that records add about their session; None if they add none."""
     telling = [entry for entry in entries if entry.type in _TELLING]
     if not telling:
         return None
@@ -101,7 +101,7 @@ def told_by(entries: Iterable[Entry]) -> Told | None:
 
 
 def told_by_start(body: Mapping[str, JsonValue], at: str) -> Told:
-    """Return what a request for a run tells of the session that it is for."""
+    """Return the facts that a start request adds about its session."""
     draft = _Draft(at)
     draft.begin(body)
     draft.title = title_of(body)
@@ -109,7 +109,7 @@ def told_by_start(body: Mapping[str, JsonValue], at: str) -> Told:
 
 
 def title_of(said: Mapping[str, JsonValue]) -> str:
-    """Return what somebody said, in one short line that is safe to show."""
+    """Return a message as one short line that is safe to show."""
     text = said.get("message")
     words = text if isinstance(text, str) else ""
     parts = said.get("parts")
@@ -121,7 +121,7 @@ def title_of(said: Mapping[str, JsonValue]) -> str:
 
 
 def words_in(text: str) -> tuple[str, ...]:
-    """Return the words that a text is found by, as they are compared, each once."""
+    """Return the normalised search words of a text, without duplicates."""
     folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
     return tuple(dict.fromkeys(word[:WORD_CHARS_MAX] for word in _WORD.findall(folded)))[:TITLE_WORDS_MAX]
 
@@ -134,7 +134,7 @@ def content_hashes(entries: Iterable[Entry]) -> tuple[str, ...]:
 
 
 class _Draft:
-    """What is told while records are read."""
+    """The facts collected while records are read."""
 
     __slots__ = ("agent_id", "at", "owner", "parent", "predecessor", "root", "runs", "seq", "since", "title")
 
@@ -176,7 +176,7 @@ class _Draft:
                 self.runs.append(_run(entry))
 
     def fork(self, entry: Entry) -> None:
-        """What was copied was told of the session that it was copied from."""
+        """Drop the facts of the copied records: they belong to the original session."""
         seq = entry.data.get("predecessorSeq")
         self.since = entry.at
         self.predecessor = _text(entry.data, "predecessor")
@@ -184,7 +184,7 @@ class _Draft:
         self.runs.clear()
 
     def begin(self, facts: Mapping[str, JsonValue]) -> None:
-        """Whoever began the session says whose it is; the newest run, whose agent it has."""
+        """The first run sets the owner of the session; the newest run sets its agent."""
         self.agent_id = _text(facts, "agentId") or self.agent_id
         self.owner = self.owner or _text(facts, "owner")
         parent = facts.get("parent")

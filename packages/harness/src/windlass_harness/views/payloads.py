@@ -48,14 +48,14 @@ APPROVAL_OPTIONS: Final = ["approve", "deny"]
 
 
 def action_name(action: RuntimeActionRequest) -> str:
-    """Return the name of the tool under which the model asked for an action."""
+    """Return the tool name under which the model requested an action."""
     if isinstance(action, ToolCallAction):
         return action.tool_name
     return LOAD_SKILL if isinstance(action, LoadSkillAction) else action.name
 
 
 def started_action(data: ActionStartedData) -> ToolCallAction:
-    """Return the call of an intent that nobody announced."""
+    """Return the call of an intent that no request announced."""
     arguments = {} if data.arguments is None else data.arguments
     return ToolCallAction(call_id=data.call_id, tool_name=data.tool_name, input=arguments)
 
@@ -74,7 +74,7 @@ def tool_output(data: ActionResultData) -> ToolOutput:
 
 
 def output_of(value: JsonValue) -> ToolOutput:
-    """Return the output of a call that succeeded."""
+    """Return the output of a successful call."""
     kind = ToolOutputType.TEXT if isinstance(value, str) else ToolOutputType.JSON
     return ToolOutput(type=kind, value=value)
 
@@ -100,14 +100,14 @@ def tool_result(call_id: str, output: ToolOutput) -> ToolResult:
 
 
 def as_text(value: JsonValue) -> str:
-    """Return a value as text for people: itself, or its JSON."""
+    """Return a string as it is, any other value as JSON."""
     return value if isinstance(value, str) else to_json(value).decode()
 
 
 def question_outcome(request: InputRequest, resolution: InputResolution) -> ToolOutput | None:
-    """Return what a question gave the model; None if the request was not a question.
+    """Return the output of a question for the model; None if the request was not a question.
 
-    Without a kind, an approval is known by its two options, approve and deny.
+    Without a kind, a request with the options approve and deny is an approval.
     """
     kind = resolution.kind or request.kind
     options = sorted(option.id for option in request.options or ())
@@ -124,9 +124,9 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def maker(model: type[ModelT], *given: str) -> Callable[..., ModelT]:
-    """Return what makes a model of these fields, without a check.
+    """Return a function that builds a model of these fields without validation.
 
-    The others have their defaults.
+    Other fields have defaults.
     """
     defaults = {name: field.default for name, field in model.model_fields.items()}
     names = set(given)
@@ -148,10 +148,7 @@ JsonObject = Mapping[str, JsonValue]
 
 
 class Place(NamedTuple):
-    """A step: the turn, and the number of the step in it.
-
-    Another attempt has the same.
-    """
+    """A step: the turn, and the number of the step in it. A retry of the step has the same place."""
 
     turn_id: str
     step_index: int
@@ -168,7 +165,7 @@ class Started(NamedTuple):
 
 
 def read_step_started(data: JsonObject) -> tuple[Place, int | None]:
-    """Return where a step begins, and how many messages its prompt has."""
+    """Return the place of a step, and the number of messages in its prompt."""
     place, count = _place(data), data.get("promptMessageCount")
     if place is None or not (count is None or type(count) is int):
         found = read(StepStartedData, data)
@@ -177,7 +174,7 @@ def read_step_started(data: JsonObject) -> tuple[Place, int | None]:
 
 
 def read_step_completed(data: JsonObject) -> tuple[Place, int | None]:
-    """Return which step ended, and how many tokens the provider counted in its prompt."""
+    """Return the place of a finished step, and the prompt tokens that the provider counted."""
     place, usage = _place(data), data.get("usage", _NOTHING)
     tokens = usage.get("inputTokens") if type(usage) is dict else _UNUSUAL
     if place is None or not (tokens is None or type(tokens) is int):
@@ -188,7 +185,7 @@ def read_step_completed(data: JsonObject) -> tuple[Place, int | None]:
 
 
 def read_reasoning(data: JsonObject) -> tuple[Place, ReasoningPart]:
-    """Return what the model thought aloud, and where."""
+    """Return reasoning of the model, and its place."""
     place, text = _place(data), data.get("reasoning")
     if place is None or type(text) is not str or "providerMetadata" in data:
         found = read(ReasoningCompletedData, data)
@@ -198,7 +195,7 @@ def read_reasoning(data: JsonObject) -> tuple[Place, ReasoningPart]:
 
 
 def read_said(data: JsonObject) -> tuple[Place, Sequence[AssistantPart]]:
-    """Return what the model said, and where."""
+    """Return text of the model, and its place."""
     place, text = _place(data), data.get("message", _UNUSUAL)
     if place is None or "parts" in data or not (text is None or type(text) is str):
         found = read(MessageCompletedData, data)
@@ -209,7 +206,7 @@ def read_said(data: JsonObject) -> tuple[Place, Sequence[AssistantPart]]:
 
 
 def read_requested(data: JsonObject) -> tuple[Place, Sequence[ToolCallPart]]:
-    """Return the calls that the model asked for, and where."""
+    """Return the calls that the model requested, and their place."""
     place, parts = _place(data), _usual_calls(data.get("actions"))
     if place is None or parts is None:
         found = read(ActionsRequestedData, data)
@@ -218,12 +215,12 @@ def read_requested(data: JsonObject) -> tuple[Place, Sequence[ToolCallPart]]:
 
 
 def part_of(action: RuntimeActionRequest) -> ToolCallPart:
-    """Return an action as the part of the answer that asked for it."""
+    """Return an action as the part of the answer that requested it."""
     return call_part(tool_call_id=action.call_id, tool_name=action_name(action), input=action.input)
 
 
 def read_started(data: JsonObject) -> tuple[Place, Started]:
-    """Return the intent of a call, and where it was asked for."""
+    """Return the intent of a call, and its place."""
     place, effect = _place(data), _EFFECTS.get(str(data.get("effect")))
     call_id, name, key = data.get("callId"), data.get("toolName"), data.get("idempotencyKey")
     is_usual = type(call_id) is str and type(name) is str and type(key) is str
@@ -237,7 +234,7 @@ def read_started(data: JsonObject) -> tuple[Place, Started]:
 
 
 def read_result(data: JsonObject) -> tuple[str, ToolOutput]:
-    """Return the call that a result belongs to, and the result as the model sees it."""
+    """Return the id of the call of a result, and the result as the model sees it."""
     result = data.get("result")
     if type(result) is dict and data.get("status") == "completed" and not result.get("isError"):
         call_id, value = result.get("callId"), result.get("output")
@@ -249,7 +246,7 @@ def read_result(data: JsonObject) -> tuple[str, ToolOutput]:
 
 
 def own(value: JsonValue) -> JsonValue:
-    """Return a copy of a value that no change of a record can reach."""
+    """Return a copy that is independent of the record."""
     if type(value) is dict:
         return {name: own(member) for name, member in value.items()}
     if type(value) is list:
@@ -258,7 +255,7 @@ def own(value: JsonValue) -> JsonValue:
 
 
 def _place(data: JsonObject) -> Place | None:
-    """The place of a payload; None if it is not of the usual shape."""
+    """Return the place of a payload; None if it does not have the usual shape."""
     turn_id, step_index = data.get("turnId"), data.get("stepIndex")
     if type(turn_id) is str and type(step_index) is int:
         return Place(turn_id, step_index)
@@ -266,7 +263,7 @@ def _place(data: JsonObject) -> Place | None:
 
 
 def _usual_calls(actions: JsonValue) -> list[ToolCallPart] | None:
-    """The calls of a payload; None if one of them is not of the usual shape."""
+    """Return the calls of a payload; None if one of them does not have the usual shape."""
     if type(actions) is not list:
         return None
     parts: list[ToolCallPart] = []
@@ -281,6 +278,6 @@ def _usual_calls(actions: JsonValue) -> list[ToolCallPart] | None:
 
 
 _UNUSUAL: Final = True
-"""In the place of a text or a number that is missing, so that nobody takes it for one."""
+"""A marker for a missing text or number, which equals no real value."""
 _NOTHING: Final[dict[str, JsonValue]] = {}
 _EFFECTS: Final = {effect.value: effect for effect in EffectClass}

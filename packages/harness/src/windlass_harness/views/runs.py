@@ -1,7 +1,7 @@
 """Run state and output deliveries, folded from records.
 
-The first terminal record of a run seals its result; whatever comes after changes nothing. A run somebody
-asked to cancel stays `cancelling` until it ends, also while it waits or resumes.
+The first terminal record of a run seals its result; later records do not change it. A run with a cancel
+request stays `cancelling` until it ends, also while it waits or resumes.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -37,22 +37,22 @@ from windlass_protocol import (
 
 
 class DeliveryStage(StrEnum):
-    """How far a delivery has come."""
+    """The progress of a delivery."""
 
     INTENDED = "intended"
-    """It is under way, or its owner is gone and nobody has said so yet."""
+    """The delivery is in progress, or its owner is gone and that is not recorded yet."""
     COMPLETED = "completed"
     FAILED = "failed"
     """Nothing was delivered."""
     DEDUPED = "deduped"
-    """It was not made, because its key had been used."""
+    """Not attempted, because its key had been used."""
     UNKNOWN = "unknown"
-    """It may or may not have happened; it is not made again by itself."""
+    """It may or may not have happened; it is not repeated automatically."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryState:
-    """A delivery as its records tell it."""
+    """A delivery, folded from its records."""
 
     delivery_id: str
     sink_id: str
@@ -61,24 +61,24 @@ class DeliveryState:
     dedupe_key: str | None = None
     kind: str | None = None
     receipt: JsonObject | None = None
-    """What the sink said."""
+    """The receipt of the sink."""
     error: ErrorInfo | None = None
     reason: str | None = None
-    """Why nobody knows."""
+    """Why the outcome is unknown."""
 
 
 @dataclass(slots=True)
 class Deliveries:
-    """The deliveries of a session, taking records one by one."""
+    """The deliveries of a session; records are applied one by one."""
 
     by_id: dict[str, DeliveryState] = field(default_factory=dict[str, DeliveryState])
     open_ids: dict[str, None] = field(default_factory=dict[str, None])
-    """Those that were intended and have no result."""
+    """Deliveries that have an intent and no result."""
     keys: dict[str, str] = field(default_factory=dict[str, str])
-    """Keys that are used up, and by which delivery; one that failed gives its key back."""
+    """Used keys, with the delivery that used each; a failed delivery frees its key."""
 
     def apply(self, record: Record) -> None:
-        """Take a record about a delivery; any other changes nothing."""
+        """Apply a record about a delivery; other records are ignored."""
         match record.type:
             case "delivery.intended":
                 self._intend(record)
@@ -129,7 +129,7 @@ class Deliveries:
         error: ErrorInfo | None = None,
         reason: str | None = None,
     ) -> None:
-        """Take a result; the first one counts."""
+        """Apply a result; the first one counts."""
         if delivery_id not in self.open_ids:
             return
         del self.open_ids[delivery_id]
@@ -157,17 +157,17 @@ RUN_ENDS: Final = {
     "run.cancelled": RunStatus.CANCELLED,
     "run.budget_exhausted": RunStatus.BUDGET_EXHAUSTED,
 }
-"""The records that end a run, and the status each one leaves."""
+"""The records that end a run, with the final status."""
 AFTER_END: Final = DELIVERY_RECORDS | {"hook.completed", "hook.failed"}
-"""All records of a run that may come after its end: what is made of its output, and its last hooks.
+"""All records of a run that may follow its end: output deliveries and its last hooks.
 
-Nothing else does. An answer that comes too late is a record of the session, without a run.
+An answer that comes too late is a record of the session, without a run.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """A run as its records tell it. `result` is there once it has ended."""
+    """A run, folded from its records. `result` is set once it has ended."""
 
     run_id: str
     agent_id: str
@@ -176,19 +176,19 @@ class RunState:
     status: RunStatus = RunStatus.RUNNING
     is_cancel_requested: bool = False
     cancel_reason: str | None = None
-    """Why somebody wants it to end, in their words."""
+    """The reason of the cancel request."""
     turn_id: str | None = None
     source: SourceRef | None = None
     owner: str | None = None
-    """Whom the session belongs to, as whoever asked for the run said."""
+    """The owner of the session, as the start request named it."""
     speakers: tuple[str | None, ...] = ()
-    """Who said something to it while it was under way; None is somebody who did not say who."""
+    """The senders of messages to the run while it was active; None is an unnamed sender."""
     mode: RunMode | None = None
     can_ask: bool = True
-    """Whether the channel of the request can put questions to people."""
+    """Whether the channel of the request can show questions to people."""
     budget: BudgetLimits | None = None
     parent: ParentRun | None = None
-    """The call that it works for, if it is a subagent's."""
+    """The calling call, if this is the run of a subagent."""
     package_id: str | None = None
     package_fingerprint: str | None = None
     route_id: str | None = None
@@ -218,7 +218,7 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class RunsState:
-    """The runs of a session by their ids, in the order in which they began."""
+    """The runs of a session by id, in the order of their start."""
 
     position: Position = START
     runs: Mapping[str, RunState] = field(default_factory=dict[str, RunState])
@@ -252,7 +252,7 @@ class _Draft:
 
 
 def run_id_of(record: Record) -> str | None:
-    """Return the run of a record; records about a run name it in their data."""
+    """Return the run of a record; records about a run hold its id in their data."""
     run_id = record.data.get("runId") if record.type.startswith("run.") else None
     return run_id if isinstance(run_id, str) else record.run_id
 
@@ -265,7 +265,7 @@ def start_run(record: Record) -> RunState | None:
 
 
 def unstarted_run(record: Record) -> RunState | None:
-    """Return the run that a record ends before it began; None if it ends none."""
+    """Return the run that a record ends before it started; None if there is none."""
     facts = record.data.get("unstarted") if record.type in _UNSTARTED else None
     if not isinstance(facts, dict):
         return None
@@ -274,7 +274,7 @@ def unstarted_run(record: Record) -> RunState | None:
 
 
 _UNSTARTED: Final = frozenset({"run.cancelled", "run.failed"})
-"""How a run ends that never began."""
+"""The end of a run that never started."""
 
 
 def _run_of(data: RunStartedData, record: Record) -> RunState:
@@ -395,4 +395,4 @@ _CHANGES: Final[dict[str, Callable[[RunState, Record], RunState]]] = {
     "message.received": _hear,
 }
 RUN_CHANGES: Final = frozenset(_CHANGES)
-"""The records that change a run that has begun."""
+"""The records that change a started run."""

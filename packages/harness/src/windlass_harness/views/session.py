@@ -61,7 +61,7 @@ from windlass_protocol import (
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a resolver gave last."""
+    """The last result of a resolver."""
 
     scope: ResolverScope
     content: ContentRef
@@ -69,12 +69,12 @@ class Resolved:
 
 
 def resolved_key(agent_id: str, resolver: str) -> str:
-    """Return where a session has what a resolver of an agent gave."""
+    """Return the key of the result of an agent's resolver in a session."""
     return f"{agent_id}/{resolver}"
 
 
 def resolved_by(data: AgentResolvedData, *, agent_id: str, run_id: str | None) -> dict[str, Resolved]:
-    """Return what a record says that a resolver gave, by its key."""
+    """Return the result of a resolver in a record, by its key."""
     return {resolved_key(agent_id, data.resolver): Resolved(data.scope, data.content_ref, run_id)}
 
 
@@ -89,8 +89,6 @@ JsonObject = dict[str, JsonValue]
 
 
 class TurnStatus(StrEnum):
-    """Where a turn is."""
-
     RUNNING = "running"
     WAITING = "waiting"
     COMPLETED = "completed"
@@ -99,7 +97,7 @@ class TurnStatus(StrEnum):
 
 
 class SessionStatus(StrEnum):
-    """Where a session is. A failed or completed one may still be given a new turn."""
+    """A failed or completed session may still get a new turn."""
 
     NEW = "new"
     RUNNING = "running"
@@ -121,7 +119,7 @@ class TurnState:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a session waits for: next-user-message, input, recovery, subagent, timer …"""
+    """The event that a session waits for: next-user-message, input, recovery, subagent, timer …"""
 
     on: str
     until: str | None = None
@@ -130,7 +128,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """A session as its records tell it."""
+    """A session, folded from its records."""
 
     position: Position = START
     status: SessionStatus = SessionStatus.NEW
@@ -144,26 +142,26 @@ class SessionState:
     prompt_message_count: int | None = None
     run: RunState | None = None
     run_ids: tuple[str, ...] = ()
-    """Every run that was started; one never starts again."""
+    """Ids of all started runs; an id never starts again."""
     turn: TurnState | None = None
     requests: tuple[InputRequest, ...] = ()
     proxied: tuple[ProxiedRequest, ...] = ()
-    """What subagents ask people."""
+    """Open requests of subagents to people."""
     children: tuple[ChildSession, ...] = ()
-    """The sessions of subagents, in the order in which they were called."""
+    """The sessions of subagents, in the order of their calls."""
     waiting: Wait | None = None
     resolved: dict[str, Resolved] = field(default_factory=dict[str, Resolved])
-    """By agent and resolver, see `resolved_key`."""
+    """Results of resolvers by agent and resolver, see `resolved_key`."""
     epoch: int = 0
     taint: tuple[str, ...] = ()
-    """What results have brought into it, sorted: untrusted content, private data."""
+    """Taint of the results so far, sorted: untrusted content, private data."""
 
     @property
     def session(self) -> HarnessSession:
-        """The session in the shape that a step takes; it has no agent before it started."""
-        nobody = SessionAgent(model_reference=ModelReference(id=UNKNOWN_MODEL), system="", tools=())
+        """The session as the input of a step; it has no agent before it started."""
+        unknown = SessionAgent(model_reference=ModelReference(id=UNKNOWN_MODEL), system="", tools=())
         return HarnessSession(
-            agent=self.agent or nobody,
+            agent=self.agent or unknown,
             compaction=self.compaction,
             continuation_token=self.continuation_token,
             history=self.history.messages,
@@ -175,12 +173,12 @@ class SessionState:
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """Calls of steps that are not finished; those with a result carry it."""
+        """Calls of unfinished steps; those with a result carry it."""
         return self.history.calls
 
     @property
     def interrupted(self) -> tuple[Call, ...]:
-        """Calls that were started and have no result: what recovery must decide about."""
+        """Calls that were started and have no result: recovery must decide about them."""
         return tuple(call for call in self.calls if call.stage is CallStage.STARTED)
 
     @property
@@ -190,24 +188,24 @@ class SessionState:
 
 
 TAINTING: Final = frozenset({"action.result", "session.started", "subagent.completed"})
-"""The records that may bring something into a session. Nothing takes it away again.
+"""The records that may taint a session. A taint is never removed.
 
-What was read once may be in any later word of the model.
+Content that was read once may be in any later text of the model.
 """
 
 
 def taint_of(record: Record) -> frozenset[str]:
-    """Return what a record brings into its session.
+    """Return the taint that a record adds to its session.
 
     Raises:
-        ValueError: it brings something that nobody knows.
+        ValueError: a taint label is unknown.
     """
     found = record.data.get("taint")
     return frozenset(Taint(one).value for one in found) if isinstance(found, list) else frozenset()
 
 
 def fold_session(records: Iterable[Record], state: SessionState | None = None) -> SessionState:
-    """Fold records of a session, from its first one on, into its state.
+    """Fold records of a session, from the first one, into its state.
 
     Raises:
         Gap: a record is not the next one of the session.
@@ -219,10 +217,7 @@ def fold_session(records: Iterable[Record], state: SessionState | None = None) -
 
 
 class SessionDraft:
-    """A session while records are applied.
-
-    What it knows can be read between any two of them.
-    """
+    """A mutable session that records are applied to; it can be read between any two records."""
 
     def __init__(self, state: SessionState) -> None:
         self._session_id = state.position.session_id
@@ -248,7 +243,6 @@ class SessionDraft:
         self.taint: frozenset[str] = frozenset(state.taint)
 
     def freeze(self) -> SessionState:
-        """Return the session as it is now."""
         return SessionState(
             position=self.position,
             status=self.status,
@@ -274,7 +268,7 @@ class SessionDraft:
 
     @property
     def compaction(self) -> CompactionConfig:
-        """How the history is kept short, and what the provider last counted."""
+        """The compaction settings, with the last token count of the provider."""
         if self._counted is not None:
             tokens, messages = self._counted
             counts = {"last_known_input_tokens": tokens, "last_known_prompt_message_count": messages}
@@ -283,14 +277,14 @@ class SessionDraft:
 
     @property
     def position(self) -> Position:
-        """The last record that was taken."""
+        """The last applied record."""
         return Position(self._session_id, self.seq)
 
     def apply(self, record: Record) -> None:
-        """Take the next record.
+        """Apply the next record.
 
         Raises:
-            Gap: it is not the next one.
+            Gap: the record is not the next one.
         """
         if record.seq != self.seq + 1 or record.session_id != self._session_id:
             self._session_id = self.position.after(record).session_id
@@ -312,7 +306,7 @@ class SessionDraft:
             self._end_work(record, is_ours=is_ours)
 
     def _follow_run(self, record: Record) -> bool:
-        """Take what became of the run; False if another run or turn is meant."""
+        """Apply the status of the run; False if the record is about another run or turn."""
         run = self.run
         started = start_run(record)
         if started is not None:
@@ -329,7 +323,7 @@ class SessionDraft:
         return turn is None or record.type not in _ENDS_OF_TURN or record.data.get("turnId") == turn.turn_id
 
     def _end_work(self, record: Record, *, is_ours: bool) -> None:
-        """Nothing will come of open calls and questions of this work any more."""
+        """Close the open calls and questions of this work."""
         if record.type in RUN_ENDS:
             closed = self.history.close_run(run_id_of(record))
         elif record.type in _ENDS_OF_TURN:
@@ -363,7 +357,7 @@ class SessionDraft:
         self.agent = read(SessionMovedData, record.data).agent or self.agent
 
     def session_forked(self, record: Record) -> None:
-        # Subagents work for the session that they were called by.
+        # Subagents stay with the session that called them.
         self.family = FamilyDraft((), ())
 
     def session_waiting(self, record: Record) -> None:
@@ -464,13 +458,13 @@ class SessionDraft:
 
     def effect_settled(self, record: Record) -> None:
         data = read(RecoveryEffectSettledData, record.data)
-        # Whoever chose to retry it or to supply its result lets it wait for one.
+        # A decision to retry the call or to supply its result leaves it open.
         if data.choice is RecoveryChoice.SKIP:
             self.history.skip_call(data.call_id, SKIPPED)
             self._forget_requests(data.call_id)
 
     def _forget_requests(self, call_id: str) -> None:
-        """Whatever people were asked about this call no longer matters."""
+        """Drop the requests about this call."""
         if self.requests:
             for request in [one for one in self.requests.values() if one.action.call_id == call_id]:
                 del self.requests[request.request_id]
@@ -508,12 +502,12 @@ class SessionDraft:
             self.turn = replace(turn, status=status)
 
     def _wait(self, wait: Wait) -> None:
-        """The newest record says what for; the rest the one before may have said."""
+        """Merge the wait of the newest record with that of the record before."""
         before = self.waiting or wait
         self.waiting = Wait(wait.on, wait.until or before.until, wait.request_ids or before.request_ids)
 
     def _forget_count(self) -> None:
-        """What the provider counted was another history."""
+        """Discard the provider's token count: it was for another history."""
         self._counted = None, None
         self.prompt_message_count = None
 

@@ -1,8 +1,8 @@
 """Token and cost usage per session, run, turn and model.
 
-A step counts once however often its model call was tried; what the failed attempts used counts all the same.
-A call counts when it begins; one that was refused does not count. What subagents used is kept apart, because
-their own sessions count it too, but it is charged to the budget of the run that called them.
+A step counts once, regardless of the number of attempts; the usage of failed attempts is included. A call
+counts when it starts; a refused call does not count. The usage of subagents is separate, because their own
+sessions count it too, but it is charged to the budget of the calling run.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -36,7 +36,7 @@ NO_USAGE: Final = Usage()
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """An amount used. `delegated` is what subagents used."""
+    """An amount used. `delegated` is the usage of subagents."""
 
     usage: Usage = NO_USAGE
     steps: int = 0
@@ -49,7 +49,7 @@ NOTHING: Final = Tally()
 
 @dataclass(frozen=True, slots=True)
 class RunTime:
-    """When a run began and ended."""
+    """Start and end of a run."""
 
     started_at: str
     ended_at: str | None = None
@@ -57,7 +57,7 @@ class RunTime:
 
 @dataclass(frozen=True, slots=True)
 class UsageState:
-    """What a session used. Runs, turns and models are kept by their ids."""
+    """The usage of a session, with runs, turns and models by id."""
 
     position: Position = START
     session: Tally = NOTHING
@@ -70,10 +70,10 @@ class UsageState:
     model_id: str | None = None
     step: tuple[str, int] | None = None
     running: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
-    """Calls that began and have no result, each with its run; a late result does not count again."""
+    """Calls without a result, each with its run; a late result does not count again."""
 
     def budget_usage(self, run_id: str, now: str) -> BudgetUsage:
-        """Return what a run has used of its budget; its time ends with it, or is `now`."""
+        """Return the budget consumption of a run; its time ends with it, or is `now`."""
         tally = self.runs.get(run_id, NOTHING)
         time = self.times.get(run_id)
         wall_ms = 0 if time is None else elapsed_ms(time.started_at, time.ended_at or now)
@@ -88,7 +88,7 @@ class UsageState:
 
 
 def fold_usage(records: Iterable[Record], state: UsageState | None = None) -> UsageState:
-    """Fold records of a session into what it used.
+    """Fold records of a session into its usage.
 
     Raises:
         Gap: a record is not the next one of the session.
@@ -97,7 +97,7 @@ def fold_usage(records: Iterable[Record], state: UsageState | None = None) -> Us
 
 
 def add_usage(first: Usage, second: Usage) -> Usage:
-    """Add two amounts, up to the largest number; what neither knows is unknown."""
+    """Add two amounts, up to the largest number; a field that is unknown in both stays unknown."""
     return Usage(
         input_tokens=_add(first.input_tokens, second.input_tokens),
         output_tokens=_add(first.output_tokens, second.output_tokens),
@@ -158,11 +158,11 @@ class _Draft:
             self._times[run_id] = RunTime(record.at)
 
     def forked(self, record: Record) -> None:
-        """What was used so far, the session used that this one was copied from."""
+        """Drop the usage so far: it belongs to the session that this one was copied from."""
         self.__init__(UsageState(self.position))
 
     def turn_started(self, record: Record) -> None:
-        """Whatever comes next belongs to the turn."""
+        """Only note the turn that the next records belong to."""
 
     def run_ended(self, record: Record) -> None:
         run_id = run_id_of(record)
@@ -233,7 +233,7 @@ class _Draft:
 
 
 def _plus(first: Tally, second: Tally) -> Tally:
-    # Most amounts are a step or a call and no tokens; adding nothing is the common case.
+    # Most amounts are a step or a call without tokens; adding nothing is the common case.
     return Tally(
         usage=first.usage if second.usage is NO_USAGE else add_usage(first.usage, second.usage),
         steps=first.steps + second.steps,

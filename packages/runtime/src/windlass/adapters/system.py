@@ -20,28 +20,27 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return seconds since some moment; never goes back."""
+        """Return seconds since an arbitrary moment; never decreases."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Return once that many seconds have passed."""
         await asyncio.sleep(seconds)
 
 
 def new_id() -> str:
-    """Return a name that nobody else has: the time and 128 random bits.
+    """Return a unique id: the time and 128 random bits, in hexadecimal.
 
-    It is hexadecimal; names of later milliseconds sort behind earlier ones, which keeps indexes compact.
+    Later ids sort after earlier ones, which keeps indexes compact.
     """
     stamp = (time.time_ns() // 1_000_000).to_bytes(_TIME_BYTES)
     return (stamp + secrets.token_bytes(_RANDOM_BYTES)).hex()
 
 
 def chance() -> float:
-    """Return a number from 0 up to, and without, 1."""
+    """Return a number from 0 (included) to 1 (excluded)."""
     return random.random()
 
 
 def variable(name: str) -> str | None:
-    """Return a variable of the environment; None if it is not set."""
+    """Return an environment variable; None if it is not set."""
     return os.environ.get(name)

@@ -1,6 +1,6 @@
 """Wall clock and randomness for callers without an event loop.
 
-Apart from `system`, because the recorder must be cheap to import and asyncio is not.
+Separate from `system`, because the recorder must be cheap to import and asyncio is not.
 """
 
 import os
@@ -18,28 +18,28 @@ def now_ms() -> int:
 
 
 def elapsed_ms() -> int:
-    """Return milliseconds since some moment; never goes back."""
+    """Return milliseconds since an arbitrary moment; never decreases."""
     return time.monotonic_ns() // _NS_PER_MS
 
 
 def random_hex(chars: int) -> str:
-    """Return so many random hexadecimal digits; an even number."""
+    """Return random hexadecimal digits; `chars` must be even."""
     return os.urandom(chars // 2).hex()
 
 
 class Stamps:
-    """Moments as records write them: 2026-01-31T09:30:00.250Z.
+    """Timestamps of records: 2026-01-31T09:30:00.250Z.
 
-    Seconds are written once each: whoever records does it thousands of times in one.
+    Each second is formatted once: a recorder writes thousands of records in a second.
     """
 
     def __init__(self) -> None:
         self._last: tuple[int, str] = (-1, "")
 
     def now(self) -> str:
-        """Return the time of the wall clock in UTC."""
+        """Return the wall-clock time in UTC."""
         second, ms = divmod(now_ms(), _MS_PER_S)
-        # Read once: another thread may put another second there.
+        # Read once: another thread may replace it.
         last = self._last
         if last[0] != second:
             last = self._last = second, datetime.fromtimestamp(second, UTC).isoformat()[:19]
@@ -47,5 +47,5 @@ class Stamps:
 
 
 def day_and_time() -> str:
-    """Return the time of the wall clock in UTC as names have it: 20260131_093000."""
+    """Return the wall-clock time in UTC for file names: 20260131_093000."""
     return datetime.fromtimestamp(now_ms() // _MS_PER_S, UTC).strftime("%Y%m%d_%H%M%S")

@@ -1,4 +1,4 @@
-"""The catalogue of a runtime: what `runtime.sessions` gives and takes."""
+"""The catalogue of a runtime: the types of `runtime.sessions`."""
 
 from windlass.catalog.reading import Page, RunTrace, SessionAt, StepPrompt
 from windlass.catalog.sessions import RunQuery, SessionQuery, Sessions

@@ -1,8 +1,8 @@
 """Export, import and fork of sessions as JSON Lines.
 
-The first line says what follows, the last one how many lines there are and the checksum of all of them; a
-file that was torn or changed anywhere is refused. Positions are not in it, for they are those of a store.
-What the index says of the session and its runs is told by the records, and made anew from them.
+The first line describes the content; the last one holds the number of lines and a checksum of all of them. A
+torn or changed file is refused. Positions are not exported, because they belong to one store. The index
+entries of the session and its runs are derived from the records again.
 """
 
 import asyncio
@@ -48,16 +48,16 @@ JsonObject = dict[str, JsonValue]
 
 FORMAT: Final = "windlass-session"
 VERSION: Final = 1
-"""Of the lines; what a record may hold is told by the records themselves."""
+"""Limits of the lines; the contents of records are checked separately."""
 _APPENDS_PER_EXPORT: Final = 16
 _ITEMS_PER_READ: Final = 512
 
 
 async def export(store: Store, content: ContentStore, *, session_id: str, clock: Clock) -> AsyncIterator[str]:
-    """Return a session as it is now, line by line.
+    """Yield a session as it is now, line by line.
 
     Raises:
-        Conflict: there is no such session, or it was deleted before the last line.
+        Conflict: the session does not exist, or it was deleted before the last line.
     """
     row = await store.session(session_id)
     if row is None or await store.listed_session(session_id) is None:
@@ -68,7 +68,7 @@ async def export(store: Store, content: ContentStore, *, session_id: str, clock:
         total.update(text + b"\n")
         count += 1
         yield text.decode()
-    # Whoever has the last line has all of the session.
+    # The last line completes the export.
     await _check_kept(store, session_id)
     yield to_json({"kind": "end", "lines": count, "sha256": total.hexdigest()}).decode()
 
@@ -106,7 +106,7 @@ async def _lines(
         )
         try:
             package = await content.get(ref)
-        except Rejected:  # it is not kept any more
+        except Rejected:  # it is no longer stored
             continue
         yield _content_line(ref, package, is_own=False)
 
@@ -126,7 +126,7 @@ async def _check_kept(store: Store, session_id: str) -> None:
 
 def _gone(session_id: str) -> Conflict:
     return Conflict(
-        "the session was deleted while it was exported: the lines so far are not all of it",
+        "the session was deleted during the export: the lines so far are incomplete",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=CausalIds(session_id=session_id),
@@ -134,7 +134,7 @@ def _gone(session_id: str) -> Conflict:
 
 
 def fingerprints(records: Iterable[Record]) -> list[str]:
-    """Return the packages that runs were pinned to, or moved to."""
+    """Return the fingerprints of packages that runs were started with, or moved to."""
     named = (
         record.data.get(name)
         for record in records
@@ -178,9 +178,9 @@ async def _items(store: Store, session_id: str, last_seq: int) -> AsyncIterator[
 
 
 def own_runs(session_id: str, appends: Iterable[StoredAppend]) -> tuple[RunInfo, ...]:
-    """Return the runs of a session in the order in which they began.
+    """Return the runs of a session in the order of their start.
 
-    Those before a fork are of the session that it was forked from.
+    Runs before a fork belong to the original session and are left out.
     """
     runs: dict[str, RunInfo] = {}
     for append in appends:
@@ -224,7 +224,7 @@ def _follow(runs: dict[str, RunInfo], record: Record, *, session_id: str, first_
 
 
 def _beginning(record: Record) -> Mapping[str, JsonValue] | None:
-    """What a run began with, or would have."""
+    """Return the request of a run."""
     if record.type == "run.started":
         return record.data
     facts = record.data.get("unstarted")
@@ -232,7 +232,7 @@ def _beginning(record: Record) -> Mapping[str, JsonValue] | None:
 
 
 MALFORMED: Final = (ValueError, TypeError, KeyError, AttributeError, AssertionError, OverflowError)
-"""What is raised by data that is not what it should be; an invalid record is a ValueError."""
+"""Exceptions that invalid data raises; an invalid record raises ValueError."""
 
 
 def admitted(
@@ -243,10 +243,10 @@ def admitted(
     contents: Sequence[KeptContent],
     redactor: Redactor,
 ) -> SessionCopy:
-    """Return a session with what its records tell of it, and without secrets.
+    """Return a session with its index entries derived from the records, and with secrets masked.
 
     Raises:
-        Rejected: the records do not fold, a run reports to notes, or a secret cannot be masked.
+        Rejected: the records do not fold, a run reports to a reserved session, or a secret cannot be masked.
     """
     masked = tuple(_masked(append, redactor) for append in appends)
     records = [record for append in masked for record in append.records]
@@ -257,13 +257,13 @@ def admitted(
     except MALFORMED:
         copy = None
     if copy is None:
-        raise bad_request("the records of the session do not follow from one another")
+        raise bad_request("the records of the session are inconsistent: they cannot be folded")
     if any(is_notes(parent) for parent in _parents(records)):
-        raise bad_request("a run of the session reports to a session with notes, and nobody may")
+        raise bad_request("a run of the session reports to a reserved session with notes")
     for run in copy.runs:
         check_id(run.run_id, "a run id")
     packages = frozenset(fingerprints(records))
-    # No package is the session's own, whatever its line says.
+    # A package never belongs to the session alone, whatever its line says.
     sorted_ = (replace(one, is_own=one.is_own and one.ref.hash not in packages) for one in contents)
     return replace(copy, items=items, contents=tuple(sorted_))
 
@@ -284,7 +284,7 @@ def _restored(session_id: str, appends: tuple[StoredAppend, ...], records: Seque
 
 
 def _masked(append: StoredAppend, redactor: Redactor) -> StoredAppend:
-    """The append as this runtime would have written it."""
+    """Return the append as this runtime would have written it."""
     if redactor.is_clean([record.data for record in append.records]):
         return append
     records = [record.model_copy(update={"data": redactor.value(record.data)}) for record in append.records]
@@ -294,57 +294,57 @@ def _masked(append: StoredAppend, redactor: Redactor) -> StoredAppend:
 def _check_names(
     session_id: str, records: Iterable[Record], *, items: Iterable[KeptItem], redactor: Redactor
 ) -> None:
-    """Refuse names that would be masked: nobody could find what they name."""
+    """Refuse ids that would be masked: a masked id could not be found."""
     names = {session_id, *(item.key for item in items)}
     for record in records:
         names.update(one for one in (record.run_id, record.agent_id, record.turn_id) if one is not None)
     if any(redactor.text(name) != name for name in names):
-        raise bad_request("a name in the session would be masked, as a secret or as what looks like one")
+        raise bad_request("an id or name in the session is, or looks like, a secret and would be masked")
 
 
 def _check_contents(contents: Iterable[KeptContent], redactor: Redactor) -> None:
-    """Refuse contents with a registered secret: they are known by their hash."""
+    """Refuse contents with a registered secret: masking would change their hash."""
     for one in contents:
         text = one.content.decode(errors="replace")
         if redactor.text(text) != mask_text(text):
-            raise bad_request("a content of the session holds a registered secret")
+            raise bad_request("a content of the session contains a registered secret")
 
 
 def _parents(records: Iterable[Record]) -> list[str]:
-    """The sessions that runs tell of their end."""
+    """Return the sessions that runs report their end to."""
     told = (record.data.get("parent") for record in records if record.type == "run.started")
     return [str(parent.get("sessionId")) for parent in told if isinstance(parent, dict)]
 
 
 IMPORT_BYTES_MAX: Final = 512 * 1_048_576
-"""All lines of one session together."""
+"""Size of all lines of one session together."""
 _PIECE_BYTES: Final = 1_048_576
-"""Lines that are looked at together, away from the event loop."""
+"""Lines that are parsed together in a thread."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """What was read so far."""
+    """The parsed lines so far."""
 
     session_id: str = ""
     last_seq: int = 0
     appends: list[StoredAppend] = field(default_factory=list[StoredAppend])
     lines: dict[int, int] = field(default_factory=dict[int, int])
-    """The line of each append, by the number of its first record."""
+    """The line number of each append, by the number of its first record."""
     items: dict[str, KeptItem] = field(default_factory=dict[str, KeptItem])
     started: set[str] = field(default_factory=set[str])
-    """The runs that the items started."""
+    """The runs that inbox items started."""
     contents: list[KeptContent] = field(default_factory=list[KeptContent])
     count: int = 0
     end: JsonObject | None = None
 
 
 async def read(lines: AsyncIterable[str] | Iterable[str], *, redactor: Redactor) -> SessionCopy:
-    """Return the session that lines say, without the secrets that are registered here.
+    """Parse an exported session, and mask the secrets that are registered here.
 
     Raises:
-        Rejected: a line is missing, torn or changed, or the lines are no session; or there is a secret where
-            it cannot be masked.
+        Rejected: a line is missing, torn or changed, the lines are not a session, or a secret is in a place
+            where it cannot be masked.
     """
     reading, total = _Reading(), sha256()
     async for some in _pieces(lines):
@@ -353,9 +353,9 @@ async def read(lines: AsyncIterable[str] | Iterable[str], *, redactor: Redactor)
         reading.count,
         total.hexdigest(),
     ):
-        raise bad_request("the lines are torn or changed: they do not fit the checksum at their end")
+        raise bad_request("checksum mismatch: lines are missing or were changed")
     if not reading.appends or reading.appends[-1].records[-1].seq != reading.last_seq:
-        raise bad_request("the lines do not hold all records that their header tells of")
+        raise bad_request("records are missing: the lines do not hold all records that the header announces")
     return await asyncio.to_thread(_admitted, reading, redactor)
 
 
@@ -370,16 +370,16 @@ def _admitted(reading: _Reading, redactor: Redactor) -> SessionCopy:
     for run in copy.runs:
         if run.run_id not in reading.started:
             line = reading.lines[run.first_seq]
-            raise bad_request(f"line {line:,} begins a run that no item has started")
+            raise bad_request(f"line {line:,} starts a run that no inbox item started")
     return copy
 
 
 async def _pieces(lines: object) -> AsyncIterator[list[bytes]]:
-    """The lines in pieces that are large enough for a thread."""
+    """Yield the lines in batches that are large enough for a thread."""
     some, piece_bytes, size_bytes = list[bytes](), 0, 0
     async for text in _each(lines):
         if not isinstance(text, str):
-            raise bad_request(f"lines are texts, found {kind_of(text)}")
+            raise bad_request(f"lines must be strings, found {kind_of(text)}")
         raw = text.rstrip("\r\n").encode(errors="replace")
         size_bytes += len(raw)
         if size_bytes > IMPORT_BYTES_MAX:
@@ -400,13 +400,13 @@ async def _each(lines: object) -> AsyncIterator[object]:
         for line in cast(Iterable[object], lines):
             yield line
     else:
-        raise bad_request(f"import_ takes the lines of a session, found {kind_of(lines)}")
+        raise bad_request(f"import_ must get the lines of a session, found {kind_of(lines)}")
 
 
 def _take_all(reading: _Reading, lines: Iterable[bytes], add: Callable[[bytes], None]) -> None:
     for raw in lines:
         if reading.end is not None:
-            raise bad_request("there are lines behind the last one")
+            raise bad_request("there are lines after the checksum line")
         line = _line(raw, reading.count + 1)
         if line.get("kind") == "end":
             reading.end = line
@@ -422,7 +422,7 @@ def _line(raw: bytes, number: int) -> JsonObject:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise bad_request(f"line {number:,} is torn: it is no JSON object")
+        raise bad_request(f"line {number:,} is not a JSON object")
     return value
 
 
@@ -430,22 +430,22 @@ def _take(reading: _Reading, line: JsonObject, number: int) -> None:
     kind = str(line.get("kind"))
     is_first = number == 1
     if is_first != (kind == "header"):
-        raise bad_request("the lines do not begin with the header of a session")
+        raise bad_request("the first line is not the header of an exported session")
     take = _KINDS.get(kind)
     if take is None:
-        raise bad_request(f"line {number:,} is of a kind that this release does not know")
+        raise bad_request(f"line {number:,} has an unknown kind: use a newer release")
     try:
         take(reading, line)
     except MALFORMED:
         pass
     else:
         return
-    raise bad_request(f"line {number:,} is not what its kind says")
+    raise bad_request(f"line {number:,} is not valid for its kind")
 
 
 def _header(reading: _Reading, line: JsonObject) -> None:
     if (line["format"], line["version"]) != (FORMAT, VERSION):
-        raise bad_request(f"the lines are not of version {VERSION} of {FORMAT}: use a newer release")
+        raise bad_request(f"the lines are not {FORMAT} version {VERSION}: use a newer release")
     reading.session_id = check_id(line["sessionId"], "the session id in the header")
     reading.last_seq = _whole(line["lastSeq"], least=1)
     if is_notes(reading.session_id):
@@ -512,13 +512,13 @@ _REASON: Final = "The session was forked."
 
 
 async def prepare(archive: Archive, info: SessionInfo, *, new_id: str, at: int, now: Moment) -> SessionCopy:
-    """Return the copy of a session up to the last safe point before or at a record.
+    """Return the copy of a session up to the last safe point at or before a record.
 
     Raises:
-        Rejected: there is none.
+        Rejected: there is no safe point.
     """
     appends = await _appends(archive, info.session_id, at)
-    # Folding a long session takes a while: no event loop does it.
+    # Folding a long session is slow, so it runs in a thread.
     return await asyncio.to_thread(_copy, appends, info, new_id=new_id, at=at, now=now)
 
 
@@ -527,7 +527,7 @@ def _copy(
 ) -> SessionCopy:
     safe = _safe(appends)
     if not safe:
-        raise bad_request(f"there is no safe point up to record {at:,}: fork at a later one")
+        raise bad_request(f"no safe point up to record {at:,}: fork at a later record")
     copied = appends[: safe[-1]]
     last_seq = copied[-1].records[-1].seq
     epoch = max(append.epoch for append in copied) + 1
@@ -552,14 +552,14 @@ def _copy(
 
 
 def is_same(known: SessionInfo, made: SessionCopy, *, is_any: bool) -> bool:
-    """Whether a session is the fork that is wanted; at any record if none was named."""
+    """Whether an existing session is the wanted fork; `is_any` accepts a fork at any record."""
     told = made.told
     is_there = is_any or known.predecessor_seq == told.predecessor_seq
     return known.predecessor_id == told.predecessor and is_there
 
 
 async def _appends(archive: Archive, session_id: str, at: int) -> list[StoredAppend]:
-    """The appends of a session that end at or before a record."""
+    """Return the appends of a session that end at or before a record."""
     found: list[StoredAppend] = []
     after = 0
     while more := await archive.appends(session_id, after=after, limit=_APPENDS_PER_READ):
@@ -571,14 +571,14 @@ async def _appends(archive: Archive, session_id: str, at: int) -> list[StoredApp
 
 
 async def safe_points(archive: Archive, session_id: str, *, at: int) -> tuple[int, ...]:
-    """Return the records up to one at which a fork can begin."""
+    """Return the records up to `at` at which a fork can start."""
     appends = await _appends(archive, session_id, at)
     safe = await asyncio.to_thread(_safe, appends)
     return tuple(appends[count - 1].records[-1].seq for count in safe)
 
 
 def _safe(appends: Sequence[StoredAppend]) -> list[int]:
-    """How many appends lead to each safe point."""
+    """Return the number of appends up to each safe point."""
     state, found = LoopState(), list[int]()
     for count, append in enumerate(appends, 1):
         state.apply_all(append.records)
@@ -591,7 +591,7 @@ def _safe(appends: Sequence[StoredAppend]) -> list[int]:
 def _closing(
     copied: Sequence[StoredAppend], session_id: str, *, epoch: int, now: Moment
 ) -> tuple[Record, ...]:
-    """Where the fork came from, and the end of the run that was under way."""
+    """Return the records of the fork itself: its origin, and the end of the current run."""
     state, records = LoopState(), list[Record]()
     for append in copied:
         state.apply_all(append.records)
@@ -600,7 +600,7 @@ def _closing(
 
     def add(drafts: Sequence[Draft]) -> None:
         for draft in drafts:
-            # Whatever other sessions would be told of the end, it is not theirs.
+            # Messages about the end to other sessions are dropped: it is not their run.
             record = number(draft, session_id, seq=state.seq + 1, epoch=epoch)
             records.append(record)
             state.apply(record)
@@ -610,12 +610,12 @@ def _closing(
         add(take(state, CancelAsked(state.run.run_id, reason=_REASON), now=now))
     while state.run is not None:
         plan = advance(state, frozenset(), now=now)
-        assert plan.drafts, "a run that is cancelled, with nothing under way, ends"
+        assert plan.drafts, "a cancelled run without open work ends"
         add(plan.drafts)
     return tuple(records)
 
 
 def _renamed(append: StoredAppend, session_id: str) -> StoredAppend:
-    """The append in the fork; its body does not name the session."""
+    """Return the append in the fork; its body does not name the session."""
     records = tuple(record.model_copy(update={"session_id": session_id}) for record in append.records)
     return replace(append, records=records)

@@ -57,37 +57,37 @@ _CURSOR: Final = re.compile(r"([a-z]+)\.([1-9][0-9]{0,15})")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T_co]):
-    """Some of a list, and where the next page begins."""
+    """One page of a list, with the cursor of the next page."""
 
     items: tuple[T_co, ...]
     next: str | None
-    """What `after` takes to go on; None if this is the last page."""
+    """The argument `after` for the next page; None if this is the last one."""
 
 
 def page_of(found: Sequence[T], limit: int, *, kind: str, place: Callable[[T], int]) -> Page[T]:
-    """Return a page of what was found with a limit of one more than the page has."""
+    """Return a page of items that were queried with a limit of one more than the page has."""
     items = tuple(found[:limit])
     return Page(items, f"{kind}.{place(items[-1])}" if len(found) > limit else None)
 
 
 def place_of(after: object, kind: str) -> int | None:
-    """Return the place that a cursor names; None for no cursor.
+    """Return the place that a cursor names; None without a cursor.
 
     Raises:
-        Rejected: no page of this kind gave it out.
+        Rejected: it is not a cursor of this kind of page.
     """
     if after is None:
         return None
     found = _CURSOR.fullmatch(after) if isinstance(after, str) else None
     if found is None or found[1] != kind or int(found[2]) > INTEGER_MAX:
-        raise bad_request("after is the `next` of a page of the same kind, and this is not one")
+        raise bad_request("after must be the `next` of a page of the same kind")
     return int(found[2])
 
 
 def check_limit(limit: object, most: int = PAGE_ITEMS_MAX) -> int:
-    """Return how many items a page may have."""
+    """Return the number of items of a page."""
     if not isinstance(limit, int) or isinstance(limit, bool):
-        raise bad_request(f"limit is a whole number, found {kind_of(limit)}")
+        raise bad_request(f"limit must be a whole number, found {kind_of(limit)}")
     if not 1 <= limit <= most:
         raise bad_request(f"limit must be 1 to {most:,}, found {limit:,}")
     return limit
@@ -95,7 +95,7 @@ def check_limit(limit: object, most: int = PAGE_ITEMS_MAX) -> int:
 
 _RECORDS_PER_READ: Final = 512
 MESSAGES: Final = "messages"
-"""The kind of the cursors of a chat."""
+"""The kind of the cursors of a chat history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class SessionAt:
 
 @dataclass(frozen=True, slots=True)
 class RunTrace:
-    """What a run did and how long it took; the first span is the run itself."""
+    """The trace of a run; the first span is the run itself."""
 
     trace: HarnessTrace
     spans: tuple[TraceSpan, ...]
@@ -121,7 +121,7 @@ class RunTrace:
 async def pages_of(
     journal: Journal, session_id: str, *, after: int = 0, last: int | None = None
 ) -> AsyncIterator[tuple[Record, ...]]:
-    """Return the records of a session in pieces, up to one of them or to the end."""
+    """Yield the records of a session in batches, up to a record or to the end."""
     while last is None or after < last:
         records = await journal.read(session_id, after=after, limit=_RECORDS_PER_READ)
         if last is not None:
@@ -133,9 +133,9 @@ async def pages_of(
 
 
 async def chat_page(journal: Journal, session_id: str, *, after: int, limit: int) -> Page[ChatMessage]:
-    """Return messages of the chat of a session, the first `after` of them left out.
+    """Return messages of the chat of a session, skipping the first `after`.
 
-    The records are read from the first on, and no further than the page needs.
+    The records are read from the first, and no further than the page needs.
     """
     chat, end = ChatState(), after + limit
     async for records in pages_of(journal, session_id):
@@ -148,7 +148,7 @@ async def chat_page(journal: Journal, session_id: str, *, after: int, limit: int
 
 
 def _is_settled(chat: ChatState, end: int) -> bool:
-    """Whether the messages before one stay: only the newest step is written on."""
+    """Whether the messages before one are final: only the newest step can change."""
     return chat.step is None or chat.step.at is None or chat.step.at >= end
 
 
@@ -156,7 +156,7 @@ async def session_at(journal: Journal, session_id: str, *, seq: int, last_seq: i
     """Return a session as it was after a record.
 
     Raises:
-        Rejected: it has no such record.
+        Rejected: the session has no such record.
     """
     if not 0 <= seq <= last_seq:
         raise bad_request(f"the session has records 1 to {last_seq:,}, found {seq:,}")
@@ -168,10 +168,10 @@ async def session_at(journal: Journal, session_id: str, *, seq: int, last_seq: i
 
 
 async def trace_of(row: RunRow, journal: Journal, *, owner: str | None) -> RunTrace:
-    """Return the trace of a run, whether it goes on or has ended.
+    """Return the trace of a run, finished or not.
 
     Raises:
-        Conflict: it has not begun.
+        Conflict: the run has not started.
     """
     state = TraceState()
     if row.first_seq:
@@ -193,32 +193,32 @@ QUESTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class StepPrompt:
-    """What a model was asked in a step; of several attempts the last one."""
+    """The prompt of a step; of several attempts the last one."""
 
     run_id: str
     session_id: str
     step_index: int
     seq: int
-    """The record that began the step."""
+    """The record that started the step."""
     route_id: str | None
     model_id: str | None
     fingerprint: str | None
     """The version of the agent."""
     temperature: float | None
     system: str
-    """What the model was told before anything else; not among the messages."""
+    """The instructions; they are not among the messages."""
     output_schema: JsonObject | None
-    """What the answer has to fit; the words before the messages say it as well."""
+    """The schema of the answer; the instructions contain it as well."""
     tools: tuple[JsonObject, ...]
     messages: tuple[LLMMessage, ...]
     unknown: tuple[str, ...]
-    """What cannot be known, in words."""
+    """Facts that are unknown, as text."""
 
 
 async def prompt_of(
     row: RunRow, journal: Journal, *, content: ContentStore, step_index: int
 ) -> StepPrompt | None:
-    """Return what a model was asked in a step; None if the run has no such step.
+    """Return the prompt of a step; None if the run has no such step.
 
     Raises:
         Unavailable: the content store cannot be reached.
@@ -230,13 +230,13 @@ async def prompt_of(
         return None
     at = begun[-1]
     end = next((place for place in places if place > at), len(records))
-    # Folding a long session takes a while: no event loop does it.
+    # Folding a long session is slow, so it runs in a thread.
     state = await asyncio.to_thread(_folded, records[: at + 1])
     return await _prompt(state, step_index, after=records[at + 1 : end], content=content)
 
 
 async def _records(row: RunRow, journal: Journal) -> list[Record]:
-    """All records of a session up to the end of a run."""
+    """Return all records of a session up to the end of a run."""
     found: list[Record] = []
     async for page in pages_of(journal, row.session_id):
         for record in page:
@@ -260,7 +260,7 @@ async def _prompt(
     state: LoopState, step_index: int, *, after: Sequence[Record], content: ContentStore
 ) -> StepPrompt:
     run, contract = state.run, state.run_notes.contract
-    assert run is not None, "a step is one of a run"
+    assert run is not None, "a step belongs to a run"
     unknown = [SECRETS]
     package = None
     if run.package_fingerprint is not None:
@@ -297,9 +297,9 @@ async def _prompt(
 
 
 def _given(state: LoopState, after: Sequence[Record]) -> dict[str, Resolved]:
-    """What resolvers gave, by name; what holds for a step is noted behind it."""
+    """Return the results of resolvers by name; those with scope step come last."""
     run = state.run
-    assert run is not None, "a step is one of a run"
+    assert run is not None, "a step belongs to a run"
     found = dict(state.session.resolved)
     for record in after:
         if record.type == "agent.resolved":
@@ -313,7 +313,7 @@ def _given(state: LoopState, after: Sequence[Record]) -> dict[str, Resolved]:
 async def _resolved(
     package: RuntimePackage, given: dict[str, Resolved], *, content: ContentStore
 ) -> RuntimePackage:
-    """A package with what its resolvers gave: what holds for a step comes last."""
+    """Return a package with the results of its resolvers; those with scope step come last."""
     specs = package.resolvers or ()
     for spec in sorted(specs, key=lambda one: one.scope is ResolverScope.STEP):
         known = given.get(spec.name)
@@ -332,7 +332,7 @@ def _with(package: RuntimePackage, spec: ResolverSpec, part: JsonObject) -> Runt
 
 
 def _tools(package: RuntimePackage | None, *, can_ask: bool) -> tuple[tuple[JsonObject, ...], bool]:
-    """What the model was told of tools, and whether some of them ask people."""
+    """Return the tools of the prompt, and whether some of them ask people."""
     if package is None:
         return (), False
     questions = {one.name for one in package.tools or () if (one.metadata or {}).get("isQuestion")}
@@ -349,7 +349,7 @@ def _tools(package: RuntimePackage | None, *, can_ask: bool) -> tuple[tuple[Json
 
 
 def _added(after: Iterable[Record]) -> list[str]:
-    """What hooks said to the model, behind the messages."""
+    """Return the texts that hooks added after the messages."""
     found: list[str] = []
     for record in after:
         if record.type == "hook.completed" and record.data.get("point") == BEFORE_MODEL_CALL:

@@ -55,73 +55,72 @@ StatusT = TypeVar("StatusT", SessionStatus, RunStatus)
 
 SEARCH_CHARS_MAX: Final = 256
 STATUS_SHOWN_CHARS_MAX: Final = 40
-"""What is quoted of a status that there is not."""
+"""Characters of an unknown status that an error quotes."""
 
 
 def member(kind: type[StatusT], value: object) -> StatusT:
-    """Return a status."""
     try:
         return kind(value)
     except ValueError:
         pass
     found = repr(shown(value, STATUS_SHOWN_CHARS_MAX)) if isinstance(value, str) else kind_of(value)
-    raise bad_request(f"status is one of {', '.join(one.value for one in kind)}, found {found}")
+    raise bad_request(f"status must be one of {', '.join(one.value for one in kind)}, found {found}")
 
 
 def name_of(value: object, what: str) -> str | None:
-    """Return a name, if one is given."""
+    """Return a checked id, or None if none is given."""
     return None if value is None else check_id(value, what)
 
 
 def words_of(text: object) -> tuple[str, ...]:
-    """Return the words that are searched for, if there are any."""
+    """Return the search words of a text; empty without a text."""
     if text is None:
         return ()
     if not isinstance(text, str) or len(text) > SEARCH_CHARS_MAX:
-        raise bad_request(f"text is a text of at most {SEARCH_CHARS_MAX} characters")
+        raise bad_request(f"text must be a string of at most {SEARCH_CHARS_MAX} characters")
     words = words_in(text)
     if not words:
-        raise bad_request("text has no word to search for")
+        raise bad_request("text contains no word to search for")
     return words
 
 
 def number_of(value: object, what: str) -> int:
-    """Return the number of a record."""
+    """Return a checked record number."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         found = value if type(value) is int else kind_of(value)
-        raise bad_request(f"{what} is the number of a record, found {found}")
+        raise bad_request(f"{what} must be the number of a record, found {found}")
     return value
 
 
 DELETE_WAIT_MS: Final = 5_000
-"""How long a delete waits for a driver that is about to let go of a session without a run."""
+"""How long a delete waits for a driver to release a session without a run."""
 SAFE_POINTS_MAX: Final = 10_000
-"""Safe points of one question."""
+"""Safe points of one page."""
 _PAUSE_S: Final = 0.02
 _NO_SECRETS: Final = Redactor()
 
 
 class SessionQuery(TypedDict, total=False):
-    """Which sessions are wanted; None is as good as left out."""
+    """Filter of sessions; None is the same as left out."""
 
     agent_id: str | None
-    """Of the newest run that has begun."""
+    """The agent of the newest run that has started."""
     status: SessionStatus | str | None
     owner: str | None
     text: str | None
-    """Words, or beginnings of words, that the title must have, all of them."""
+    """Words, or prefixes of words, that must all occur in the title."""
     root_only: bool
-    """Whether sessions of subagents are left out; True when left out."""
+    """Whether sessions of subagents are left out; default True."""
 
 
 class RunQuery(TypedDict, total=False):
-    """Which runs are wanted; None is as good as left out."""
+    """Filter of runs; None is the same as left out."""
 
     session_id: str | None
     agent_id: str | None
     status: RunStatus | str | None
     owner: str | None
-    """Of the session."""
+    """The owner of the session."""
 
 
 class Sessions:
@@ -142,26 +141,26 @@ class Sessions:
         self._machine = machine
         self._redactor = redactor
 
-    # finding
+    # lists
 
     async def list(
         self, *, after: str | None = None, limit: int = 50, **wanted: Unpack[SessionQuery]
     ) -> Page[SessionInfo]:
-        """Return sessions, the one that was begun last first, from the index alone.
+        """Return sessions, newest first, from the index alone.
 
-        The order never changes: whoever goes from page to page sees each session once that is there all the
-        time, whatever becomes of the others meanwhile.
+        The order never changes: a reader that follows the pages sees each session that exists all the time
+        exactly once.
 
         Options:
-            agent_id: of the newest run that has begun.
+            agent_id: the agent of the newest run that has started.
             status: idle, pending, running, waiting, cancelling, completed, failed, cancelled or
                 budget_exhausted.
-            owner: whom they belong to.
-            text: words, or beginnings of words, of the title.
-            root_only: leave the sessions of subagents out; True when left out.
+            owner: the owner of the session.
+            text: words, or prefixes of words, of the title.
+            root_only: leave out the sessions of subagents; default True.
 
         Raises:
-            Rejected: the cursor, the limit or an option cannot be used.
+            Rejected: the cursor, the limit or an option is not valid.
         """
         check_options(wanted, SessionQuery, what="list")
         status = wanted.get("status")
@@ -180,7 +179,7 @@ class Sessions:
         """Return a session.
 
         Raises:
-            Conflict: there is no such session.
+            Conflict: the session does not exist.
         """
         info = await self._store.listed_session(check_id(session_id, "a session id"))
         if info is None:
@@ -190,17 +189,17 @@ class Sessions:
     async def runs(
         self, *, after: str | None = None, limit: int = 50, **wanted: Unpack[RunQuery]
     ) -> Page[RunInfo]:
-        """Return runs, the one that was asked for last first, of one session or of all.
+        """Return runs, newest first, of one session or of all.
 
         Options:
             session_id: their session.
             agent_id: their agent.
             status: pending, running, waiting, cancelling, completed, failed, cancelled or
                 budget_exhausted.
-            owner: of their session.
+            owner: the owner of their session.
 
         Raises:
-            Rejected: the cursor, the limit or an option cannot be used.
+            Rejected: the cursor, the limit or an option is not valid.
         """
         check_options(wanted, RunQuery, what="runs")
         status = wanted.get("status")
@@ -217,13 +216,13 @@ class Sessions:
     async def requests(
         self, *, owner: str | None = None, after: str | None = None, limit: int = 50
     ) -> Page[OpenRequest]:
-        """Return everything that waits for a person, over all sessions, oldest first.
+        """Return all open requests to people, over all sessions, oldest first.
 
-        What a subagent asks is there once, with the session of the subagent: `answer_session` takes the
-        answer there.
+        A request of a subagent is listed once, with the session of the subagent: pass that session to
+        `answer_session`.
 
         Raises:
-            Rejected: the cursor or the limit cannot be used.
+            Rejected: the cursor or the limit is not valid.
         """
         most, behind = check_limit(limit), place_of(after, "requests") or 0
         wanted = name_of(owner, "owner")
@@ -246,20 +245,21 @@ class Sessions:
         agent_id: str | None = None,
         owner: str | None = None,
     ) -> RunStats:
-        """Return runs over time in numbers, and what waits for people now, from the index.
+        """Return counts, durations and cost of runs over time, and the work that waits for people, from the
+        index.
 
-        A run counts where it began. Without an agent, runs of subagents are left out: what they used is in
-        the run that they work for.
+        A run counts in the bucket of its start. Without an agent, runs of subagents are left out: the calling
+        run includes their usage.
 
         Raises:
-            Rejected: there is no such time, or it has more than 1,000 parts.
+            Rejected: the time range is not valid, or it has more than 1,000 buckets.
         """
         wanted = count_filter(start, end, bucket_s=bucket_s, agent_id=agent_id, owner=owner)
         counts = await self._store.counted_runs(wanted)
         waiting = await self._store.waiting(owner=wanted.owner, agent_id=wanted.agent_id)
         return stats_of(wanted, counts, waiting=waiting)
 
-    # reading
+    # one session
 
     async def history(
         self, session_id: str, *, after: str | None = None, limit: int = 50
@@ -267,21 +267,19 @@ class Sessions:
         """Return the chat of a session, oldest message first.
 
         Raises:
-            Conflict: there is no such session.
-            Rejected: the cursor or the limit cannot be used.
+            Conflict: the session does not exist.
+            Rejected: the cursor or the limit is not valid.
         """
         most, behind = check_limit(limit), place_of(after, reading.MESSAGES) or 0
         await self.get(session_id)
         return await reading.chat_page(self._store, session_id, after=behind, limit=most)
 
     async def records(self, session_id: str, *, after: int = 0, limit: int = 100) -> tuple[Record, ...]:
-        """Return records of a session as they are in the journal, from `after + 1`.
-
-        Empty at the end.
+        """Return records of a session as they are in the journal, from `after + 1`; empty at the end.
 
         Raises:
-            Conflict: there is no such session.
-            Rejected: the limit cannot be used.
+            Conflict: the session does not exist.
+            Rejected: the limit is not valid.
         """
         most, behind = check_limit(limit, PAGE_RECORDS_MAX), number_of(after, "after")
         await self.get(session_id)
@@ -291,17 +289,17 @@ class Sessions:
         """Return a session as it was after one of its records; 0 is before the first.
 
         Raises:
-            Conflict: there is no such session.
-            Rejected: it has no such record.
+            Conflict: the session does not exist.
+            Rejected: the session has no such record.
         """
         last_seq = await self._last_seq(session_id)
         return await reading.session_at(self._store, session_id, seq=number_of(seq, "seq"), last_seq=last_seq)
 
     async def trace(self, run_id: str) -> RunTrace:
-        """Return what a run did and how long it took, whether it goes on or has ended.
+        """Return the trace of a run, finished or not.
 
         Raises:
-            Conflict: nobody ever started it, or it waits for its turn.
+            Conflict: the run does not exist, or it has not started.
         """
         row = await self._store.run(check_id(run_id, "a run id"))
         if row is None:
@@ -310,12 +308,12 @@ class Sessions:
         return await reading.trace_of(row, self._store, owner=None if info is None else info.owner)
 
     async def prompt(self, run_id: str, step_index: int) -> StepPrompt | None:
-        """Return what the model was asked in a step of a run, as far as it can be known.
+        """Return the prompt of a step of a run, as far as it is known.
 
-        Steps count from 0; of several attempts it is the last one. None if there is no such step.
+        Steps count from 0; of several attempts it is the last one. None if the step does not exist.
 
         Raises:
-            Conflict: nobody ever started the run.
+            Conflict: the run does not exist.
         """
         row = await self._store.run(check_id(run_id, "a run id"))
         if row is None:
@@ -328,11 +326,11 @@ class Sessions:
     async def safe_points(
         self, session_id: str, *, before: int | None = None, limit: int = 1_000
     ) -> tuple[int, ...]:
-        """Return records at which a fork can begin, in order: the newest below `before`.
+        """Return records at which a fork can start, in order: the newest below `before`.
 
         Raises:
-            Conflict: there is no such session.
-            Rejected: the limit cannot be used.
+            Conflict: the session does not exist.
+            Rejected: the limit is not valid.
         """
         most = check_limit(limit, SAFE_POINTS_MAX)
         last_seq = await self._last_seq(session_id)
@@ -342,17 +340,17 @@ class Sessions:
     async def fork(
         self, session_id: str, *, at: int | None = None, session_id_new: str | None = None
     ) -> SessionInfo:
-        """Make a session that begins as another one was after a record; return it.
+        """Create a session as a copy of another one after a record; return it.
 
-        Without `at` it begins as the other one is now. The records up to a safe point are copied: the end of
-        an append, at which no call is between its beginning and its result; the last one up to `at`. A run
-        under way there is cancelled in the fork; nothing is run again, and the old session does not notice.
-        Runs, usage, subagents, consents for the session and deliveries stay with the old one. The same fork
-        again is the same session.
+        Without `at` the copy is of the session as it is now. The records are copied up to a safe point: the
+        last end of an append up to `at` without a call between start and result. A current run is cancelled
+        in the fork; nothing is executed again, and the original session does not change. Runs, usage,
+        subagents, consents for the session and deliveries stay with the original. Repeating the same fork
+        returns the same session.
 
         Raises:
-            Conflict: there is no such session, or the new id was used for something else.
-            Rejected: there is no such record, or no safe point before it.
+            Conflict: the session does not exist, or the new id is in use.
+            Rejected: the record does not exist, or there is no safe point before it.
         """
         info, last_seq = await self.get(session_id), await self._last_seq(session_id)
         name = self._machine.new_id() if session_id_new is None else check_id(session_id_new, "a session id")
@@ -378,26 +376,25 @@ class Sessions:
     def export(self, session_id: str) -> AsyncIterator[str]:
         """Return a session as lines of JSON, from a header to a checksum.
 
-        It holds the records, what is known of the inbox, and the contents that they refer to, its packages
-        included; not the sessions of subagents, nor what still waits in the inbox.
+        It contains the records, consumed inbox items, and the contents that they refer to, including
+        packages; not the sessions of subagents, and not pending inbox items.
 
         Raises:
-            Conflict: there is no such session, or it was deleted before the last line.
+            Conflict: the session does not exist, or it was deleted before the last line.
         """
         check_id(session_id, "a session id")
         return exporting.export(self._store, self._content, session_id=session_id, clock=self._machine.clock)
 
     async def import_(self, lines: AsyncIterable[str] | Iterable[str]) -> SessionInfo:
-        """Bring in a session that was exported; all of it or nothing.
+        """Import an exported session in one transaction.
 
-        It stands still: a run that had not ended goes on only when somebody answers, cancels or speaks to
-        it, so that it does not go on in two places by itself. Secrets in its records are masked, as in all
-        records of this runtime.
+        It stays idle: an unfinished run continues only after an answer, a cancel or a message, so that it
+        does not run in two places. Secrets in its records are masked, as in all records of this runtime.
 
         Raises:
-            Rejected: a line is missing, torn or changed, or the lines are no session; or a registered secret
-                is in a content or a name, where it cannot be masked.
-            Conflict: the session or one of its runs is here, or it was deleted.
+            Rejected: a line is missing, torn or changed, the lines are not a session, or a registered secret
+                is in a content or an id, where it cannot be masked.
+            Conflict: the session or one of its runs exists here, or it was deleted.
         """
         made = await importing.read(lines, redactor=self._redactor)
         await self._store.keep(made)
@@ -405,14 +402,14 @@ class Sessions:
         return await self.get(made.session_id)
 
     async def delete(self, session_id: str) -> tuple[str, ...]:
-        """Remove a session and those of its subagents; return the ids of all.
+        """Delete a session and those of its subagents; return the ids of all.
 
-        With them go records, snapshots, inboxes, runs, requests, and contents that no other session was
-        given. Readers of their events get `CursorExpired`. The ids cannot be used again.
+        This removes records, snapshots, inboxes, runs, requests, and contents that no other session uses.
+        Subscribers to their events get `CursorExpired`. The ids cannot be used again.
 
         Raises:
-            Conflict: there is no such session, or a run is under way in it: cancel it first.
-            Rejected: it is one with notes; those go with the runs that they are about.
+            Conflict: the session does not exist, or it has an unfinished run: cancel it first.
+            Rejected: it is a reserved session with notes, which is deleted with its run.
         """
         if is_notes(check_id(session_id, "a session id")):
             raise notes_name("session_id")

@@ -12,7 +12,7 @@ from windlass.refusals import bad_request, check_id
 from windlass_protocol import RunStatus
 
 BUCKETS_MAX: Final = 1_000
-"""Parts of the time of one question."""
+"""Time buckets of one query."""
 BUCKET_S_MAX: Final = 366 * 86_400
 _FIELDS: Final = {
     RunStatus.COMPLETED: "completed",
@@ -20,59 +20,61 @@ _FIELDS: Final = {
     RunStatus.BUDGET_EXHAUSTED: "failed",
     RunStatus.CANCELLED: "cancelled",
 }
-"""What a run counts as; all others are open."""
+"""The category of a finished run by status; all others are open."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunNumbers:
-    """Runs that began in a part of the time."""
+    """Counts, durations and cost of the runs that started in one time bucket."""
 
     at: str
-    """When it begins."""
+    """The start of the bucket."""
     runs: int = 0
     completed: int = 0
     failed: int = 0
-    """With those that used up their budget."""
+    """Failed runs, including those that used up their budget."""
     cancelled: int = 0
     open: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost_micros: int = 0
     p50_ms: int | None = None
-    """The middle of how long runs took that have ended, waits included; None without any."""
+    """Median duration of finished runs, waits included; None without any."""
     p95_ms: int | None = None
-    """What only one of twenty took longer than."""
+    """95th percentile of the duration."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunStats:
-    """Runs over time, and what waits for people now."""
+    """Runs over time, and the work that waits for people now."""
 
     start: str
     end: str
     bucket_s: int
     total: RunNumbers
     buckets: tuple[RunNumbers, ...]
-    """Every part of the time, the oldest first."""
+    """All buckets, oldest first."""
     waiting: Waiting
 
 
 def count_filter(
     start: datetime, end: datetime, *, bucket_s: int, agent_id: str | None, owner: str | None
 ) -> CountFilter:
-    """Return which runs are counted.
+    """Return the filter of the runs to count.
 
     Raises:
-        Rejected: there is no such time, or it has too many parts.
+        Rejected: the time range is not valid, or it has too many buckets.
     """
     _check_moment(start, "start")
     _check_moment(end, "end")
     check_whole(bucket_s, "bucket_s", most=BUCKET_S_MAX)
     if end <= start:
-        raise bad_request("the end is not behind the start: nothing can be counted")
+        raise bad_request("end must be after start")
     count = -(-(end - start) // timedelta(seconds=bucket_s))
     if count > BUCKETS_MAX:
-        raise bad_request(f"{count:,} parts of {bucket_s:,} s, limit {BUCKETS_MAX:,}: take longer ones")
+        raise bad_request(
+            f"too many buckets: {count:,} of {bucket_s:,} s, limit {BUCKETS_MAX:,}: use longer ones"
+        )
     return CountFilter(
         stamp(start.astimezone(UTC)),
         stamp(end.astimezone(UTC)),
@@ -84,11 +86,11 @@ def count_filter(
 
 def _check_moment(value: object, what: str) -> None:
     if not isinstance(value, datetime) or value.tzinfo is None:
-        raise bad_request(f"{what} is a datetime with a time zone, found {kind_of(value)}")
+        raise bad_request(f"{what} must be a datetime with a time zone, found {kind_of(value)}")
 
 
 def stats_of(wanted: CountFilter, counts: RunCounts, *, waiting: Waiting) -> RunStats:
-    """Return numbers with all parts of the time, also those in which nothing began."""
+    """Return the statistics with all buckets, including empty ones."""
     start, end = datetime.fromisoformat(wanted.start), datetime.fromisoformat(wanted.end)
     width = timedelta(milliseconds=wanted.bucket_ms)
     count = -(-(end - start) // width)

@@ -54,33 +54,33 @@ if TYPE_CHECKING:
 
 
 class Linked(Protocol):
-    """Who has the way to the server."""
+    """Gives access to the connection to the server."""
 
     @property
     def link(self) -> "Link":
-        """The way to the server.
+        """The connection to the server.
 
         Raises:
-            Rejected: it is not open.
+            Rejected: the client is not open.
         """
         ...
 
 
 def key_for(link: "Link", given: str | None) -> str:
-    """Return the idempotency key of a request: the given one, or one of its own.
+    """Return the idempotency key of a request: the given one, or a new one.
 
     Raises:
-        Rejected: the given one cannot be sent.
+        Rejected: the given key cannot be sent.
     """
     if given is None:
         return link.means.new_id()
     if not given or len(given) > KEY_CHARS_MAX or not all("!" <= char <= "~" for char in given):
-        raise bad_request("idempotency_key is a text of ASCII without spaces, and this one is not")
+        raise bad_request("idempotency_key must be a string of ASCII characters without spaces")
     return given
 
 
 class RunQuery(TypedDict, total=False):
-    """Which runs are wanted."""
+    """Filter of a list of runs."""
 
     after: str | None
     limit: int
@@ -90,7 +90,7 @@ class RunQuery(TypedDict, total=False):
 
 
 class Runs:
-    """Where runs are, what they did, and ending them.
+    """Reads, lists and cancels runs.
 
     Every method raises an AgentError: see `windlass.client.connection`.
     """
@@ -99,11 +99,11 @@ class Runs:
         self._client = client
 
     async def get(self, run_id: str) -> RunInfo:
-        """Return where a run is, what it waits for, and what came of it."""
+        """Return the status of a run, its open requests and its result."""
         return await self._link.ask(RunInfo, Call("GET", path_of("runs", run_id)))
 
     async def list(self, **query: Unpack[RunQuery]) -> Page[RunRow]:
-        """Return a page of runs, the newest first."""
+        """Return a page of runs, newest first."""
         problem = option_problem(query, RunQuery, what="runs.list")
         if problem is not None:
             raise bad_request(problem)
@@ -111,17 +111,17 @@ class Runs:
         return Page(found.runs, found.next)
 
     async def cancel(self, run_id: str, *, reason: str | None = None) -> Accepted:
-        """Ask a run to end; nothing happens to one that has ended."""
+        """Request the cancellation of a run; a finished run is not changed."""
         body: JsonObject | None = None if reason is None else {"reason": reason}
         call = Call("POST", path_of("runs", run_id, "cancel"), body=body, key=key_for(self._link, None))
         return await self._link.ask(Accepted, call)
 
     async def trace(self, run_id: str) -> TraceInfo:
-        """Return what a run did, and how long it took."""
+        """Return the trace of a run: its spans with their durations."""
         return await self._link.ask(TraceInfo, Call("GET", path_of("runs", run_id, "trace")))
 
     async def decisions(self, run_id: str) -> DecisionRun:
-        """Return what a run chose, and what came of it."""
+        """Return the decisions of a run with their outcomes."""
         return await self._link.ask(DecisionRun, Call("GET", path_of("runs", run_id, "decisions")))
 
     @property
@@ -130,7 +130,7 @@ class Runs:
 
 
 class Approvals:
-    """Everything that waits for a person, over all sessions.
+    """Open requests to people, over all sessions.
 
     Every method raises an AgentError: see `windlass.client.connection`.
     """
@@ -139,7 +139,7 @@ class Approvals:
         self._client = client
 
     async def list(self, *, after: str | None = None, limit: int | None = None) -> Page[ApprovalInfo]:
-        """Return a page of what waits, the oldest first."""
+        """Return a page of open requests, oldest first."""
         query = {"after": after, "limit": limit}
         found = await self._client.link.ask(ApprovalPage, Call("GET", "/approvals", query=query))
         return Page(found.requests, found.next)
@@ -152,14 +152,15 @@ class Approvals:
         text: str | None = None,
         arguments_hash: str | None = None,
     ) -> Accepted:
-        """Answer a request: with one of its options, with words, or with both.
+        """Answer a request: with one of its options, with text, or with both.
 
-        With the `arguments_hash` of what was shown, it is refused if the arguments are others.
+        With `arguments_hash` of the arguments that were shown, the answer is refused if the arguments have
+        changed.
         """
         given = {"optionId": option_id, "text": text, "argumentsHash": arguments_hash}
         body: JsonObject = {name: value for name, value in given.items() if value is not None}
         link = self._client.link
-        # A second answer is refused, also if the first one was this.
+        # Not repeated blindly: a second answer is refused, even if it equals the first.
         call = Call(
             "POST", path_of("approvals", request_id), body=body, key=key_for(link, None), is_repeatable=False
         )
@@ -167,10 +168,10 @@ class Approvals:
 
 
 class RunWishes(TypedDict, total=False):
-    """What a run may be told beside its message."""
+    """Options of a run besides its message."""
 
     agent: str | None
-    """Which agent; may be left out if it is clear."""
+    """The agent; optional if the session or the server has only one."""
     mode: RunMode | str | None
     output_schema: JsonObject | None
     context: Sequence[str] | None
@@ -178,24 +179,24 @@ class RunWishes(TypedDict, total=False):
     metadata: Mapping[str, JsonValue] | None
     budget: BudgetLimits | None
     idempotency_key: str | None
-    """The same key with the same request is the same work; one of its own when left out."""
+    """The same key with the same request has one effect; a new key by default."""
 
 
 class SessionQuery(TypedDict, total=False):
-    """Which sessions are wanted."""
+    """Filter of a list of sessions."""
 
     after: str | None
     limit: int
     agent: str | None
     status: str | None
     text: str | None
-    """Words of the title, or beginnings of them."""
+    """Words, or prefixes of words, of the title."""
     subagents: bool
     """Whether sessions of subagents are listed as well."""
 
 
 class Sessions:
-    """Begins sessions, speaks in them, reads, copies and removes them.
+    """Creates sessions, sends messages to them, and reads, forks and deletes them.
 
     Every method raises an AgentError: see `windlass.client.connection`.
     """
@@ -204,7 +205,7 @@ class Sessions:
         self._client = client
 
     async def create(self, message: UserContent | None = None, **wishes: Unpack[RunWishes]) -> Accepted:
-        """Begin a session, with its first message or without."""
+        """Create a session, with or without a first message."""
         return await self._post("/sessions", wishes, message=message)
 
     async def send(
@@ -215,9 +216,9 @@ class Sessions:
         continuation_token: str | None = None,
         **wishes: Unpack[RunWishes],
     ) -> Accepted:
-        """Say something: it begins a run, which waits for the one under way.
+        """Send a message: it starts a run, which is queued behind the current one.
 
-        With the token it is refused if the session has gone on since.
+        With the token, the message is refused if the session has changed since.
         """
         path = path_of("sessions", session_id, "messages")
         return await self._post(path, wishes, message=message, token=continuation_token)
@@ -225,33 +226,32 @@ class Sessions:
     async def steer(
         self, session_id: str, message: UserContent, *, idempotency_key: str | None = None
     ) -> Accepted:
-        """Speak to the run under way."""
+        """Send a message to the current run."""
         body: JsonObject = {"message": _plain(message), "delivery": "steer"}
         return await self._send("POST", path_of("sessions", session_id, "messages"), body, idempotency_key)
 
     async def answer(self, session_id: str, *responses: InputResponse) -> Accepted:
-        """Answer what a session asks."""
+        """Answer open requests of a session."""
         body: JsonObject = {"responses": [_plain(one) for one in responses]}
         path = path_of("sessions", session_id, "messages")
         return await self._link.ask(Accepted, self._once("POST", path, body))
 
     async def cancel(self, session_id: str, *, reason: str | None = None) -> Accepted:
-        """Ask the run under way to end; the answer names it if there was one."""
+        """Request the cancellation of the current run; the result names the run if there was one."""
         body: JsonObject | None = None if reason is None else {"reason": reason}
-        # The run under way may be another one by the time it is asked again.
+        # Not repeated blindly: the current run may be another one by then.
         call = self._once("POST", path_of("sessions", session_id, "cancel"), body)
         return await self._link.ask(Accepted, call)
 
     async def compact(self, session_id: str) -> Accepted:
-        """Ask for a shorter history."""
+        """Request a compaction of the history."""
         return await self._link.ask(Accepted, self._once("POST", path_of("sessions", session_id, "compact")))
 
     async def get(self, session_id: str) -> SessionInfo:
-        """Return a session."""
         return await self._link.ask(SessionInfo, Call("GET", path_of("sessions", session_id)))
 
     async def list(self, **query: Unpack[SessionQuery]) -> Page[SessionInfo]:
-        """Return a page of sessions, the newest first."""
+        """Return a page of sessions, newest first."""
         _check(query, SessionQuery, "sessions.list")
         found = await self._link.ask(SessionPage, Call("GET", "/sessions", query=query_of(query)))
         return Page(found.sessions, found.next)
@@ -259,7 +259,7 @@ class Sessions:
     async def history(
         self, session_id: str, *, after: str | None = None, limit: int | None = None
     ) -> Page[ChatMessage]:
-        """Return a page of what was said, the oldest first."""
+        """Return a page of the chat history, oldest first."""
         path = path_of("sessions", session_id, "history")
         found = await self._link.ask(HistoryPage, Call("GET", path, query={"after": after, "limit": limit}))
         return Page(found.messages, found.next)
@@ -267,23 +267,23 @@ class Sessions:
     async def fork(
         self, session_id: str, *, at: int | None = None, idempotency_key: str | None = None
     ) -> SessionInfo:
-        """Make a session that begins as this one is now, or was after a record."""
+        """Create a session as a copy of this one, as it is now or was after a record."""
         body: JsonObject = {} if at is None else {"at": at}
         key = key_for(self._link, idempotency_key)
         call = Call("POST", path_of("sessions", session_id, "fork"), body=body, key=key)
         return await self._link.ask(SessionInfo, call)
 
     async def export(self, session_id: str) -> AsyncGenerator[str]:
-        """Yield everything that is stored of a session, a line of JSON each.
+        """Yield the stored data of a session as JSON lines.
 
-        The last line holds a checksum of the others: without it the export was cut off.
+        The last line holds a checksum of the others: without it the export is incomplete.
         """
         call = Call("GET", path_of("sessions", session_id, "export"))
         async for line in self._link.lines(call, chars_max=LINE_CHARS_MAX):
             yield line
 
     async def delete(self, session_id: str) -> tuple[str, ...]:
-        """Remove a session and those of its subagents; return which are gone."""
+        """Delete a session and those of its subagents; return the deleted ids."""
         return (await self._link.ask(Deleted, self._once("DELETE", path_of("sessions", session_id)))).deleted
 
     @property
@@ -291,7 +291,7 @@ class Sessions:
         return self._client.link
 
     def _once(self, method: str, path: str, body: JsonObject | None = None) -> Call:
-        """A request that the server does not know again: it is not repeated blindly."""
+        """A request that the server cannot deduplicate: it is not repeated blindly."""
         key = key_for(self._link, None) if method == "POST" else None
         return Call(method, path, body=body, key=key, is_repeatable=False)
 
@@ -324,7 +324,7 @@ def _check(options: Mapping[str, object], known: type, what: str) -> None:
 
 
 def _plain(value: object) -> JsonValue:
-    """Return a value as the wire has it."""
+    """Return a value in wire form."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True, exclude_none=True)
     if isinstance(value, list | tuple):
@@ -335,18 +335,18 @@ def _plain(value: object) -> JsonValue:
 class Client:
     """A client of one server: `async with Client("http://…", key=…) as client`.
 
-    Every POST carries an idempotency key. A request is sent again when nothing has happened (the server is
-    away, busy, or wants to be left alone for a while), and when nobody knows what has happened if the server
-    would know it again. The key is in no text of this client.
+    Every POST carries an idempotency key. A request is repeated if it had no effect (the server is down,
+    busy, or asks to wait), and if its effect is unknown and the server can deduplicate it. The key never
+    appears in an error or log text of this client.
 
     Args:
-        url: Where the server is, such as http://localhost:8700.
+        url: The address of the server, such as http://localhost:8700.
         key: An API key or a token, or a function that returns one before each request.
-        retries: How often a request is sent, and how the waits between grow; five times when left out.
-        means: Time, names and chance, for tests.
+        retries: The number of attempts and the delays between them; five attempts by default.
+        means: Clock, id factory and random source, for tests.
 
     Raises:
-        Rejected: the address or the key cannot be used.
+        Rejected: the address or the key is not valid.
     """
 
     def __init__(
@@ -371,7 +371,7 @@ class Client:
         await self.aclose()
 
     def open(self) -> None:
-        """Get ready; nothing is sent yet. Whoever opens it closes it.
+        """Open the client; nothing is sent yet. The caller must close it.
 
         Raises:
             Rejected: the extra `windlass[client]` is not installed.
@@ -380,20 +380,20 @@ class Client:
             self._link = _module("link").Link(self._address, self._means, retries=self._retries)
 
     async def aclose(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         link, self._link = self._link, None
         if link is not None:
             await link.aclose()
 
     @property
     def link(self) -> "Link":
-        """The way to the server.
+        """The connection to the server.
 
         Raises:
             Rejected: the client is not open.
         """
         if self._link is None:
-            raise bad_request("the client is not open: async with Client(…) as client")
+            raise bad_request("the client is not open: use `async with Client(…) as client`, or call open()")
         return self._link
 
     def events(
@@ -408,14 +408,14 @@ class Client:
         """Return the events of a session, or of a run up to its end.
 
         Args:
-            session_id: Whose; one of the two.
-            run_id: Whose; one of the two.
-            after: The `cursor` of a feed, to go on from there; the beginning when left out.
-            follow: Whether to wait for what is yet to come.
-            idle_s: How long a connection may be silent before it is taken for dead.
+            session_id: The session; exactly one of session_id and run_id is required.
+            run_id: The run.
+            after: The `cursor` of a feed, to continue from there; the beginning by default.
+            follow: Whether to wait for future events.
+            idle_s: The time without data after which a connection is considered dead.
         """
         if (session_id is None) == (run_id is None):
-            raise bad_request("events takes a session_id or a run_id, one of the two")
+            raise bad_request("events takes exactly one of session_id and run_id")
         kind, name = ("runs", run_id) if session_id is None else ("sessions", session_id)
         return _module("feed").EventFeed(
             self.link,
@@ -427,20 +427,18 @@ class Client:
         )
 
     async def agents(self) -> tuple[AgentInfo, ...]:
-        """Return the agents that runs can be started with."""
+        """Return the agents of the server."""
         return (await self.link.ask(AgentList, Call("GET", "/agents"))).agents
 
     async def health(self) -> Health:
-        """Return whether the server takes requests."""
+        """Return whether the server accepts requests."""
         return await self.link.ask(Health, Call("GET", "/health"))
 
 
 def _module(name: str) -> ModuleType:
     try:
-        # HTTP is an extra, and takes a while to import.
+        # HTTP support is an extra, and slow to import.
         return import_module(f"windlass.client.{name}")
     except ModuleNotFoundError as error:
         missing = error.name
-    raise bad_request(
-        f"the client needs more than windlass alone ({missing}): pip install 'windlass[client]'"
-    )
+    raise bad_request(f"the client needs an optional dependency ({missing}): pip install 'windlass[client]'")

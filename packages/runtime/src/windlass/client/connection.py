@@ -23,7 +23,7 @@ Query = Mapping[str, str | int | bool | None]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is asked of a server."""
+    """One request to a server."""
 
     method: str
     path: str
@@ -33,27 +33,27 @@ class Call:
     key: str | None = None
     """The idempotency key."""
     is_repeatable: bool = True
-    """Whether it may be sent again when nobody knows whether it arrived."""
+    """Whether it may be repeated when it is unknown whether it arrived."""
 
 
 def query_of(given: Mapping[str, object]) -> Query:
-    """Return a typed dictionary of plain values as a query."""
+    """Return a typed dictionary of plain values as a query string."""
     return cast(Query, given)
 
 
 DETAIL_CHARS_MAX: Final = 1_000
 ISSUES_MAX: Final = 3
-"""Places of a request that do not fit, as an error names them."""
+"""Invalid fields of a request that an error lists."""
 _EXPIRED: Final = "cursor_expired: "
 _SERVER_FAILS: Final = 500
 
 
 class NotFound(Rejected):
-    """It is not there, or not yours: nobody can tell which."""
+    """The resource does not exist, or belongs to another owner."""
 
 
 class NotWindlass(Rejected):
-    """What answers is no server of Windlass: look at the address."""
+    """The server at the address is not a Windlass server."""
 
     def __init__(self, message: str) -> None:
         super().__init__(
@@ -64,22 +64,22 @@ class NotWindlass(Rejected):
 
 
 class Unauthenticated(Denied):
-    """The server does not know the key, or wants one."""
+    """The server refused the key, or requires one."""
 
 
 class RateLimited(Unavailable):
-    """Too many requests; `retry_after_ms` says how long to wait."""
+    """Too many requests; `retry_after_ms` is the delay that the server asks for."""
 
 
 class Unreachable(Unavailable):
-    """Nobody answers at the address; nothing was sent."""
+    """The server cannot be reached; nothing was sent."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, kind=ErrorKind.EXTENSION_FAILURE, retry=RetryClass.RETRYABLE)
 
 
 class Broken(Ambiguous):
-    """The connection broke before the answer was there: it may have arrived."""
+    """The connection broke before the answer arrived: the request may have taken effect."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, kind=ErrorKind.TIMEOUT, retry=RetryClass.NOT_RETRYABLE)
@@ -102,7 +102,7 @@ _BY_CODE: Final[Mapping[str, _Made]] = {
     "internal": (Ambiguous, ErrorKind.EXTENSION_FAILURE, RetryClass.NOT_RETRYABLE),
     "corrupt": (Corrupt, ErrorKind.RECOVERY_REPAIR_NEEDED, RetryClass.REPAIR_NEEDED),
 }
-"""What the codes of the server mean here; any other one is Rejected."""
+"""Error classes by the codes of the server; any other code is Rejected."""
 _BY_STATUS: Final[Mapping[int, str]] = {
     401: "unauthenticated",
     403: "denied",
@@ -115,11 +115,11 @@ _BY_STATUS: Final[Mapping[int, str]] = {
     503: "unavailable",
     504: "ambiguous",
 }
-"""What is made of an answer without a code: something before the server answered."""
+"""Error classes for an answer without a code, for example of a proxy, by HTTP status."""
 
 
 def error_of(status: int, raw: bytes, *, retry_after_ms: int | None = None) -> AgentError:
-    """Return the error of an answer that is no success; its body may be anything."""
+    """Return the error for an unsuccessful answer; its body may be anything."""
     problem = _problem(raw)
     named = problem.get("code")
     code = named if isinstance(named, str) else _code_of(status)
@@ -143,7 +143,7 @@ def _told(problem: Mapping[str, JsonValue], status: int) -> str:
 
 
 def stream_error(raw: str) -> AgentError:
-    """Return the error that a stream ends with: a problem document."""
+    """Return the error that ends a stream, from its problem document."""
     status = _problem(raw.encode("utf-8", "replace")).get("status")
     return error_of(status if isinstance(status, int) else _SERVER_FAILS, raw.encode("utf-8", "replace"))
 
@@ -156,7 +156,7 @@ def _problem(raw: bytes) -> Mapping[str, JsonValue]:
     try:
         found = parse(raw)
     except CodecError:
-        # The status alone says enough.
+        # The HTTP status is enough.
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -169,49 +169,49 @@ def _ids(value: JsonValue) -> CausalIds | None:
 
 
 def is_passing(error: AgentError) -> bool:
-    """Whether nothing has happened, and the same request may succeed later."""
+    """Whether the request had no effect and may succeed later."""
     return isinstance(error, Unavailable) and error.retry is RetryClass.RETRYABLE
 
 
 ANSWER_BYTES_MAX: Final = 64 * 1_048_576
-"""One answer of a server: pages are larger than a message."""
+"""Size of one answer: pages are larger than a message."""
 ANSWER_LEVELS_MAX: Final = 96
 PROBLEM_BYTES_MAX: Final = 65_536
-"""What is read of an answer that refuses."""
+"""Size of an error answer that is read."""
 EVENT_BYTES_MAX: Final = 2 * 1_048_576
-"""One event of a feed, with what stands around it."""
+"""Size of one event of a feed, with its SSE fields."""
 LINE_CHARS_MAX: Final = 4 * 1_048_576
-"""One line of an export."""
+"""Length of one line of an export."""
 URL_CHARS_MAX: Final = 2_048
 KEY_CHARS_MAX: Final = 16_384
-"""An API key or a token."""
+"""Length of an API key or a token."""
 KEYS_KEPT_MAX: Final = 16
-"""Keys that were sent, the last ones: they are taken out of what a server says."""
+"""The number of recently sent keys that are masked in answers."""
 MASKED_CHARS_MIN: Final = 6
-"""A shorter key is in any text."""
+"""A shorter key is not masked: it may occur in any text."""
 ADDRESSES_WARNED_MAX: Final = 1_000
-"""Addresses of which the log has said that their keys can be read on the way."""
+"""Addresses with a logged warning about a key sent in plain text."""
 ID_CHARS_MAX: Final = 512
 CONNECT_S: Final = 10.0
-"""How long it may take to reach a server, seconds."""
+"""Timeout of connecting to a server, in seconds."""
 ANSWER_S: Final = 60.0
-"""How long a server may be silent before it has answered, seconds."""
+"""Timeout of the first byte of an answer, in seconds."""
 IDLE_S: Final = 45.0
-"""How long a feed may be silent, seconds; a server says within a third of it that it is alive."""
+"""Timeout of a feed without data, in seconds; a server sends a heartbeat within a third of it."""
 RETRY_WAIT_MS_MAX: Final = 60_000
-"""A server that wants to be left alone for longer is not waited for, milliseconds."""
+"""The longest Retry-After that is honoured, in milliseconds."""
 GAPS_MAX: Final = 3
-"""A record that is missing may have been cut off; one that is missing so often in a row is not there."""
+"""Attempts to read a missing record: one gap may be a lost connection, repeated gaps are a fault."""
 IDLE_CONNECTIONS_MAX: Final = 20
-"""Connections that are kept for the next request."""
+"""Idle connections that are kept for the next request."""
 
 REQUESTS: Final = RetryPolicy(max_attempts=5, base_delay_ms=250, max_delay_ms=5_000)
-"""How often a request is sent, and how the waits between grow."""
+"""The number of attempts of a request and the delays between them."""
 FEEDS: Final = RetryPolicy(max_attempts=5, base_delay_ms=250, max_delay_ms=15_000)
-"""The same for the connections of a feed; one that was open once is opened again for as long as it takes."""
+"""The same for the connections of a feed; a feed that was open once reconnects without a limit."""
 
 Key = str | Callable[[], str | None] | None
-"""A key or a token, or a function that is asked for it before each request, so that it may be renewed."""
+"""A key or a token, or a function that returns it before each request, so that it may be renewed."""
 
 PREFIX: Final = "/v1"
 _WORDS: Final = "the address of a server, such as http://localhost:8700"
@@ -219,10 +219,10 @@ _WORDS: Final = "the address of a server, such as http://localhost:8700"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server, and the key for it, which is shown nowhere.
+    """A server and its key; the key is never shown.
 
     Raises:
-        Rejected: it is no address, or holds a password; the message quotes nothing of it.
+        Rejected: the URL is not valid or contains a password; the message quotes nothing of it.
     """
 
     url: str
@@ -233,36 +233,38 @@ class Address:
         if isinstance(self.key, str):
             _check_key(self.key)
         elif self.key is not None and not callable(self.key):
-            raise bad_request(f"key is a text or a function that returns one, found {kind_of(self.key)}")
+            raise bad_request(
+                f"key must be a string or a function that returns one, found {kind_of(self.key)}"
+            )
 
     @property
     def base(self) -> str:
-        """What the paths of all routes begin with."""
+        """The prefix of all paths."""
         return self.url.rstrip("/") + PREFIX
 
     @property
     def shown(self) -> str:
-        """The address as errors name it."""
+        """The address for error messages."""
         return self.url.rstrip("/")
 
     @property
     def is_open_to_others(self) -> bool:
-        """Whether whoever is on the way reads the key: no TLS, and another machine."""
+        """Whether the key can be read in transit: no TLS, and another machine."""
         parts = urlsplit(self.url)
         return self.key is not None and parts.scheme == "http" and not _is_loopback(parts.hostname or "")
 
     def token(self) -> str | None:
-        """Return what is sent along with a request.
+        """Return the key to send with a request.
 
         Raises:
-            Denied: whoever has the key does not give it.
+            Denied: the key function did not return a key.
         """
         if not callable(self.key):
             return self.key
         given = self.key()
         if given is None:
             raise Denied(
-                f"there is no key for {self.shown}",
+                f"no key for {self.shown}",
                 kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
                 retry=RetryClass.HOST_CONFIGURATION_NEEDED,
             )
@@ -270,22 +272,22 @@ class Address:
 
 
 def check_url(url: object) -> str:
-    """Return an address that requests can be sent to.
+    """Return a valid server URL.
 
     Raises:
-        Rejected: it is none; the message quotes nothing of it.
+        Rejected: it is not valid; the message quotes nothing of it.
     """
     if not isinstance(url, str) or len(url) > URL_CHARS_MAX or not url.isprintable():
-        raise bad_request(f"url is {_WORDS}")
+        raise bad_request(f"url must be {_WORDS}")
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError:
-        raise bad_request(f"url is {_WORDS}") from None
+        raise bad_request(f"url must be {_WORDS}") from None
     if parts.scheme not in {"http", "https"} or not host or parts.query or parts.fragment:
-        raise bad_request(f"url is {_WORDS}")
+        raise bad_request(f"url must be {_WORDS}")
     if parts.username is not None or parts.password is not None:
-        raise bad_request("url holds a name or a password: give the key as key=…")
+        raise bad_request("url contains a user name or a password: pass the key as key=…")
     return url
 
 
@@ -298,25 +300,23 @@ def _is_loopback(host: str) -> bool:
 
 def _check_key(key: str) -> str:
     if not key or len(key) > KEY_CHARS_MAX or not all("!" <= char <= "~" for char in key):
-        raise bad_request(
-            f"key is 1 to {KEY_CHARS_MAX:,} characters of ASCII without spaces, and this one is not"
-        )
+        raise bad_request(f"key must be 1 to {KEY_CHARS_MAX:,} ASCII characters without spaces")
     return key
 
 
 def path_of(kind: str, name: str, *rest: str) -> str:
-    """Return the path of a thing; ids may hold anything, a slash too.
+    """Return the path of a resource; ids may contain any character, even a slash.
 
     Raises:
-        Rejected: it is no id.
+        Rejected: the id is not valid.
     """
     if not isinstance(name, str) or not 1 <= len(name) <= ID_CHARS_MAX:  # pyright: ignore[reportUnnecessaryIsInstance] callers may not be typed
-        raise bad_request(f"an id is a text of 1 to {ID_CHARS_MAX} characters")
+        raise bad_request(f"an id must be a string of 1 to {ID_CHARS_MAX} characters")
     try:
         quoted = quote(name, safe="")
     except UnicodeEncodeError:
-        raise bad_request("an id holds half a character") from None
-    # A dot alone, or two, would be taken for a place and not for a name.
+        raise bad_request("an id contains a lone surrogate") from None
+    # `.` and `..` would be resolved as path segments.
     plain = {".": "%2E", "..": "%2E%2E"}.get(quoted, quoted)
     return "/".join(("", kind, plain, *rest))
 
@@ -325,33 +325,33 @@ MASK: Final = "[key]"
 
 
 class KeyMask:
-    """Takes the keys that were sent out of everything that comes back."""
+    """Masks the sent keys in everything that a server returns."""
 
     def __init__(self) -> None:
         self._keys: deque[str] = deque(maxlen=KEYS_KEPT_MAX)
 
     def add(self, key: str) -> None:
-        """Keep a key that is sent; one so short that any text may hold it is no secret."""
+        """Remember a sent key; a very short one is not masked, because any text may contain it."""
         if len(key) >= MASKED_CHARS_MIN and key not in self._keys:
             self._keys.append(key)
 
     def text(self, said: str) -> str:
-        """Return a text without the keys."""
+        """Return a text with the keys masked."""
         for key in self._keys:
             said = said.replace(key, MASK)
         return said
 
     def json(self, raw: bytes, limits: CodecLimits) -> bytes:
-        """Return JSON without the keys, however its texts are written."""
+        """Return JSON with the keys masked, also where its strings use escapes."""
         for key in self._keys:
             raw = raw.replace(key.encode(), MASK.encode())
-        # A text with escapes is another one than its bytes say.
+        # A string with escapes differs from its bytes.
         if not self._keys or b"\\" not in raw:
             return raw
         try:
             said = parse(raw, limits)
         except CodecError:
-            # Nobody reads it further.
+            # It is not JSON and is not parsed further.
             return raw
         masked = self._value(said)
         return raw if masked == said else to_json(masked)
@@ -368,10 +368,10 @@ class KeyMask:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """Time, names and chance."""
+    """Clock, id factory and random source."""
 
     clock: Clock = field(default_factory=parts.SystemClock)
     new_id: IdFactory = parts.new_id
     """Makes idempotency keys."""
     chance: Random = parts.chance
-    """Spreads the waits of many clients."""
+    """Random source for the jitter of delays."""

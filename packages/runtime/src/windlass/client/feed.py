@@ -24,15 +24,15 @@ from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import CodecError, CodecLimits, Event, decode, parse
 
 Verdict = Literal["new", "seen", "gap"]
-"""What an event is to a reader: new, seen before, or behind one that never came."""
+"""How an event relates to those read before: new, seen before, or after a gap."""
 _STEP: Final = "step.started"
 
 
 class FeedPlace:
-    """Keeps count of what was read.
+    """The position of a reader.
 
-    Records have numbers without gaps in their session. Live deltas have a number in their step, which begins
-    again with each `step.started`. In the feed of one run the records of other runs are left out, so numbers
+    Records have numbers without gaps in their session. Live deltas have a number in their step, which
+    restarts with each `step.started`. The feed of one run leaves out the records of other runs, so numbers
     may be missing there.
     """
 
@@ -42,7 +42,7 @@ class FeedPlace:
         self._index = -1
 
     def take(self, event: Event) -> Verdict:
-        """Take the next event in, unless it was seen or something is missing before it."""
+        """Apply the next event, unless it was seen before or a record before it is missing."""
         if event.seq is None:
             return "new"
         return self._record(event.seq, event.type) if event.index is None else self._delta(event.index)
@@ -66,7 +66,7 @@ class FeedPlace:
 
 
 def ends_run(event: Event) -> bool:
-    """Whether nothing but last deliveries comes behind an event of a run."""
+    """Whether an event ends its run; only deliveries may follow."""
     return event.type in RUN_ENDS
 
 
@@ -74,23 +74,23 @@ _SSE: Final = "text/event-stream"
 _DONE: Final = "[DONE]"
 _LIMITS: Final = CodecLimits(message_bytes_max=EVENT_BYTES_MAX)
 _NOTHING_MORE: Final = 204
-"""The standard's way to say that there is nothing to come back for."""
+"""The SSE status for "do not reconnect"."""
 
 
 class _Missing(Broken):
-    """An event came before the record that it follows."""
+    """An event arrived without the record before it."""
 
     def __init__(self) -> None:
-        super().__init__("a record is missing in the feed, however often it is read")
+        super().__init__("a record is missing in the feed after repeated reads")
 
 
 class EventFeed:
-    """The events of a session or a run: those that are stored, then those that come.
+    """The events of a session or a run: the stored ones, then the live ones.
 
-    Read it with `async for`, in one task. The next piece is read from the connection when all events of the
-    last one were taken: whoever is slow slows the server, and nothing piles up here. A connection that
-    breaks, falls silent or is closed by a server that goes away is opened again behind the last event, for
-    as long as it takes; only one that was never open is given up, as a request is.
+    Read it with `async for`, in one task. The next chunk is read from the connection after all events of the
+    last one were taken: a slow reader slows the server, and nothing is buffered here. A connection that
+    breaks, goes silent or is closed by the server is opened again after the last event, without a limit of
+    attempts. Only a connection that was never open is given up, like a request.
     """
 
     def __init__(
@@ -120,26 +120,23 @@ class EventFeed:
 
     @property
     def cursor(self) -> str | None:
-        """Where the reader stands.
-
-        `after` takes it to go on from here, also in another process.
-        """
+        """The position of the reader: pass it as `after` to continue from here, also in another process."""
         return self._cursor
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Event:
-        """Return the next event; wait for it if there is none.
+        """Return the next event; wait if there is none.
 
         Raises:
-            CursorExpired: what comes after the cursor is not kept any more.
-            AgentError: the server refuses for good, or what it sends is no feed.
+            CursorExpired: the events after the cursor are no longer stored.
+            AgentError: the server refuses for good, or sends an invalid feed.
         """
         return await anext(self._events)
 
     async def aclose(self) -> None:
-        """End the feed, and its connection."""
+        """Close the feed and its connection."""
         await self._events.aclose()
 
     async def __aenter__(self) -> Self:
@@ -163,7 +160,7 @@ class EventFeed:
                 await self._link.pause(max(self._failures, 1), self._policy, retry_after_ms=wanted)
 
     async def _connection(self) -> AsyncGenerator[Event]:
-        """Yield what one connection brings."""
+        """Yield the events of one connection."""
         query = {"follow": None if self._follow else False, "after": self._cursor}
         call = Call("GET", self._path, query=query)
         async with self._link.stream(call, accept=_SSE, silence_s=self._idle_s) as response:
@@ -178,7 +175,7 @@ class EventFeed:
                         yield event
             except httpx2.SSEError:
                 raise NotWindlass(
-                    f"an event of the feed is too large: over the limit of {EVENT_BYTES_MAX:,} bytes"
+                    f"an event of the feed is too large: limit {EVENT_BYTES_MAX:,} bytes"
                 ) from None
             except httpx2.RequestError as error:
                 raise self._link.fault(error) from None
@@ -201,8 +198,8 @@ class EventFeed:
                 event = self._new(part) if part.data else None
                 if event is not None:
                     yield event
-        # A clean end ends what has an end; anything else is a server that went away, and one that opens and
-        # closes for ever is not asked ever faster.
+        # A clean end ends a finite feed; any other end means that the server went away. The delays grow even
+        # if the server accepts and closes connections repeatedly.
         self._is_over = not self._follow or self._has_ended
         self._failures += 1
 
@@ -215,7 +212,7 @@ class EventFeed:
         if verdict == "seen":
             return None
         self._failures = self._gaps = 0
-        # Its last deliveries may come behind the end of a run, and then nothing.
+        # Deliveries may follow the end of a run, and nothing else.
         self._has_ended = self._has_ended or (self._is_of_run and ends_run(event))
         return event
 
@@ -226,10 +223,10 @@ class EventFeed:
         told = response.headers.get("content-type", "").partition(";")[0].strip()
         if told.lower() != _SSE:
             found = self._link.mask.text(told)[:64] or "no content type"
-            raise NotWindlass(f"expected a feed ({_SSE}), found {found}: is it a server of Windlass?")
+            raise NotWindlass(f"expected a feed ({_SSE}), found {found}: is it a Windlass server?")
 
     def _bear(self, error: AgentError) -> None:
-        """Count a failure; raise it if trying again does not help."""
+        """Count a failure; raise it if another attempt does not help."""
         if isinstance(error, _Missing):
             self._gaps += 1
             if self._gaps >= GAPS_MAX:
@@ -246,7 +243,7 @@ def _event(data: str) -> Event:
         return decode(Event, data, limits=_LIMITS)
     except CodecError as error:
         reason = error.message
-    raise NotWindlass(f"what the feed sends is no event: {reason}")
+    raise NotWindlass(f"the feed sent an invalid event: {reason}")
 
 
 def _hint(data: str) -> int | None:

@@ -46,19 +46,17 @@ _NOT_SENT: Final = (
     httpx2.LocalProtocolError,
     httpx2.ProxyError,
 )
-"""What goes wrong before a request has left."""
+"""Errors that occur before a request was sent."""
 
 
 class Closing(Protocol):
-    """What has a connection of its own."""
+    """An object with its own connection."""
 
-    async def aclose(self) -> None:
-        """Let go of it."""
-        ...
+    async def aclose(self) -> None: ...
 
 
 class Link:
-    """Requests to one server, over connections that are kept."""
+    """Requests to one server, over pooled connections."""
 
     def __init__(self, address: Address, means: Means, *, retries: RetryPolicy = REQUESTS) -> None:
         self._address = address
@@ -72,18 +70,18 @@ class Link:
             headers={"accept-encoding": "identity", "user-agent": "windlass"},
             timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S, pool=None),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=IDLE_CONNECTIONS_MAX),
-            # Of the environment nothing is taken: no proxy sees the key, no file adds another.
+            # The environment is ignored: no proxy sees the key, and no netrc file adds credentials.
             trust_env=False,
         )
 
     def keep(self, stream: Closing) -> None:
-        """Close a stream with everything else, if nobody does before."""
+        """Register a stream to be closed with this link."""
         self._streams.add(stream)
 
     async def aclose(self) -> None:
-        """Let go of every connection, those of streams included."""
+        """Close every connection, including those of streams."""
         for stream in tuple(self._streams):
-            # One that is being read ends with its connection.
+            # A stream that is being read ends with its connection.
             with suppress(RuntimeError):
                 await stream.aclose()
         await self._http.aclose()
@@ -92,7 +90,7 @@ class Link:
         """Send a request until it is answered; return the answer.
 
         Raises:
-            AgentError: the server refuses, cannot be reached, or answers what this route does not.
+            AgentError: the server refuses, cannot be reached, or sends an invalid answer.
         """
         raw = self.mask.json(await self._sent(call), _LIMITS)
         try:
@@ -100,8 +98,8 @@ class Link:
         except CodecError as error:
             reason = error.message
         raise NotWindlass(
-            f"the answer of {self._address.shown} to {call.method} {call.path} cannot be read: {reason}; "
-            "is it a server of Windlass, and of this version?"
+            f"invalid answer of {self._address.shown} to {call.method} {call.path}: {reason}; "
+            "is it a Windlass server, and of this version?"
         )
 
     async def _sent(self, call: Call) -> bytes:
@@ -117,7 +115,7 @@ class Link:
             await self.pause(attempt, self._retries, retry_after_ms=after_ms)
 
     async def pause(self, attempt: int, policy: RetryPolicy, *, retry_after_ms: int | None = None) -> None:
-        """Wait before the next attempt, longer after each that failed."""
+        """Wait before the next attempt; the delay grows with each attempt."""
         delay_ms = next_retry_delay_ms(policy, attempt, self.means.chance, retry_after_ms=retry_after_ms)
         await self.means.clock.sleep(delay_ms / 1_000)
 
@@ -132,7 +130,7 @@ class Link:
     async def stream(
         self, call: Call, *, accept: str = _JSON, silence_s: float = ANSWER_S
     ) -> AsyncGenerator[httpx2.Response]:
-        """Send a request once, and yield its answer, whose body is to be read.
+        """Send a request once, and yield its response with an unread body.
 
         Raises:
             AgentError: the server refuses, or cannot be reached.
@@ -174,8 +172,8 @@ class Link:
     async def _refusal(self, response: httpx2.Response) -> AgentError:
         if response.is_redirect:
             return NotWindlass(
-                f"{self._address.shown} leads elsewhere, and a key is not sent there: use the address that "
-                "it leads to"
+                f"{self._address.shown} redirects, and a key is not sent to another address: use the address "
+                "of the redirect"
             )
         try:
             raw = await _body(response, PROBLEM_BYTES_MAX)
@@ -187,9 +185,7 @@ class Link:
         return error_of(response.status_code, raw, retry_after_ms=after_ms)
 
     async def lines(self, call: Call, *, chars_max: int) -> AsyncGenerator[str]:
-        """Send a request once, and yield the lines of its answer.
-
-        The last may lack its end.
+        """Send a request once, and yield the lines of its answer. The last line may be incomplete.
 
         Raises:
             AgentError: the server refuses, cannot be reached, or a line is too long.
@@ -202,7 +198,7 @@ class Link:
                     for line in whole:
                         yield self._masked(line)
                     if len(rest) > chars_max:
-                        raise NotWindlass(f"a line is too long: over the limit of {chars_max:,} characters")
+                        raise NotWindlass(f"a line is too long: limit {chars_max:,} characters")
             except httpx2.RequestError as error:
                 raise self.fault(error) from None
         if rest:
@@ -212,22 +208,22 @@ class Link:
         return self.mask.json(line.encode(), _LIMITS).decode()
 
     def fault(self, error: httpx2.RequestError) -> AgentError:
-        """Return what a failure of the connection means."""
+        """Return the error for a connection failure."""
         kind = type(error).__name__
         if isinstance(error, _NOT_SENT):
             return Unreachable(
-                f"nobody answers at {self._address.shown} ({kind}): is the server up, and the address right?"
+                f"cannot connect to {self._address.shown} ({kind}): is the server running at it?"
             )
         return Broken(
-            f"the connection to {self._address.shown} broke before the answer was there ({kind}): look "
-            "whether it happened, or send it again with the same idempotency key"
+            f"the connection to {self._address.shown} broke before the answer arrived ({kind}): check "
+            "whether the request took effect, or repeat it with the same idempotency key"
         )
 
 
 @lru_cache(maxsize=ADDRESSES_WARNED_MAX)
 def _warn_of(shown: str) -> None:
-    """Say once of an address that its key can be read on the way."""
-    _LOG.warning("the key for %s is sent without TLS: whoever is on the way can read it; use https", shown)
+    """Warn once for each address if its key is sent in plain text."""
+    _LOG.warning("the key for %s is sent without TLS and can be read in transit; use https", shown)
 
 
 def _may_repeat(call: Call, error: AgentError) -> bool:
@@ -242,7 +238,7 @@ async def _body(response: httpx2.Response, most: int) -> bytes:
     async for piece in response.aiter_raw():
         size += len(piece)
         if size > most:
-            raise NotWindlass(f"the answer is too large: over the limit of {most:,} bytes")
+            raise NotWindlass(f"the answer is too large: limit {most:,} bytes")
         pieces.append(piece)
     return b"".join(pieces)
 

@@ -1,9 +1,8 @@
 """RemoteAgent: an agent of another server as a subagent.
 
-A remote agent is an agent of its own here, so that everything that holds for subagents holds for it: its
-session is kept, a crash leaves nothing to repair, its budget is a share, its questions are shown at the root.
-Its model is a few rules (`remote_model`), and its one tool follows the run on the other server
-(`remote_work`).
+A remote agent is a local agent, so that all rules of subagents apply to it: its session is stored, a crash
+needs no repair, its budget is a share, and its questions are shown at the root. Its model is a few rules
+(`RemoteModel`), and its only tool follows the run on the other server (`remote_tool`).
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -53,7 +52,7 @@ JsonObject = dict[str, JsonValue]
 REMOTE: Final = "remote"
 """The tool of a remote agent."""
 OUTPUT_CHARS_MAX: Final = 60_000
-"""What is taken of an answer; less than a model sees of one result."""
+"""Size of an answer that is taken over; smaller than the tool result that a model sees."""
 REPORT_BYTES_MAX: Final = 90_000
 ERROR_CHARS_MAX: Final = 2_000
 _DENY: Final = "deny"
@@ -62,18 +61,18 @@ _CUT_CONSENT: Final = "\n[… cut: it is too long to be approved here. Approve i
 
 
 class Asked(BaseModel):
-    """A request to a person, as much of it as an answer needs."""
+    """A request to a person, with the fields that an answer needs."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     request_id: str
     arguments_hash: str | None = None
     question: JsonObject
-    """The arguments of `ask_question`: what the person is asked here."""
+    """The arguments of the local `ask_question` call."""
 
 
 class Report(BaseModel):
-    """How far a piece of work is: it ended, or it asks a person."""
+    """The state of the remote work: it ended, or it asks a person."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -85,7 +84,7 @@ class Report(BaseModel):
 
 
 class Reply(BaseModel):
-    """What a person said to a request."""
+    """The answer of a person to a request."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -97,7 +96,7 @@ class Reply(BaseModel):
 
 
 def report_of(info: RunInfo) -> Report | None:
-    """Return what to report of a run; None while it goes on by itself."""
+    """Return the report on a run; None while it needs nothing."""
     run_id = info.run.run_id
     if info.result is not None:
         return _ended(info.result)
@@ -121,13 +120,13 @@ def _ended(result: RunResult) -> Report:
         return Report(run_id=result.run_id, output=_fitting(result.output), usage=result.usage)
     data = to_json(result.structured_output).decode()
     if len(to_json(data)) > REPORT_BYTES_MAX:
-        told = f"its data is too large: over the limit of {REPORT_BYTES_MAX:,} bytes"
+        told = f"its data is too large: limit {REPORT_BYTES_MAX:,} bytes"
         return Report(run_id=result.run_id, error=told, usage=result.usage)
     return Report(run_id=result.run_id, output=data, usage=result.usage)
 
 
 def _fitting(text: str) -> str:
-    """Return as much of a text as one result can hold."""
+    """Cut a text to the size of one result."""
     most = OUTPUT_CHARS_MAX
     shown = text[:most]
     while len(to_json(shown)) > REPORT_BYTES_MAX:
@@ -138,9 +137,9 @@ def _fitting(text: str) -> str:
 
 
 def _question(request: InputRequest) -> JsonObject:
-    """Return what a person is asked here; the arguments of the call are in the prompt.
+    """Return the question to the person here; the arguments of the call are in the prompt.
 
-    Nobody can say yes to a call that was not shown whole.
+    A call that cannot be shown whole cannot be approved here.
     """
     prompt = request.prompt or "?"
     if len(prompt) > QUESTION_CHARS_MAX:
@@ -161,7 +160,7 @@ def _question(request: InputRequest) -> JsonObject:
 
 
 def _is_consent(request: InputRequest) -> bool:
-    """Whether a yes lets a call run; whatever looks like it counts."""
+    """Whether an option approves a call; any similar spelling counts."""
     ids = {option.id for option in request.options or ()}
     return request.kind is not InputKind.QUESTION or request.arguments_hash is not None or _DENY in ids
 
@@ -171,7 +170,7 @@ def _cut(prompt: str, mark: str) -> str:
 
 
 def reply_to(report: Report, answered: JsonObject) -> Reply:
-    """Return what the server is told of an answer; one that was passed over is a no."""
+    """Return the reply for the server; an ignored question is a denial."""
     asked = report.asked
     assert asked is not None, "only a report that asks was answered"
     option, text = answered.get("optionId"), answered.get("text")
@@ -192,15 +191,15 @@ def reply_to(report: Report, answered: JsonObject) -> Reply:
 
 
 ROUNDS_MAX: Final = 100
-"""How often one piece of work may ask a person."""
+"""Questions to people in one piece of work."""
 _ASK: Final = "ask_question"
 
 
 class RemoteModel:
-    """Answers for an agent whose work is done on another server.
+    """The model of an agent that works on another server.
 
-    Words to it become a call that gives them to the server. What that brings back is its answer, a question
-    to a person, or a failure; an answer to the question becomes another call.
+    A message becomes a call that sends it to the server. The result of the call becomes an answer, a question
+    to a person, or a failure; the answer to a question becomes another call.
     """
 
     route_id = "remote"
@@ -211,7 +210,7 @@ class RemoteModel:
         self._schema = schema
 
     def with_output(self, schema: JsonObject) -> "RemoteModel":
-        """Return the same model; the server is told the schema."""
+        """Return the same model; the schema is sent to the server."""
         return RemoteModel(self.model_id, schema)
 
     async def stream(
@@ -221,12 +220,12 @@ class RemoteModel:
         tools: Iterable[JsonObject] | None = None,
         temperature: float | None = None,
     ) -> AsyncGenerator[LLMStreamChunk]:
-        """Go on from the last message; see `LLMProvider`."""
+        """Continue from the last message; see `LLMProvider`."""
         last = messages[-1]
         if last.role != "tool":
             yield self._call(messages, REMOTE, self._task(last.content))
         elif last.is_error:
-            # Also a question that nobody can be asked: the server would only ask it again.
+            # Also if no person can be asked: the server would only ask again.
             raise _failed(last.content)
         elif last.name == _ASK:
             yield self._call(messages, REMOTE, _answer(messages, last))
@@ -262,17 +261,17 @@ def _check_rounds(messages: Sequence[LLMMessage]) -> None:
             break
         asked += message.name == _ASK
     if asked >= ROUNDS_MAX:
-        raise _failed(f"it asks without end: over the limit of {ROUNDS_MAX} questions for one piece of work")
+        raise _failed(f"too many questions: limit {ROUNDS_MAX} for one piece of work")
 
 
 def _question_of(asked: Asked, tools: Iterable[JsonObject]) -> JsonObject:
     if all(tool["name"] != _ASK for tool in tools):
-        raise _failed("it waits for a person, and nobody can be asked here; it was told to end")
+        raise _failed("it waits for a person, but no person can be asked here; it was cancelled")
     return asked.question
 
 
 def _answer(messages: Sequence[LLMMessage], told: LLMMessage) -> JsonObject:
-    """What a person said, for the request that is behind the question."""
+    """Return a person's answer for the request behind the question."""
     asked = next(message for message in reversed(messages) if message.name == REMOTE)
     reply: Reply = reply_to(_report(asked), _object(told.content))
     return {"reply": cast(JsonObject, reply.model_dump(mode="json", exclude_none=True))}
@@ -312,9 +311,9 @@ def _failed(why: str) -> Rejected:
 
 
 WORK_S: Final = 3_600.0
-"""How long one piece of work may take, seconds."""
+"""Timeout of one piece of work, in seconds."""
 END_MS: Final = 30_000
-"""How long telling a server that nobody waits for its work any more may take, milliseconds."""
+"""Timeout of cancelling the remote run after the local run has ended, in milliseconds."""
 WORDS_CHARS_MAX: Final = 2 * MESSAGE_CHARS_MAX
 _LAST_WORDS: Final = RetryPolicy(max_attempts=8, base_delay_ms=250, max_delay_ms=5_000)
 _ENDED: Final = "The run that it worked for has ended."
@@ -322,35 +321,34 @@ _ENDED: Final = "The run that it worked for has ended."
 
 @dataclass(frozen=True, slots=True)
 class RemoteServer:
-    """A server, and which of its agents is wanted."""
+    """A server, and the agent on it."""
 
     address: Address
     agent: str | None
     key_env: str | None
 
     def client(self, retries: RetryPolicy | None = None) -> Client:
-        """Return a client of it."""
         url, key = self.address.url, self.address.key
         return Client(url, key=key) if retries is None else Client(url, key=key, retries=retries)
 
     @property
     def facts(self) -> JsonObject:
-        """What a package says of it: where it is, and where its key comes from."""
+        """The facts for the package: the address, and the source of the key."""
         known = {"url": self.address.shown, "agent": self.agent, "keyEnv": self.key_env}
         return {name: value for name, value in known.items() if value is not None}
 
     async def session(self, client: Client, session_id: str) -> str:
-        """Return the session there that belongs to one here: always the same."""
+        """Return the session on the server for a local session; it is always the same."""
         key = sha256(canonical(["remote session", session_id])).hexdigest()
         begun = await client.sessions.create(agent=self.agent, mode=RunMode.TASK, idempotency_key=key)
         return begun.session_id
 
 
 def remote_tool(server: RemoteServer, timeout_s: float) -> Tool[..., object]:
-    """Return the tool that gives work to a server and waits for what comes of it.
+    """Return the tool that sends work to a server and waits for its result.
 
-    A call begins nothing twice: its session there comes from the session here, and its message carries the
-    key of the call.
+    A repeated call starts nothing twice: the remote session is derived from the local one, and the message
+    carries the idempotency key of the call.
     """
 
     @tool(
@@ -390,16 +388,16 @@ class _Work:
     reply: Reply | None
 
     async def done(self) -> Report:
-        """Try until it is done; whoever waits sets the time."""
+        """Retry until the work is done; the caller sets the timeout."""
         failures = 0
         async with self.server.client() as client:
             while True:
                 try:
                     return await self._try(client)
                 except AgentError as error:
-                    # Everything that is sent here is known again, so it may be sent again.
+                    # The server deduplicates every request of this tool, so all of them may be repeated.
                     if not (is_passing(error) or isinstance(error, Ambiguous)):
-                        raise ToolFailed(f"the server refused: {error.message}") from None
+                        raise ToolFailed(f"the server refused the request: {error.message}") from None
                     after_ms = error.retry_after_ms
                 failures += 1
                 await client.link.pause(failures, FEEDS, retry_after_ms=after_ms)
@@ -415,11 +413,11 @@ class _Work:
             agent=self.server.agent,
             mode=RunMode.TASK,
             output_schema=self.output_schema,
-            # As a header has it: the key of a call is made of names, which may hold anything.
+            # Hashed for the HTTP header: the key of a call contains names with arbitrary characters.
             idempotency_key=sha256(self.ctx.idempotency_key.encode()).hexdigest(),
         )
         if begun.run_id is None:
-            raise NotWindlass("the server took a message and names no run that it begins")
+            raise NotWindlass("the server accepted a message without naming its run")
         return await _followed(client, begun.run_id)
 
 
@@ -429,12 +427,12 @@ async def _say(client: Client, reply: Reply) -> None:
             reply.request_id, reply.option_id, text=reply.text, arguments_hash=reply.arguments_hash
         )
     except (Conflict, NotFound):
-        # It is answered: by this very call before a crash, or by somebody on the server.
+        # It was answered before: by this call before a crash, or by a person on the server.
         return
 
 
 async def _followed(client: Client, run_id: str) -> Report:
-    """Return what to report of a run, once there is something."""
+    """Return the report on a run, once there is one."""
     async with client.events(run_id=run_id) as feed:
         while True:
             report = report_of(await client.runs.get(run_id))
@@ -449,12 +447,12 @@ async def _followed(client: Client, run_id: str) -> Report:
 
 def _last(report: Report | None) -> Report:
     if report is None:
-        raise ToolFailed("the server ended the feed of a run that goes on")
+        raise ToolFailed("the server ended the feed of an unfinished run")
     return report
 
 
 def remote_end(server: RemoteServer) -> Hook:
-    """Return what tells the server that nobody waits for its work any more."""
+    """Return the hook that cancels the remote run when the local run has ended."""
 
     @hook("after_run_terminal", hook_id="remote_end", timeout_ms=END_MS)
     async def end(seen: HookCall) -> None:
@@ -470,42 +468,42 @@ def remote_end(server: RemoteServer) -> Hook:
     return end
 
 
-_VARIABLE: Final = "key_env is the name of a variable of the environment, such as RESEARCH_KEY"
+_VARIABLE: Final = "key_env must be the name of an environment variable, such as RESEARCH_KEY"
 
 
 class RemoteOptions(TypedDict, total=False):
-    """What may be said of a remote agent."""
+    """Options of a remote agent."""
 
     key: Key
-    """For the server. It is kept in memory alone: no package, record or event has it."""
+    """The key for the server. It stays in memory: no package, record or event contains it."""
     key_env: str
-    """The variable of the environment that holds the key; it is read when the key is needed."""
+    """The environment variable with the key; it is read when the key is needed."""
     agent: str
-    """Which agent of the server; may be left out if it has one."""
+    """The agent of the server; optional if the server has only one."""
     description: str
-    """What the calling model is told of it."""
+    """The description for the calling model."""
     timeout: float
-    """How long one piece of work may take, in seconds, people's answers apart; an hour when left out."""
+    """Timeout of one piece of work in seconds, without the time that people take; default one hour."""
 
 
 def RemoteAgent(name: str, *, url: str, **options: Unpack[RemoteOptions]) -> Agent:  # noqa: N802 - it reads as the agent that it makes
     """Return an agent that works on another server, for `Agent(subagents=[…])`.
 
     Options:
-        key: for the server; kept in memory alone.
-        key_env: the variable of the environment that holds the key, instead of the key.
-        agent: which agent of the server; may be left out if it has one.
-        description: what the calling model is told of it.
-        timeout: how long one piece of work may take, in seconds; an hour when left out.
+        key: the key for the server; it stays in memory.
+        key_env: the environment variable with the key, instead of the key.
+        agent: the agent of the server; optional if the server has only one.
+        description: the description for the calling model.
+        timeout: the timeout of one piece of work in seconds; default one hour.
 
     Raises:
-        Rejected: something cannot be used, or the extra `windlass[client]` is not installed.
+        Rejected: an option is not valid, or the extra `windlass[client]` is not installed.
     """
     problem = option_problem(options, RemoteOptions, what="RemoteAgent", beside=("url",))
     if problem is not None:
         raise wrong(problem)
     if find_spec("httpx2") is None:
-        raise wrong("a remote agent needs more than windlass alone: pip install 'windlass[client]'")
+        raise wrong("a remote agent needs an optional dependency: pip install 'windlass[client]'")
     check_name(name, "an agent")
     key, variable, agent = options.get("key"), options.get("key_env"), options.get("agent")
     if agent is not None:

@@ -1,4 +1,1 @@
-"""Ports: small Protocols, and the data that crosses them.
-
-Small Protocols, and the data that crosses them.
-"""
+"""Ports: small Protocols, and the data that crosses them."""

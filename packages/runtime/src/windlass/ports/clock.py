@@ -4,21 +4,21 @@ from datetime import datetime
 from typing import Final, Protocol
 
 IDLE: Final = "windlass keeper, idle"
-"""The name of a task that sleeps only to look around later: nothing that it knows of is going to happen.
+"""The name of a task that sleeps only to poll again later.
 
-A clock for tests tells a test that waits for ever by it.
+The test clock uses it to detect a test that waits for ever.
 """
 
 
 class Clock(Protocol):
-    """What time it is, and how to let time pass."""
+    """Wall-clock time, monotonic time and sleep."""
 
     def now(self) -> datetime:
         """Return the wall-clock time, in UTC; it may jump in both directions."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds since some moment; never goes back."""
+        """Return seconds since an arbitrary moment; never decreases."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -27,19 +27,16 @@ class Clock(Protocol):
 
 
 class IdFactory(Protocol):
-    """Where new names come from."""
+    """Creates unique ids."""
 
     def __call__(self) -> str:
-        """Return a name that nobody else has.
-
-        At least 128 random bits, safe in addresses and file names.
-        """
+        """Return a unique id with at least 128 random bits, safe in URLs and file names."""
         ...
 
 
 class Random(Protocol):
-    """Where chance comes from."""
+    """A source of random numbers."""
 
     def __call__(self) -> float:
-        """Return a number from 0 up to, and without, 1."""
+        """Return a number from 0 (included) to 1 (excluded)."""
         ...

@@ -21,7 +21,7 @@ FILTER_VALUES_MAX: Final = 1_000
 """Values of one criterion of a filter."""
 
 TERMINAL_TYPES: Final = frozenset(RUN_ENDS) | {"session.completed", "session.failed"}
-"""Events after which nothing more comes of a run or a session; they are never dropped."""
+"""Terminal events: the last ones of a run or a session. They are never dropped."""
 PROGRESS_TYPES: Final = frozenset(
     {
         "message.appended",
@@ -32,16 +32,16 @@ PROGRESS_TYPES: Final = frozenset(
         "budget.updated",
     }
 )
-"""Events that a later one makes needless."""
+"""Events that a later event supersedes."""
 
 
 def refused(message: str) -> Rejected:
-    """Return the error of a reader who asks for what cannot be read."""
+    """Return the error for an invalid subscription."""
     return Rejected(message, kind=ErrorKind.PROJECTION_FAILURE, retry=RetryClass.NOT_RETRYABLE)
 
 
 class CursorExpired(Rejected):
-    """What comes after the cursor is no longer kept: start again without a cursor."""
+    """The events after the cursor are no longer stored: subscribe again without a cursor."""
 
     def __init__(self, message: str) -> None:
         super().__init__(
@@ -50,31 +50,31 @@ class CursorExpired(Rejected):
 
 
 class Overflow(StrEnum):
-    """What happens when a reader with a queue is slower than its events."""
+    """The policy for a queue that is full."""
 
     DROP_NON_TERMINAL = "drop_non_terminal"
     """New events are dropped until there is room."""
     DROP_PROGRESS = "drop_progress"
     """Only progress is dropped; other events wait in the journal."""
     SUMMARIZE_AND_CONTINUE = "summarize_and_continue"
-    """The newest event stands for those that came before it."""
+    """The newest event replaces the queued ones."""
     FAIL_SUBSCRIBER = "fail_subscriber"
     """The stream ends with `SubscriberLagged`."""
     BACKPRESSURE_CALLER = "backpressure_caller"
-    """Refused: no reader may slow a run down."""
+    """Refused: a subscriber must not slow a run down."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions:
-    """A queue for a reader that wants the present rather than everything.
+    """A queue for a subscriber that prefers current events to complete ones.
 
     Raises:
-        Rejected: no queue can be like that.
+        Rejected: an option is not valid.
     """
 
     capacity: int = 64
     terminal_reserve: int = 1
-    """Places that only terminal events may take."""
+    """Places reserved for terminal events."""
     overflow: Overflow = Overflow.DROP_NON_TERMINAL
 
     def __post_init__(self) -> None:
@@ -85,7 +85,7 @@ class QueueOptions:
                 f"terminal_reserve must be 1 to {self.capacity - 1:,}, found {self.terminal_reserve:,}"
             )
         if self.overflow is Overflow.BACKPRESSURE_CALLER:
-            raise refused("backpressure_caller is refused: a reader cannot slow a run down")
+            raise refused("backpressure_caller is not supported: a subscriber must not slow a run down")
 
 
 class OverflowReason(StrEnum):
@@ -98,9 +98,9 @@ class OverflowReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OverflowNotice:
-    """Events that a reader with a queue did not get.
+    """Events that a queue dropped.
 
-    The gap is in numbers of the scope: `seq` of a session or run, `position` of anything wider.
+    The gap is in the numbers of the scope: `seq` for a session or run, `position` for any wider scope.
     """
 
     policy: Overflow
@@ -112,7 +112,7 @@ class OverflowNotice:
 
 
 class SubscriberLagged(Unavailable):
-    """The reader was too slow for its queue: subscribe again with the last cursor."""
+    """The queue of the subscriber overflowed: subscribe again with the last cursor."""
 
     def __init__(self, notice: OverflowNotice) -> None:
         super().__init__(
@@ -125,14 +125,14 @@ class SubscriberLagged(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """How a stream is read."""
+    """Options of a subscription."""
 
     follow: bool = True
-    """False ends the stream where the journal ends when it is opened; there are no deltas then."""
+    """False ends the stream at the end of the journal as of opening; no deltas are shown then."""
     with_live: bool = True
-    """Whether deltas of answers that are being written are shown."""
+    """Whether deltas of unfinished answers are shown."""
     queue: QueueOptions | None = None
-    """None never drops a record: whoever is slow is caught up from the journal."""
+    """None never drops a record: a slow subscriber reads from the journal."""
 
 
 DEFAULT_OPTIONS: Final = StreamOptions()
@@ -140,9 +140,9 @@ DEFAULT_OPTIONS: Final = StreamOptions()
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events a reader wants; a criterion that is None lets everything through.
+    """Criteria for events; None matches every event.
 
-    A value that an event does not have matches no criterion.
+    An event without a value does not match the criterion for that value.
     """
 
     run_ids: Collection[str] | None = None
@@ -150,7 +150,7 @@ class EventFilter:
     agent_ids: Collection[str] | None = None
     turn_ids: Collection[str] | None = None
     families: Collection[str] | None = None
-    """First words of event types."""
+    """Prefixes of event types."""
     types: Collection[str] | None = None
     privacy_classes: Collection[PrivacyClass] | None = None
     terminal_only: bool = False
@@ -159,14 +159,14 @@ class EventFilter:
         """Return the filter, checked and with its fingerprint.
 
         Raises:
-            Rejected: a criterion is empty, too long, or one text instead of several.
+            Rejected: a criterion is empty, too long, or a single string instead of a collection.
         """
         given = {
             one.name: _checked(one.name, getattr(self, one.name))
             for one in fields(self)
             if one.name != "terminal_only" and getattr(self, one.name) is not None
         }
-        # How a stream is delivered is not in here: tuning a queue must not make a cursor useless.
+        # Delivery options are not part of the fingerprint: changing a queue must not invalidate a cursor.
         body: JsonObject = {name: list[JsonValue](sorted(values)) for name, values in given.items()}
         if self.terminal_only:
             body["terminal_only"] = True
@@ -176,7 +176,7 @@ class EventFilter:
 
 def _checked(name: str, values: Collection[str]) -> frozenset[str]:
     if isinstance(values, str):
-        raise refused(f"{name} must be several texts, found one")
+        raise refused(f"{name} must be a collection of strings, found a single string")
     if not 1 <= len(values) <= FILTER_VALUES_MAX:
         raise refused(f"{name} must have 1 to {FILTER_VALUES_MAX:,} values, found {len(values):,}")
     return frozenset(values)
@@ -184,16 +184,16 @@ def _checked(name: str, values: Collection[str]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class CompiledEventFilter:
-    """A filter that is ready; equal criteria have the same fingerprint."""
+    """A checked filter; equal criteria have equal fingerprints."""
 
     fingerprint: str
     criteria: tuple[tuple[str, frozenset[str]], ...]
     terminal_only: bool
 
     def matches(self, event_type: str, record: Record) -> bool:
-        """Return whether events of a type about the things of a record are let through.
+        """Return whether the filter matches events of a type that belong to a record.
 
-        For a live delta the record is the start of its step.
+        For a live delta, the record is the one that started its step.
         """
         if self.terminal_only and event_type not in TERMINAL_TYPES:
             return False
@@ -219,132 +219,127 @@ def _value(name: str, event_type: str, record: Record) -> str | None:
 
 
 def turn_id_of(record: Record) -> str | None:
-    """Return the turn of a record; records about a turn name it in their data."""
+    """Return the turn of a record; records about a turn hold its id in their data."""
     turn_id = record.turn_id or record.data.get("turnId")
     return turn_id if isinstance(turn_id, str) else None
 
 
 class LiveAnswer(Protocol):
-    """A step while it goes on: what it shows here is never stored.
+    """Live deltas of a running step; they are never stored.
 
-    Every method returns at once and costs next to nothing when nobody watches. Calls after `close`, and empty
+    Every method returns at once and costs next to nothing without subscribers. Calls after `close`, and empty
     texts, do nothing.
     """
 
     def text(self, delta: str) -> None:
-        """Show a piece of the answer."""
+        """Publish a delta of the answer."""
         ...
 
     def reasoning(self, delta: str) -> None:
-        """Show a piece of the reasoning."""
+        """Publish a delta of the reasoning."""
         ...
 
     def tool_input(self, call_id: str, delta: str, *, tool_name: str | None = None) -> None:
-        """Show a piece of the arguments of a call."""
+        """Publish a delta of the arguments of a call."""
         ...
 
     def partial(self, call_id: str, output: JsonValue, *, tool_name: str | None = None) -> None:
-        """Show how far a running call is; only the newest counts, until its result."""
+        """Publish the partial output of a running call; the newest replaces the others, until the result."""
         ...
 
     def show(self, event_type: str, data: JsonObject) -> None:
-        """Show anything else; only the newest of its type is kept."""
+        """Publish any other event; only the newest of its type is kept."""
         ...
 
     def close(self) -> None:
-        """Forget the step; the end of its turn does the same."""
+        """Discard the deltas of the step; the end of its turn does the same."""
         ...
 
 
 class EventStream(Protocol):
-    """Events for one reader. Only one task may read it."""
+    """Events for one subscriber. Only one task may read it."""
 
-    def __aiter__(self) -> AsyncIterator[Event]:
-        """Return the stream itself."""
-        ...
+    def __aiter__(self) -> AsyncIterator[Event]: ...
 
     async def __anext__(self) -> Event:
-        """Return the next event; wait for it if there is none.
+        """Return the next event; wait if there is none.
 
-        An error of the store ends nothing: ask again, and the stream goes on where it was.
+        An error of the store does not end the stream: call again to continue.
 
         Raises:
-            CursorExpired: the reader was so slow that what comes next is no longer kept.
-            SubscriberLagged: its queue was full, and the policy is to fail.
-            Unavailable: nothing more will come: the runtime was closed, or its store takes nothing more.
+            CursorExpired: the subscriber was so slow that the next events are no longer stored.
+            SubscriberLagged: the queue overflowed, and the policy is to fail.
+            Unavailable: the stream has ended: the runtime was closed, or its store accepts no more records.
         """
         ...
 
     @property
     def cursor(self) -> Cursor:
-        """Where the reader stands: a later stream from here goes on without gap or repeat."""
+        """The position of the subscriber: a later stream from here continues without gap or repeat."""
         ...
 
     @property
     def ready(self) -> int:
-        """How many events can be had without waiting, for those who send several at once.
-
-        There may be more than it says.
-        """
+        """A lower bound of the events that can be read without waiting."""
         ...
 
     async def open(self) -> None:
-        """Check the cursor before the first event is asked for, if not done already.
+        """Check the cursor before the first event, if not done already.
 
         Raises:
-            CursorExpired: what comes after the cursor is no longer kept.
-            Rejected: no record is at the cursor yet.
-            Conflict: nobody started such a run.
+            CursorExpired: the events after the cursor are no longer stored.
+            Rejected: the cursor is past the end of the journal.
+            Conflict: the run does not exist.
         """
         ...
 
     async def aclose(self) -> None:
-        """End the stream; a stream that is merely forgotten leaves nothing behind either."""
+        """End the stream. A stream that is dropped without this call leaks nothing."""
         ...
 
 
 class FeedStore(Journal, Catalog, Timeline, Protocol):
-    """What a feed reads."""
+    """The parts of the store that a feed reads."""
 
 
 class EventBus(Protocol):
-    """Records and live deltas, to those who watch.
+    """Delivers records and live deltas to subscribers.
 
-    Used from one event loop. A stream shows what is stored after its cursor and then goes on with what is
-    published, without gap or repeat, whatever the moment of joining. All `subscribe` methods raise `Rejected`
-    at once for a cursor of another scope, session, run, agent or filter.
+    Used from one event loop. A stream shows the stored records after its cursor and then the published ones,
+    without gap or repeat. All `subscribe` methods raise `Rejected` at once for a cursor of another scope,
+    session, run, agent or filter.
     """
 
     def publish(self, records: Sequence[Record]) -> None:
-        """Show the records of one durable append; those of a session in their order."""
+        """Deliver the records of one durable append; those of a session must come in order."""
         ...
 
     def live(self, started: Record) -> LiveAnswer:
-        """Begin to show a step.
+        """Start the live deltas of a step.
 
-        `started` is the published record that began it. Another attempt at the step needs another record: a
-        reader that comes back counts the deltas behind that record.
+        `started` is the published record that started the step. Another attempt at the step needs another
+        record: a subscriber that reconnects counts the deltas after that record.
         """
         ...
 
     def notify(self) -> None:
-        """Make all readers look at the journal again: others may have written to it."""
+        """Make all streams read the journal again: another process may have written to it."""
         ...
 
     def end(self, error: AgentError) -> None:
-        """Tell whoever waits for more, now or later, that nothing more will come."""
+        """End all streams, present and future, with an error once they reach the end of the journal."""
         ...
 
     def subscribe_all(
         self, cursor: Cursor | None = None, *, options: StreamOptions = DEFAULT_OPTIONS
     ) -> EventStream:
-        """Watch everything, in the order of `position`."""
+        """Subscribe to all records, in the order of `position`."""
         ...
 
     def subscribe_session(
         self, session_id: str, cursor: Cursor | None = None, *, options: StreamOptions = DEFAULT_OPTIONS
     ) -> EventStream:
-        """Watch a session, which need not exist yet."""
+        """Subscribe to a session, which need not exist yet."""
         ...
 
     def subscribe_run(
@@ -355,13 +350,13 @@ class EventBus(Protocol):
         options: StreamOptions = DEFAULT_OPTIONS,
         until_terminal: bool = False,
     ) -> EventStream:
-        """Watch a run; `until_terminal` ends the stream after the event that ends the run."""
+        """Subscribe to a run; `until_terminal` ends the stream after the terminal event of the run."""
         ...
 
     def subscribe_agent(
         self, agent_id: str, cursor: Cursor | None = None, *, options: StreamOptions = DEFAULT_OPTIONS
     ) -> EventStream:
-        """Watch all runs of an agent."""
+        """Subscribe to all runs of an agent."""
         ...
 
     def subscribe_filtered(
@@ -371,25 +366,25 @@ class EventBus(Protocol):
         *,
         options: StreamOptions = DEFAULT_OPTIONS,
     ) -> EventStream:
-        """Watch what a filter lets through."""
+        """Subscribe to the events that match a filter."""
         ...
 
     def replay_run_from_cursor(self, run_id: str, cursor: Cursor | None = None) -> EventStream:
-        """Return what is stored of a run after the cursor, up to now."""
+        """Return the stored events of a run after the cursor, up to now."""
         ...
 
     async def terminal_event(self, run_id: str) -> Event:
-        """Return the event that ends a run, once it has ended.
+        """Return the terminal event of a run; wait until the run has ended.
 
         Raises:
-            Conflict: nobody started such a run.
+            Conflict: the run does not exist.
         """
         ...
 
     async def latest_terminal_event(self, run_id: str) -> Event | None:
-        """Return the event that ended a run; None while it goes on.
+        """Return the terminal event of a run; None while it is unfinished.
 
         Raises:
-            Conflict: nobody started such a run.
+            Conflict: the run does not exist.
         """
         ...

@@ -1,7 +1,6 @@
 """Ports that an application implements: policies, hooks, approvals, sinks.
 
-A policy that has to be waited for has a time to decide (`POLICY_TIMEOUT_MS`); one that takes longer
-or fails has said no.
+An async policy has a timeout (`POLICY_TIMEOUT_MS`); a policy that exceeds it or raises denies.
 """
 
 from collections.abc import Awaitable, Mapping, Sequence
@@ -28,35 +27,33 @@ from windlass_protocol import (
 class StartPolicy(Protocol):
     """Decides whether a run may start.
 
-    Anything but allow refuses it, before anything is written.
+    Any decision but allow refuses it, before anything is written.
     """
 
     def __call__(
         self, request: RunRequest, package: RuntimePackage
-    ) -> PolicyDecision | Awaitable[PolicyDecision]:
-        """Decide about a run."""
-        ...
+    ) -> PolicyDecision | Awaitable[PolicyDecision]: ...
 
 
 class ToolPolicy(Protocol):
-    """Decides about each call, before it is made and when its result is there."""
+    """Decides about each call, before it is made and after its result arrived."""
 
     @property
     def version(self) -> str:
-        """Names the rules; a consent given under another version is asked for again."""
+        """Identifies the rules; a consent given under another version is asked for again."""
         ...
 
     def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision | Awaitable[PolicyDecision]:
-        """Decide about a call before it is made; all six decisions are honoured."""
+        """Decide about a call before it is made; all six decisions are supported."""
         ...
 
     def after(self, call: CallFacts, output: JsonValue) -> PolicyDecision | Awaitable[PolicyDecision]:
-        """Decide about a result before the model sees it; anything but allow withholds it."""
+        """Decide about a result before the model sees it; any decision but allow withholds it."""
         ...
 
 
 class Unchanged(Enum):
-    """Says that something stays as it is; None would be a value."""
+    """Marks a field that stays as it is; None would be a value."""
 
     UNCHANGED = "unchanged"
 
@@ -66,7 +63,7 @@ UNCHANGED: Final = Unchanged.UNCHANGED
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """What a hook is told. Fields that do not belong to its point are empty."""
+    """The argument of a hook. Fields that do not belong to its point are empty."""
 
     point: str
     session_id: str
@@ -75,48 +72,48 @@ class HookCall:
     call_id: str | None = None
     tool_name: str | None = None
     arguments: JsonObject | None = None
-    """Of a call, before it is made."""
+    """Arguments of a call, before it is made."""
     result: JsonValue = None
-    """What a tool returned, as the model would see it."""
+    """The result of a tool, as the model will see it."""
     error: str | None = None
-    """Why a call failed."""
+    """The error of a failed call."""
     prompt: str | None = None
-    """What a person is about to be asked."""
+    """The prompt of an approval request."""
     decision: str | None = None
-    """What came of a request for consent: approved, denied, expired or cancelled."""
+    """The outcome of an approval request: approved, denied, expired or cancelled."""
     messages: tuple[LLMMessage, ...] = ()
-    """What the model is about to be asked."""
+    """The messages of the next model call."""
     text: str | None = None
-    """What the model answered."""
+    """The text of the model's answer."""
     asked: tuple[AskedCall, ...] = ()
-    """The calls that the model asks for."""
+    """The calls in the model's answer."""
     value: JsonValue = None
     """The typed output."""
     errors: tuple[OutputError, ...] = ()
-    """Where an answer misses its output contract."""
+    """Violations of the output contract."""
     status: str | None = None
-    """How the run ended."""
+    """The status with which the run ended."""
     state: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """What the session keeps, to be read."""
+    """The state of the session, read-only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a hook wants changed; each point owns one of these fields, and some none."""
+    """Changes by a hook; each point allows at most one of these fields."""
 
     arguments: Mapping[str, JsonValue] | Unchanged = UNCHANGED
-    """before_tool_call: the call is made with these; they are checked, and judged by the policy."""
+    """before_tool_call: the arguments to call with; they are validated and checked by the policy."""
     result: JsonValue | Unchanged = UNCHANGED
-    """after_tool_call: what the model gets instead."""
+    """after_tool_call: the result that the model sees instead."""
     context: Sequence[str] | Unchanged = UNCHANGED
-    """run_starting: texts that the model is told once; before_model_call: for this one call."""
+    """run_starting: texts added to the history once; before_model_call: texts for this call alone."""
     prompt: str | Unchanged = UNCHANGED
-    """before_approval_request: the words; tool and arguments are always shown with them."""
+    """before_approval_request: the prompt; tool and arguments are always shown with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Veto:
-    """No: the call is refused, or the run stopped or sent back to work."""
+    """Refuses a call, stops the run, or sends the run back to work, depending on the point."""
 
     reason: str
 
@@ -125,36 +122,36 @@ HookAnswer = Change | Veto | None
 
 
 class HookFunction(Protocol):
-    """What an author writes. It may be async; if not, it runs in a thread."""
+    """The function of a hook. It may be async; a synchronous function runs in a thread."""
 
     def __call__(self, call: HookCall, /) -> HookAnswer | Awaitable[HookAnswer]:
-        """Look at what happens; return None, a change that the point allows, or a veto."""
+        """Inspect the call; return None, a Change that the point allows, or a Veto."""
         ...
 
 
 class ApprovalDispatcher(Protocol):
-    """Takes requests to people, or to a program that answers for them."""
+    """Delivers approval requests to people, or to a program that answers for them."""
 
     async def dispatch(self, request: InputRequest, *, session_id: str, run_id: str) -> InputResponse | None:
-        """Bring a request to whoever answers; return the answer, or nothing.
+        """Deliver a request; return the answer, or None if an answer may come another way.
 
-        Nothing says that an answer, if any, comes another way: that is journaled, and the request is not
-        brought again. The request is durable before this is called, once for each request and beside the run.
+        The request is durable before this is called, once for each request and concurrently with the run. A
+        returned None is journaled, and the request is not delivered again.
 
-        It is called again only if nobody knows whether it was brought: it raised, took too long, or its
-        process ended before that it returned was durable. Then the next runtime that opens the store, also
-        beside one that is still busy with it, calls it for as long as the request is open. So be ready for a
-        request that was seen before: `request.request_id` names it.
+        It is called again only if the outcome of the delivery is unknown: it raised, timed out, or its
+        process ended before the return was durable. Then the next runtime that opens the store, even while
+        another one still delivers it, calls it as long as the request is open. So an implementation must
+        expect a request that it has seen before: `request.request_id` identifies it.
 
-        An answer goes the way of every answer and has to pass the same checks. Whatever this raises, and an
-        answer that is refused, leaves the request open.
+        A returned answer passes the same checks as every answer. An exception or a refused answer leaves the
+        request open.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Elicitation:
-    """What a server wants to know. Its words are a stranger's: show who asks."""
+    """A question of an MCP server. The text is untrusted: show which server asks."""
 
     server: str
     message: str
@@ -163,32 +160,32 @@ class Elicitation:
 
 
 class ElicitationHandler(Protocol):
-    """Asks a person."""
+    """Asks a person for the answer to an elicitation."""
 
     async def __call__(self, request: Elicitation) -> Mapping[str, JsonValue] | None:
-        """Return the answer by field, or None to decline; one that raises declines."""
+        """Return the answer by field, or None to decline; an exception declines."""
         ...
 
 
 class PackageResolver(Protocol):
-    """Knows packages by their ids."""
+    """Finds packages by id."""
 
     def resolve(self, package_id: str) -> RuntimePackage | Awaitable[RuntimePackage]:
         """Return a package.
 
         Raises:
-            Rejected: there is none of this id.
+            Rejected: the id is unknown.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The output of a run, on its way to one sink."""
+    """The output of a run for one sink."""
 
     delivery_id: str
     dedupe_key: str
-    """For a sink that can tell repeated deliveries apart by itself."""
+    """For a sink that detects repeated deliveries itself."""
     sink_id: str
     session_id: str
     run_id: str
@@ -200,23 +197,23 @@ class Delivery:
 
 
 class OutputSink(Protocol):
-    """Takes output, at most once for each dedupe key.
+    """Receives output, at most once for each dedupe key.
 
-    It is called again only if it says that nothing happened.
+    It is called again only if it reports that nothing happened.
     """
 
     @property
     def sink_id(self) -> str:
-        """What agents call it."""
+        """The id that agents refer to."""
         ...
 
     async def deliver(self, output: Delivery) -> JsonObject | None:
-        """Take an output; return a receipt, or nothing.
+        """Deliver an output; return a receipt, or None.
 
         Raises:
-            Unavailable: nothing happened; it is tried again a few times.
-            Rejected: nothing happened, and trying again does not help. So do Denied and Conflict.
-            Ambiguous: it may have happened. So may it with any other error, and when the time is over: the
-                outcome is recorded as unknown, and nothing is sent again.
+            Unavailable: nothing happened; the delivery is retried a few times.
+            Rejected: nothing happened, and retrying does not help. The same holds for Denied and Conflict.
+            Ambiguous: it may have happened. The same holds for any other error and for a timeout: the outcome
+                is recorded as unknown, and the output is not delivered again.
         """
         ...

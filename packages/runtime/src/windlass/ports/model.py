@@ -16,7 +16,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class LLMUsage:
-    """What an answer cost. None means that the provider did not say."""
+    """Tokens and cost of an answer. None means that the provider did not report it."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -30,8 +30,8 @@ class LLMUsage:
 class LLMMessage:
     """One message of the prompt.
 
-    `parts` hold what is more than text (images, files), in the wire form of a user part; `content` is then
-    the text of them. An assistant message may ask for tools; a tool message answers the call named.
+    `parts` hold content other than text (images, files), in the wire form of a user part; `content` is then
+    their text. An assistant message may contain tool calls; a tool message answers the named call.
     `provider_options` of an assistant message are the `provider_data` that came with it.
     """
 
@@ -43,15 +43,15 @@ class LLMMessage:
     reasoning: str | None = None
     parts: tuple[JsonObject, ...] = ()
     is_error: bool = False
-    """A tool message whose call failed or was refused."""
+    """A tool message for a call that failed or was refused."""
     provider_options: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta:
-    """A piece of a tool call.
+    """A fragment of a tool call.
 
-    Pieces with the same index belong together, arguments are joined as text.
+    Fragments with the same index form one call; their arguments are concatenated.
     """
 
     index: int
@@ -62,10 +62,10 @@ class ToolCallDelta:
 
 @dataclass(frozen=True, slots=True)
 class LLMStreamChunk:
-    """A piece of an answer.
+    """A fragment of an answer.
 
-    A tool call may come whole or in pieces; usage and provider data may come at any time, and the last
-    counts.
+    A tool call may come whole or in fragments. Usage and provider data may come at any time; the last ones
+    count.
     """
 
     content_delta: str | None = None
@@ -74,17 +74,17 @@ class LLMStreamChunk:
     finish_reason: FinishReason | str | None = None
     usage: LLMUsage | None = None
     provider_data: JsonObject | None = None
-    """What the provider wants back with this answer, such as a signature, under a name of its own.
+    """Data that the provider needs back with this answer, such as a signature, under the provider's own name.
 
-    It is kept in the journal, and whoever is asked next gets it: take only what is under your name, and bear
-    that it may have been masked.
+    It is written to the journal and passed to the provider of the next call. A provider must read only the
+    data under its own name, and must accept that it may have been masked.
     """
 
 
 class LLMProvider(Protocol):
     """A model behind one route.
 
-    One that knows how many tokens it reads at most says so in an attribute `context_window_tokens`.
+    A provider that knows its context window has an attribute `context_window_tokens`.
     """
 
     def stream(
@@ -100,53 +100,53 @@ class LLMProvider(Protocol):
         reason counts as cut off. Closing the iterator must end the request.
 
         Raises:
-            Unavailable: the model can be asked again later.
-            Rejected: this request will never be answered.
+            Unavailable: the request can be repeated later.
+            Rejected: repeating this request does not help.
         """
         ...
 
 
 @runtime_checkable
 class OutputProvider(LLMProvider, Protocol):
-    """A model whose server can hold its answers to a JSON Schema.
+    """A provider that can constrain its answers to a JSON Schema.
 
-    One that may call tools all the same says so in an attribute `holds_beside_tools`.
+    A provider that can do so together with tools has a true attribute `holds_beside_tools`.
     """
 
     def with_output(self, schema: JsonObject) -> LLMProvider:
-        """Return the same model, whose answers are JSON that fits a schema."""
+        """Return a provider of the same model with answers constrained to a schema."""
         ...
 
 
 def window_tokens(provider: LLMProvider) -> int | None:
-    """Return how many tokens a model reads at most; None if it does not say."""
+    """Return the context window of a model in tokens; None if the provider does not declare it."""
     found = cast(object, getattr(provider, "context_window_tokens", None))
     return found if isinstance(found, int) and found > 0 else None
 
 
 class ModelFault(StrEnum):
-    """Why a model did not answer; it is `details.fault` of the error on the wire."""
+    """Why a model call failed; it is `details.fault` of the error on the wire."""
 
     AUTH = "auth"
-    """The key is missing, wrong, or not good for this model."""
+    """The API key is missing, wrong, or not valid for this model."""
     QUOTA = "quota"
-    """The account has no money left."""
+    """The account has no credit left."""
     RATE_LIMIT = "rate_limit"
     CONTEXT_OVERFLOW = "context_overflow"
-    """The messages do not fit the model: make them shorter and ask again."""
+    """The messages exceed the context window: make them shorter and ask again."""
     INVALID_REQUEST = "invalid_request"
     SERVER = "server"
     TRANSPORT = "transport"
     """The server could not be reached, or the connection broke."""
     TIMEOUT = "timeout"
     CUT_OFF = "cut_off"
-    """The stream ended in order, before the answer did."""
+    """The stream ended in order, before the answer was complete."""
     MALFORMED = "malformed"
-    """What came is not what the provider's wire format allows."""
+    """The response is not valid in the provider's wire format."""
 
 
 class ModelRejected(Rejected):
-    """A model that will never answer this request."""
+    """The provider refused the request; repeating it does not help."""
 
     def __init__(self, message: str, *, fault: ModelFault, retry: RetryClass) -> None:
         super().__init__(message, kind=ErrorKind.PROVIDER_FAILURE, retry=retry)
@@ -158,7 +158,10 @@ class ModelRejected(Rejected):
 
 
 class ModelUnavailable(Unavailable):
-    """A model that can be asked again; after `retry_after_ms`, if it said so."""
+    """The provider failed.
+
+    The request can be repeated, after `retry_after_ms` if the provider named a delay.
+    """
 
     def __init__(self, message: str, *, fault: ModelFault, retry_after_ms: int | None = None) -> None:
         kind = ErrorKind.TIMEOUT if fault is ModelFault.TIMEOUT else ErrorKind.PROVIDER_FAILURE
@@ -173,26 +176,26 @@ class ModelUnavailable(Unavailable):
 
 
 def is_context_overflow(error: AgentError | ErrorInfo) -> bool:
-    """Whether a model could not answer because the messages were too long for it."""
+    """Whether a model call failed because the messages exceed the context window."""
     if isinstance(error, ErrorInfo):
         return (error.details or {}).get("fault") == ModelFault.CONTEXT_OVERFLOW
     return isinstance(error, ModelRejected) and error.fault is ModelFault.CONTEXT_OVERFLOW
 
 
 class ProviderSource(Protocol):
-    """Makes providers by the names of routes and models.
+    """Creates providers for routes and models.
 
-    One that has `routes`, the names of those it knows, is quoted with them when somebody asks for another.
+    If it has `routes`, the names of known routes, the error for an unknown route lists them.
     """
 
     def provider(self, route_id: str, model_id: str) -> LLMProvider | None:
-        """Return who answers, the same each time; None if the route is not known.
+        """Return the provider, the same object each time; None if the route is unknown.
 
         Raises:
-            Unavailable: the route is known, and something of the host is missing for it.
+            Unavailable: the route is known, but its configuration, such as an API key, is missing.
         """
         ...
 
     async def aclose(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         ...

@@ -10,24 +10,24 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RUN: Final = "run"
-"""Runs by their status."""
+"""Facts of kind: runs by status."""
 NODE: Final = "node"
-"""Decisions by the part of the agent that made them."""
+"""Facts of kind: decisions by the part of the agent that made them."""
 NODE_TYPE: Final = "node_type"
-"""… and by what was chosen."""
+"""Facts of kind: decisions by part and by choice."""
 TYPE: Final = "type"
-"""Decisions by what was chosen."""
+"""Facts of kind: decisions by choice."""
 CHOICE: Final = "choice"
-"""Decisions by what was wanted, and by the option that was taken."""
+"""Facts of kind: decisions by intention and by the chosen option."""
 CAUSE: Final = "cause"
-"""Failed decisions by what their error comes down to."""
+"""Facts of kind: failed decisions by their normalised error."""
 TOOL: Final = "tool"
-"""Decisions to call a tool or a subagent, by its name."""
+"""Facts of kind: decisions to call a tool or a subagent, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What a run adds to the count of something."""
+    """One count that a run contributes."""
 
     kind: str
     name: str
@@ -38,12 +38,12 @@ class Fact:
     tokens: int = 0
     latency_ms: int = 0
     example: str = ""
-    """How the first of them was put."""
+    """The text of the first occurrence."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedRun:
-    """A run as the index finds it."""
+    """A run in the index."""
 
     run_id: str
     session_id: str
@@ -51,29 +51,29 @@ class IndexedRun:
     status: str
     started_at: str
     last_at: str
-    """When the newest record of it was written."""
+    """The time of its newest record."""
     writer: str
-    """Who records it; empty for a run that nobody records from outside."""
+    """The id of the recording process; empty for a run that the runtime itself journals."""
     summary: bytes
     owner: str = ""
-    """Of its session; empty if nobody said so."""
+    """The owner of its session; empty if it has none."""
     agent_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RunLook:
-    """Which runs somebody wants to look at; None means any."""
+    """A filter of runs; None matches any run."""
 
     owner: str | None = None
     agent_id: str | None = None
     since: str | None = None
-    """Those that began then or later."""
+    """Runs that started at this time or later."""
     until: str | None = None
-    """Those that began before."""
+    """Runs that started before this time."""
 
 
 class NumberedRow(NamedTuple):
-    """A record as it will be in the journal, numbered by its maker."""
+    """A record before it is in the journal, numbered by its writer."""
 
     session_id: str
     seq: int
@@ -81,7 +81,7 @@ class NumberedRow(NamedTuple):
 
 
 def by_session(rows: Iterable[NumberedRow]) -> dict[str, list[NumberedRow]]:
-    """Return records by their sessions, each in the order given."""
+    """Group records by session, in the given order."""
     sessions: dict[str, list[NumberedRow]] = {}
     for row in rows:
         sessions.setdefault(row.session_id, []).append(row)
@@ -89,37 +89,37 @@ def by_session(rows: Iterable[NumberedRow]) -> dict[str, list[NumberedRow]]:
 
 
 class RunIndex(Protocol):
-    """Where recorded runs are found and counted; can be made anew at any time.
+    """Finds and counts recorded runs; it can be rebuilt from the journal at any time.
 
-    Everything is called inside `RunStore.write`.
+    All methods are called inside `RunStore.write`.
     """
 
     def prepare(self) -> int:
-        """Make the index if need be; return the position up to which it knows runs."""
+        """Create the index if needed; return the position up to which it is complete."""
         ...
 
     def advance(self, changed: Mapping[str, int], position: int) -> None:
-        """Note which sessions have records behind what is known of them, up to a position."""
+        """Mark sessions with new records as stale, up to a position."""
         ...
 
     def stale(self, limit: int) -> Mapping[str, int]:
-        """Return sessions that have to be read again, and up to where."""
+        """Return sessions that must be read again, with the position to read up to."""
         ...
 
     def settle(self, read: Mapping[str, int]) -> None:
-        """Note up to where sessions were read; those with more behind stay stale."""
+        """Record the positions up to which sessions were read; sessions with newer records stay stale."""
         ...
 
     def known_position(self, session_id: str) -> int:
-        """Return up to where the runs of a session are known."""
+        """Return the position up to which the runs of a session are indexed."""
         ...
 
     def put(self, run: IndexedRun, facts: Sequence[Fact], *, position: int) -> None:
-        """Keep a run as it is at a position, instead of what was known of it."""
+        """Store a run as of a position, replacing its earlier state."""
         ...
 
     def run(self, run_id: str) -> IndexedRun | None:
-        """Return a run; None if there is none."""
+        """Return a run; None if it is unknown."""
         ...
 
     def of_goal(self, goal_id: str, limit: int) -> tuple[IndexedRun, ...]:
@@ -135,44 +135,42 @@ class RunIndex(Protocol):
         ...
 
     def failing(self, wanted: RunLook, kind: str, *, limit: int) -> tuple[Fact, ...]:
-        """Return the counts over some runs of what failed in them, the worst first."""
+        """Return the counts of failures over the matching runs, most frequent first."""
         ...
 
     def totals(self, goal_id: str, kind: str, *, limit: int) -> tuple[Fact, ...]:
-        """Return the counts over all runs of a goal, the largest first."""
+        """Return the counts over all runs of a goal, largest first."""
         ...
 
     def of_name(self, kind: str, name: str) -> tuple[Fact, ...]:
-        """Return the counts of a name, for each goal."""
+        """Return the counts of a name, by goal."""
         ...
 
 
 class RunStore(Protocol):
-    """A journal for callers without an event loop, and the index of the runs in it."""
+    """A synchronous journal with an index of its runs, for callers without an event loop."""
 
     @property
-    def index(self) -> RunIndex:
-        """The index of the runs."""
-        ...
+    def index(self) -> RunIndex: ...
 
     def take_in(self, rows: Iterable[NumberedRow]) -> None:
-        """Bring records into the journal; those that are there already are left out."""
+        """Write records to the journal; records that it has already are skipped."""
         ...
 
     def write(self, work: Callable[[], T]) -> T:
-        """Do something with the index, all of it or nothing."""
+        """Run a function on the index in one transaction."""
         ...
 
     def drain(self) -> None:
-        """Bring in what writers of all processes have written down so far."""
+        """Import the records that the writers of all processes have spooled so far."""
         ...
 
     def is_living(self, writer: str) -> bool:
-        """Tell whether somebody who records is alive."""
+        """Return whether a recording process is alive."""
         ...
 
     def records(self, session_id: str) -> "Iterator[Record]":
-        """Return all records of a session in order; Corrupt if they are damaged."""
+        """Yield all records of a session in order; raises Corrupt if they are damaged."""
         ...
 
     def last_position(self) -> int:
@@ -180,9 +178,9 @@ class RunStore(Protocol):
         ...
 
     def changed(self, after: int) -> Mapping[str, int]:
-        """Return the sessions with records behind a position, and where each ends."""
+        """Return the sessions with records after a position, with the last position of each."""
         ...
 
     def close(self) -> None:
-        """Let go of the journal."""
+        """Close the journal."""
         ...

@@ -40,9 +40,7 @@ class StorageAdapter(Protocol):
         """Store a session, replacing the one with its id; return what is stored."""
         ...
 
-    async def get_session(self, session_id: str) -> AgentSession | None:
-        """Return a session; None if there is none."""
-        ...
+    async def get_session(self, session_id: str) -> AgentSession | None: ...
 
     async def list_sessions(
         self,
@@ -83,7 +81,7 @@ class StorageAdapter(Protocol):
         ...
 
     async def append_message(self, message: ChatMessage) -> ChatMessage:
-        """Add a message to the end of its chat; return what is stored.
+        """Append a message to its chat; return the stored message.
 
         Raises:
             Rejected: the message has no `chatId`.
@@ -101,9 +99,7 @@ class StorageAdapter(Protocol):
         """Store a trace, replacing the one with its id; return what is stored."""
         ...
 
-    async def get_trace(self, trace_id: str) -> HarnessTrace | None:
-        """Return a trace; None if there is none."""
-        ...
+    async def get_trace(self, trace_id: str) -> HarnessTrace | None: ...
 
     async def list_traces(
         self, session_id: str, *, limit: int = STORAGE_PAGE_ITEMS_MAX, cursor: str | None = None
@@ -128,7 +124,7 @@ class StorageAdapter(Protocol):
         ...
 
     async def append_events(self, trace_id: str, events: Sequence[TraceEvent]) -> None:
-        """Add events to a trace, all or none.
+        """Append events to a trace, all or none.
 
         Raises:
             Rejected: the trace is not stored.

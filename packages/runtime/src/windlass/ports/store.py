@@ -1,12 +1,12 @@
 """Port of the store: journal, inbox, ownership, catalogue, archive, content.
 
-A session has one owner at a time. Whoever wants to drive it claims it and gets an epoch; every append names
-the epoch and the number of the last record it knows, and is refused if either is no longer true. Two owners
-can therefore never mix their records, and one that slept through its own replacement learns it at its next
+A session has one owner at a time. An owner claims the session and gets an epoch. Every append names the epoch
+and the number of the last record that the owner knows; the store refuses the append if either is outdated. So
+two owners can never mix their records, and an owner that was replaced while suspended learns it at its next
 append.
 
-Everybody else speaks to a session through its inbox: a durable list of items that the owner turns into
-records. Taking an item and writing the records that it caused is one append, so an item counts once.
+Every other process addresses a session through its inbox: a durable list of items that the owner turns into
+records. One append consumes an item and writes the records that it caused, so an item takes effect once.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,39 +28,39 @@ NO_USAGE: Final = Usage()
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """A session as the index knows it."""
+    """A session in the index."""
 
     session_id: str
     title: str
-    """What was said first, in one short line; without the secrets that the runtime knows."""
+    """The first message as one short line; secrets known to the runtime are masked."""
     agent_id: str
-    """Of the newest run that has begun."""
+    """The agent of the newest run that has started."""
     status: SessionStatus
     owner: str | None
-    """Whom it belongs to; None if nobody said so when it began."""
+    """The owner of the session; None if the first run named none."""
     created_at: str
     updated_at: str
-    """When what is shown here last changed; the steps of a run change nothing."""
+    """The time of the last change of this entry; the steps of a run do not change it."""
     run_count: int
     request_count: int
-    """Requests to people that are open in it; those of subagents are in their own sessions."""
+    """Open requests to people in this session; those of subagents are in their own sessions."""
     usage: Usage
-    """What its runs have used that have ended, with their subagents and the cost."""
+    """Usage of its finished runs, with their subagents and the cost."""
     parent_session_id: str | None
-    """The session that it works for, if it is a subagent's."""
+    """The calling session, for the session of a subagent."""
     root_session_id: str
-    """The session at the top of that tree; its own if it works for nobody."""
+    """The root of the tree of calling sessions; its own id if no session called it."""
     predecessor_id: str | None
-    """The session that it was forked from."""
+    """The session that this one was forked from."""
     predecessor_seq: int | None
-    """The number of the last record that was copied from there."""
+    """The number of the last record that was copied in the fork."""
     number: int
-    """Its place in the list: a later session has a higher one."""
+    """Its place in the list: a later session has a higher number."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """A run as the index knows it."""
+    """A run in the index."""
 
     run_id: str
     session_id: str
@@ -68,31 +68,31 @@ class RunInfo:
     package_fingerprint: str
     status: RunStatus
     started_at: str | None
-    """None while it waits for its turn."""
+    """None while the run is queued."""
     ended_at: str | None
     usage: Usage
-    """What it used; empty until it has ended."""
+    """Usage of the run; empty until it has ended."""
     first_seq: int
-    """The number of the record with which its session begins to tell of it; 0 while it waits for its turn."""
+    """The number of the first record of the run in its session; 0 while the run is queued."""
     number: int
-    """Its place in the list: a run that was asked for later has a higher one."""
+    """Its place in the list: a later run has a higher number."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """Something that waits for a person, with the session to answer."""
+    """An open request to a person, with the session to answer."""
 
     session_id: str
-    """Whose request it is: `runtime.answer_session` takes it."""
+    """The session of the request: the argument of `runtime.answer_session`."""
     root_session_id: str
     run_id: str
     agent_id: str
     owner: str | None
     asked_at: str
     request: InputRequest
-    """What is asked: the tool and its arguments are in its `action`, with `expires_at` beside."""
+    """The request: its `action` holds the tool and its arguments; `expires_at` its expiry."""
     number: int
-    """Its place in the list: a later request has a higher one."""
+    """Its place in the list: a later request has a higher number."""
 
     @property
     def request_id(self) -> str:
@@ -117,19 +117,19 @@ class SettledRequest:
 
 @dataclass(frozen=True, slots=True)
 class SessionFilter:
-    """Which sessions are wanted; None means any."""
+    """A filter of sessions; None matches any."""
 
     agent_id: str | None = None
     status: SessionStatus | None = None
     owner: str | None = None
     words: tuple[str, ...] = ()
-    """Beginnings of words that the title must have, all of them, as `words_in` gives them."""
+    """Prefixes of words that must all occur in the title, as `words_in` returns them."""
     root_only: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs are wanted; None means any."""
+    """A filter of runs; None matches any."""
 
     session_id: str | None = None
     agent_id: str | None = None
@@ -139,10 +139,11 @@ class RunFilter:
 
 @dataclass(frozen=True, slots=True)
 class CountFilter:
-    """Which runs are counted, and in which parts of the time.
+    """A filter of runs to count, with the time buckets.
 
-    Those count that began from `start` on and before `end`. Without an agent, runs of subagents are left out:
-    what they used is in the run that they work for.
+    Runs that started at `start` or later and before `end` are counted. Without an agent, runs of subagents
+    are
+    excluded: the calling run includes their usage.
     """
 
     start: str
@@ -154,10 +155,10 @@ class CountFilter:
 
 @dataclass(frozen=True, slots=True)
 class RunCell:
-    """Runs of one status that began in one part of the time."""
+    """The runs of one status in one time bucket."""
 
     bucket: int
-    """Which part, from 0."""
+    """The bucket, from 0."""
     status: RunStatus
     count: int
     input_tokens: int
@@ -167,17 +168,17 @@ class RunCell:
 
 @dataclass(frozen=True, slots=True)
 class RunTimes:
-    """How long runs took that have ended: the middle, and the slow end."""
+    """Durations of finished runs: median and high percentiles."""
 
     bucket: int | None
-    """Which part of the time; None for all of it."""
+    """The time bucket; None for the whole range."""
     p50_ms: int
     p95_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class RunCounts:
-    """Runs in numbers; what is not there is zero."""
+    """Counts and durations of runs; missing cells are zero."""
 
     cells: tuple[RunCell, ...]
     times: tuple[RunTimes, ...]
@@ -185,7 +186,7 @@ class RunCounts:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What waits for people now."""
+    """Work that waits for people now."""
 
     runs: int
     requests: int
@@ -193,7 +194,7 @@ class Waiting:
 
 
 class Listing(Protocol):
-    """What is in the store, newest first, in pages."""
+    """Lists sessions, runs and open requests, in pages."""
 
     async def listed(
         self, wanted: SessionFilter, *, before: int | None = None, limit: int = 50
@@ -202,7 +203,7 @@ class Listing(Protocol):
         ...
 
     async def listed_session(self, session_id: str) -> SessionInfo | None:
-        """Return a session; None if no run was ever asked for in it."""
+        """Return a session; None if it does not exist."""
         ...
 
     async def listed_runs(
@@ -214,7 +215,7 @@ class Listing(Protocol):
     async def listed_requests(
         self, *, owner: str | None = None, after: int = 0, limit: int = 50
     ) -> tuple[OpenRequest, ...]:
-        """Return open requests, oldest first, numbered behind `after`."""
+        """Return open requests, oldest first, numbered above `after`."""
         ...
 
     async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
@@ -225,116 +226,114 @@ class Listing(Protocol):
         ...
 
     async def counted_runs(self, wanted: CountFilter) -> RunCounts:
-        """Return runs in numbers."""
+        """Return counts and durations of runs."""
         ...
 
     async def waiting(self, *, owner: str | None = None, agent_id: str | None = None) -> Waiting:
-        """Return how much waits for people; of one owner or agent if one is named."""
+        """Return how much waits for people, optionally for one owner or agent."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAppend:
-    """Records that became durable together, as they are kept."""
+    """Records of one append, as stored."""
 
     records: tuple[Record, ...]
     epoch: int
     body: bytes = b""
-    """How a store keeps them; empty if none has yet."""
+    """The stored encoding; empty if no store has encoded them yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptItem:
-    """An item of an inbox that was consumed: what is kept so that it counts once."""
+    """A consumed inbox item: the data that prevents it from taking effect again."""
 
     kind: str
     key: str
     digest: bytes
     consumed_seq: int
     run_id: str | None = None
-    """The run that it started."""
+    """The run that the item started."""
     number: int = 0
-    """Its place in the inboxes of the store; whoever brings it in need not know one."""
+    """Its number in the store; optional when it is imported."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptContent:
-    """Bytes that a session refers to."""
+    """Content that a session refers to."""
 
     ref: ContentRef
     content: bytes
     is_own: bool = True
-    """Whether it goes with the session; a package stays."""
+    """Whether it is deleted with the session; a package is not."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionCopy:
-    """A session that is to be brought into a store, all of it or nothing.
+    """A session to import into a store in one transaction.
 
-    It stands still there: nobody drives it before something comes into its inbox.
+    It stays idle there until an item arrives in its inbox.
     """
 
     session_id: str
     appends: tuple[StoredAppend, ...]
     told: Told
-    """What all its records tell of it."""
+    """The index entry derived from all its records."""
     runs: tuple[RunInfo, ...] = ()
     items: tuple[KeptItem, ...] = ()
     contents: tuple[KeptContent, ...] = ()
     uses: tuple[str, ...] = ()
-    """Hashes of contents that are in the store, and that it refers to."""
+    """Hashes of stored contents that it refers to."""
     asked: tuple[InputRequest, ...] = ()
-    """What people are being asked."""
+    """Its open requests to people."""
     copied_from: str | None = None
-    """A session of the store that it is a copy of, and that must be there still."""
+    """The session that it is a copy of, which must still exist in the store."""
 
     @property
     def last_seq(self) -> int:
-        """The number of its last record."""
         return self.appends[-1].records[-1].seq if self.appends else 0
 
     @property
     def epoch(self) -> int:
-        """Of its last owner."""
+        """The epoch of its last owner."""
         return max((append.epoch for append in self.appends), default=0)
 
 
 class Archive(Protocol):
-    """Sessions as a whole."""
+    """Exports, imports and deletes whole sessions."""
 
     async def appends(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[StoredAppend, ...]:
-        """Return appends of a session in order, from the one that ends behind `after`.
+        """Return appends of a session in order, from the one that ends after `after`; empty at the end.
 
-        Empty at the end. They are verified as `read` verifies records.
+        They are verified as in `read`.
         """
         ...
 
     async def kept_items(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[KeptItem, ...]:
-        """Return consumed items of a session in order, from those numbered behind `after`."""
+        """Return consumed items of a session in order, numbered above `after`."""
         ...
 
     async def contents_of(self, session_id: str) -> tuple[ContentRef, ...]:
-        """Return what was put into the content store for a session."""
+        """Return references to the contents that were stored for a session."""
         ...
 
     async def keep(self, copy: SessionCopy) -> None:
-        """Bring in a session; return once all of it is durable.
+        """Import a session; return once all of it is durable.
 
         Raises:
-            Conflict: the session is there, or was deleted, or one of its runs is there; or what it is a copy
-                of is not.
+            Conflict: the session exists or was deleted, one of its runs exists, or the session that it is a
+                copy of does not exist.
         """
         ...
 
     async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
-        """Remove a session and those that work for it; return which, callers first.
+        """Delete a session and the sessions of its subagents; return their ids, callers first.
 
-        With it go its records, snapshots, items, runs, requests, its rows in the index, and contents that
-        were put for it alone. Its id cannot be used again, unless it is one of notes.
+        This removes records, snapshots, inbox items, runs, requests, index entries, and contents that belong
+        to these sessions alone. The id cannot be used again, unless it is that of a session with judgements.
 
         Raises:
-            Conflict: there is no such session, or a run is under way in one of them, or a living owner has
-                one of them.
+            Conflict: the session does not exist, or one of them has an unfinished run or a living owner.
         """
         ...
 
@@ -342,27 +341,27 @@ class Archive(Protocol):
 JsonObject = dict[str, JsonValue]
 
 STEER: Final = "steer"
-"""The kind of an item with words to the run under way, or to a new one."""
+"""The kind of an item with a message to the current run, or to a new one."""
 COMPACT: Final = "compact"
-"""The kind of an item that asks for a shorter history."""
+"""The kind of an item that requests a compaction."""
 STATE: Final = "state"
 """The kind of an item that changes the authored state of its session."""
 
 
 class Standing(StrEnum):
-    """What a session wants of whoever could drive it."""
+    """How a session has to be driven."""
 
     RUNNING = "running"
-    """It has work to do: drive it, also after a crash."""
+    """The session has work to do: drive it, also after a crash."""
     WAITING = "waiting"
-    """A run waits for an answer or a moment; its inbox or `wake_at` wakes it."""
+    """A run waits for an answer or a time; an inbox item or `wake_at` wakes it."""
     IDLE = "idle"
-    """Nothing is going on; a new message wakes it."""
+    """The session is idle; a new message wakes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to write to a session, until somebody else claims it."""
+    """The right to write to a session, until another owner claims it."""
 
     session_id: str
     owner_id: str
@@ -373,101 +372,99 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records that become durable together, and what else becomes true with them."""
+    """Records that become durable together, with the index changes of the same transaction."""
 
     claim: Claim
     expected_seq: int
     """The number of the last record that the writer knows."""
     drafts: tuple[Draft, ...]
     consumes: tuple[int, ...] = ()
-    """Numbers of inbox items that these records answer."""
+    """Numbers of inbox items that this append consumes."""
     standing: Standing | None = None
-    """None leaves it as it is."""
+    """None leaves it unchanged."""
     wake_at_ms: int | None = None
-    """When a waiting session wants to be driven, in milliseconds since 1970; written with `standing`."""
+    """When a waiting session must be driven, in milliseconds since 1970; written with `standing`."""
     runs: tuple[tuple[str, RunStatus], ...] = ()
-    """Runs whose status changed, for the catalogue."""
+    """Runs with a changed status, for the catalogue."""
     new_runs: "tuple[tuple[NewRun, int], ...]" = ()
-    """Runs that begin with an item which did not say so when it was posted, and the number of that item."""
+    """Runs that start with an item posted without one, with the number of that item."""
     asked: tuple[InputRequest, ...] | None = None
-    """All that the session asks people after this append, for the index; None leaves it as it is."""
+    """All open requests of the session after this append, for the index; None leaves them unchanged."""
     is_last: bool = False
-    """The owner lets go of the session with this append."""
+    """The owner releases the session with this append."""
 
     @property
     def posts(self) -> tuple[Post, ...]:
         """Items for other inboxes that become durable with these records.
 
-        One whose key is known there is left as it is; one that starts a run makes its session. They find
-        room in a full inbox: whoever tells another session of itself must not fail because of others.
+        An item with a known key changes nothing; an item that starts a run creates its session. They are
+        accepted by a full inbox: a message between sessions must not fail because of other senders.
         """
         return tuple(post for draft in self.drafts for post in draft.posts)
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where the records of a batch are; they are numbered without gaps."""
+    """The numbers of the appended records; they have no gaps."""
 
     first_seq: int
     first_position: int
-    """In the order of the whole store."""
+    """Numbers in the order of the whole store."""
 
 
 class Journal(Protocol):
     """Durable records, in order.
 
-    All methods raise `Unavailable` if the store cannot be reached and nothing happened, and `Corrupt` if what
-    is stored is damaged.
+    All methods raise `Unavailable` if the store cannot be reached and nothing happened, and `Corrupt` if
+    stored data is damaged.
     """
 
     async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
-        """Become the owner of a session, which is made if it is new.
+        """Become the owner of a session; a new session is created.
 
         Raises:
-            Conflict: a living owner has it.
+            Conflict: a living owner has claimed it.
         """
         ...
 
     async def append(self, batch: Batch) -> Appended:
         """Write a batch, all of it or nothing; return once it is durable.
 
-        A batch may have no drafts, to change the standing alone.
+        A batch without drafts changes the standing alone.
 
         Raises:
             Conflict: the claim is stale, the stream does not end at `expected_seq`, or a post starts a run
-                whose id or session is there already; nothing was written.
+                with an id or a session that exists already; nothing was written.
             Rejected: a record is too large; nothing was written.
-            Ambiguous: it may or may not have been written; claim again and read before going on.
+            Ambiguous: it may or may not have been written; claim again and read before continuing.
         """
         ...
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
-        """Return durable records in order, without gaps, from `after + 1`.
+        """Return durable records in order, without gaps, from `after + 1`; empty at the end.
 
-        Empty at the end.
-
-        An unknown session has no records. At least `limit` records are returned if there are so many; the
-        rest of the append that holds the last one may come along.
+        An unknown session has no records. At least `limit` records are returned if there are as many; the
+        rest of the append of the last one may follow.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """Something that somebody wants of a session."""
+    """An item of the inbox of a session."""
 
     number: int
-    """Store-wide, increasing."""
+    """Increasing across the store."""
     session_id: str
     kind: str
-    """start, message, answer, cancel …: the owner knows what to do with it."""
+    """start, message, answer, cancel …: the owner interprets it."""
     key: str
     body: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """What came of a post: the number of the item, and whether it was there before."""
+    """The result of a post: the number of the item, and whether it existed before."""
 
     number: int
     is_new: bool
@@ -475,61 +472,60 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """What came into the inboxes of a store."""
+    """New items in the inboxes of a store."""
 
     newest: int
-    """The number of the newest item, consumed or not; 0 if there was never one."""
+    """The number of the newest item, consumed or not; 0 if there never was one."""
     session_ids: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run that an item starts: its id is taken once for the whole store."""
+    """A run that an item starts: its id is unique in the whole store."""
 
     run_id: str
     agent_id: str
     fingerprint: str
     request: JsonObject | None = None
-    """What was asked for, without what this process adds to it; None means that the body is all of that."""
+    """The request as the caller made it, without additions of this process; None if it equals the body."""
     at: str = ""
-    """When, for the index; empty if nobody knows."""
+    """The time of the request, for the index; empty if unknown."""
 
 
 class Inbox(Protocol):
-    """Items that wait for the owner of their session."""
+    """Items for the owner of a session."""
 
     async def post(
         self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
     ) -> Posted:
-        """Keep an item durably.
+        """Store an item durably.
 
-        The same key with the same body is the same item, also after it was consumed.
-
-        An item that starts a run is the same if its request is.
+        The same key with the same body is the same item, also after it was consumed. Items that start a run
+        are the same if their requests are equal.
 
         Raises:
             Conflict: the key, or the run id, was used with another body or session; or the session was
                 deleted.
-            Denied: the item asks for a run for another owner than the session has.
+            Denied: the item starts a run for an owner other than that of the session.
             Rejected: the item is too large, or the inbox of the session is full.
         """
         ...
 
     async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
-        """Return items that no append has consumed, oldest first, numbered behind `after`.
+        """Return items that no append has consumed, oldest first, numbered above `after`.
 
-        Fewer than `limit` are all there are.
+        Fewer than `limit` items mean that there are no more.
         """
         ...
 
     async def arrivals(self, *, after: int) -> Arrivals:
-        """Return which sessions got items numbered behind `after` that still wait."""
+        """Return which sessions have unconsumed items numbered above `after`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run as the catalogue knows it."""
+    """A run in the catalogue."""
 
     run_id: str
     session_id: str
@@ -537,12 +533,12 @@ class RunRow:
     fingerprint: str
     status: RunStatus
     first_seq: int
-    """Of the append that first named it; 0 while it is only in the inbox."""
+    """The position of the append that first named it; 0 while it is only in the inbox."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A session as the catalogue knows it."""
+    """A session in the catalogue."""
 
     session_id: str
     standing: Standing
@@ -553,67 +549,63 @@ class SessionRow:
 
 
 class Catalog(Protocol):
-    """What is in the store, without reading records."""
+    """Runs and sessions, without their records."""
 
     async def run(self, run_id: str) -> RunRow | None:
-        """Return a run; None if nobody ever started it."""
+        """Return a run; None if it does not exist."""
         ...
 
-    async def session(self, session_id: str) -> SessionRow | None:
-        """Return a session; None if there is none."""
-        ...
+    async def session(self, session_id: str) -> SessionRow | None: ...
 
     async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
-        """Return sessions in the order of their ids, behind the one named."""
+        """Return sessions in the order of their ids, after the given one."""
         ...
 
     async def due(
         self, *, now_ms: int, limit: int = 100, agents: Collection[str] | None = None
     ) -> tuple[str, ...]:
-        """Return sessions that somebody should drive now and no living owner has.
+        """Return sessions that must be driven now and have no living owner.
 
-        They are the running ones, those with items in their inbox, and waiting ones whose time has come;
-        those that waited longest first. A start in the inbox of a waiting session can only wait as well: it
-        does not count. With `agents`, those whose next work is a run of another agent are left out: of the
-        run under way, or else of the oldest that waits in the inbox. Those with a cancel in it are not:
-        anybody can end a run.
+        These are the running ones, those with items in their inbox, and waiting ones with a past wake time;
+        those that waited longest come first. A start in the inbox of a waiting session does not count: it has
+        to wait as well. With `agents`, sessions are excluded if their next work is a run of another agent:
+        the current run, or else the oldest one in the inbox. Sessions with a cancel in their inbox are
+        included: every process can end a run.
         """
         ...
 
     async def unfinished(self) -> Mapping[str, int]:
-        """Return how many runs have not ended, for each agent that has any."""
+        """Return the number of unfinished runs by agent."""
         ...
 
     async def next_wake_ms(self) -> int | None:
-        """Return when the next waiting session wants to be woken; None if none does."""
+        """Return the earliest wake time of a waiting session; None if there is none."""
         ...
 
 
 class Ownership(Protocol):
-    """Who is alive.
+    """Which owners are alive.
 
-    An owner that has not been heard of for the lease, or whose process is gone, is not.
+    An owner is dead if it was not renewed within the lease, or if its process has ended.
     """
 
     async def enlist(self, owner_id: str, *, now_ms: int) -> None:
-        """Become an owner that may claim sessions.
-
-        Call again before the lease ends to stay one.
-        """
+        """Register an owner, which may then claim sessions. Call again before the lease ends to renew it."""
         ...
 
     async def retire(self, owner_id: str) -> None:
-        """Stop being an owner: its sessions are free at once."""
+        """Remove an owner: its sessions are free at once."""
         ...
 
 
 class Timeline(Protocol):
-    """All records of the store in one order, for those who follow everything."""
+    """All records of the store in one order, for subscribers to everything."""
 
     async def read_all(self, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
-        """Return durable records in the order of `position`, from behind `after`.
+        """Return durable records in the order of `position`, after `after`.
 
-        It never skips one that commits late. At least `limit` records are returned if there are so many.
+        A record that commits late is never skipped. At least `limit` records are returned if there are as
+        many.
         """
         ...
 
@@ -623,44 +615,39 @@ class Timeline(Protocol):
 
 
 class Snapshots(Protocol):
-    """Folded states, as a cache: losing one costs time and nothing else."""
+    """Folded states, as a cache: a lost one costs time and nothing else."""
 
     async def save(self, session_id: str, seq: int, *, state: bytes) -> None:
-        """Keep the state of a session after record `seq`, instead of an older one.
-
-        It may be dropped.
-        """
+        """Store the state of a session after record `seq`, replacing an older one. The store may drop it."""
         ...
 
     async def load(self, session_id: str) -> tuple[int, bytes] | None:
-        """Return the newest state and the number of its last record.
-
-        None if there is none.
-        """
+        """Return the newest state and the number of its last record; None if there is none."""
         ...
 
 
 class Store(Journal, Inbox, Catalog, Ownership, Timeline, Snapshots, Listing, Archive, Protocol):
-    """Everything that one database keeps for the runtime."""
+    """Everything that one database stores for the runtime."""
 
     async def aclose(self) -> None:
-        """Write what is pending and let go of the database."""
+        """Flush pending writes and close the database."""
         ...
 
 
 class ContentStore(Protocol):
-    """Bytes by their hash."""
+    """Content addressed by its hash."""
 
     async def put(
         self, content: bytes, *, media_type: str = "application/json", session_id: str | None = None
     ) -> ContentRef:
-        """Keep bytes durably and return what names them; the same bytes are kept once.
+        """Store bytes durably and return their reference; equal bytes are stored once.
 
-        What was put for sessions is removed with the last of them; what was put for none stays.
+        Content that was stored for sessions is deleted with the last of them; content stored for none is
+        kept.
 
         Raises:
             Rejected: larger than `CONTENT_BYTES_MAX`.
-            Unavailable: nothing was kept.
+            Unavailable: nothing was stored.
         """
         ...
 
@@ -668,7 +655,7 @@ class ContentStore(Protocol):
         """Return the bytes.
 
         Raises:
-            Rejected: there is no such content.
-            Corrupt: the bytes are not those that the hash names.
+            Rejected: the content does not exist.
+            Corrupt: the bytes do not match the hash.
         """
         ...

@@ -10,7 +10,7 @@ Attributes = Mapping[str, Attribute]
 
 
 class Operation(StrEnum):
-    """What a span is about; the first three are names of the conventions."""
+    """The operation of a span; the first three names come from the OpenTelemetry conventions."""
 
     INVOKE_AGENT = "invoke_agent"
     CHAT = "chat"
@@ -20,7 +20,7 @@ class Operation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that happened in a span."""
+    """An event inside a span."""
 
     name: str
     at_ns: int
@@ -29,59 +29,55 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """The trace of a run, and the span that it lies in."""
+    """The trace of a run, and its parent span."""
 
     trace_id: int
     """128 bits, never 0."""
     parent_id: int | None = None
-    """64 bits, never 0; None for a run that begins its trace."""
+    """64 bits, never 0; None for a run that starts its trace."""
     is_remote: bool = False
-    """The parent is a span of somebody else."""
+    """The parent span belongs to another process."""
     is_sampled: bool = True
-    """Whoever began the trace wants to see it."""
+    """The sampling decision of the process that started the trace."""
     trace_state: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of work that has ended; a moment is in nanoseconds since 1970."""
+    """A finished operation; times are nanoseconds since 1970."""
 
     operation: Operation
     name: str
     span_id: int
     context: TraceContext
-    """With the parent of this very span."""
+    """Trace and parent of this span."""
     start_ns: int
     end_ns: int
     attributes: Attributes
     error_type: str | None = None
-    """None if it went well."""
+    """None if the operation succeeded."""
     error_text: str | None = None
-    """Only where content is wanted."""
+    """Set only if content capture is on."""
     moments: tuple[Moment, ...] = ()
     moments_dropped: int = 0
 
     @property
     def duration_s(self) -> float:
-        """How long it took."""
         return max(0, self.end_ns - self.start_ns) / 1e9
 
 
 class Sent(StrEnum):
-    """What came of an attempt to send spans."""
+    """The result of an attempt to send spans."""
 
     TAKEN = "taken"
     LATER = "later"
-    """Nobody took them now; the same may be sent again."""
+    """Not accepted now; the same spans may be sent again."""
     REFUSED = "refused"
-    """They will never be taken as they are."""
+    """Refused for good; sending them again does not help."""
 
 
 class TelemetrySink(Protocol):
-    """Who takes spans and metrics away.
-
-    Every method may block; they are called one at a time.
-    """
+    """Exports spans and metrics. Every method may block; calls do not overlap."""
 
     def send(self, spans: Sequence[Span]) -> Sent:
         """Send spans; never raises."""
@@ -96,5 +92,5 @@ class TelemetrySink(Protocol):
         ...
 
     def stop(self) -> None:
-        """Make whoever sends at this moment give up soon; called last, from anywhere."""
+        """Make a send in progress give up soon; called last, from any thread."""
         ...

@@ -7,12 +7,12 @@ from windlass_protocol import SSEEvent
 
 
 class TransportAdapter(Protocol):
-    """Carries events of the simple chat stream between two programs."""
+    """Carries events of the simple chat stream between two processes."""
 
     async def emit(self, event: SSEEvent) -> None:
-        """Send one event, after those before it; wait while the other side is slow."""
+        """Send one event, in order; wait while the receiver is slow."""
         ...
 
     def receive(self) -> AsyncIterator[SSEEvent]:
-        """Yield the events that the other side sends, in order, until it is gone."""
+        """Yield the events of the sender, in order, until the connection ends."""
         ...

@@ -319,6 +319,8 @@ class AgentRuntime(CoreRuntime):
             Rejected: a key or a value cannot be used, or the state would be too large.
             Conflict: there is no such session.
         """
+        if not isinstance(cast(object, values), Mapping):
+            raise bad_request(f"values are a dictionary of state keys and values, found {kind_of(values)}")
         change = self._change(values, tuple(check_items(remove, str, what="remove", words="keys")))
         await self._runs.change_state(session_id, change, key=self._ports.machine.new_id())
         await self._rouse(session_id)

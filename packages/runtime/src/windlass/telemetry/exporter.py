@@ -1,8 +1,8 @@
 """The telemetry exporter: follows the journal and sends finished spans.
 
-It reads the journal like any other reader, a page at a time, and goes on only when what it has read was
-taken. So nothing piles up while the collector is away: the journal is the queue, and no run ever waits for
-the export. What the collector refuses for good is dropped, and counted.
+It reads the journal in pages, and continues only after the collector has accepted the last batch. So nothing
+is buffered while the collector is down: the journal is the queue, and no run ever waits for the export. Spans
+that the collector refuses for good are dropped and counted.
 """
 
 import asyncio
@@ -53,17 +53,17 @@ class Bookmark:
         self._lock: int | None = None
 
     def claim(self) -> bool:
-        """Return whether this is who exports, from now on until `release`.
+        """Become the exporting process, until `release`; return whether that succeeded.
 
         Raises:
-            OSError: there is no such folder, or it cannot be written.
+            OSError: the folder does not exist, or cannot be written.
         """
         if self._path is not None and self._lock is None:
             self._lock = take_lock(self._path.with_name(f"{self._path.name}.lock"))
         return self._path is None or self._lock is not None
 
     def load(self) -> int | None:
-        """Return the position that was kept; None if there is none to be read."""
+        """Return the stored position; None if there is none."""
         if self._path is None:
             return None
         try:
@@ -73,7 +73,7 @@ class Bookmark:
         return int(text) if text.strip().isdecimal() else None
 
     def save(self, position: int) -> None:
-        """Keep a position, all of it or nothing.
+        """Store a position atomically.
 
         Raises:
             OSError: it could not be written.
@@ -85,7 +85,7 @@ class Bookmark:
         fresh.replace(self._path)
 
     def release(self) -> None:
-        """Let somebody else export."""
+        """Let another process export."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -96,7 +96,7 @@ _LOG: Final = logging.getLogger("windlass.telemetry")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What an exporter is made of."""
+    """The dependencies of an exporter."""
 
     store: Store
     clock: Clock
@@ -108,7 +108,7 @@ class Parts:
 
 
 class TelemetryExport:
-    """An export that goes on until it is closed; `telemetry.export` makes one."""
+    """A running export; `telemetry.export` creates one. It ends when it is closed."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -116,10 +116,10 @@ class TelemetryExport:
         self._wake = asyncio.Event()
         self._asked: list[asyncio.Future[bool]] = []
         self._position: int | None = None
-        """Of the last record that was read; None while somebody else exports."""
+        """The position of the last record that was read; None while another process exports."""
         self._saved = -1
         self._gathered: list[Span] = []
-        """What ended in records up to the position, and is in no batch yet."""
+        """Finished spans of records up to the position that are in no batch yet."""
         self._batch: deque[Sequence[Span]] = deque()
         self._metrics_at = parts.clock.monotonic()
         self._problem: str | None = None
@@ -128,7 +128,7 @@ class TelemetryExport:
 
     @property
     def exported_spans(self) -> int:
-        """Spans that were taken; those of traces that nobody wants to see count as taken."""
+        """Accepted spans; spans of traces that are not sampled count as accepted."""
         return self._exported
 
     @property
@@ -148,7 +148,7 @@ class TelemetryExport:
         except OSError as error:
             problem = f"the state file of the export cannot be used ({type(error).__name__})"
         if problem:
-            raise bad_request(f"{problem}: name a file in a folder that exists and can be written")
+            raise bad_request(f"{problem}: name a file in an existing, writable folder")
         self._task = asyncio.create_task(self._follow(), name="windlass telemetry")
         return self
 
@@ -158,9 +158,9 @@ class TelemetryExport:
         await self.aclose()
 
     async def flush(self) -> bool:
-        """Send all that is durable now, and the metrics; return whether it was taken.
+        """Send all durable spans and the metrics; return whether the collector accepted them.
 
-        False as well if another process exports.
+        Also False if another process exports.
         """
         if self._task is None or self._task.done():
             return False
@@ -170,7 +170,7 @@ class TelemetryExport:
         return await asked
 
     async def aclose(self) -> None:
-        """Send what there is, if the collector takes it within five seconds, and stop."""
+        """Send the remaining spans, if the collector accepts them within five seconds, and stop."""
         task, parts = self._task, self._parts
         if task is None:
             return
@@ -181,11 +181,11 @@ class TelemetryExport:
         self._task = None
         task.cancel()
         await asyncio.wait([task])
-        # Whoever waits for a round that will not come gets an answer too.
+        # Callers of `flush` that wait for another round get an answer too.
         for asked in self._asked:
             if not asked.done():
                 asked.set_result(False)
-        # Whoever is still sending is in a thread; it gives up by itself.
+        # A send in progress runs in a thread and gives up by itself.
         parts.sink.stop()
         parts.bookmark.release()
 
@@ -208,22 +208,22 @@ class TelemetryExport:
             await self._pause(self._parts.pause_s if not failures else wait_s)
 
     async def _round(self, *, is_asked: bool) -> bool:
-        """Send everything there is; return whether it was taken."""
+        """Send all available spans; return whether they were accepted."""
         problem: str | None
         try:
             problem = await self._send_all(is_asked=is_asked)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with the export, it is tried again
+        except Exception as error:  # noqa: BLE001 - the export is retried after any error
             problem = f"{type(error).__name__} while reading the journal or keeping the position"
         if problem != self._problem and not self.is_standby:
             if problem is None:
-                _LOG.info("telemetry is exported again")
+                _LOG.info("telemetry export resumed")
             elif self._problem is None:
-                _LOG.warning("telemetry is not exported for now: %s; it is tried again", problem)
+                _LOG.warning("telemetry export failed: %s; it is retried", problem)
             self._problem = problem
         return problem is None
 
     async def _send_all(self, *, is_asked: bool) -> str | None:
-        """Send everything there is; return what stands in the way."""
+        """Send all available spans; return the problem if there is one."""
         parts = self._parts
         if not await self._claim():
             return "another process exports"
@@ -232,7 +232,7 @@ class TelemetryExport:
             if not self._batch:
                 await self._gather(end)
             if not await self._deliver():
-                return "the collector does not take spans"
+                return "the collector does not accept spans"
             if self._saved != self._at:
                 await in_own_thread(partial(parts.bookmark.save, self._at))
                 self._saved = self._at
@@ -248,19 +248,19 @@ class TelemetryExport:
         return self._position or 0
 
     async def _claim(self) -> bool:
-        """Return whether this is who exports; a new one goes on where it was left."""
+        """Return whether this process exports; a new one continues at the stored position."""
         bookmark = self._parts.bookmark
         if self._position is None and await in_own_thread(bookmark.claim):
             kept = await in_own_thread(bookmark.load)
             last = await self._parts.store.last_position()
-            # A position behind the end is of another store. What was there before is not exported.
+            # A position past the end belongs to another store. Older records are not exported.
             self._position = last if kept is None or kept > last else kept
         return self._position is not None
 
     async def _gather(self, end: int) -> None:
-        """Read on until a batch is full, or the end is reached.
+        """Read until a batch is full, or the end is reached.
 
-        A read that fails loses nothing: what was gathered up to there is kept, as the position is.
+        A failed read loses nothing: the gathered spans and the position are kept.
         """
         chars = sum(_chars(span) for span in self._gathered)
         while self._at < end and len(self._gathered) < BATCH_SPANS_MAX and chars < BATCH_CHARS_MAX:
@@ -274,7 +274,7 @@ class TelemetryExport:
                 self._gathered += spans
                 chars += sum(_chars(span) for span in spans)
                 self._position = record.position
-            # Whoever else uses this event loop gets their turn between two pages.
+            # Other tasks of the event loop run between two pages.
             await self._parts.clock.sleep(0)
         batch, self._gathered = self._gathered, []
         if batch:
@@ -285,13 +285,13 @@ class TelemetryExport:
         try:
             return await self._parts.watch.take(record)
         except (KeyError, ValueError, TypeError) as error:
-            # One run that cannot be understood does not keep the others from being seen.
-            self._drop(1, f"a record cannot be understood ({type(error).__name__})")
+            # A run with an invalid record does not stop the export of the others.
+            self._drop(1, f"a record is not valid ({type(error).__name__})")
             self._parts.watch.forget(record.session_id)
             return []
 
     async def _deliver(self) -> bool:
-        """Send what was gathered; whatever is refused in company is tried by itself."""
+        """Send the gathered spans; after a refusal each span is sent alone."""
         while self._batch:
             spans = self._batch[0]
             match await in_own_thread(partial(self._parts.sink.send, spans)):
@@ -306,16 +306,16 @@ class TelemetryExport:
                     if middle:
                         self._batch.extendleft((spans[middle:], spans[:middle]))
                     else:
-                        self._drop(1, "the collector refuses a span")
+                        self._drop(1, "the collector refused a span")
         return True
 
     def _drop(self, count: int, why: str) -> None:
         if not self._dropped:
-            _LOG.warning("telemetry is dropped: %s; further ones are only counted", why)
+            _LOG.warning("a span was dropped: %s; further ones are only counted", why)
         self._dropped += count
 
     async def _pause(self, seconds: float) -> None:
-        """Return after so many seconds, or when somebody wants to flush."""
+        """Return after so many seconds, or on a flush."""
         sleep = asyncio.create_task(self._sleep(seconds), name=IDLE)
         wake = asyncio.create_task(self._wake.wait(), name=IDLE)
         try:
@@ -337,7 +337,7 @@ def _length(value: Attribute) -> int:
 
 
 STATE_SUFFIX: Final = ".otel"
-"""Of the file beside a store that remembers how far its export is; the server and the command share it."""
+"""Suffix of the file beside a store that holds the export position; server and command share it."""
 _OTLP: Final = "windlass.adapters.telemetry.otlp"
 
 
@@ -352,21 +352,20 @@ def export(
 ) -> TelemetryExport:
     """Export the runs of a store as OpenTelemetry traces and metrics.
 
-    It goes on until it is closed. Enter it inside the runtime: `async with telemetry.export(runtime)`.
+    It runs until it is closed. Enter it inside the runtime: `async with telemetry.export(runtime)`.
 
     Args:
-        runtime: whose store is exported, whoever drives its runs.
-        endpoint: where an OTLP collector listens, such as `http://localhost:4318`. When left out, the
-            variables OTEL_EXPORTER_OTLP_… say it.
-        state_path: a file that remembers how far the export is, so that a restart goes on there. Only one of
-            the processes with the same file exports. When left out, or at first, only what happens from now
-            on is exported.
+        runtime: the runtime with the store to export; runs of other processes are included.
+        endpoint: the address of an OTLP collector, such as `http://localhost:4318`; default: the variables
+            OTEL_EXPORTER_OTLP_….
+        state_path: a file with the export position, so that a restart continues there. Only one of the
+            processes with the same file exports. Without it, or at first, only new records are exported.
         capture_content: whether messages, arguments, results and texts of errors are exported.
-        span_exporter: an exporter of the OpenTelemetry SDK, in place of OTLP.
+        span_exporter: an exporter of the OpenTelemetry SDK, instead of OTLP.
         metric_exporter: the same for metrics; with either of them nothing is sent by OTLP.
 
     Raises:
-        Rejected: an argument or a variable cannot be used, or `windlass[otel]` is not installed.
+        Rejected: an argument or a variable is not valid, or `windlass[otel]` is not installed.
     """
     words = "whether content is exported: True or False"
     check_given(capture_content, bool, what="capture_content", words=words)
@@ -393,9 +392,9 @@ def export_from_environment(
 
 
 def check_environment() -> bool:
-    """Return whether the environment names a collector that can be exported to.
+    """Return whether the environment names a usable collector.
 
-    For servers, which want to know before the first store is open.
+    For servers, which check it before the first store is open.
 
     Raises:
         Rejected: as for `export_from_environment`.
@@ -407,10 +406,10 @@ def check_environment() -> bool:
 
 
 def trace_metadata() -> JsonObject:
-    """Return the current span, as metadata of a run that belongs into its trace.
+    """Return the current span as metadata for a run in the same trace.
 
     `await runtime.start(agent, message, metadata=telemetry.trace_metadata())`. It is empty outside any span.
-    Whoever got a `traceparent` from elsewhere, as in the headers of a request, gives that.
+    A caller with a `traceparent` from elsewhere, such as a request header, passes that instead.
 
     Raises:
         Rejected: `windlass[otel]` is not installed.
@@ -436,7 +435,7 @@ def _imported(name: str) -> ModuleType:
         return import_module(name)
     except ModuleNotFoundError as error:
         missing = error.name
-    raise bad_request(f"telemetry needs more than windlass alone ({missing}): pip install 'windlass[otel]'")
+    raise bad_request(f"telemetry needs an optional dependency ({missing}): pip install 'windlass[otel]'")
 
 
 def _sink(endpoint: str | None, chosen: Settings, exporters: Mapping[str, object]) -> "_Chosen":
@@ -465,7 +464,7 @@ def _made(
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """Who takes the telemetry, and how often."""
+    """The sink of the telemetry, and the intervals."""
 
     sink: TelemetrySink
     settings: Settings

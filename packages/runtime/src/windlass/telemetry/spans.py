@@ -1,7 +1,7 @@
 """Spans and attributes by the OpenTelemetry conventions for generative AI.
 
-The turn of a run is the run itself, so it has no span of its own here. Without content there are names, ids,
-numbers and codes, and never a text that somebody wrote.
+A turn has no span, because it coincides with its run. Without content capture there are names, ids, numbers
+and codes, and never free text.
 """
 
 import json
@@ -32,7 +32,7 @@ _SAMPLED: Final = 1
 
 
 def run_key(started: Record) -> str:
-    """Return what the ids of a run are made of; its namesake elsewhere has another."""
+    """Return the seed of the span ids of a run; a run with the same id in another store has another."""
     return "\n".join((started.session_id, str(started.data["runId"]), started.at))
 
 
@@ -47,12 +47,12 @@ def span_number(key: str, name: str) -> int:
 
 
 def child_number(key: str, child_run_id: str) -> int:
-    """Return the id of the call that started a subagent; both sides can make it."""
+    """Return the id of the call that started a subagent; caller and subagent can both compute it."""
     return span_number(key, f"subagent\n{child_run_id}")
 
 
 def context_in(carrier: Mapping[str, JsonValue]) -> TraceContext | None:
-    """Return the context that a `traceparent` carries; None without a valid one."""
+    """Return the context in a `traceparent`; None without a valid one."""
     text = carrier.get(TRACEPARENT)
     found = _PARENT.fullmatch(text) if isinstance(text, str) else None
     if found is None:
@@ -73,7 +73,7 @@ def context_in(carrier: Mapping[str, JsonValue]) -> TraceContext | None:
 
 
 def session_context(first: Record) -> TraceContext | None:
-    """Return the trace that a session was begun in, as its first record tells."""
+    """Return the trace that a session was started in, from its first record."""
     given = first.data.get("trace") if first.type == "session.started" else None
     if not isinstance(given, dict):
         return None
@@ -86,43 +86,43 @@ def session_context(first: Record) -> TraceContext | None:
 
 
 PAGE_RECORDS: Final = 256
-"""Records that are read at once."""
+"""Records of one read."""
 BATCH_SPANS_MAX: Final = 512
-"""Spans that are sent at once, apart from those that one record ends."""
+"""Spans of one batch, apart from those that one record ends."""
 BATCH_CHARS_MAX: Final = 1_000_000
-"""Characters of attributes that are sent at once, apart from those of one record."""
+"""Characters of attributes of one batch, apart from those of one record."""
 SESSIONS_KEPT_MAX: Final = 2_000
-"""Sessions with a run under way that are kept in memory; others are read again when they go on."""
+"""Sessions with a current run that are cached; others are read again when they continue."""
 CONTEXTS_KEPT_MAX: Final = 2_000
-"""Traces of runs that are kept in memory for their subagents."""
+"""Traces of runs that are cached for their subagents."""
 ANCESTORS_MAX: Final = 32
-"""How far up the trace of a subagent is looked for."""
+"""Levels of callers in which the trace of a subagent is searched."""
 MOMENTS_PER_SPAN_MAX: Final = 128
 ATTRIBUTE_CHARS_MAX: Final = 1_024
 CONTENT_CHARS_MAX: Final = 16_384
-"""Of messages, arguments or a result on one span."""
+"""Characters of messages, arguments or a result on one span."""
 MESSAGES_PER_STEP_MAX: Final = 64
 """Messages, and calls, that are kept for the content of one step."""
 
 PAUSE_S: Final = 5.0
-"""Between two looks at the journal, unless OTEL_BSP_SCHEDULE_DELAY says otherwise."""
+"""Interval between two reads of the journal, unless OTEL_BSP_SCHEDULE_DELAY sets it."""
 METRICS_S: Final = 60.0
-"""Between two reports of metrics, unless OTEL_METRIC_EXPORT_INTERVAL says otherwise."""
+"""Interval between two reports of metrics, unless OTEL_METRIC_EXPORT_INTERVAL sets it."""
 RETRY_FIRST_S: Final = 1.0
-"""Before the second attempt at a batch; each wait is twice the one before it."""
+"""Delay before the second attempt at a batch; it doubles with each attempt."""
 RETRY_MAX_S: Final = 60.0
 CLOSE_S: Final = 5.0
 """How long closing waits for the collector."""
 
 
 def clean_text(text: str, limit: int = ATTRIBUTE_CHARS_MAX) -> str:
-    """Return a text as an attribute has it: cut, and without half characters."""
+    """Return a text as an attribute: cut, and without lone surrogates."""
     cut = text if len(text) <= limit else f"{text[: limit - 1]}…"
     return cut.encode("utf-8", "replace").decode()
 
 
 def attribute(value: JsonValue) -> Attribute | None:
-    """Return a plain value as an attribute; None for what is not one."""
+    """Return a plain value as an attribute; None for any other value."""
     match value:
         case str():
             return clean_text(value)
@@ -135,7 +135,7 @@ def attribute(value: JsonValue) -> Attribute | None:
 
 
 def picked(facts: Mapping[str, JsonValue], names: Mapping[str, str]) -> dict[str, Attribute]:
-    """Return the facts that have a name among attributes, under that name."""
+    """Return the facts that have an attribute name, under that name."""
     found = ((name, attribute(facts.get(fact))) for fact, name in names.items())
     return {name: value for name, value in found if value is not None}
 
@@ -145,11 +145,11 @@ Facts = Mapping[str, JsonValue]
 OTHER: Final = "_OTHER"
 INTERRUPTED: Final = "interrupted"
 UNKNOWN_TOOL: Final = "unknown_tool"
-"""The code of a call of a tool that there is not."""
+"""The code of a call of an unknown tool."""
 NS_PER_MS: Final = 1_000_000
 
 _TEXTS: Final = frozenset({"message", "reason", "error", "description", "by"})
-"""Facts that somebody wrote in words."""
+"""Facts with free text."""
 
 _USAGE: Final = {
     "inputTokens": "gen_ai.usage.input_tokens",
@@ -173,12 +173,12 @@ _WAIT: Final = {
     "toolName": "gen_ai.tool.name",
 }
 _FINISH: Final = {"tool-calls": "tool_call", "content-filter": "content_filter"}
-"""Reasons to stop that the conventions write in another way."""
+"""Finish reasons with another name in the conventions."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What all spans of a run share."""
+    """The facts that all spans of a run share."""
 
     run_id: str
     session_id: str
@@ -188,23 +188,23 @@ class RunFacts:
     version: str | None
     context: TraceContext
     key: str
-    """What the ids of its spans are made of."""
+    """The seed of the span ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a span is in its trace, and what happened in it."""
+    """The place of a span in its trace, and its events."""
 
     span_id: int
     root_id: int
     moments: Sequence[TraceEvent] = ()
     moments_dropped: int = 0
     hide: Callable[[str], str] | None = None
-    """Masks secrets in texts that somebody wrote; None leaves such texts out."""
+    """Masks secrets in free text; None leaves free text out."""
 
 
 def operation_of(span: TraceSpan) -> Operation | None:
-    """Return what a span of the fold is about; None for one that is not exported."""
+    """Return the operation of a folded span; None for one that is not exported."""
     if span.name == "run":
         return Operation.INVOKE_AGENT
     if span.name == LLM_SPAN:
@@ -254,7 +254,7 @@ def chat_span(run: RunFacts, span: TraceSpan, *, place: Place) -> Span:
 def tool_span(run: RunFacts, span: TraceSpan, *, place: Place) -> Span:
     """Return the span of a tool call."""
     facts = span.attrs or {}
-    # The name of a tool that does not exist is something that the model wrote.
+    # The name of an unknown tool is free text of the model.
     is_made_up = text_in(facts, "code") == UNKNOWN_TOOL and place.hide is None
     name = OTHER if is_made_up else clean_text(text_in(facts, "toolName") or OTHER)
     attributes = {**picked(facts, _TOOL), "gen_ai.tool.name": name, "gen_ai.tool.type": "function"}
@@ -301,7 +301,7 @@ def _model_attributes(run: RunFacts) -> dict[str, Attribute]:
 
 
 def _judged(made: Span, attributes: Mapping[str, Attribute], *, facts: Facts, place: Place) -> Span:
-    """Return a span with its attributes, and with its error if it went wrong."""
+    """Return a span with its attributes, and with its error if it failed."""
     error = text_in(facts, "code")
     if error is None and facts.get("status") in {"failed", "rejected"}:
         error = text_in(facts, "status")
@@ -342,22 +342,22 @@ _OUTPUT = "gen_ai.output.messages"
 
 
 class Notes:
-    """The words of one run that belong to spans which have not ended yet."""
+    """The content of one run for spans that have not ended yet."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._asked: JsonObject | None = None
         self._heard: list[JsonObject] = []
-        """What the model gets to hear with its next answer."""
+        """The messages that are new in the next model call."""
         self._heard_chars = 0
         self._said: list[JsonObject] = []
-        """Parts of the answer that is being finished."""
+        """Parts of the unfinished answer."""
         self._arguments: dict[str, str] = {}
         self._result: str | None = None
         self._output: str | None = None
 
     def take(self, record: Record) -> None:
-        """Note what a record says; before the spans that it ends are made."""
+        """Note the content of a record, before the spans that it ends are built."""
         data = record.data
         match record.type:
             case "message.received":
@@ -376,7 +376,7 @@ class Notes:
                 pass
 
     def chat(self, *, is_done: bool) -> dict[str, Attribute]:
-        """Return what a model call heard that was new, and what it said."""
+        """Return the new input of a model call, and its output."""
         found = {_INPUT: self._written(list[JsonValue](self._heard))} if self._heard else {}
         if is_done:
             if self._said:
@@ -395,7 +395,7 @@ class Notes:
         return {name: value for name, value in given.items() if value is not None}
 
     def agent(self) -> dict[str, Attribute]:
-        """Return what a run was asked, and what it answered."""
+        """Return the request and the answer of a run."""
         found: dict[str, Attribute] = {}
         if self._asked is not None:
             found[_INPUT] = self._written([self._asked])
@@ -406,7 +406,7 @@ class Notes:
     def _hear(self, message: JsonObject, chars: int) -> None:
         if self._asked is None:
             self._asked = message
-        # What comes behind the limit would be cut off anyway.
+        # Text after the limit would be cut off anyway.
         if len(self._heard) < MESSAGES_PER_STEP_MAX and self._heard_chars < CONTENT_CHARS_MAX:
             self._heard.append(message)
             self._heard_chars += chars

@@ -1,8 +1,8 @@
-"""Open spans of the runs under way, folded from records.
+"""Open spans of the current runs, folded from records.
 
-Of each session the run under way is kept, as far as its spans are open: the fold of its trace without what
-has been handed on. It is a cache. Whoever is not in it is read again from the journal, so a restart, or more
-sessions than are kept, costs time and changes nothing.
+For each session with a current run it keeps the fold of the trace without the exported spans. It is a cache:
+a session that is missing is read again from the journal. So a restart, or more sessions than the cache holds,
+costs time and changes nothing.
 """
 
 from collections import OrderedDict
@@ -44,12 +44,12 @@ from windlass_protocol import Record, TraceEvent, TraceSpan
 T = TypeVar("T")
 
 _TELLING: Final = frozenset({"run", "turn", "step", "actions", "action", "input"})
-"""First words of types that open or end a span; only for them a run is read again."""
+"""Prefixes of types that open or end a span; only for them a run is read again."""
 
 
 @dataclass(slots=True)
 class _Watched:
-    """The run under way in a session."""
+    """The current run of a session."""
 
     run: RunFacts
     state: TraceState
@@ -69,7 +69,7 @@ class _Watched:
 
 
 class Watch:
-    """Turns the records of a store, in their order, into spans."""
+    """Turns the records of a store, in order, into spans."""
 
     def __init__(self, store: Store, redactor: Redactor, *, with_content: bool = False) -> None:
         self._store = store
@@ -79,26 +79,26 @@ class Watch:
         self._sessions: OrderedDict[str, _Watched] = OrderedDict()
         self._contexts: OrderedDict[str, tuple[TraceContext, str]] = OrderedDict()
         self._begun: OrderedDict[str, TraceContext | None] = OrderedDict()
-        """Sessions that began just now, and the traces that they name."""
+        """New sessions with the traces that they name."""
         self._forked: OrderedDict[str, int] = OrderedDict()
-        """How many records sessions have from others; 0 for all but forks."""
+        """The number of copied records by session; 0 for all but forks."""
         self._copied: OrderedDict[str, str] = OrderedDict()
-        """Forks, and the runs in them that are another session's."""
+        """Forks, with the runs in them that belong to the original session."""
 
     def forget(self, session_id: str) -> None:
-        """Drop what is known of a session."""
+        """Drop the cached state of a session."""
         self._sessions.pop(session_id, None)
 
     async def take(self, record: Record) -> list[Span]:
         """Return the spans that a record ends.
 
-        If the store fails nothing has happened: the same record can be taken again.
+        If the store fails, nothing changes: the same record can be passed again.
         """
         if await self._is_copied(record):
             self.forget(record.session_id)
             return []
         unstarted = record.data.get("unstarted") if record.type in RUN_ENDS else None
-        # Folding cannot be done twice, so it comes after everything that the store is asked.
+        # Folding cannot be repeated, so all reads of the store come first.
         late = [await self._never_begun(record, unstarted)] if isinstance(unstarted, dict) else []
         return [*await self._taken(record), *late]
 
@@ -123,7 +123,7 @@ class Watch:
         return spans
 
     async def _is_copied(self, record: Record) -> bool:
-        """Return whether a record is of a run that a fork has from the session before it."""
+        """Return whether a record belongs to a run that a fork copied."""
         run_id = run_id_of(record)
         is_first = record.type == "run.started" or "unstarted" in record.data
         if is_first and run_id is not None and record.seq <= await self._forked_at(record.session_id):
@@ -131,7 +131,7 @@ class Watch:
         return run_id is not None and self._copied.get(record.session_id) == run_id
 
     async def _forked_at(self, session_id: str) -> int:
-        """Return the last record that a session has from another one, which may be gone."""
+        """Return the last copied record of a session; the original may be deleted."""
         known = self._forked.get(session_id)
         if known is None:
             session = await self._store.listed_session(session_id)
@@ -156,7 +156,7 @@ class Watch:
         return _Watched(run, TraceState(run_id=run.run_id), notes)
 
     async def _never_begun(self, record: Record, unstarted: Mapping[str, JsonValue]) -> Span:
-        """Return the span of a run that ended while it waited for its turn."""
+        """Return the span of a run that ended while it was queued."""
         watched = await self._begin(record.model_copy(update={"data": unstarted}))
         run_id, at = watched.run.run_id, record.at
         span = TraceSpan(span_id=run_id, name="run", start_at=at, end_at=at)
@@ -165,7 +165,7 @@ class Watch:
         return agent_span(watched.run, span, place=place, end=record.data, outcome=outcome)
 
     async def _read_again(self, record: Record) -> _Watched | None:
-        """Return the run of a record as it was before it; None if none was under way."""
+        """Return the run of a record as it was before; None without a current run."""
         run_id = run_id_of(record)
         if run_id is None or record.type.partition(".")[0] not in _TELLING:
             return None
@@ -229,7 +229,7 @@ class Watch:
                 return None
         return replace(made, attributes={**made.attributes, **said}) if said else made
 
-    # whose trace it is
+    # traces of runs
 
     async def _context(self, started: Record, *, depth: int = 0) -> tuple[TraceContext, str]:
         """Return the trace of a run, and the key of its ids."""
@@ -268,7 +268,7 @@ class Watch:
 
 
 def _put(kept: OrderedDict[str, T], name: str, value: T) -> None:
-    """Keep a value as the newest, and no more than there is room for."""
+    """Add a value as the newest, and drop the oldest above the limit."""
     kept[name] = value
     kept.move_to_end(name)
     while len(kept) > CONTEXTS_KEPT_MAX:
@@ -276,7 +276,7 @@ def _put(kept: OrderedDict[str, T], name: str, value: T) -> None:
 
 
 def _keep(watched: _Watched, event: TraceEvent) -> None:
-    """Keep a moment for its span; the turn is the run itself."""
+    """Keep an event for its span; the turn is the run itself."""
     run_id = watched.run.run_id
     span_id = run_id if event.span_id.startswith(f"{run_id}/turn/") else event.span_id
     kept = watched.moments.setdefault(span_id, [])
@@ -287,11 +287,11 @@ def _keep(watched: _Watched, event: TraceEvent) -> None:
 
 
 def _settled(state: TraceState) -> tuple[TraceState, list[TraceSpan]]:
-    """Return a trace without what has ended in it, and the spans that have."""
+    """Return a trace without its finished spans, and those spans."""
     is_over = state.trace is not None and state.trace.ended_at is not None
     still = set(state.open_spans.values())
     ended = [span for at, span in enumerate(state.spans) if at not in still and (at or is_over)]
-    # The ids of later spans begin with that of the first, so it stays as long as the run goes on.
+    # The ids of later spans start with that of the first, so it stays as long as the run is unfinished.
     kept = [at for at in range(len(state.spans)) if at in still or not at]
     places = {at: number for number, at in enumerate(kept)}
     rest = replace(

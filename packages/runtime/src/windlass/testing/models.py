@@ -41,7 +41,7 @@ from windlass_protocol import (
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call of an answer; arguments in a text are sent as they are."""
+    """A tool call of an answer; arguments given as a string are sent as they are."""
 
     name: str
     arguments: JsonObject | str
@@ -58,21 +58,21 @@ class Answer:
     calls: tuple[Call, ...] = ()
     usage: LLMUsage | None = None
     finish_reason: FinishReason | str | None = None
-    """When left out: tool-calls if there are calls, else stop."""
+    """Default: tool-calls if there are calls, else stop."""
     error: BaseException | None = None
-    """Raised in place of the chunk of this number, or at the end."""
+    """Raised instead of the chunk of this number, or at the end."""
     error_at_chunk: int | None = None
     delay_s: float = 0.0
-    """Before each chunk, by the clock of the model."""
+    """Delay before each chunk, by the clock of the model."""
     gate: asyncio.Event | None = None
-    """Nothing is said before it is set."""
+    """The stream waits for this event before its first chunk."""
     is_cut_off: bool = False
     """The stream ends without a finish reason."""
     provider_data: JsonObject | None = None
-    """What the model wants back with this answer."""
+    """The `provider_data` of this answer."""
 
     def __add__(self, other: "Answer") -> "Answer":
-        """Join two parts; what only one can have is the right one's, if it has it."""
+        """Join two parts; single-valued fields come from the right one if it has them."""
         return replace(
             self,
             text=self.text + other.text,
@@ -90,7 +90,7 @@ class Answer:
 
 
 Writer = Callable[[Sequence[LLMMessage]], Answer]
-"""Makes an answer of the messages so far."""
+"""Returns an answer to the messages so far."""
 
 
 def say(text: str, *, reasoning: str = "", usage: LLMUsage | None = None) -> Answer:
@@ -99,19 +99,20 @@ def say(text: str, *, reasoning: str = "", usage: LLMUsage | None = None) -> Ans
 
 
 def call(tool: str, arguments: JsonObject | str | None = None, *, call_id: str | None = None) -> Answer:
-    """Return an answer that calls a tool; its id is its number in the history."""
+    """Return an answer with a tool call; its default id is its number in the history."""
     return Answer(calls=(Call(tool, {} if arguments is None else arguments, call_id),))
 
 
 def fail(error: BaseException, *, at_chunk: int | None = None, after: str = "") -> Answer:
-    """Return an answer that breaks: at this chunk, or after all of the text."""
+    """Return an answer that raises: at this chunk, or after all of the text."""
     return Answer(after, error=error, error_at_chunk=at_chunk)
 
 
 def by_history(answers: Iterable[Answer]) -> Writer:
-    """Return a writer that goes by the answers in the history.
+    """Return a writer that chooses by the number of answers in the history.
 
-    Not by how often it was asked: a model made anew after a crash goes on where the history ends.
+    Not by the number of requests: a model that is created again after a crash continues where the history
+    ends.
     """
     script = tuple(answers)
 
@@ -123,7 +124,7 @@ def by_history(answers: Iterable[Answer]) -> Writer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a model was asked."""
+    """One request to a model."""
 
     messages: tuple[LLMMessage, ...]
     tools: tuple[JsonObject, ...]
@@ -131,11 +132,11 @@ class Request:
 
 
 class ScriptedModel:
-    """An LLMProvider that gives the answers of a script, one for each request.
+    """An LLMProvider that returns the answers of a script, one for each request.
 
-    `script` is a list of answers, or a function that makes them of the messages. With `chunk_chars` text,
-    reasoning and arguments come in pieces of that length; without, each comes whole. `requests` holds what
-    was asked, `closed_early` counts the streams that nobody read to their end.
+    `script` is a list of answers, or a function of the messages. With `chunk_chars`, text, reasoning and
+    arguments come in chunks of that length; without, each comes whole. `requests` holds the requests,
+    `closed_early` counts the streams that were not read to their end.
     """
 
     def __init__(
@@ -165,10 +166,10 @@ class ScriptedModel:
         tools: Iterable[JsonObject] | None = None,
         temperature: float | None = None,
     ) -> AsyncIterator[LLMStreamChunk]:
-        """Give the next answer of the script.
+        """Stream the next answer of the script.
 
         Raises:
-            Rejected: the script is at its end.
+            Rejected: the script has no more answers.
         """
         number = len(self.requests)
         self.requests.append(Request(tuple(messages), tuple(tools or ()), temperature))
@@ -202,7 +203,7 @@ def _nth(answers: Sequence[Answer], number: int) -> Answer:
         return answers[number]
     raise Rejected(
         f"the script has {len(answers)} answers, and this is request number {number + 1}: "
-        "add an answer, or find out who asks once more",
+        "add an answer, or check why the model is called once more",
         kind=ErrorKind.PROVIDER_FAILURE,
         retry=RetryClass.NOT_RETRYABLE,
     )
@@ -246,15 +247,15 @@ VERSION: Final = 1
 
 
 class Cassette:
-    """An LLMProvider that plays what is in a file, and records what is not.
+    """An LLMProvider that replays recorded answers from a file, and records missing ones.
 
-    A request is known by a hash of its messages, tools and temperature. With a provider, a request that was
-    not recorded is passed on and its answer is added to the file, once it is whole. Without one, it is an
-    error: so tests run offline. The same request again is the next recording of it, the last one for ever.
-    Secrets are masked in what is kept: those that look like one, and the `secrets` given.
+    A request is identified by a hash of its messages, tools and temperature. With a provider, a request
+    without a recording is passed on, and its complete answer is added to the file. Without one, it is an
+    error: so tests run offline. A repeated request plays the next recording of it, and the last one from then
+    on. Secrets are masked in the file: values that look like one, and the given `secrets`.
 
     Raises:
-        Rejected: the file is no cassette.
+        Rejected: the file is not a cassette.
     """
 
     def __init__(
@@ -275,10 +276,10 @@ class Cassette:
         tools: Iterable[JsonObject] | None = None,
         temperature: float | None = None,
     ) -> AsyncGenerator[LLMStreamChunk]:
-        """Play or record an answer.
+        """Replay or record an answer.
 
         Raises:
-            Rejected: there is no recording, and nobody to ask.
+            Rejected: there is no recording, and no provider to record from.
         """
         known = tuple(tools or ())
         key = self._key(messages, known, temperature)
@@ -292,7 +293,7 @@ class Cassette:
         if self._provider is None:
             raise _wrong(
                 f"{self._path} has no recording of this request ( {key[:12]}; {len(self._takes)} others): "
-                "give the cassette a provider to record it, or find out what has changed"
+                "give the cassette a provider to record it, or check why the request changed"
             )
         heard: list[LLMStreamChunk] = []
         stream = self._provider.stream(messages, tools=known or None, temperature=temperature)
@@ -315,7 +316,7 @@ class Cassette:
             "tools": list(tools),
             "temperature": temperature,
         }
-        # Masked before it is hashed, so that another key in a prompt is the same request.
+        # Masked before it is hashed, so that the same prompt with another key is the same request.
         return sha256(canonical(cast(JsonObject, self._redactor.value(asked)))).hexdigest()
 
     def _keep(self, key: str, heard: Sequence[LLMStreamChunk]) -> None:
@@ -328,7 +329,7 @@ class Cassette:
 
 
 def _masked(heard: Sequence[LLMStreamChunk], redactor: Redactor) -> Iterable[JsonObject]:
-    """Give the chunks as data; a secret may be cut over several of them."""
+    """Return the chunks as data; a secret may be split over several of them."""
     streams: dict[str, MaskedStream] = {}
 
     def hide(name: str, text: str) -> str:
@@ -353,7 +354,7 @@ def _masked(heard: Sequence[LLMStreamChunk], redactor: Redactor) -> Iterable[Jso
 
 
 def _facts(chunk: LLMStreamChunk, redactor: Redactor) -> JsonObject:
-    """Return what a chunk says about its answer."""
+    """Return the fields of a chunk about the whole answer."""
     data: JsonObject = {}
     if chunk.usage is not None:
         data["usage"] = _plain(asdict(chunk.usage))
@@ -365,7 +366,7 @@ def _facts(chunk: LLMStreamChunk, redactor: Redactor) -> JsonObject:
 
 
 def _rest(streams: Mapping[str, MaskedStream]) -> Iterable[JsonObject]:
-    """Give what was held back because it might have been the beginning of a secret."""
+    """Return the text that was held back as the possible start of a secret."""
     for name, stream in streams.items():
         text = stream.finish()
         kind, _, index = name.partition(" ")
@@ -417,10 +418,10 @@ def _read(path: Path) -> dict[str, list[list[JsonObject]]]:
         try:
             take = json.loads(line)
             if take["version"] != VERSION:
-                problem = f"{path}, line {number}: version {VERSION} was expected"
+                problem = f"{path}, line {number}: expected version {VERSION}"
             takes.setdefault(take["key"], []).append(take["chunks"])
         except (ValueError, KeyError, TypeError):
-            problem = f"{path}, line {number}: this is no recording; delete the file and record it anew"
+            problem = f"{path}, line {number}: not a recording; delete the file and record it again"
     if problem:
         raise _wrong(problem)
     return takes
@@ -433,15 +434,15 @@ def _wrong(message: str) -> Rejected:
 _PAGE: Final = 4_096
 
 ReadJournal = Callable[[SessionWriter], Journal]
-"""Where to read a session that a writer has just written; by default, where it wrote it."""
+"""Returns the journal to read a session from after a commit; default: the one it was written to."""
 
 
 @contextmanager
 def always_replay(journal: ReadJournal | None = None) -> Generator[None]:
-    """Drop the state of every session after each commit and fold all its records anew.
+    """Drop the state of every session after each commit and fold all its records again.
 
-    Whatever a session knows and its journal does not is lost at once, so a test that passes with and without
-    this proves that a crash after any commit would have changed nothing.
+    State that is not in the journal is lost at once. So a test that passes with and without this proves that
+    a crash after any commit would have changed nothing.
     """
     commit = SessionWriter.commit
 
@@ -452,7 +453,7 @@ def always_replay(journal: ReadJournal | None = None) -> Generator[None]:
         state = self.state
         found = await folded(journal(self) if journal else self.journal, self.session_id, upto=state.seq)
         found.epoch = state.epoch
-        # The driver and its work hold the very same object, so it is emptied and filled again.
+        # The driver and its effects share the state object, so it is cleared and filled again in place.
         vars(state).clear()
         vars(state).update(vars(found))
 

@@ -43,7 +43,7 @@ from windlass_protocol import ContentRef, ErrorKind, Record, RetryClass
 T = TypeVar("T")
 
 WRITES: Final = frozenset({"claim", "append", "post", "enlist", "retire", "save", "put", "keep", "delete"})
-"""The calls that change something."""
+"""The methods that write."""
 
 
 class FullStore(Store, ContentStore, Protocol):
@@ -51,13 +51,13 @@ class FullStore(Store, ContentStore, Protocol):
 
 
 class WrappedStore:
-    """A `Store` and `ContentStore` that hands on every call; change `_pass`."""
+    """A `Store` and `ContentStore` that forwards every call; override `_pass`."""
 
     def __init__(self, inner: FullStore) -> None:
         self.inner = inner
 
     async def _pass(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call of the inner store."""
+        """Forward a call to the inner store."""
         return await call()
 
     async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
@@ -179,7 +179,7 @@ class WrappedStore:
         return await self._pass("delete", lambda: self.inner.delete(session_id, now_ms=now_ms))
 
     async def change_token(self) -> int:
-        """Return what the inner store says; 0 if nobody else can write to it."""
+        """Return the change token of the inner store; 0 if it has none."""
         return await self.inner.change_token() if isinstance(self.inner, Watched) else 0
 
     async def aclose(self) -> None:
@@ -187,28 +187,28 @@ class WrappedStore:
 
 
 def end_process(name: str) -> None:
-    """End the process at once, as a crash does: nothing is written, closed or told."""
+    """End the process at once, like a crash: nothing is written, closed or logged."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Failpoints:
-    """Counts the points that a program passes, and does something at one of them.
+    """Counts the failpoints that a program passes, and acts at one of them.
 
-    Points are counted, not timed: the same program with the same number ends at the same place. Any thread
-    may pass one. Run once without a number to learn from `passed` how many there are.
+    Failpoints are counted, not timed: the same program with the same number stops at the same place. Any
+    thread may pass one. Run once without a number to learn from `passed` how many there are.
     """
 
     def __init__(self, at: int | None = None, *, act: Callable[[str], None] = end_process) -> None:
         if at is not None and at < 1:
-            raise ValueError(f"the first point has number 1, found {at}")
+            raise ValueError(f"failpoints are numbered from 1, found {at}")
         self._at = at
         self._act = act
         self._lock = Lock()
         self.passed: list[str] = []
-        """The names of all points so far, in their order."""
+        """The names of all passed failpoints, in order."""
 
     def hit(self, name: str) -> None:
-        """Pass a point."""
+        """Pass a failpoint."""
         with self._lock:
             self.passed.append(name)
             is_it = len(self.passed) == self._at
@@ -217,10 +217,10 @@ class Failpoints:
 
 
 class FailpointStore(WrappedStore):
-    """A store with three points around every call.
+    """A store with three failpoints around every call.
 
     `… asked`: nothing has happened. `… done`: it has happened, and the caller does not know. `… told`: the
-    caller knows, and has gone on until it waits for something else.
+    caller knows, and has continued until its next wait.
     """
 
     def __init__(self, inner: FullStore, points: Failpoints) -> None:
@@ -240,16 +240,16 @@ Fault = Literal["refuse", "lose", "hide", "slow"]
 
 @dataclass(frozen=True, slots=True)
 class FaultRates:
-    """How often each fault happens, from 0 to 1; at most 1 together."""
+    """The probability of each fault, from 0 to 1; at most 1 together."""
 
     refuse: float = 0.05
-    """Nothing happens, and the caller is told so."""
+    """Nothing happens, and the call raises Unavailable."""
     lose: float = 0.05
-    """Nothing happens, and the caller is told that it may have."""
+    """Nothing happens, and the call raises Ambiguous."""
     hide: float = 0.05
-    """It happens, and the caller is told that it may have."""
+    """It happens, and the call raises Ambiguous."""
     slow: float = 0.05
-    """It happens late."""
+    """It happens after a delay."""
     delay_s: float = 10.0
 
 
@@ -257,10 +257,10 @@ DEFAULT_RATES: Final = FaultRates()
 
 
 class FaultyStore(WrappedStore):
-    """A store whose calls fail by chance, from a seed.
+    """A store with random faults, from a seed.
 
-    `calls` counts what it was asked, `faults` what it did about it. A call that only reads cannot be half
-    done: where a write would be lost or hidden, it is refused.
+    `calls` counts the calls, `faults` the injected faults. A read cannot be half done: where a write would be
+    lost or hidden, a read is refused.
     """
 
     def __init__(
@@ -273,7 +273,7 @@ class FaultyStore(WrappedStore):
         self.calls: Counter[str] = Counter()
         self.faults: Counter[Fault] = Counter()
         self.is_faulty = True
-        """Set it to False for a store that works."""
+        """False turns the faults off."""
 
     async def _pass(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
         self.calls[name] += 1

@@ -12,14 +12,14 @@ from windlass.ports.clock import IDLE
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _ROUNDING_S: Final = 1e-9
-"""Moments this close are one: sums of fractions of a second are not exact."""
+"""Times this close count as equal: sums of fractions of a second are not exact."""
 
 
 class FakeClock:
-    """A Clock whose time passes when a test says so.
+    """A Clock with a time that a test controls.
 
-    Whoever sleeps is woken in the order of the moments they sleep until; of two with the same moment, the one
-    that slept first. In `run_in_fake_time` the time passes by itself whenever nothing else is left to do.
+    Sleepers are woken in the order of their wake times; for equal times, in the order in which they went to
+    sleep. In `run_in_fake_time` the time advances by itself whenever all tasks wait.
     """
 
     def __init__(self, start: datetime = START) -> None:
@@ -30,7 +30,7 @@ class FakeClock:
         self._shift = timedelta()
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._idle: set[asyncio.Future[None]] = set()
-        """Sleepers that expect nothing."""
+        """Sleepers that only poll."""
         self._count = 0
         self._watchers: list[tuple[int, asyncio.Future[None]]] = []
 
@@ -43,7 +43,7 @@ class FakeClock:
         return self._elapsed
 
     async def sleep(self, seconds: float) -> None:
-        """Return once the clock was moved that far."""
+        """Return once the clock was advanced that far."""
         if seconds <= 0:
             return
         future = asyncio.get_running_loop().create_future()
@@ -58,12 +58,12 @@ class FakeClock:
         await future
 
     def advance(self, seconds: float) -> None:
-        """Let time pass and wake everybody whose moment has come.
+        """Advance the time and wake all sleepers that are due.
 
-        They run when the caller next waits; one that sleeps again sleeps from the new time on.
+        They run when the caller next awaits; one that sleeps again sleeps from the new time.
         """
         if seconds < 0:
-            raise ValueError(f"time does not go back: advance takes 0 or more seconds, found {seconds}")
+            raise ValueError(f"advance takes 0 or more seconds, found {seconds}")
         self._elapsed += seconds
         while self._sleepers and self._sleepers[0][0] <= self._elapsed + _ROUNDING_S:
             _, _, future = heappop(self._sleepers)
@@ -71,30 +71,30 @@ class FakeClock:
                 future.set_result(None)
 
     def jump(self, seconds: float) -> None:
-        """Move the wall clock alone, as a machine that corrects its time does."""
+        """Move the wall clock alone, like a machine that corrects its time."""
         self._shift += timedelta(seconds=seconds)
 
     @property
     def sleepers(self) -> int:
-        """How many sleep."""
+        """The number of sleepers."""
         return sum(not future.done() for _, _, future in self._sleepers)
 
     @property
     def next_wake(self) -> float | None:
-        """The seconds until the first of them wakes; None if nobody sleeps."""
+        """The seconds until the first sleeper wakes; None without sleepers."""
         while self._sleepers and self._sleepers[0][2].done():
             heappop(self._sleepers)
         return max(0.0, self._sleepers[0][0] - self._elapsed) if self._sleepers else None
 
     @property
     def is_idle(self) -> bool:
-        """Whether somebody sleeps, and all who do expect nothing when they wake."""
+        """Whether there are sleepers, and all of them only poll."""
         return bool(self._idle) and all(
             future.done() or future in self._idle for _, _, future in self._sleepers
         )
 
     async def until_sleeping(self, count: int = 1) -> None:
-        """Return once at least so many sleep."""
+        """Return once at least `count` tasks sleep."""
         if self.sleepers >= count:
             return
         future = asyncio.get_running_loop().create_future()
@@ -112,14 +112,14 @@ class FakeClock:
 T = TypeVar("T")
 
 REAL_WAIT_S_MAX: Final = 10.0
-"""How long to wait for a thread or a socket before the test is taken for stuck."""
+"""How long to wait for a thread or a socket before the test counts as stuck."""
 TURNS_MAX: Final = 50_000
-"""How often the event loop may turn at one moment before the test is taken for busy for ever."""
+"""Iterations of the event loop without time passing before the test counts as busy for ever."""
 
 IDLE_S_MAX: Final = 600.0
-"""How long nobody but the keepers of runtimes may wake before the test is taken for stuck.
+"""How long only the pollers of runtimes may wake before the test counts as stuck.
 
-Longer than an owner that is gone is waited for.
+It is longer than the lease of a dead owner.
 """
 
 
@@ -127,15 +127,15 @@ def run_in_fake_time(main: Coroutine[object, object, T], *, clock: FakeClock) ->
     """Run a coroutine to its end, as `asyncio.run` does, in the time of the clock.
 
     Raises:
-        RuntimeError: everybody waits, and there is no moment to wait for, apart from those at which a runtime
-            looks around; or somebody is busy for ever.
+        RuntimeError: all tasks wait and none has a wake time, apart from the polling of a runtime; or a task
+            is busy for ever.
     """
     with asyncio.Runner(loop_factory=lambda: _Loop(clock)) as runner:
         return runner.run(main)
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """A loop whose time is that of a clock."""
+    """An event loop with the time of a clock."""
 
     def __init__(self, clock: FakeClock) -> None:
         self._fake_clock = clock
@@ -146,15 +146,15 @@ class _Loop(asyncio.SelectorEventLoop):
 
 
 class _Jump(selectors.DefaultSelector):
-    """A selector that moves the clock instead of waiting."""
+    """A selector that advances the clock instead of waiting."""
 
     def __init__(self, clock: FakeClock) -> None:
         super().__init__()
         self._clock = clock
         self._turns = 0
-        """Since time passed last."""
+        """Iterations since time passed last."""
         self._idle_s = 0.0
-        """How long nobody has waited for a moment but those who only look around."""
+        """How long only pollers have slept."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
@@ -162,7 +162,7 @@ class _Jump(selectors.DefaultSelector):
             self._turns += 1
             if self._turns > TURNS_MAX:
                 self._turns = 0
-                raise RuntimeError(f"busy: time has stood still for {TURNS_MAX:,} turns of the event loop")
+                raise RuntimeError(f"busy: no time has passed in {TURNS_MAX:,} iterations of the event loop")
             return ready
         self._turns = 0
         waits = [wait for wait in (timeout, self._clock.next_wake) if wait is not None]
@@ -171,7 +171,7 @@ class _Jump(selectors.DefaultSelector):
             return ready
         ready = super().select(REAL_WAIT_S_MAX)
         if not ready:
-            raise RuntimeError("stuck: everybody waits, nobody sleeps, and there is no timeout")
+            raise RuntimeError("stuck: all tasks wait, none sleeps, and there is no timeout")
         return ready
 
     def _pass(self, seconds: float, *, is_idle: bool) -> None:
@@ -179,8 +179,8 @@ class _Jump(selectors.DefaultSelector):
         if self._idle_s > IDLE_S_MAX:
             self._idle_s = 0.0
             raise RuntimeError(
-                f"stuck: for {IDLE_S_MAX:,.0f} s nobody has waited for a moment, and no session wants to be "
-                "woken at one: what the test waits for does not come by itself, as an answer to a request"
+                f"stuck: for {IDLE_S_MAX:,.0f} s only pollers have slept, and no session has a wake time: "
+                "the test waits for an event that nothing will cause, such as an answer to a request"
             )
         self._clock.advance(seconds)
 
@@ -197,19 +197,19 @@ class SequentialIds:
     count: int = 0
 
     def __call__(self) -> str:
-        """Return the next name."""
+        """Return the next id."""
         self.count += 1
         return f"{self.prefix}-{self.count}"
 
 
 @dataclass(slots=True)
 class SeededRandom:
-    """Chance from a seed (SplitMix64): the same numbers in every version of Python."""
+    """Random numbers from a seed (SplitMix64): the same in every version of Python."""
 
     seed: int = 0
 
     def __call__(self) -> float:
-        """Return a number from 0 up to, and without, 1."""
+        """Return a number from 0 (included) to 1 (excluded)."""
         self.seed = (self.seed + 0x9E3779B97F4A7C15) & _MASK
         mixed = self.seed
         mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
@@ -224,5 +224,5 @@ def sequential_ids(prefix: str = "id") -> SequentialIds:
 
 
 def seeded_random(seed: int) -> SeededRandom:
-    """Return a source of chance that repeats."""
+    """Return a random source that repeats."""
     return SeededRandom(seed & _MASK)

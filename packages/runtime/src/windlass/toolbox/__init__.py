@@ -1,7 +1,7 @@
 """The toolbox: file, shell, web and to-do tools.
 
-Nothing here is given to an agent by itself: name what it needs. Tools that need more of the runtime than a
-ToolContext (questions to people, other agents, skills) are not made here but by the modules that own those.
+An agent gets none of these tools by default: name those it needs. Tools that need more of the runtime than a
+ToolContext (questions to people, other agents, skills) are defined in the modules of those features.
 """
 
 from typing import TYPE_CHECKING

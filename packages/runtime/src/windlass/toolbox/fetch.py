@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 PORTS: Final = {"http": (80, 8080), "https": (443, 8443)}
-"""Where web servers are; the first is the usual one. Others speak other protocols."""
+"""Allowed ports by scheme; the first is the default. Other ports serve other protocols."""
 _NOT_PUBLIC_4: Final = tuple(
     IPv4Network(text)
     for text in (
@@ -74,53 +74,52 @@ HOST_CHARS_MAX: Final = 253
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An address that may be asked for, in parts; fragments are left out."""
+    """A checked URL in parts, without its fragment."""
 
     scheme: str
     host: str
-    """A name in ASCII, or an address without brackets."""
+    """A host name in ASCII, or an IP address without brackets."""
     port: int
     path: str
-    """With the query."""
+    """Path and query."""
 
     @property
     def authority(self) -> str:
-        """The host, with the port if it is not the usual one."""
+        """The host, with the port if it is not the default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme][0] else f"{host}:{self.port}"
 
     @property
     def url(self) -> str:
-        """The address as a text."""
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
 def target_of(url: str, base: Target | None = None) -> Target:
-    """Take an address apart; one without a scheme is relative to `base`.
+    """Parse and check a URL; one without a scheme is relative to `base`.
 
     Raises:
-        ToolFailed: it is not an address of the public web, as far as its text tells.
+        ToolFailed: it is not a URL of the public web, as far as its text shows.
     """
     if len(url) > URL_CHARS_MAX:
         raise ToolFailed(f"the address is too long: {len(url):,} characters, limit {URL_CHARS_MAX:,}")
     if base is not None:
         url = urljoin(base.url, url.strip())
     if _UNCLEAN.search(url):
-        raise ToolFailed("the address has a blank, a backslash or a control character in it; write it as %20")
+        raise ToolFailed("the address contains a blank, a backslash or a control character; write it as %20")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise ToolFailed("the address cannot be read; write it like https://example.com/page") from None
+        raise ToolFailed("the address is not a valid URL; write it like https://example.com/page") from None
     scheme = parts.scheme.lower()
     if scheme not in PORTS:
         raise ToolFailed("only http and https addresses can be fetched; write https://example.com/page")
     if "@" in parts.netloc:
-        raise ToolFailed("leave out the user name and password: addresses are fetched without them")
+        raise ToolFailed("the address contains a user name or a password; leave them out")
     port = PORTS[scheme][0] if port is None else port
     if port not in PORTS[scheme]:
         known = " or ".join(map(str, PORTS[scheme]))
-        raise ToolFailed(f"port {port} is not fetched; over {scheme} it must be {known}")
+        raise ToolFailed(f"port {port} is not allowed; over {scheme} it must be {known}")
     query = f"?{parts.query}" if parts.query else ""
     return Target(
         scheme, _host(parts.hostname or "", parts.netloc), port, _encoded(f"{parts.path or '/'}{query}")
@@ -128,10 +127,11 @@ def target_of(url: str, base: Target | None = None) -> Target:
 
 
 def check_public(addresses: Sequence[str]) -> list[str]:
-    """Return the addresses that a name has, if every one of them is public.
+    """Return the addresses of a host if all of them are public.
 
     Raises:
-        ToolFailed: one is not: it may be the host itself, its network, or a service of its cloud.
+        ToolFailed: one is not public: it may be this machine, its network, or a metadata service of its
+            cloud.
     """
     if not addresses:
         raise ToolFailed("the host has no address")
@@ -141,7 +141,7 @@ def check_public(addresses: Sequence[str]) -> list[str]:
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is one of the public internet; what is not understood is not."""
+    """Whether an IP address is on the public internet; an invalid one is not."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -157,64 +157,64 @@ def _host(host: str, netloc: str) -> str:
     if "[" in netloc or ":" in host:
         return _literal(host)
     try:
-        # Full-width digits and their like become what every resolver takes them for.
+        # Full-width digits and similar characters are normalised, as resolvers do.
         name = host.encode("idna").decode("ascii").lower().removesuffix(".")
     except UnicodeError:
-        raise ToolFailed("the host cannot be read; write it in small latin letters") from None
+        raise ToolFailed("the host name is not valid; write it in small latin letters") from None
     labels = name.split(".")
     if _NUMBER.fullmatch(labels[-1]):
         return _literal(name)
     if len(name) > HOST_CHARS_MAX or not all(_LABEL.fullmatch(label) for label in labels):
-        raise ToolFailed("the host is not a name; write it like example.com")
+        raise ToolFailed("the host name is not valid; write it like example.com")
     return name
 
 
 def _literal(text: str) -> str:
-    """Return an address given as numbers; short, octal and hexadecimal are refused."""
+    """Return an IP address given as numbers; short, octal and hexadecimal forms are refused."""
     try:
         parsed = IPv6Address(text) if ":" in text else IPv4Address(text)
     except AddressValueError:
-        raise ToolFailed("the host is a number that is no plain address; write the name instead") from None
+        raise ToolFailed("the host is a number but not a plain IP address; write the name instead") from None
     return check_public([str(parsed)])[0]
 
 
 def _encoded(path: str) -> str:
-    """Return a path in ASCII; what is encoded already stays as it is."""
+    """Return a path in ASCII; percent-encoded parts stay as they are."""
     if path.isascii():
         return path
     return "".join(one if one.isascii() else "".join(f"%{byte:02X}" for byte in one.encode()) for one in path)
 
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Gives the addresses of a host, as texts; raises OSError if it has none."""
+"""Resolves a host to IP addresses; raises OSError if it has none."""
 Dial = Callable[[str, int], "Awaitable[AsyncNetworkStream]"]
-"""Connects to an address and a port; raises OSError if nobody answers."""
+"""Connects to an IP address and a port; raises OSError if that fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a server answered, before it is unpacked."""
+    """The response of a server, before it is decompressed."""
 
     status: int
     headers: dict[str, str]
-    """By small names; of those that come twice, the first."""
+    """Headers by lower-case name; of repeated ones, the first."""
     body: bytes
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """Return the addresses that the machine knows for a host."""
+    """Return the IP addresses of a host from the system resolver."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=SOCK_STREAM)
     return [str(entry[4][0]) for entry in found]
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The ways into the network: those of the machine; tests bring their own."""
+    """Access to the network; tests replace it."""
 
     resolve: Resolver = resolve
     dial: Dial | None = None
     tls: ssl.SSLContext | None = None
-    """What certificates must be; those that the machine trusts when left out."""
+    """TLS settings; default: the trusted certificates of the machine."""
 
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
@@ -240,19 +240,19 @@ _TEXTUAL: Final = frozenset(
 )
 _META: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 META_BYTES_MAX: Final = 1_024
-"""Where a page may say how it is encoded."""
+"""Bytes at the start of a page in which its encoding is searched."""
 _CHARSET: Final = re.compile(
     r"utf[-_]?8(?:-sig)?|utf[-_]?16(?:[-_]?[lb]e)?|ascii|iso8859-\d+|cp(?:125\d|437|850|866|874|932|949)|koi8-[rtu]"
     r"|gb2312|gbk|gb18030|big5(?:hkscs)?|shift_jis|euc_(?:jp|kr)|iso2022_(?:jp|kr)|mac-roman|tis-620"
 )
-"""Names, as Python has them, of codecs that only turn bytes into characters."""
+"""Python names of codecs that only decode bytes to characters."""
 
 
 def page_text(reply: Reply, url: str) -> str:
-    """Return what a page says.
+    """Return the text of a page.
 
     Raises:
-        ToolFailed: it is too large when unpacked, or not text.
+        ToolFailed: it is too large when decompressed, or not text.
     """
     header = Message()
     header["content-type"] = reply.headers.get("content-type") or "unknown/unknown"
@@ -266,16 +266,16 @@ def page_text(reply: Reply, url: str) -> str:
 
 
 def unpacked(body: bytes, encoding: str) -> bytes:
-    """Return a body without its packing, and never more than the limit.
+    """Return a decompressed body, at most of the size limit.
 
     Raises:
-        ToolFailed: it is larger, damaged, or packed in another way.
+        ToolFailed: it is larger, damaged, or compressed in an unknown way.
     """
     name = encoding.strip().lower()
     if name in {"", "identity"}:
         return body
     if name not in {"gzip", "x-gzip"}:
-        raise ToolFailed("the server packs the page in a way that was not asked for")
+        raise ToolFailed("the server compressed the page in an unsupported way")
     parts: list[bytes] = []
     room = BODY_BYTES_MAX
     while body:
@@ -283,12 +283,12 @@ def unpacked(body: bytes, encoding: str) -> bytes:
         try:
             part = member.decompress(body, room + 1)
         except zlib.error:
-            raise ToolFailed("the packed page is damaged") from None
+            raise ToolFailed("the compressed page is damaged") from None
         room -= len(part)
         if room < 0:
-            raise ToolFailed(f"the page is too large when unpacked: over {BODY_BYTES_MAX:,} bytes")
+            raise ToolFailed(f"the page is too large when decompressed: limit {BODY_BYTES_MAX:,} bytes")
         if not member.eof:
-            raise ToolFailed("the packed page is cut off")
+            raise ToolFailed("the compressed page is cut off")
         parts.append(part)
         body = member.unused_data
     return b"".join(parts)
@@ -312,7 +312,7 @@ def _charset(given: object, body: bytes) -> str:
 
 
 def _codec(name: object) -> str | None:
-    """Return a codec by the name that a page gives it, if it is one for text."""
+    """Return the codec of an encoding name in a page, if it is one for text."""
     if not isinstance(name, str) or len(name) > 40:
         return None
     try:
@@ -320,7 +320,7 @@ def _codec(name: object) -> str | None:
     except (LookupError, ValueError):
         return None
     if found == "iso8859-1":
-        return "cp1252"  # as browsers do: pages that say the one are written in the other
+        return "cp1252"  # as browsers do: pages labelled with these names are written in cp1252
     return found if _CHARSET.fullmatch(found) else None
 
 
@@ -330,7 +330,7 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 def web_fetch_tool(*, network: Network | None = None) -> Tool[..., object]:
     """Return the tool that fetches pages; `network` is for tests.
 
-    It asks a person unless the policy grants it: an address can carry data out.
+    It needs approval unless the policy grants it: a URL can carry data out.
 
     Raises:
         Rejected: the extra `web` is not installed.
@@ -356,7 +356,7 @@ def web_fetch_tool(*, network: Network | None = None) -> Tool[..., object]:
                 target, reply = await fetch(target_of(url), get)
         except TimeoutError:
             raise ToolFailed(
-                f"the page did not come within {FETCH_TIMEOUT_S:.0f} seconds", retryable=True
+                f"the page did not arrive within {FETCH_TIMEOUT_S:.0f} seconds", retryable=True
             ) from None
         text = await in_thread(lambda: page_text(reply, target.url))
         return f"[{reply.status} {target.url}]\n{_part(text, offset)}"
@@ -365,18 +365,18 @@ def web_fetch_tool(*, network: Network | None = None) -> Tool[..., object]:
 
 
 def _getter() -> Callable[..., Awaitable[Reply]]:
-    # Its dependency is an extra, so it is imported when the first tool is made that needs it.
+    # Its dependency is an extra, so it is imported when the tool is created.
     try:
         return import_module("windlass.toolbox.web_connect").get
     except ModuleNotFoundError:
-        raise wrong("web_fetch needs more than windlass alone: pip install 'windlass[web]'") from None
+        raise wrong("web_fetch needs an optional dependency: pip install 'windlass[web]'") from None
 
 
 async def fetch(target: Target, get: Callable[[Target], Awaitable[Reply]]) -> tuple[Target, Reply]:
-    """Ask for a page and follow redirects; every hop is checked like the first.
+    """Fetch a page and follow redirects; every redirect is checked like the first URL.
 
     Raises:
-        ToolFailed: there are too many, one leads nowhere, or the server refuses.
+        ToolFailed: there are too many redirects, one has no target, or the server refuses.
     """
     for _ in range(REDIRECTS_MAX + 1):
         reply = await get(target)
@@ -385,7 +385,7 @@ async def fetch(target: Target, get: Callable[[Target], Awaitable[Reply]]) -> tu
                 raise ToolFailed(f"the server answered {reply.status} for {target.url}")
             return target, reply
         target = target_of(reply.headers.get("location", ""), target)
-    raise ToolFailed(f"the page leads to others and on: over the limit of {REDIRECTS_MAX} redirects")
+    raise ToolFailed(f"too many redirects: limit {REDIRECTS_MAX}")
 
 
 def _part(text: str, offset: int) -> str:
@@ -395,7 +395,7 @@ def _part(text: str, offset: int) -> str:
     if not total:
         return "[the page is empty]"
     if offset > total:
-        raise ToolFailed(f"the page has {total:,} lines, and offset {offset:,} is behind its end")
+        raise ToolFailed(f"the page has {total:,} lines; offset {offset:,} is past its end")
     lines = list(window.lines)
     if window.is_full:
         last = offset + len(lines) - 1

@@ -1,9 +1,9 @@
 """A folder that paths cannot escape: each component is opened from a handle.
 
-A path is walked name by name. Each name is opened relative to the handle of the folder before it and never
-through a symbolic link; links are read and walked like the rest of the path, and `..` goes back to a handle
-that is already held. So there is no moment at which a name is checked and another thing is opened, whoever
-swaps folders and links meanwhile.
+A path is walked name by name. Each name is opened relative to the handle of its folder and never through a
+symbolic link; links are read and walked like the rest of the path, and `..` returns to a handle that is
+already open. So there is no moment between check and open in which another process could swap a folder or a
+link.
 """
 
 import os
@@ -37,24 +37,24 @@ from windlass.tools import ToolFailed
 from windlass.tools.context import CompactionContext, SessionValues, ToolState
 
 GUARDED: Final = ".git"
-"""What is in it can make harmless commands run programs, so nothing is written there."""
+"""Files in it can make harmless commands run programs, so nothing is written there."""
 
 
 def parts_of(path: str, folder: str) -> tuple[str, ...]:
-    """Return the names in a path that is relative to a folder, `..` among them.
+    """Return the names in a path relative to a folder, `..` included.
 
-    An absolute path is fine if it begins with the folder. Nothing is looked up: whoever walks the names stays
-    inside the folder.
+    An absolute path is accepted if it begins with the folder. Nothing is looked up: the walk over the names
+    enforces the folder.
 
     Raises:
-        ToolFailed: it cannot name anything in the folder.
+        ToolFailed: the path cannot be inside the folder.
     """
     if len(path) > PATH_CHARS_MAX:
         raise ToolFailed(f"the path is too long: {len(path):,} characters, limit {PATH_CHARS_MAX:,}")
     if "\0" in path:
-        raise ToolFailed("the path has a NUL character in it; leave it out")
+        raise ToolFailed("the path contains a NUL character; leave it out")
     if path.startswith("~"):
-        raise ToolFailed("~ is not known here; write a path relative to the workspace")
+        raise ToolFailed("~ is not supported; write a path relative to the workspace")
     if path.startswith("/"):
         path = _inside(path, folder)
     parts = tuple(part for part in path.split("/") if part not in {"", "."})
@@ -66,35 +66,35 @@ def parts_of(path: str, folder: str) -> tuple[str, ...]:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that no file can have."""
+    """Refuse a name that is not valid in a file system."""
     try:
         size = len(name.encode("utf-8"))
     except UnicodeEncodeError:
-        raise ToolFailed("the path has half a character in it; write it in UTF-8") from None
+        raise ToolFailed("the path contains a lone surrogate; write it in UTF-8") from None
     if size > NAME_BYTES_MAX:
         raise ToolFailed(f"a name in the path is too long: {size:,} bytes, limit {NAME_BYTES_MAX}")
 
 
 def is_guarded(name: str) -> bool:
-    """Whether some file system takes a name for that of Git's own folder."""
+    """Whether some file system treats a name as that of Git's own folder."""
     plain = "".join(one for one in unicodedata.normalize("NFKC", name) if unicodedata.category(one) != "Cf")
     plain = plain.casefold().partition(":")[0].rstrip(" .")
     return plain in {GUARDED, "git~1"}
 
 
 def outside(path: str) -> ToolFailed:
-    """Return the refusal of a path that leaves the workspace."""
+    """Return the error for a path that leaves the workspace."""
     return ToolFailed(f"{shown_path(path)} is outside of the workspace; use a path inside it")
 
 
 def shown_path(path: str) -> str:
-    """Return a path as it can be shown: on one line, and not too long."""
+    """Return a path for a message: on one line, and cut."""
     text = "".join(one if one.isprintable() else "\ufffd" for one in path[:200])
     return repr(text + ("…" if len(path) > 200 else ""))
 
 
 def _inside(path: str, folder: str) -> str:
-    # By whole names: /root-evil does not begin with the folder /root.
+    # Whole names are compared: /root-evil is not inside /root.
     names, root = PurePosixPath(path).parts, PurePosixPath(folder).parts
     if names[: len(root)] != root:
         raise outside(path)
@@ -102,7 +102,7 @@ def _inside(path: str, folder: str) -> str:
 
 
 PENDING_PARTS_MAX: Final = 1_024
-"""Names that links put into one path."""
+"""Names that symbolic links may add to one path."""
 _FOLDER_FLAGS: Final = (
     os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 )
@@ -117,40 +117,39 @@ _FILE_FLAGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a path leads: a name in a folder that is held open."""
+    """The target of a path: a name in an open folder."""
 
     parent: int
-    """The handle of the folder; good until the walk is left."""
+    """The handle of the folder; valid until the end of the walk."""
     name: str
     """Empty for the folder itself."""
     path: str
-    """From the workspace, without links and dots."""
+    """The path from the workspace, without links and dots."""
     status: os.stat_result | None
-    """None if there is nothing of that name."""
+    """None if the name does not exist."""
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder."""
         return not self.name
 
 
 class Folder:
     """The folder that tools are confined to.
 
-    `allows_hard_links` says whether files that have another name too may be opened: that other name may be
-    outside, and nobody can tell.
+    `allows_hard_links` allows files with several names: another name may be outside of the folder, which
+    cannot be checked.
     """
 
     def __init__(self, path: str | Path, *, allows_hard_links: bool = False) -> None:
         if os.open not in os.supports_dir_fd or not hasattr(os, "O_NOFOLLOW"):
-            raise wrong("a workspace needs a system that opens files relative to a folder: Linux or macOS")
+            raise wrong("a workspace needs an operating system with openat: Linux or macOS")
         try:
             real = Path(path).resolve(strict=True)
             status = real.stat()
         except (OSError, RuntimeError, ValueError):
-            raise wrong("the folder of a workspace must exist; make it first") from None
+            raise wrong("the folder of a workspace must exist; create it first") from None
         if not stat.S_ISDIR(status.st_mode):
-            raise wrong("a workspace is a folder, found something else under that path")
+            raise wrong("the path of a workspace is not a folder")
         self.path: Final = str(real)
         self._identity = status.st_dev, status.st_ino
         self._allows_hard_links = allows_hard_links
@@ -159,26 +158,26 @@ class Folder:
         """Return a handle of the folder; the caller closes it.
 
         Raises:
-            ToolFailed: the folder is gone, or another one is in its place.
+            ToolFailed: the folder was removed or replaced.
         """
         try:
             handle = os.open(self.path, _FOLDER_FLAGS)
         except OSError:
-            raise ToolFailed("the folder of the workspace is not there any more") from None
+            raise ToolFailed("the folder of the workspace does not exist any more") from None
         status = os.fstat(handle)
         if (status.st_dev, status.st_ino) != self._identity:
             os.close(handle)
-            raise ToolFailed("another folder is in the place of the workspace; it has to be opened anew")
+            raise ToolFailed("the folder of the workspace was replaced; the workspace must be opened again")
         return handle
 
     @contextmanager
     def walk(self, path: str, *, is_writing: bool = False) -> Generator[Place]:
-        """Walk a path and hold where it leads; see `Place`.
+        """Walk a path and hold its target; see `Place`.
 
-        Whoever is writing has missing folders made, and does not get into Git's own.
+        With `is_writing`, missing folders are created, and Git's own folder is refused.
 
         Raises:
-            ToolFailed: it leads outside, through something that is no folder, or nowhere.
+            ToolFailed: the path leaves the folder, goes through a file, or does not exist.
         """
         parts = deque(parts_of(path, self.path))
         walk = _Walk(path, [self.open_root()], parts, is_writing)
@@ -190,19 +189,19 @@ class Folder:
             walk.close()
 
     def open_file(self, place: Place) -> int:
-        """Return a handle to read a plain file; the caller closes it.
+        """Return a handle to read a regular file; the caller closes it.
 
-        Fifos, devices and sockets are refused, and nothing here waits for one.
+        Fifos, devices and sockets are refused without opening them.
 
         Raises:
-            ToolFailed: it is not there, or not a plain file.
+            ToolFailed: it does not exist, or is not a regular file.
             OSError: it cannot be opened.
         """
         if place.is_folder:
             raise ToolFailed(f"{shown_path(place.path or '.')} is a folder; use glob to see what is in it")
         if place.status is None:
             raise ToolFailed(f"there is no file {shown_path(place.path)}; use glob to see what there is")
-        # Looked at before it is opened, because opening a device may act on it; and again behind it.
+        # Checked before it is opened, because opening a device may act on it; and again after opening.
         self._check(place.status, place.path)
         handle = os.open(place.name, _FILE_FLAGS, dir_fd=place.parent)
         try:
@@ -214,21 +213,21 @@ class Folder:
 
     def _check(self, status: os.stat_result, path: str) -> None:
         if not stat.S_ISREG(status.st_mode):
-            raise ToolFailed(f"{shown_path(path)} is not a plain file (a pipe, device or socket)")
+            raise ToolFailed(f"{shown_path(path)} is not a regular file (a pipe, device or socket)")
         if status.st_nlink > 1 and not self._allows_hard_links:
             raise ToolFailed(
-                f"{shown_path(path)} has another name that may be outside of the workspace (a hard link), "
+                f"{shown_path(path)} is a hard link, and its other name may be outside of the workspace, "
                 "so it is not opened"
             )
 
 
 def open_folder(name: str, parent: int) -> int:
-    """Return a handle of a folder in a folder, never through a link."""
+    """Return a handle of a folder in a folder, never through a symbolic link."""
     return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
 
 
 def told(error: OSError, path: str) -> ToolFailed:
-    """Return what a model is told of a failure of the file system."""
+    """Return the error of a file system failure, for the model."""
     reasons = {
         ENOENT: "is not there",
         ENOTDIR: "goes through something that is not a folder",
@@ -245,7 +244,7 @@ def told(error: OSError, path: str) -> ToolFailed:
 
 @dataclass(slots=True)
 class _Walk:
-    """One walk: the handles on the way back, and the names still to come."""
+    """One walk: the handles of the parent folders, and the remaining names."""
 
     path: str
     handles: list[int]
@@ -261,7 +260,7 @@ class _Walk:
                 self._back()
                 continue
             if self.is_writing and is_guarded(name):
-                raise ToolFailed(f"nothing is written into {GUARDED}; use git itself")
+                raise ToolFailed(f"writing into {GUARDED} is not allowed; use git itself")
             status = self._look(name)
             is_last = not self.pending
             if status is None and not is_last:
@@ -297,7 +296,7 @@ class _Walk:
         return self._look(name)
 
     def _enter(self, name: str, status: os.stat_result) -> bool:
-        """Go on into a folder or a link; say whether it was one."""
+        """Enter a folder or follow a link; return whether the name was one."""
         if stat.S_ISLNK(status.st_mode):
             self._follow(name)
             return True
@@ -316,16 +315,16 @@ class _Walk:
             raise outside(self.path)
         self.pending.extendleft(part for part in reversed(target.split("/")) if part not in {"", "."})
         if self.links > LINKS_MAX or len(self.pending) > PENDING_PARTS_MAX:
-            raise ToolFailed(f"{shown_path(self.path)} goes through too many links: limit {LINKS_MAX}")
+            raise ToolFailed(
+                f"{shown_path(self.path)} goes through too many symbolic links: limit {LINKS_MAX}"
+            )
 
 
 IGNORED: Final = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
-"""Folders that a search enters only if it begins inside them."""
+"""Folders that a search enters only if it starts inside them."""
 
 
 class Kind(StrEnum):
-    """What is under a name."""
-
     FILE = "file"
     FOLDER = "folder"
     OTHER = "other"
@@ -333,10 +332,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something that a search came by."""
+    """A name that a search visits."""
 
     parent: int
-    """The handle of its folder; good until the next entry is asked for."""
+    """The handle of its folder; valid until the next entry."""
     name: str
     path: str
     kind: Kind
@@ -349,10 +348,10 @@ class Search:
     is_cancelled: Callable[[], bool]
     seen: int = 0
     is_cut: bool = False
-    """Whether there was more than the limits allow."""
+    """Whether the limits cut the walk off."""
 
     def entries(self, place: Place) -> Iterator[Entry]:
-        """Yield what is in a folder, and in the folders in it, by name."""
+        """Yield the entries of a folder and of its subfolders, by name."""
         prefix = f"{place.path}/" if place.path else ""
         yield from self._inside(place.parent, prefix, level=0)
 
@@ -371,7 +370,7 @@ class Search:
             return
         try:
             handle = open_folder(name, parent)
-        except OSError:  # gone, swapped for a link, or closed to us: there is nothing to see
+        except OSError:  # removed, replaced by a link, or not accessible
             return
         try:
             yield from self._inside(handle, f"{prefix}{name}/", level=level)
@@ -398,14 +397,14 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
 
 
 PREFIX: Final = "windlass.file."
-"""What the keys of marks begin with."""
+"""The prefix of the keys of marks."""
 
 
 class Marks:
-    """Which content of a file a session has seen, by the hash of the content.
+    """The hashes of file contents that a session has seen, in the session's state.
 
-    Each file has a key of its own: calls that run side by side do not overwrite each other's marks. Those of
-    a session that has seen many files go when new ones come; then such a file has to be read once more.
+    Each file has its own key, so that concurrent calls do not overwrite each other's marks. With too many
+    files the oldest marks are dropped; such a file has to be read again.
     """
 
     def __init__(self, folder: str) -> None:
@@ -413,17 +412,17 @@ class Marks:
         self._place = sha256(folder.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
     def seen(self, state: SessionValues, path: str) -> str | None:
-        """Return the hash of what the session saw last of a file."""
+        """Return the hash of the content of a file that the session saw last."""
         mark = state.get(self._key(path))
         found = mark.get("sha256") if isinstance(mark, dict) else None
         return found if isinstance(found, str) else None
 
     def note(self, state: ToolState, path: str, *, digest: str) -> None:
-        """Remember that the session has seen a file with this content."""
+        """Remember the content of a file that the session has seen."""
         key, mark = self._key(path), _mark(path, digest)
         if state.get(key) == mark:
             return
-        # Taken away first, so that it is the newest.
+        # Removed first, so that it becomes the newest.
         state.pop(key, None)
         known = [one for one in state if one.startswith(PREFIX)]
         for old in known[: len(known) + 1 - MARKS_MAX] if len(known) >= MARKS_MAX else ():
@@ -431,7 +430,7 @@ class Marks:
         state.keep_own(key, mark)
 
     def reminder(self, context: CompactionContext) -> list[str]:
-        """Return the words that say after a compaction which files were seen."""
+        """Return the reminder after a compaction: the files that were seen."""
         own = (mark for key, mark in context.state.items() if key.startswith(f"{PREFIX}{self._place}."))
         paths = sorted({str(mark["path"]) for mark in own if isinstance(mark, dict) and mark.get("path")})
         if not paths:
@@ -439,7 +438,7 @@ class Marks:
         return ["Files that you have read or written so far; read again what you need:\n" + "\n".join(paths)]
 
     def _key(self, path: str) -> str:
-        # Hashed: the path may hold anything. Several workspaces may be used in one session.
+        # Hashed, because a path may contain any character. A session may use several workspaces.
         hashed = sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         return f"{PREFIX}{self._place}.{hashed}"
 

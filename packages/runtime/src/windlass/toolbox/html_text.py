@@ -1,6 +1,6 @@
 """HTML to text in one pass.
 
-Every character is looked at a bounded number of times. The parser of the standard library can take hours for
+Every character is inspected a bounded number of times. The parser of the standard library can take hours for
 a hostile page of a few megabytes.
 """
 
@@ -13,9 +13,9 @@ from urllib.parse import urljoin
 _DROPPED: Final = frozenset(
     {"script", "style", "template", "noscript", "svg", "math", "iframe", "object", "select"}
 )
-"""Elements of which nothing is shown."""
+"""Elements without visible text."""
 _RAW: Final = frozenset({"script", "style", "iframe", "noscript", "template"})
-"""Elements in which tags mean nothing until their own end."""
+"""Elements in which tags have no meaning until their own end tag."""
 _BLOCKS: Final = frozenset(
     "address article aside blockquote body caption dd details dialog div dl dt fieldset figcaption figure "
     "footer form h1 h2 h3 h4 h5 h6 header hr html legend li main nav ol p pre section summary table tbody "
@@ -30,15 +30,15 @@ _ALT: Final = re.compile(r"""\salt\s*=\s*(?:"([^"]{1,500})"|'([^']{1,500})')""",
 _BLANKS: Final = re.compile(r"[ \t\r\n\f\v\u00a0]+")
 _GAPS: Final = re.compile(r"\n{3,}")
 ATTRIBUTES_CHARS_MAX: Final = 8_192
-"""What is looked at of the attributes of one tag."""
+"""Characters of the attributes of one tag that are inspected."""
 MARKS_MAX: Final = 200_000
-"""Tags and their like of one page; what comes after them is left out. Real pages have some thousands."""
+"""Tags of one page; the page after them is left out. Real pages have some thousands."""
 
 
 def html_text(page: str, url: str) -> str:
-    """Return what a page says: with headings and links, without scripts and styles.
+    """Return the text of a page: with headings and links, without scripts and styles.
 
-    Links are relative to `url`. What is not closed ends with the page.
+    Links are relative to `url`. An element that is not closed ends with the page.
     """
     text = _Text(url)
     at = 0
@@ -53,7 +53,7 @@ def html_text(page: str, url: str) -> str:
 
 
 def _markup(page: str, start: int, text: "_Text") -> int:
-    """Take the markup at a place; return where it ends."""
+    """Process the markup at an index; return the index after it."""
     if page.startswith("<!--", start):
         return _behind(page, "-->", start + 4)
     if page.startswith(("<!", "<?"), start):
@@ -67,7 +67,7 @@ def _markup(page: str, start: int, text: "_Text") -> int:
     text.tag(name, page[named.end() : min(end, named.end() + ATTRIBUTES_CHARS_MAX)])
     if name not in _RAW:
         return end
-    # Only its own end tag ends it; the page is searched for each element once, from where it begins.
+    # Only its own end tag ends it; the page is searched once for each element, from its start.
     close = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(page, end)
     return len(page) if close is None else close.start()
 
@@ -81,7 +81,7 @@ _TAG: Final = re.compile(r"[^\"'>]+|\"[^\"]*\"|'[^']*'")
 
 
 def _tag_end(page: str, start: int) -> int:
-    """Return the place behind a tag; quotes hide its end, and an open one hides all."""
+    """Return the index after a tag; quotes hide its end, and an open quote hides the rest."""
     at = start
     while at < len(page) and page[at] != ">":
         part = _TAG.match(page, at)
@@ -98,10 +98,10 @@ class _Text:
     url: str
     parts: list[str] = field(default_factory=list[str])
     dropped: str = ""
-    """The element around here of which nothing is shown."""
+    """The current element without visible text."""
     is_preformatted: bool = False
     link: str = ""
-    """Where the link around here leads."""
+    """The target of the current link."""
     has_link_words: bool = False
 
     def words(self, raw: str) -> None:
@@ -125,7 +125,7 @@ class _Text:
             self.dropped = "" if is_end or attributes.endswith("/>") else name
             return
         if self.dropped:
-            # Whatever is open inside of it ends with it.
+            # Elements open inside of it end with it.
             self.dropped = "" if is_end and name == self.dropped else self.dropped
             return
         if name in _BLOCKS:
@@ -173,5 +173,5 @@ def _joined(url: str, target: str) -> str:
 def _unescaped(text: str) -> str:
     try:
         return unescape(text)
-    except ValueError:  # a character number of thousands of digits
+    except ValueError:  # a character reference with thousands of digits
         return text

@@ -33,11 +33,11 @@ _BOMS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 LOST: Final = "\ufffd"
-"""Stands for bytes that are no text."""
+"""Replaces bytes that are not text."""
 
 
 def encoding_of(beginning: bytes) -> str | None:
-    """Return the encoding that the first bytes of a file tell; None if it is binary."""
+    """Return the encoding by the first bytes of a file; None if it is binary."""
     for bom, encoding in _BOMS:
         if beginning.startswith(bom):
             return encoding
@@ -52,7 +52,7 @@ class Window:
     most: int
     lines: list[str] = field(default_factory=list[str])
     number: int = 1
-    """Of the line that is being read."""
+    """Characters of the current line."""
     is_full: bool = False
     has_lost: bool = False
     has_returns: bool = False
@@ -61,7 +61,7 @@ class Window:
     _bytes: int = 0
 
     def feed(self, text: str) -> None:
-        """Take the next piece of text."""
+        """Add the next chunk of text."""
         if LOST in text:
             self.has_lost = True
         first, *others = text.split("\n")
@@ -71,7 +71,7 @@ class Window:
             self._add(piece)
 
     def finish(self) -> int:
-        """Take what is left as the last line; return how many lines there were."""
+        """End the last line; return the number of lines."""
         if self._chars:
             self._end()
         return self.number - 1
@@ -109,10 +109,10 @@ def read_window(
     take: Callable[[bytes], bool],
     is_cancelled: Callable[[], bool],
 ) -> int | None:
-    """Read a file into a window; return how many lines it has.
+    """Read a file into a window; return the number of its lines, None if it was not read to its end.
 
-    None if it was not read to its end. `read` gives the next bytes and none at the end. `take` sees all of
-    them, and says whether it wants more when the window is full.
+    `read` returns the next bytes, empty at the end. `take` gets all of them and returns whether it wants more
+    when the window is full.
 
     Raises:
         ValueError: the file is binary.
@@ -137,12 +137,12 @@ PathText = Annotated[str, Field(min_length=1, max_length=PATH_CHARS_MAX)]
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What was read of a file."""
+    """A part of a file."""
 
     text: str
     path: str
     digest: str | None
-    """Of the whole content; None if the file is too large for that."""
+    """The hash of the whole content; None if the file is too large for that."""
 
 
 def read_file_tool(folder: Folder, marks: Marks) -> Tool[..., object]:
@@ -195,17 +195,17 @@ def read_excerpt(folder: Folder, path: str, *, window: Window, is_cancelled: Cal
 
 
 class Digest:
-    """The hash of a content, as long as it is small enough."""
+    """The hash of a content up to a size limit."""
 
     def __init__(self) -> None:
         self.size = 0
         self._hash = sha256()
 
     def take(self, chunk: bytes) -> bool:
-        """Add bytes; say whether more are wanted."""
+        """Add bytes; return whether more are wanted."""
         self.size += len(chunk)
         if self.size > SCAN_BYTES_MAX:
-            raise ToolFailed(f"the file is too large to look further: limit {SCAN_BYTES_MAX:,} bytes")
+            raise ToolFailed(f"the file is too large to read further: limit {SCAN_BYTES_MAX:,} bytes")
         if self.size > MARKED_FILE_BYTES_MAX:
             return False
         self._hash.update(chunk)
@@ -221,7 +221,7 @@ def _shown(window: Window, total: int | None) -> str:
     if total == 0:
         return "[the file is empty]"
     if total is not None and window.first > total:
-        raise ToolFailed(f"the file has {total:,} lines, and offset {window.first:,} is behind its end")
+        raise ToolFailed(f"the file has {total:,} lines; offset {window.first:,} is past its end")
     shown = [f"{window.first + at:>6}\t{line}" for at, line in enumerate(window.lines)]
     last = window.first + len(window.lines) - 1
     if window.is_full:
@@ -235,13 +235,13 @@ def _shown(window: Window, total: int | None) -> str:
 
 
 class Listing:
-    """Lines of one result, as many as the limits allow."""
+    """Lines of one result, up to the output limits."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._bytes = 0
         self.is_full = False
-        """Whether a line was left out; no further one is taken then."""
+        """Whether a line was left out; further lines are ignored then."""
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -254,5 +254,5 @@ class Listing:
             self._lines.append(line)
 
     def text(self, *notes: str) -> str:
-        """Return all lines, and notes behind them."""
+        """Return all lines, followed by notes."""
         return "\n".join([*self._lines, *(f"[{note}]" for note in notes if note)])

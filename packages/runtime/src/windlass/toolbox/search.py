@@ -39,21 +39,21 @@ _Part = re.Pattern[str] | None
 
 @dataclass(frozen=True, slots=True)
 class PathPattern:
-    """A pattern of paths; one without a slash is about the last name alone."""
+    """A path pattern; one without a slash matches the last name alone."""
 
     choices: tuple[tuple[_Part, ...], ...]
 
     def matches(self, path: str) -> bool:
-        """Whether a path, relative and with slashes, is meant."""
+        """Whether a relative path with slashes matches."""
         names = path.split("/")
         return any(_matches(choice, names) for choice in self.choices)
 
 
 def path_pattern(text: str) -> PathPattern:
-    """Read a pattern.
+    """Parse a pattern.
 
     Raises:
-        ToolFailed: it is too long, or has too many parts or choices.
+        ToolFailed: it is too long, or has too many parts or alternatives.
     """
     if len(text) > GLOB_CHARS_MAX:
         raise ToolFailed(f"the pattern is too long: {len(text):,} characters, limit {GLOB_CHARS_MAX:,}")
@@ -64,7 +64,7 @@ def path_pattern(text: str) -> PathPattern:
 
 def _choices(text: str) -> list[str]:
     pieces = _BRACES.split(text)
-    # Every other piece was inside braces.
+    # Every second piece was inside braces.
     options = [piece.split(",") if at % 2 else [piece] for at, piece in enumerate(pieces)]
     count = 1
     for option in options:
@@ -80,12 +80,12 @@ def _parts(text: str) -> tuple[_Part, ...]:
         raise ToolFailed(f"the pattern has {len(names):,} parts, limit {GLOB_PARTS_MAX}")
     if len(names) == 1:
         names.insert(0, "**")
-    # Each star of a name is matched as early as it can be and never again: see fnmatch.translate.
+    # Each star of a name matches as early as possible, without backtracking: see fnmatch.translate.
     return tuple(None if name == "**" else re.compile(translate(name)) for name in names)
 
 
 def _matches(parts: tuple[_Part, ...], names: list[str]) -> bool:
-    """Follow all ways through a pattern at once: as many steps as names times parts."""
+    """Match all alternatives of a pattern at once: the steps are names times parts."""
     reached = _with_skips({0}, parts)
     for name in names:
         after: set[int] = set()
@@ -104,7 +104,7 @@ def _matches(parts: tuple[_Part, ...], names: list[str]) -> bool:
 
 
 def _with_skips(places: set[int], parts: tuple[_Part, ...]) -> set[int]:
-    """Add the places behind a `**` that stands for nothing."""
+    """Add the states after a `**` that matches nothing."""
     found = set(places)
     for at in sorted(places):
         while at < len(parts) and parts[at] is None:
@@ -136,7 +136,7 @@ def glob_tool(folder: Folder) -> Tool[..., object]:
 
 
 def find(folder: Folder, path: str, *, pattern: str, is_cancelled: Callable[[], bool]) -> str:
-    """Return the paths that a pattern means, one on a line; folders end with a slash."""
+    """Return the matching paths, one on a line; folders end with a slash."""
     wanted, listing, search = path_pattern(pattern), Listing(), Search(is_cancelled)
     with folder.walk(path) as place:
         if not place.is_folder:
@@ -158,7 +158,7 @@ def find(folder: Folder, path: str, *, pattern: str, is_cancelled: Callable[[], 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to look for, and where."""
+    """A checked search: the patterns and the options."""
 
     pattern: str
     files: PathPattern | None = None
@@ -195,15 +195,15 @@ def grep_tool(folder: Folder) -> Tool[..., object]:
 
 
 def query_of(pattern: str, files: str | None = None, *, ignore_case: bool = False, context: int = 0) -> Query:
-    """Check what a model asks for.
+    """Check the arguments of a search.
 
     Raises:
-        ToolFailed: a pattern cannot be used.
+        ToolFailed: a pattern is not valid.
     """
     text = f"(?i){pattern}" if ignore_case else pattern
     problem = pattern_problem(text)
     if problem is None and weight(text) > GREP_WEIGHT_MAX:
-        problem = f"a pattern repeats too much: over the limit of {GREP_WEIGHT_MAX:,} pieces"
+        problem = f"a pattern repeats too much: limit {GREP_WEIGHT_MAX:,} pieces"
     if problem is not None:
         raise ToolFailed(
             f"{problem}; to find a text as it is, write a backslash before . * + ? ( ) [ ] {{ }} | ^ $"
@@ -247,7 +247,7 @@ class _Found:
         return self.listing.is_full or self.read > GREP_BYTES_MAX
 
     def entry(self, parent: int, name: str, path: str) -> None:
-        """Search a file that a walk came by; one that cannot be opened is counted."""
+        """Search a file of a walk; a file that cannot be opened is counted."""
         try:
             status = os.stat(name, dir_fd=parent, follow_symlinks=False)
             handle = self.folder.open_file(Place(parent, name, path, status))
@@ -270,9 +270,9 @@ class _Found:
     def _lines(self, lines: list[str], path: str) -> None:
         context = self.query.context
         if not lines[-1]:
-            lines.pop()  # what is behind the last line end is no line
-        shown = -2  # the last line that was shown; never the neighbour of the first
-        to_show = -1  # the last line that the match before wants to have shown
+            lines.pop()  # there is no line after the last line end
+        shown = -2  # the last line that was shown; never adjacent to the first
+        to_show = -1  # the last context line of the previous match
         for at, line in enumerate(lines):
             if self.is_cancelled():
                 raise ToolFailed("the search was stopped")
@@ -298,7 +298,6 @@ class _Found:
         self.listing.add(f"{path}{mark}{at + 1}{mark} {line}")
 
     def text(self, walk: Search) -> str:
-        """Return what to show."""
         notes: list[str] = []
         if not self.matched:
             notes.append("nothing matches")

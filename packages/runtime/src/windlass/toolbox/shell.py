@@ -1,7 +1,7 @@
-"""bash: one command with bounded output, in a process group of its own.
+"""bash: one command with bounded output, in its own process group.
 
-A command runs in a process group of its own. When it ends, when its time is over or when nobody waits for it
-any more, the whole group is ended. This is no sandbox: a command can do what the user of the process can.
+The whole group is terminated when the command ends, when its timeout is over, or when the call is cancelled.
+This is not a sandbox: a command can do everything that the user of the process can.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _HALF_LINES: Final = OUTPUT_LINES_MAX // 2
 
 
 class Streamed:
-    """The output of a command: its beginning and its end, and live what comes in."""
+    """The output of a command: its head and its tail, with live progress."""
 
     def __init__(self, report: Callable[[object], None], now: Callable[[], float]) -> None:
         self._report = report
@@ -48,7 +48,7 @@ class Streamed:
         self._reported_at = float("-inf")
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next piece."""
+        """Add the next chunk."""
         self._size += len(chunk)
         room = _HALF_BYTES - len(self._head)
         self._head += chunk[:room]
@@ -61,7 +61,7 @@ class Streamed:
             self._report({"output": _decoded(chunk[-PROGRESS_CHARS_MAX:]), "bytes": self._size})
 
     def text(self) -> str:
-        """Return the output, or both ends of it with what is missing between them."""
+        """Return the output, or its head and tail with a note about the gap."""
         tail = self._tail[-_HALF_BYTES:]
         if len(self._head) + len(tail) == self._size:
             lines = _decoded(bytes(self._head + tail)).split("\n")
@@ -69,7 +69,7 @@ class Streamed:
                 return "\n".join(lines)
             first, last = lines, lines
         else:
-            # Cut at the ends of lines: half a line could hold half a secret, which nobody would recognise.
+            # Cut at line ends: half a line could hold half a secret, which redaction would not recognise.
             first = _decoded(bytes(self._head.rpartition(b"\n")[0] or self._head)).split("\n")
             last = _decoded(bytes(tail.partition(b"\n")[2] or tail)).split("\n")
         gap = f"[… the middle is left out: {self._size:,} bytes in all …]"
@@ -81,13 +81,13 @@ def _decoded(data: bytes) -> str:
 
 
 PASSED: Final = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "USER", "LOGNAME")
-"""Variables of the host's environment that commands get; everything else may be a secret."""
+"""Environment variables of the host process that commands get; all others may be secrets."""
 _OWN: Final = {
     "TERM": "dumb",
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
-    # A folder that only looks like a repository could make `git status` run a program.
+    # A folder that looks like a repository could make `git status` run a program.
     "GIT_CONFIG_COUNT": "1",
     "GIT_CONFIG_KEY_0": "safe.bareRepository",
     "GIT_CONFIG_VALUE_0": "explicit",
@@ -98,19 +98,19 @@ _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 def command_environment(
     folder: Folder, host: Mapping[str, str], *, given: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the environment of commands: a little of the host's, and what is given.
+    """Return the environment of commands: a few variables of the host process, and the given ones.
 
-    HOME is the workspace, so that programs do not find the keys of whoever runs the host.
+    HOME is the workspace, so that programs do not find the credentials of the user of the host process.
     """
     passed = {name: host[name] for name in PASSED if name in host}
-    # A search path that depends on the working folder would let files of the workspace stand for programs.
+    # A relative search path would let files of the workspace replace programs.
     path = [part for part in passed.get("PATH", _PATH).split(os.pathsep) if part.startswith("/")]
     return {**passed, **_OWN, "PATH": os.pathsep.join(path), "HOME": folder.path, **given}
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """Where commands run, and what they are told."""
+    """The folder and the environment of commands."""
 
     folder: Folder
     environment: Mapping[str, str]
@@ -119,7 +119,7 @@ class Shell:
 def bash_tool(shell: Shell) -> Tool[..., object]:
     """Return the tool that runs commands in a folder."""
 
-    # A little longer than the longest command: the tool's own end comes first, and keeps the output.
+    # A little longer than the longest command: the command's own timeout comes first and keeps the output.
     @tool(mode="local", effect="once", is_shell=True, reads="untrusted", timeout=COMMAND_TIMEOUT_S_MAX + 30)
     async def bash(
         command: Annotated[str, Field(min_length=1, max_length=COMMAND_CHARS_MAX)],
@@ -135,19 +135,19 @@ def bash_tool(shell: Shell) -> Tool[..., object]:
             timeout_s: After so many seconds it is ended.
         """
         if "\0" in command:
-            raise ToolFailed("the command has a NUL character in it; leave it out")
+            raise ToolFailed("the command contains a NUL character; leave it out")
         output = Streamed(ctx.progress, asyncio.get_running_loop().time)
         exit_code = await run_command(shell, command, timeout_s=timeout_s, output=output)
         result: dict[str, JsonValue] = {"exit_code": exit_code, "output": output.text()}
         if exit_code is None:
-            result["note"] = f"ended after {timeout_s:,} seconds, its limit; it did not finish by itself"
+            result["note"] = f"terminated after its timeout of {timeout_s:,} seconds"
         return result
 
     return bash
 
 
 async def run_command(shell: Shell, command: str, *, timeout_s: float, output: Streamed) -> int | None:
-    """Run a command to its end; return its exit code, None if its time was over.
+    """Run a command to its end; return its exit code, None after a timeout.
 
     Raises:
         ToolFailed: it could not be started.
@@ -166,7 +166,7 @@ async def run_command(shell: Shell, command: str, *, timeout_s: float, output: S
             return None
         finally:
             _kill(process)
-            # Somebody who left the group may hold the pipe for ever, so the wait has an end.
+            # A process that left the group may hold the pipe for ever, so the wait is bounded.
             ending = asyncio.create_task(process.wait())
             try:
                 await asyncio.wait([pumping, ending], timeout=COMMAND_DRAIN_S)
@@ -176,7 +176,7 @@ async def run_command(shell: Shell, command: str, *, timeout_s: float, output: S
 
 
 async def _start(shell: Shell, command: str, write_end: list[int]) -> asyncio.subprocess.Process:
-    # The folder is looked at once more: commands go by its path, and another may have taken its place.
+    # The folder is checked once more: the command uses its path, and it may have been replaced.
     os.close(shell.folder.open_root())
     try:
         return await asyncio.create_subprocess_exec(
@@ -201,15 +201,15 @@ def _bash(path: str) -> str:
         (one for one in ("/bin/bash", "/usr/bin/bash") if Path(one).exists()), which("bash", path=path)
     )
     if found is None:
-        raise ToolFailed("there is no bash on this machine")
+        raise ToolFailed("bash is not installed on this machine")
     return found
 
 
 @asynccontextmanager
 async def _pipe() -> AsyncGenerator[tuple[asyncio.StreamReader, list[int]]]:
-    """Hold a pipe: its reading end as a stream, its writing end as a handle in a list.
+    """Hold a pipe: its read end as a stream, its write end as a handle in a list.
 
-    Our own, and not that of asyncio: a command has ended when its process has, whoever still holds the pipe.
+    Not the pipe of asyncio: a command has ended when its process has, even if another process holds the pipe.
     """
     read_end, write_end = os.pipe()
     handles = [write_end]
@@ -240,6 +240,6 @@ async def _ask_to_end(process: asyncio.subprocess.Process) -> None:
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
-    """End whatever is left of the group; it cannot refuse."""
+    """Kill the remaining processes of the group."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -12,12 +12,10 @@ from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.context import CompactionContext, ToolContext
 
 STATE_KEY: Final = "windlass.todo"
-"""Where the list is in the state of a session."""
+"""The key of the list in the state of a session."""
 
 
 class TodoStatus(StrEnum):
-    """How far an item is."""
-
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
     DONE = "done"
@@ -38,7 +36,7 @@ _BOXES: Final = {TodoStatus.PENDING: "[ ]", TodoStatus.IN_PROGRESS: "[>]", TodoS
 
 
 def todo_tool() -> Tool[..., object]:
-    """Return the tool that keeps a list for each session, in its state."""
+    """Return the tool that keeps a list in the state of each session."""
 
     @tool(mode="safe_write", effect="idempotent", is_outbound=False, on_compaction=_reminder)
     async def todo(
@@ -59,10 +57,9 @@ def todo_tool() -> Tool[..., object]:
 
 
 def todo_reminder(state: Mapping[str, JsonValue]) -> str | None:
-    """Return the words that bring a list back into view; None without open items.
+    """Return the reminder text of a list; None without open items.
 
-    The runtime does it by itself when a history is compacted. For whoever drives `windlass.steps`: `state` is
-    that of the session.
+    The runtime adds it after a compaction. Drivers of `windlass.steps` pass the `state` of the session.
     """
     items = _items(state)
     if all(item.status is TodoStatus.DONE for item in items):
@@ -78,14 +75,14 @@ def _reminder(context: CompactionContext) -> list[str]:
 def _items(state: Mapping[str, JsonValue]) -> list[TodoItem]:
     try:
         return _ITEMS.validate_python(state.get(STATE_KEY) or [], strict=False)
-    except ValidationError:  # another version kept it, or somebody else: the model writes it anew
+    except ValidationError:  # written by another version or another tool: the model writes it again
         return []
 
 
 def _check(items: list[TodoItem]) -> None:
     twice = [item_id for item_id, count in Counter(item.id for item in items).items() if count > 1]
     if twice:
-        raise ToolFailed(f"two items have the id {twice[0]!r}; give each its own")
+        raise ToolFailed(f"duplicate item id {twice[0]!r}; give each item its own")
 
 
 def _shown(items: list[TodoItem]) -> str:

@@ -1,7 +1,7 @@
 """HTTP connections to public addresses only.
 
-The client below (httpcore2) knows no proxies, cookies, redirects or credentials, and reads no environment;
-its only way to the network is the one that is given to it here.
+The HTTP client (httpcore2) supports no proxies, cookies, redirects or credentials, and reads no environment;
+it reaches the network only through the backend below.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ _HEADERS: Final = (
 
 
 async def get(target: Target, network: Network) -> Reply:
-    """Ask for one page; redirects are answers like any other.
+    """Send one request; redirects are returned like any other response.
 
     Raises:
-        ToolFailed: there is none to be had, in words for the model.
+        ToolFailed: the page cannot be fetched; the message is for the model.
     """
     url = httpcore2.URL(
         scheme=target.scheme.encode(),
@@ -47,13 +47,15 @@ async def get(target: Target, network: Network) -> Reply:
     except httpcore2.TimeoutException:
         raise ToolFailed("the server did not answer in time", retryable=True) from None
     except (httpcore2.NetworkError, OSError):
-        raise ToolFailed("the server could not be reached, or broke off", retryable=True) from None
+        raise ToolFailed(
+            "the server could not be reached, or closed the connection", retryable=True
+        ) from None
     except httpcore2.ProtocolError:
-        raise ToolFailed("the server did not answer in HTTP") from None
+        raise ToolFailed("the server did not answer with HTTP") from None
 
 
 class _PublicOnly(httpcore2.AsyncNetworkBackend):
-    """The client's way to the network: it connects to what it has checked."""
+    """The network backend: it connects to the addresses that it has checked."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -62,7 +64,7 @@ class _PublicOnly(httpcore2.AsyncNetworkBackend):
         self,
         host: str,
         port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - the client's signature; the time is ours
+        timeout: float | None = None,  # noqa: ASYNC109 - the signature of httpcore2; our own timeout applies
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
@@ -70,7 +72,7 @@ class _PublicOnly(httpcore2.AsyncNetworkBackend):
             try:
                 found = await self._network.resolve(host, port)
             except OSError:
-                raise ToolFailed("there is no host of that name", retryable=True) from None
+                raise ToolFailed("the host name cannot be resolved", retryable=True) from None
             dial = self._network.dial or _dial
         for address in check_public(found)[:ADDRESSES_MAX]:
             try:
@@ -81,7 +83,7 @@ class _PublicOnly(httpcore2.AsyncNetworkBackend):
 
 
 async def _dial(address: str, port: int) -> httpcore2.AsyncNetworkStream:
-    # The client declares another class in its place for those who did not install anyio.
+    # httpcore2 declares another class in its place if anyio is not installed.
     backend = cast(httpcore2.AsyncNetworkBackend, httpcore2.AnyIOBackend())
     return await backend.connect_tcp(address, port, timeout=CONNECT_TIMEOUT_S)
 
@@ -91,11 +93,11 @@ async def _read(response: httpcore2.Response) -> Reply:
     for name, value in response.headers:
         headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1").strip())
     if 300 <= response.status < 400:
-        # What a redirect says beside where it leads is of no use.
+        # The body of a redirect is not used.
         return Reply(response.status, headers, b"")
     body = bytearray()
     async for chunk in response.aiter_stream():
         body += chunk
         if len(body) > BODY_BYTES_MAX:
-            raise ToolFailed(f"the page is too large: over {BODY_BYTES_MAX:,} bytes")
+            raise ToolFailed(f"the page is too large: limit {BODY_BYTES_MAX:,} bytes")
     return Reply(response.status, headers, bytes(body))

@@ -17,15 +17,15 @@ from windlass.tools import Tool
 class Workspace:
     """A folder in which agents work; any number of agents and sessions may share it.
 
-    The file tools reach nothing outside of the folder. Commands run in it and are not confined to it: that
-    takes a sandbox around the process.
+    The file tools reach nothing outside of the folder. Commands run in it but are not confined to it: that
+    needs a sandbox around the process.
 
-    Which files a session has read is kept in its state. `environment` is what commands get beside the few
-    harmless variables of the host. With `allows_hard_links` files are read that have another
-    name too, as package managers make them; that other name may be outside of the folder.
+    The session state holds which files the session has read. `environment` is added to the few harmless
+    variables that commands get from the host process. `allows_hard_links` allows reading files with several
+    names, as package managers create them; another name may be outside of the folder.
 
     Raises:
-        Rejected: the folder is not there.
+        Rejected: the folder does not exist.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Workspace:
         allows_hard_links: bool = False,
     ) -> None:
         place = Folder(folder, allows_hard_links=allows_hard_links)
-        host = os.environ  # noqa: TID251 - a command needs the search path of the host, and no more of it
+        host = os.environ  # noqa: TID251 - a command needs the search path of the host process, and little else
         shell = Shell(place, command_environment(place, host, given=environment or {}))
         marks = Marks(place.path)
         self.path: Final = Path(place.path)
@@ -50,10 +50,10 @@ class Workspace:
         self._made: dict[str, Tool[..., object]] = {}
 
     def tools(self, *names: str) -> list[Tool[..., object]]:
-        """Return the tools of these names: read_file, write_file, glob, grep, bash.
+        """Return the tools with these names: read_file, write_file, glob, grep, bash.
 
         Raises:
-            Rejected: there is no such tool, or none was named.
+            Rejected: a name is unknown, or none was given.
         """
         known = ", ".join(self._makers)
         unknown = [name for name in names if name not in self._makers]
@@ -62,7 +62,7 @@ class Workspace:
         return [self._tool(name) for name in names]
 
     def _tool(self, name: str) -> Tool[..., object]:
-        # Made once, so that all agents that write take turns.
+        # Created once, so that all agents share one write lock.
         if name not in self._made:
             self._made[name] = self._makers[name]()
         return self._made[name]

@@ -23,26 +23,26 @@ _NEW_FLAGS: Final = (
     os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 )
 _NEW_MODE: Final = 0o666
-"""Less what the umask takes away."""
+"""Permissions of a new file, before the umask."""
 _KEPT_MODE: Final = 0o777
-"""Rights survive; set-user-id and its like do not: the new content is somebody else's."""
+"""Permission bits that survive a write; set-user-id and set-group-id do not: the content is new."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What is to be written, and what the session knows of the file."""
+    """The new content, and what the session has seen of the file."""
 
     content: bytes
     path: str
-    """Where it led when the mark was looked up."""
+    """The target of the path when its mark was read."""
     seen: str | None
     key: str
-    """Names the temporary file: a call that is made again after a crash finds its own."""
+    """Part of the temporary file's name: a call that is repeated after a crash finds its own file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written, and where."""
+    """The report on a write, and the path."""
 
     text: str
     path: str
@@ -67,10 +67,10 @@ def write_file_tool(folder: Folder, marks: Marks) -> Tool[..., object]:
         try:
             body = content.encode("utf-8")
         except UnicodeEncodeError:
-            raise ToolFailed("the content has half a character in it; write it in UTF-8") from None
+            raise ToolFailed("the content contains a lone surrogate; write it in UTF-8") from None
         where = await in_thread(partial(_where, folder, path))
         seen = marks.seen(ctx.state, where)
-        # Hashed: a key may hold what no name of a file may.
+        # Hashed: a key may contain characters that a file name must not.
         key = sha256(ctx.idempotency_key.encode()).hexdigest()[:32]
         draft = Draft(body, where, seen, key)
         written = await in_thread(partial(write, folder, path, draft=draft, lock=lock))
@@ -81,12 +81,12 @@ def write_file_tool(folder: Folder, marks: Marks) -> Tool[..., object]:
 
 
 def _where(folder: Folder, path: str) -> str:
-    """Return where a path leads, without links and dots; make nothing."""
+    """Return the target of a path, without links and dots; create nothing."""
     try:
         with folder.walk(path) as place:
             return place.path
     except ToolFailed:
-        # Perhaps only folders are missing; what is wrong besides comes up again when it is written.
+        # Perhaps only folders are missing; any other problem is reported by the write.
         return path
 
 
@@ -94,9 +94,9 @@ def write(folder: Folder, path: str, *, draft: Draft, lock: Lock) -> Written:
     """Write a file if the session may.
 
     Raises:
-        ToolFailed: it may not, or it cannot be written; the file is as it was.
+        ToolFailed: the session may not, or the file cannot be written; the file is unchanged.
     """
-    # One writer at a time: what was looked at is what is replaced, as far as this process goes.
+    # One writer at a time in this process: the checked content is the one that is replaced.
     with lock, folder.walk(path, is_writing=True) as place:
         if place.is_folder:
             raise ToolFailed(f"{shown_path(path)} is a folder; give the path of a file")
@@ -111,7 +111,10 @@ def write(folder: Folder, path: str, *, draft: Draft, lock: Lock) -> Written:
 
 
 def _may_replace(folder: Folder, place: Place, draft: Draft) -> bool:
-    """Say whether there is anything to write; refuse what the session has not seen."""
+    """Return whether there is anything to write.
+
+    Refuse to overwrite content that the session has not seen.
+    """
     name, present = shown_path(place.path), _digest(folder, place)
     if present is None:
         raise ToolFailed(
@@ -121,7 +124,7 @@ def _may_replace(folder: Folder, place: Place, draft: Draft) -> bool:
     if present == sha256(draft.content).hexdigest():
         return False
     if draft.seen is None or place.path != draft.path:
-        raise ToolFailed(f"{name} is there already and was not read in this session; read_file it first")
+        raise ToolFailed(f"{name} exists and was not read in this session; read_file it first")
     if present != draft.seen:
         raise ToolFailed(f"{name} has changed since it was read; read_file it again, then write")
     return True
@@ -140,10 +143,10 @@ def _digest(folder: Folder, place: Place) -> str | None:
 
 
 def _replace(place: Place, draft: Draft) -> None:
-    """Put a content under a name at once: a reader sees the old one or the new one."""
+    """Replace a file atomically: a reader sees the old content or the new one."""
     with _temporary(place, draft.key) as (name, handle):
         if place.status is not None:
-            with suppress(OSError):  # only its owner or root can give it to whom it belonged
+            with suppress(OSError):  # only its owner or root can restore the owner
                 os.fchown(handle, place.status.st_uid, place.status.st_gid)
             os.fchmod(handle, stat.S_IMODE(place.status.st_mode) & _KEPT_MODE)
         view = memoryview(draft.content)
@@ -157,7 +160,7 @@ def _replace(place: Place, draft: Draft) -> None:
 
 @contextmanager
 def _temporary(place: Place, key: str) -> Generator[tuple[str, int]]:
-    """Hold a new file beside a place; it is gone afterwards, unless it was renamed."""
+    """Hold a temporary file in a folder; it is removed at the end, unless it was renamed."""
     name = f".windlass-{key}.tmp"
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=place.parent)

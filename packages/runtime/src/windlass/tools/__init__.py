@@ -11,8 +11,7 @@ from pydantic_core import from_json
 from windlass.errors import check_name, check_text, check_whole, is_for_us, kind_of, option_problem, wrong
 from windlass.json_schema import schema_faults, schema_problem
 from windlass.limits import CONCURRENCY_MAX, DESCRIPTION_CHARS_MAX, TIMEOUT_MS_MAX, TOOL_TIMEOUT_MS
-from windlass.tools.context import CompactionContext, ToolContext
-from windlass.tools.context import ToolFailed as ToolFailed
+from windlass.tools.context import CompactionContext, ToolContext, ToolFailed
 from windlass.tools.schema import (
     ArgumentShape,
     Signature,
@@ -31,6 +30,23 @@ from windlass_protocol import (
     ToolSpec,
     canonical,
 )
+
+__all__ = [
+    "PIN",
+    "SHELL_PARAMETER",
+    "ApprovalCheck",
+    "JsonFunction",
+    "JsonShape",
+    "OnCompaction",
+    "Tool",
+    "ToolFailed",
+    "ToolOptions",
+    "answered_by",
+    "arguments_problem",
+    "as_pinned",
+    "json_tool",
+    "tool",
+]
 
 if TYPE_CHECKING:
     from windlass.tools.router import ToolRouter

@@ -1,1 +1,1 @@
-"""MCP servers as tools; the client of the protocol is the extra `mcp`."""
+"""MCP servers as tools; the MCP client library is the extra `mcp`."""

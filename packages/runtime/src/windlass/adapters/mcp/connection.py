@@ -1,7 +1,7 @@
-"""An MCP client session in a task of its own, and the results of its calls.
+"""An MCP client session in its own task, and the results of its calls.
 
-The client of the protocol must be closed by the task that opened it, and calls come from many tasks, so a
-task keeps it: whatever breaks inside ends that task and no other.
+The MCP client must be closed by the task that opened it, and calls come from many tasks. So one task owns it:
+a failure inside ends that task and no other.
 """
 
 import asyncio
@@ -65,22 +65,22 @@ _MADE = "the call was made; do not repeat it only because of this"
 
 
 def value_of(definition: Definition, result: CallToolResult) -> JsonValue:
-    """Return what a model is told of a result.
+    """Return a result for the model.
 
     Raises:
-        ToolFailed: the tool failed, or its result is not what its server said.
+        ToolFailed: the tool failed, or its result does not match its output schema.
     """
     parts = [_part(block) for block in result.content]
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
     if result.is_error:
-        raise ToolFailed("\n".join(texts) or f"{definition.name} failed and does not say why")
+        raise ToolFailed("\n".join(texts) or f"{definition.name} failed without a message")
     has_structure = "structured_content" in result.model_fields_set and result.structured_content is not None
     if definition.output_schema is not None:
         _check(definition, result_value(result.structured_content), has_structure=has_structure)
     if not has_structure:
         return _joined(parts)
     structured = result_value(result.structured_content)
-    # The texts of a structured result say the same again.
+    # The texts of a structured result repeat it.
     others: list[JsonValue] = [part for part in parts if not isinstance(part, str)]
     return structured if not others else {"structured": structured, "content": others}
 
@@ -89,11 +89,11 @@ def _check(definition: Definition, value: JsonValue, *, has_structure: bool) -> 
     schema = definition.output_schema
     assert schema is not None, "only a result with a schema is checked"
     if not has_structure:
-        raise ToolFailed(f"{definition.name} did not return the structured content that it promised; {_MADE}")
+        raise ToolFailed(f"{definition.name} did not return the structured content of its schema; {_MADE}")
     faults = schema_faults(schema, value)
     if faults:
         raise ToolFailed(
-            f"{definition.name} returned what does not fit its own schema: {'; '.join(faults)}; {_MADE}"
+            f"{definition.name} returned content that does not fit its schema: {'; '.join(faults)}; {_MADE}"
         )
 
 
@@ -134,11 +134,11 @@ _RESULT: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAdapter(
 )
 _DECLINED: Final = ElicitResult(action="decline")
 _STATE_DELAY_S: Final = 0.1
-"""Before a server that only wants to be asked again is asked again."""
+"""Delay before a request is repeated on behalf of the server."""
 
 
 class Connection:
-    """A server that has answered; it may end at any time."""
+    """A connected server; the connection may end at any time."""
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
@@ -173,36 +173,36 @@ class Connection:
         """End the connection, and the process if there is one."""
         self._end()
         if not self._opened.done():
-            # It is still on its way, where nobody looks whether it should end.
+            # It is still connecting, where it does not check whether it should end.
             self._task.cancel()
         await asyncio.wait((self._task,))
         if self._opened.done() and not self._opened.cancelled():
             self._opened.exception()
 
     async def tools(self) -> tuple[Definition, ...]:
-        """Return what the server says of its tools now.
+        """Return the current list of tools of the server.
 
         Raises:
-            Trouble: it does not answer, or without end.
+            Trouble: the server does not answer, or the list does not end.
         """
         self.is_stale = False
         try:
             async with asyncio.timeout(LIST_TIMEOUT_MS / 1_000):
                 found = [_definition(self._server.name, tool) for tool in await self._listed()]
-        except Exception as error:  # noqa: BLE001 - the boundary to the server: it may cause anything
+        except Exception as error:  # noqa: BLE001 - the boundary to the server: it may cause any exception
             raise in_our_words(error) from None
         names = [definition.tool for definition in found]
         if len(set(names)) < len(names):
-            raise Trouble("it has two tools of one name", is_lost=False)
+            raise Trouble("it has two tools with the same name", is_lost=False)
         return tuple(found)
 
     async def call(
         self, definition: Definition, arguments: JsonObject, *, progress: ProgressFnT
     ) -> JsonValue:
-        """Call a tool and return what came of it; cancelling tells the server.
+        """Call a tool and return its result; a cancellation is sent to the server.
 
         Raises:
-            ToolFailed: the tool says so, or its result is not what it promised.
+            ToolFailed: the tool failed, or its result does not match its schema.
             Trouble: there is no result.
         """
         try:
@@ -210,11 +210,11 @@ class Connection:
         except MCPError as error:
             self.is_stale |= error.code == HEADER_MISMATCH
             raise in_our_words(error) from None
-        except Exception as error:  # noqa: BLE001 - the boundary to the server: it may cause anything
+        except Exception as error:  # noqa: BLE001 - the boundary to the server: it may cause any exception
             raise in_our_words(error) from None
         return value_of(definition, result)
 
-    # what is asked
+    # requests
 
     def _session(self) -> ClientSession:
         if self._guard is not None:
@@ -241,7 +241,7 @@ class Connection:
             params = CallToolRequestParams(
                 name=tool, arguments=arguments, input_responses=responses, request_state=state
             )
-            # Not call_tool of the client: it would hold results against any schema, without bounds.
+            # Not call_tool of the client: it would validate results against any schema, without limits.
             result = await self._session().send_request(
                 CallToolRequest(params=params), _RESULT, progress_callback=progress
             )
@@ -257,7 +257,7 @@ class Connection:
         responses: InputResponses = {}
         for key, request in result.input_requests.items():
             if not isinstance(request, ElicitRequest):
-                raise Trouble(f"it asks for {request.method}, which is refused", is_lost=False)
+                raise Trouble(f"it requested {request.method}, which is not supported", is_lost=False)
             responses[key] = await self._elicit(None, request.params)
         return responses
 
@@ -273,7 +273,7 @@ class Connection:
             if answer is None:
                 return _DECLINED
             return ElicitResult.model_validate({"action": "accept", "content": dict(answer)})
-        except Exception:  # noqa: BLE001 - the handler is the host's: whatever it raises, the answer is no
+        except Exception:  # noqa: BLE001 - any exception of the handler declines the request
             return _DECLINED
 
     # the task
@@ -296,7 +296,7 @@ class Connection:
                 finally:
                     listener.cancel()
                     await asyncio.wait((listener,))
-        except Exception as error:  # noqa: BLE001 - the boundary to the server: whatever it is, only this ends
+        except Exception as error:  # noqa: BLE001 - the boundary to the server: any failure ends only this task
             problem = in_our_words(error).message
         finally:
             self._end()
@@ -311,7 +311,7 @@ class Connection:
             yield self._guard, outgoing
 
     async def _listen(self, client: Client) -> None:
-        """Hear of changes from servers that tell only those who ask."""
+        """Subscribe to changes at servers that send them only on request."""
         with suppress(MCPError, SubscriptionLost, RuntimeError, TimeoutError, anyio.ClosedResourceError):
             async with client.listen(tools_list_changed=True) as changes:
                 async for _ in changes:
@@ -333,7 +333,7 @@ def _definition(server: str, tool: Tool) -> Definition:
 
 
 def in_our_words(error: BaseException) -> Trouble:
-    """Return what went wrong; nothing is quoted but what a server itself answered."""
+    """Return the problem; the text quotes only error messages of the server itself."""
     if isinstance(error, BaseExceptionGroup):
         return in_our_words(cast(BaseExceptionGroup[BaseException], error).exceptions[0])
     match error:
@@ -345,9 +345,9 @@ def in_our_words(error: BaseException) -> Trouble:
             said = shown(error.message, ERROR_CHARS_MAX)
             return Trouble(f"it answered with an error: {said}", is_lost=error.code == PARSE_ERROR)
         case ValidationError():
-            return Trouble("its answer is not what the protocol says", is_lost=True)
+            return Trouble("its answer is not valid MCP", is_lost=True)
         case FileNotFoundError() | PermissionError():
-            return Trouble("there is no such program or folder, or it may not be used", is_lost=True)
+            return Trouble("the program or folder does not exist, or is not accessible", is_lost=True)
         case TimeoutError():
             return Trouble("it did not answer in time", is_lost=True)
         case _:

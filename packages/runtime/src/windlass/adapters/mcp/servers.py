@@ -35,7 +35,7 @@ Connect = Callable[[McpServer], Awaitable["Connection"]]
 
 @dataclass(frozen=True, slots=True)
 class McpChange:
-    """A tool that is not what a person approved, or cannot be used at all."""
+    """A tool that differs from its approved definition, or cannot be used."""
 
     name: str
     kind: Literal["added", "changed", "removed", "unusable"]
@@ -43,7 +43,7 @@ class McpChange:
 
 
 class Link:
-    """One server: its tools as they were approved and as they are."""
+    """One server: its approved and its current tools."""
 
     def __init__(self, server: McpServer, *, connect: Connect, clock: Callable[[], float]) -> None:
         self.server = server
@@ -59,41 +59,40 @@ class Link:
         self._not_before = 0.0
 
     async def refresh(self) -> None:
-        """Read the list of tools anew, connecting first if need be.
+        """Read the list of tools again; connect first if needed.
 
         Raises:
-            Trouble: the server is not there, or does not answer.
+            Trouble: the server cannot be reached, or does not answer.
         """
         async with self._lock:
             connection = await self._connected()
             await self._read(connection)
 
     async def close(self) -> None:
-        """End the connection."""
         async with self._lock:
             if self._connection is not None:
                 await self._connection.close()
 
     def changes(self) -> tuple[McpChange, ...]:
-        """Say what is not as it was approved."""
+        """Return the differences from the approved tools."""
         found: list[McpChange] = []
         for tool in sorted(self.approved.keys() | self.live.keys()):
             known, now = self.approved.get(tool), self.live.get(tool)
             named = now or known
-            assert named is not None, "one of the two knows it"
+            assert named is not None, "one of the two has it"
             if now is not None and tool in self._problems:
                 found.append(McpChange(named.name, "unusable", self._problems[tool]))
             elif now is None:
                 found.append(McpChange(named.name, "removed", "its server does not have it any more"))
             elif known is None:
-                found.append(McpChange(named.name, "added", "nobody approved it yet"))
+                found.append(McpChange(named.name, "added", "it is not approved yet"))
             elif known.fingerprint != now.fingerprint:
                 parts = ", ".join(known.changes(now))
                 found.append(McpChange(named.name, "changed", f"its server changed its {parts}"))
         return tuple(found)
 
     def approve(self, tool: str) -> None:
-        """Take a tool as it is now for approved; forget one that is gone."""
+        """Approve a tool as it is now; remove one that the server no longer has."""
         now = self.live.get(tool)
         if now is None:
             self.approved.pop(tool, None)
@@ -101,14 +100,14 @@ class Link:
             self.approved[tool] = now
 
     def usable(self) -> tuple[Definition, ...]:
-        """Return the tools as the server has them now, those that cannot be used apart."""
+        """Return the current tools of the server, without those that cannot be used."""
         return tuple(one for tool, one in self.live.items() if tool not in self._problems)
 
     async def call(self, definition: Definition, arguments: JsonObject, *, context: ToolContext) -> object:
-        """Call a tool that is still what it was when it was approved.
+        """Call a tool if its definition is still the approved one.
 
         Raises:
-            ToolFailed: for whatever reason; it says whether anything may have been done.
+            ToolFailed: the call failed; the message says whether it may have had an effect.
         """
         connection = await self._ready()
         self._check(definition)
@@ -128,19 +127,17 @@ class Link:
         return self._redactor.value(value)
 
     def _failed(self, definition: Definition, trouble: Trouble) -> ToolFailed:
-        told = (
-            f"the MCP server {self.server.name} did not do the call of {definition.tool}: {trouble.message}"
-        )
+        told = f"the MCP server {self.server.name} refused the call of {definition.tool}: {trouble.message}"
         if trouble.is_lost:
             self._fail()
             told = (
-                f"the MCP server {self.server.name} was lost in the middle of the call: {trouble.message}; "
-                f"whether {definition.name} did anything is not known"
+                f"the MCP server {self.server.name} was lost during the call: {trouble.message}; "
+                f"whether {definition.name} had an effect is unknown"
             )
         return ToolFailed(self._redactor.text(told))
 
     async def _ready(self) -> "Connection":
-        """Return a connection whose list of tools is up to date."""
+        """Return a connection with an up-to-date list of tools."""
         async with self._lock:
             try:
                 connection = await self._connected()
@@ -151,7 +148,7 @@ class Link:
             else:
                 return connection
         raise ToolFailed(
-            f"the MCP server {self.server.name} cannot be used now: {self._redactor.text(problem)}; "
+            f"the MCP server {self.server.name} is not available: {self._redactor.text(problem)}; "
             "nothing was done",
             retryable=True,
         )
@@ -163,7 +160,7 @@ class Link:
             await self._drop(self._connection)
         wait_s = self._not_before - self._clock()
         if wait_s > 0:
-            raise Trouble(f"it failed before and is tried again in {wait_s:,.0f} s", is_lost=True)
+            raise Trouble(f"it failed before; the next attempt is in {wait_s:,.0f} s", is_lost=True)
         try:
             self._connection = await self._connect(self.server)
         except Trouble:
@@ -172,7 +169,7 @@ class Link:
         return self._connection
 
     async def _drop(self, connection: "Connection") -> None:
-        """Let go of a connection that ended; if a call noticed, it counted already."""
+        """Drop a connection that ended; a failed call has counted the failure already."""
         await connection.close()
         self._connection = None
         if self._failures == 0:
@@ -193,17 +190,17 @@ class Link:
         now = self.live.get(definition.tool)
         if now is None:
             raise ToolFailed(
-                f"the MCP server {self.server.name} has no {definition.tool} any more; nothing was done"
+                f"the MCP server {self.server.name} no longer has {definition.tool}; nothing was done"
             )
         if definition.tool in self._problems or now.fingerprint != definition.fingerprint:
             parts = ", ".join(definition.changes(now))
             raise ToolFailed(
                 f"the MCP server {self.server.name} changed {definition.tool} ({parts}) after it was "
-                "approved; nothing was done. A person has to look at the change and approve it"
+                "approved; nothing was done. A person has to review and approve the change"
             )
 
     def _fail(self) -> None:
-        """Count a failure: the first costs no time, each further one twice the last."""
+        """Count a failure: the first causes no delay, each further one doubles it."""
         self._failures += 1
         if self._failures > 1:
             delay_s = RECONNECT_DELAY_S * 2 ** min(self._failures - 2, 16)
@@ -214,14 +211,14 @@ _VERSION: Final = 1
 _LIMITS: Final = CodecLimits(message_bytes_max=APPROVED_BYTES_MAX, depth_max=128)
 
 Known = dict[str, dict[str, Definition]]
-"""Definitions by the server and by what it calls them."""
+"""Definitions by server and tool name."""
 
 
 def read_approved(path: Path) -> Known:
-    """Return what a file holds; nothing if there is no file.
+    """Return the approved tools in a file; empty if the file does not exist.
 
     Raises:
-        Rejected: it cannot be read as one.
+        Rejected: the file is not valid.
     """
     try:
         content = path.read_bytes()
@@ -240,11 +237,11 @@ def read_approved(path: Path) -> Known:
         }
     except (CodecError, AssertionError, KeyError, AttributeError, TypeError):
         pass
-    raise wrong(f"{path} is not a file of approved MCP tools; move it away to approve all tools anew")
+    raise wrong(f"{path} is not a file of approved MCP tools; move it away to approve all tools again")
 
 
 def write_approved(path: Path, known: Known) -> None:
-    """Put a file in place of the one that is there, whole or not at all."""
+    """Replace the file atomically."""
     body = {
         "version": _VERSION,
         "servers": {
@@ -263,9 +260,9 @@ def write_approved(path: Path, known: Known) -> None:
 class McpServers:
     """MCP servers, open from `async with` to its end; `tools` are for an Agent.
 
-    What a server says of a tool the first time is taken for approved. When it says something else later, the
-    tool refuses every call until a person has looked at `changes` and it was approved anew. With a file in
-    `approved` that holds across processes, without one for as long as this object lives.
+    The first definition of a tool counts as approved. If the server changes it later, the tool refuses every
+    call until a person has reviewed `changes` and approved it again. With a file in `approved` this holds
+    across processes, without one for the lifetime of this object.
     """
 
     def __init__(
@@ -278,18 +275,18 @@ class McpServers:
         given = tuple(servers)
         self._links = {server.name: Link(server, connect=_connect, clock=clock) for server in given}
         if len(self._links) < len(given):
-            raise wrong("two MCP servers have one name; give each its own")
+            raise wrong("two MCP servers have the same name; give each its own")
         if len(given) > SERVERS_MAX:
             raise wrong(f"MCP servers: found {len(given):,}, limit {SERVERS_MAX}")
         self._file = None if approved is None else Path(approved)
         self._known: Known = {}
 
     async def __aenter__(self) -> Self:
-        """Start or reach all servers, and read which tools they have.
+        """Start or connect to all servers, and read their tools.
 
         Raises:
-            Unavailable: one of them cannot be started or reached, or does not answer.
-            Rejected: the extra `mcp` is not installed, or the file of approved tools cannot be read.
+            Unavailable: a server cannot be started or reached, or does not answer.
+            Rejected: the extra `mcp` is not installed, or the file of approved tools is not valid.
         """
         _check_extra()
         self._known = {} if self._file is None else read_approved(self._file)
@@ -310,12 +307,12 @@ class McpServers:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """End all connections, and the processes that were started."""
+        """Close all connections, and end the started processes."""
         await asyncio.gather(*(link.close() for link in self._links.values()))
 
     @property
     def tools(self) -> tuple[Tool[..., object], ...]:
-        """The tools as they were approved; an agent keeps those it was made with."""
+        """The approved tools; an agent keeps those it was created with."""
         made = [
             make_tool(definition, link.server, call=link.call)
             for link in self._links.values()
@@ -323,25 +320,25 @@ class McpServers:
         ]
         names = {tool.name for tool in made}
         if len(names) < len(made):
-            raise wrong("two MCP tools would have one name; rename one of the servers")
+            raise wrong("two MCP tools would have the same name; rename one of the servers")
         return tuple(sorted(made, key=lambda tool: tool.name))
 
     @property
     def changes(self) -> tuple[McpChange, ...]:
-        """What is not as it was approved, as far as the servers were heard."""
+        """Differences from the approved tools, as of the last answers of the servers."""
         return tuple(change for link in self._links.values() for change in link.changes())
 
     async def refresh(self) -> tuple[McpChange, ...]:
-        """Ask all servers which tools they have now, and return the changes.
+        """Read the tools of all servers again, and return the changes.
 
         Raises:
-            Unavailable: one of them is not there.
+            Unavailable: a server cannot be reached.
         """
         await self._open()
         return self.changes
 
     def approve(self, name: str) -> None:
-        """Take a tool as it is now for approved; `tools` has it so from then on.
+        """Approve a tool as it is now; `tools` contains it from then on.
 
         Raises:
             Rejected: no tool of this name has changed, or it cannot be used.
@@ -352,7 +349,7 @@ class McpServers:
                     link.approve(_own_name(link, name))
                     self._keep()
                     return
-        raise wrong(f"there is no change of an MCP tool {name} to approve; see changes")
+        raise wrong(f"MCP tool {name} has no change to approve; see changes")
 
     async def _open(self) -> None:
         links = tuple(self._links.values())
@@ -369,7 +366,7 @@ class McpServers:
                 raise outcome
 
     def _take_first(self) -> None:
-        """Approve all tools of servers that are here for the first time."""
+        """Approve all tools of servers that are new."""
         for name, link in self._links.items():
             if name in self._known:
                 link.approved = dict(self._known[name])
@@ -390,7 +387,7 @@ def _own_name(link: Link, name: str) -> str:
 
 
 async def _connect(server: McpServer) -> "Connection":
-    # The client of the protocol is an extra, and takes a second to import.
+    # The MCP client library is an extra, and takes a second to import.
     module = import_module("windlass.adapters.mcp.connection")
     connection: Connection = await module.Connection.open(server)
     return connection
@@ -403,7 +400,7 @@ def _check_extra() -> None:
     except ModuleNotFoundError:
         pass
     raise Rejected(
-        "MCP servers need the client of the protocol: install windlass[mcp]",
+        "MCP servers need an optional dependency: pip install 'windlass[mcp]'",
         kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
     )

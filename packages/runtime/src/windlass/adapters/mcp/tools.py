@@ -1,7 +1,7 @@
 """Tools made from the descriptions of an MCP server.
 
-A server is a stranger: what it says is checked before a model hears of it, hints count only if the host
-trusts them, and the hash of all of it is what a person approves.
+A server is not trusted: its descriptions are checked before a model sees them, its hints count only if the
+host application trusts them, and a person approves the hash of the whole description.
 """
 
 import re
@@ -24,9 +24,9 @@ from windlass.tools.context import ToolContext
 from windlass_protocol import CodecError, CodecLimits, EffectClass, JsonObject, ToolMode, canonical
 
 BETWEEN: Final = "__"
-"""Between the name of a server and that of its tool."""
+"""Separates the name of a server from that of its tool."""
 PARTS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
-"""What counts of a definition: all that says what the tool does and takes."""
+"""The fields of a definition that count: those that describe the tool and its arguments."""
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
 _LIMITS: Final = CodecLimits(message_bytes_max=DEFINITION_BYTES_MAX, depth_max=DEFINITION_LEVELS_MAX)
 _DIGEST_CHARS: Final = 8
@@ -35,21 +35,21 @@ _OLD_DIALECTS: Final = re.compile(r"https?://json-schema\.org/(draft-0[67]|draft
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A tool, as its server describes it."""
+    """A tool as its server describes it."""
 
     server: str
     body: JsonObject
 
     @property
     def tool(self) -> str:
-        """What the server calls it."""
+        """The name that the server uses."""
         return str(self.body.get("name", ""))
 
     @property
     def name(self) -> str:
-        """What a model calls it: `server__tool`.
+        """The name that a model uses: `server__tool`.
 
-        A name that had to be changed ends in a digest of the real one, so that no two become the same.
+        A name that had to be changed ends in a digest of the original, so that no two become the same.
         """
         plain = self.server + BETWEEN + _OTHER.sub("_", self.tool)
         if plain == self.server + BETWEEN + self.tool and len(plain) <= NAME_CHARS_MAX:
@@ -59,61 +59,58 @@ class Definition:
 
     @property
     def description(self) -> str:
-        """What a model is told that it does."""
+        """The description for the model."""
         return str(self.body.get("description") or self.body.get("title") or "")
 
     @property
     def input_schema(self) -> JsonObject:
-        """The schema of the arguments."""
         return _schema(self.body.get("inputSchema"))
 
     @property
     def output_schema(self) -> JsonObject | None:
-        """The schema of structured content; None if the server gives none."""
+        """The schema of structured content; None if the server declares none."""
         return _schema(self.body["outputSchema"]) if "outputSchema" in self.body else None
 
     @property
     def fingerprint(self) -> str:
-        """`sha256:` and the digest of all that the server says of it."""
+        """`sha256:` and the digest of the whole definition."""
         return f"sha256:{sha256(canonical(self.body, _LIMITS)).hexdigest()}"
 
     def problem(self, secrets: tuple[str, ...] = ()) -> str | None:
-        """Say why no tool can be made of it; None if one can."""
+        """Return why the definition cannot be used; None if it can."""
         try:
             text = canonical(self.body, _LIMITS).decode()
         except CodecError as error:
-            return f"what its server says of it is too large, or no good JSON: {error.message}"
+            return f"its definition is too large, or not valid JSON: {error.message}"
         if any(secret in text for secret in secrets):
-            return "what its server says of it quotes a secret of its host"
+            return "its definition contains a secret of the host application"
         if len(self.description) > DESCRIPTION_CHARS_MAX:
             return f"its description is too long: limit {DESCRIPTION_CHARS_MAX:,} characters"
         problem = arguments_problem(self.input_schema)
         if problem is not None:
-            return f"its input schema cannot be used: {problem}"
+            return f"its input schema is not valid: {problem}"
         output = self.output_schema
         problem = None if output is None else schema_problem(output)
-        return None if problem is None else f"its output schema cannot be used: {problem}"
+        return None if problem is None else f"its output schema is not valid: {problem}"
 
     def changes(self, other: "Definition") -> tuple[str, ...]:
-        """Name the parts in which two definitions differ."""
+        """Return the names of the parts in which two definitions differ."""
         return tuple(part for part in PARTS if self.body.get(part) != other.body.get(part))
 
 
 class Call(Protocol):
-    """Makes calls of tools."""
+    """Calls tools."""
 
     async def __call__(
         self, definition: Definition, arguments: JsonObject, *, context: ToolContext
-    ) -> object:
-        """Call a tool and return its result."""
-        ...
+    ) -> object: ...
 
 
 def make_tool(definition: Definition, server: McpServer, *, call: Call) -> Tool[..., object]:
-    """Make the tool of a definition that has no problem.
+    """Return the tool of a definition without problems.
 
     Raises:
-        Rejected: what the host says of it cannot be used.
+        Rejected: an option of the host application is not valid.
     """
 
     async def run(arguments: JsonObject, context: ToolContext) -> object:
@@ -124,7 +121,7 @@ def make_tool(definition: Definition, server: McpServer, *, call: Call) -> Tool[
     said.update(hints)
     by_host = server.options.get("tools", {}).get(definition.tool, McpToolOptions())
     if "mode" in by_host:
-        # What the server hints of its effect was said of another mode.
+        # The server's hint about the effect does not apply to an overridden mode.
         said["effect"] = EffectClass.ONCE
     said.update(by_host)
     return json_tool(
@@ -132,7 +129,7 @@ def make_tool(definition: Definition, server: McpServer, *, call: Call) -> Tool[
         definition.input_schema,
         name=definition.name,
         description=definition.description,
-        # Whoever runs the server, what it says may come from anybody.
+        # The output of any server may contain untrusted content.
         reads="untrusted",
         metadata={
             "mcp": {"server": definition.server, "tool": definition.tool},
@@ -159,9 +156,9 @@ def _hints(definition: Definition) -> McpToolOptions:
 
 
 def _schema(given: JsonValue) -> JsonObject:
-    """Return a schema; one that names an older dialect is read as the present one.
+    """Return a schema; an older dialect is treated as the current one.
 
-    Most servers name an older one and use what both have in common; if not, the checks refuse it.
+    Most servers name an older dialect and use only the common subset; otherwise the checks refuse the schema.
     """
     schema = given if isinstance(given, dict) else {}
     dialect = schema.get("$schema")

@@ -29,11 +29,11 @@ from windlass.adapters.mcp.server import (
 
 Item = SessionMessage | Exception
 Streams = tuple[ReadStream[Item], WriteStream[SessionMessage]]
-"""What a server says, and what it is told."""
+"""Messages from a server and messages to it."""
 
 
 class GuardedStream:
-    """A stream of messages that ends when there are too many, and says that it ended."""
+    """A stream of messages that ends with an error when there are too many."""
 
     def __init__(self, inner: ReadStream[Item], on_end: Callable[[], None]) -> None:
         self._inner = inner
@@ -41,11 +41,10 @@ class GuardedStream:
         self._unasked = 0
 
     def asked(self) -> None:
-        """Count anew: we have asked for something."""
+        """Reset the count: we have sent a request."""
         self._unasked = 0
 
     async def receive(self) -> Item:
-        """Return the next message."""
         try:
             item = await self._inner.receive()
         except BaseException:
@@ -61,7 +60,6 @@ class GuardedStream:
         return item
 
     async def aclose(self) -> None:
-        """Close the stream."""
         self._on_end()
         await self._inner.aclose()
 
@@ -91,15 +89,12 @@ _CONNECT_TIMEOUT_S = 30.0
 
 @asynccontextmanager
 async def http_transport(server: McpServer) -> AsyncGenerator[Streams, None]:
-    """Yield what a server says and what it is told, over streamable HTTP.
-
-    How long an answer may take is up to whoever asks.
-    """
+    """Yield the message streams of a server over streamable HTTP. The caller sets the timeouts."""
     async with httpx2.AsyncClient(
         headers={**server.headers, "accept-encoding": "identity"},
         timeout=httpx2.Timeout(_CONNECT_TIMEOUT_S, read=None),
         transport=BoundedTransport(httpx2.AsyncHTTPTransport()),
-        # Of the environment nothing is taken: no proxy sees the headers, no file adds any.
+        # The environment is ignored: no proxy sees the headers, and no file adds any.
         trust_env=False,
     ) as client:
         transport = streamable_http_client(
@@ -110,19 +105,18 @@ async def http_transport(server: McpServer) -> AsyncGenerator[Streams, None]:
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Lets no answer through that is larger than a message, or packed."""
+    """Refuses responses that are larger than a message, or compressed."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request."""
         response = await self._inner.handle_async_request(request)
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
-            raise httpx2.ReadError("the answer is packed, which was not asked for")
+            raise httpx2.ReadError("the answer is compressed, which was not requested")
         if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-            # It goes on for as long as it likes; its events are bounded.
+            # An event stream has no total limit; each event has one.
             return response
         stream = response.stream
         assert isinstance(stream, httpx2.AsyncByteStream), "an asynchronous transport answers so"
@@ -134,7 +128,6 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """Close what is below."""
         await self._inner.aclose()
 
 
@@ -159,7 +152,7 @@ INHERITED: Final = (
     *("APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE"),
     *("PROGRAMDATA", "PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE"),
 )
-"""What a server gets of our environment."""
+"""Environment variables that a server inherits."""
 
 Outgoing = MemoryObjectReceiveStream[SessionMessage]
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
@@ -167,7 +160,7 @@ Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 
 @asynccontextmanager
 async def stdio_transport(server: McpServer) -> AsyncGenerator[Streams, None]:
-    """Start a server; yield what it says and is told; it ends with the context.
+    """Start a server process and yield its message streams; the process ends with the context.
 
     Raises:
         OSError, ValueError: it cannot be started.
@@ -177,7 +170,7 @@ async def stdio_transport(server: McpServer) -> AsyncGenerator[Streams, None]:
         *server.args,
         stdin=PIPE,
         stdout=PIPE,
-        # Nobody reads it, and it may hold anything.
+        # Its log is discarded: it may contain secrets.
         stderr=DEVNULL,
         env=environment(server),
         cwd=server.cwd,
@@ -195,7 +188,7 @@ async def stdio_transport(server: McpServer) -> AsyncGenerator[Streams, None]:
         try:
             await _stop(process, tasks[0])
         finally:
-            # Also for what it started and left behind, and if nobody lets us wait.
+            # Also for processes that it started and left behind, and if this task is cancelled.
             _signal(process, "SIGKILL")
             for task in tasks:
                 task.cancel()
@@ -203,7 +196,7 @@ async def stdio_transport(server: McpServer) -> AsyncGenerator[Streams, None]:
 
 
 def environment(server: McpServer) -> dict[str, str]:
-    """Return what a server gets: what everybody needs, and what its host gives."""
+    """Return the environment of a server: the inherited variables, and those of its options."""
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     return {**inherited, **server.env}
 
@@ -215,7 +208,7 @@ async def _read(process: Process, heard: Incoming) -> None:
         while garbage <= GARBAGE_LINES_MAX:
             try:
                 line = await process.stdout.readline()
-            except ValueError:  # longer than any message may be
+            except ValueError:  # longer than the limit of a message
                 return
             if not line:
                 return
@@ -223,7 +216,7 @@ async def _read(process: Process, heard: Incoming) -> None:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValidationError:
                 if line.lstrip().startswith(b"{") and b'"jsonrpc"' in line:
-                    # A message that cannot be read may be the answer that somebody waits for.
+                    # An unreadable message may be the answer to a pending request.
                     return
                 garbage += 1
                 continue
@@ -243,7 +236,7 @@ async def _write(process: Process, said: Outgoing) -> None:
 
 
 async def _stop(process: Process, reader: asyncio.Task[None]) -> None:
-    """Close its input, then tell it to end, then kill it, with some time after each."""
+    """Close its input, then terminate it, then kill it, with a delay after each."""
     assert process.stdin is not None, "the process has pipes"
     reader.cancel()
     # A stream has one reader at a time.
@@ -260,7 +253,7 @@ async def _stop(process: Process, reader: asyncio.Task[None]) -> None:
 
 
 async def _drained(process: Process) -> None:
-    """Return once the process has ended; what it still says is thrown away."""
+    """Return once the process has ended; its remaining output is discarded."""
     assert process.stdout is not None, "the process has pipes"
     while await process.stdout.read(65_536):
         pass
@@ -268,7 +261,7 @@ async def _drained(process: Process) -> None:
 
 
 def _signal(process: Process, name: str) -> None:
-    """Send a signal to the process and all that it started."""
+    """Send a signal to the process group."""
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, getattr(signal, name))
@@ -279,7 +272,7 @@ def _signal(process: Process, name: str) -> None:
 
 
 def _release(process: Process) -> None:
-    """Let go of the pipes, also if something that it started still holds them."""
+    """Close the pipes, also if a process that it started still holds them."""
     transport = getattr(process, "_transport", None)
     if transport is not None:
         with suppress(PermissionError, ProcessLookupError):

@@ -1,1 +1,1 @@
-"""OpenTelemetry; its SDK and its exporters are the extra `otel`."""
+"""OpenTelemetry export; the SDK and its exporters are the extra `otel`."""

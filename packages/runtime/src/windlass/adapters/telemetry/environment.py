@@ -13,7 +13,7 @@ HTTP: Final = "http/protobuf"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Which signals somebody wants, and how often; None is as often as we think right."""
+    """The wanted signals and their intervals; None is the default interval."""
 
     has_traces: bool = True
     has_metrics: bool = True
@@ -27,12 +27,12 @@ class Settings:
 
 
 def settings(*, needs_endpoint: bool, environment: Mapping[str, str] | None = None) -> Settings:
-    """Return what the environment says.
+    """Return the settings in the environment variables.
 
     Nothing is wanted if an endpoint is needed and none is named.
 
     Raises:
-        Rejected: a protocol other than OTLP over HTTP is asked for, or a number is none.
+        Rejected: a protocol other than OTLP over HTTP is named, or a number is not valid.
     """
     known = os.environ if environment is None else environment
     return Settings(

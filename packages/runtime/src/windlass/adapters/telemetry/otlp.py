@@ -21,7 +21,7 @@ from windlass.adapters.telemetry.environment import Settings
 from windlass.ports.telemetry import Attribute, Operation, Sent, Span, TraceContext
 
 LABEL_VALUES_MAX: Final = 500
-"""Names that a metric tells apart; a model may make up names of tools without end."""
+"""Distinct names in a metric; a model may make up tool names without end."""
 OTHER: Final = "_OTHER"
 
 _TOKENS: Final = [4**power for power in range(14)]
@@ -39,7 +39,7 @@ _DURATIONS: Final[Mapping[Operation, tuple[str, ...]]] = {
 
 
 class Meters:
-    """The instruments, and what is counted with them."""
+    """The metric instruments."""
 
     def __init__(self, meter: Meter) -> None:
         self._tokens = meter.create_histogram(
@@ -83,7 +83,7 @@ class Meters:
         )
 
     def count(self, span: Span) -> None:
-        """Count a span that has ended."""
+        """Count a finished span."""
         labels = self._labels(span, *_DURATIONS[span.operation])
         if span.error_type is not None:
             labels["error.type"] = self._label("error.type", span.error_type)
@@ -99,7 +99,7 @@ class Meters:
                 pass
 
     def observe(self, unfinished: Mapping[str, int], dropped: int) -> None:
-        """Say what the gauges show from now on."""
+        """Set the values of the gauges."""
         self._unfinished, self._dropped = dict(unfinished), dropped
 
     def _count_tokens(self, span: Span) -> None:
@@ -129,14 +129,14 @@ class Meters:
 
 SCOPE: Final = "windlass"
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
-"""The version of the conventions that names and attributes are taken from."""
+"""The version of the semantic conventions."""
 
 REFUSALS: Final = frozenset({400, 413, 422})
-"""Answers of a collector about the spans themselves; the others are about the collector."""
+"""Status codes of a collector about the spans themselves; the others are about the collector."""
 
 
 class _WatchedSession(Session):
-    """Remembers how the last attempt went, which an exporter does not tell."""
+    """Remembers the result of the last attempt, which an exporter does not return."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -177,7 +177,7 @@ class OtlpSink:
         self._provider: MeterProvider | None = None
         self._meters: Meters | None = None
         if metric_exporter is not None:
-            # It never reports by itself: when to report is decided where spans are sent.
+            # It never reports by itself: the exporter decides when to report.
             reader = PeriodicExportingMetricReader(metric_exporter, export_interval_millis=math.inf)
             self._provider = MeterProvider([reader], self._resource, shutdown_on_exit=False)
             self._meters = Meters(self._provider.get_meter(SCOPE, schema_url=SCHEMA_URL))
@@ -190,12 +190,12 @@ class OtlpSink:
         self._session.forget()
         try:
             result = self._spans.export(wanted)
-        except Exception:  # noqa: BLE001 - an exporter of the host may raise anything
+        except Exception:  # noqa: BLE001 - an exporter of the host application may raise anything
             result = SpanExportResult.FAILURE
         if result is SpanExportResult.SUCCESS:
             return Sent.TAKEN
-        # What never got as far as the network could not be written, or is too large. Of an exporter of the
-        # host nobody knows that: it gets the same again.
+        # Spans that never reached the network cannot be encoded, or are too large. For an exporter of the
+        # host application this is unknown: it gets the same spans again.
         is_refused = not self._session.was_tried or self._session.status in REFUSALS
         return Sent.REFUSED if self._is_watched and is_refused else Sent.LATER
 
@@ -206,13 +206,13 @@ class OtlpSink:
                 self._meters.count(span)
 
     def send_metrics(self, unfinished: Mapping[str, int], dropped: int) -> None:
-        """Send the metrics as they are."""
+        """Send the current metrics."""
         if self._meters is not None and self._provider is not None:
             self._meters.observe(unfinished, dropped)
             self._provider.force_flush()
 
     def stop(self) -> None:
-        """Make whoever sends at this moment give up soon."""
+        """Make a send in progress give up soon."""
         if self._spans is not None:
             self._spans.shutdown()
         if self._provider is not None:
@@ -253,5 +253,5 @@ def _named(context: TraceContext, span_id: int, *, is_remote: bool) -> SpanConte
 
 
 def _signal(endpoint: str | None, signal: str) -> str | None:
-    """Return the address of a signal; None leaves it to the environment."""
+    """Return the address of a signal; None if the environment decides."""
     return None if endpoint is None else f"{endpoint.rstrip('/')}/v1/{signal}"

@@ -1,11 +1,11 @@
 """A deterministic simulator of the whole runtime.
 
-One seed is one story, with faults, crashes and clock jumps.
+One seed is one scenario, with faults, crashes and clock jumps.
 
     report = simulate(17)
     assert not report.problems, report.text()
 
-The same seed tells the same story, to the last identifier and millisecond.
+The same seed gives the same run, to the last identifier and millisecond.
 """
 
 import asyncio
@@ -35,20 +35,20 @@ T = TypeVar("T")
 _Work = Coroutine[object, object, T] | Generator[asyncio.Future[object] | None, None, T]
 
 QUIET_S_MAX: Final = 900.0
-"""How long everything may take to end once the faults have stopped and people answer."""
+"""Time limit for all runs to end after the faults have stopped and people answer."""
 ROUND_S: Final = 5.0
 OPENINGS_MAX: Final = 100
 OPENING_S: Final = 0.5
-"""Before a process that could not be opened is tried again."""
+"""Delay before a process that failed to open is tried again."""
 SNAPSHOT_RECORDS_MIN: Final = 8
 _SNAPSHOTS: Final = "SNAPSHOT_RECORDS_MIN"
 REST_S_MAX: Final = 30.0
-"""How long the last calls may take: one of a slow store may be under way."""
+"""Time limit for the last calls: a call of a slow store may be in progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationReport:
-    """What came of a simulation."""
+    """The result of a simulation."""
 
     seed: int
     problems: tuple[str, ...]
@@ -62,12 +62,11 @@ class SimulationReport:
 
     @property
     def records(self) -> int:
-        """How many records there are."""
         return sum(len(records) for records in self.journals.values())
 
     @property
     def digest(self) -> str:
-        """Names all records, with their ids and moments."""
+        """A digest of all records, with their ids and times."""
         lines = sha256()
         for session_id in sorted(self.journals):
             for record in self.journals[session_id]:
@@ -75,16 +74,16 @@ class SimulationReport:
         return lines.hexdigest()
 
     def text(self) -> str:
-        """Say what went wrong, and how it came to it."""
+        """Return the problems, and the end of the trace."""
         head = [f"seed {self.seed}: {problem}" for problem in self.problems]
         return "\n".join((*head, f"the last of seed {self.seed}:", *self.trace))
 
 
 def simulate(seed: int, *, forgets: bool = False, has_family: bool = False) -> SimulationReport:
-    """Play the story of a seed and check everything that has to be true of it.
+    """Run the scenario of a seed and check all invariants.
 
-    With `forgets`, every session drops its state after each commit and folds it anew; the story is the same.
-    With `has_family` every run gives work to a subagent, which makes it another story.
+    With `forgets`, every session drops its state after each commit and folds it again; the scenario is the
+    same. With `has_family` every run delegates work to a subagent, which makes it another scenario.
     """
     world = World(seed)
     stage = _Stage(world, has_family=has_family)
@@ -106,7 +105,7 @@ def simulate(seed: int, *, forgets: bool = False, has_family: bool = False) -> S
 
 
 class _Stage:
-    """Processes come and go, the clock jumps, and in the end all has to be quiet."""
+    """Starts and ends processes, jumps the clock, and waits for the end of all runs."""
 
     def __init__(self, world: World, *, has_family: bool) -> None:
         self.world = world
@@ -148,22 +147,19 @@ class _Stage:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self.world.blame(f"somebody outside got an error: {error!r}")
+            self.world.blame(f"a user got an unexpected error: {error!r}")
 
     def _keep(
         self, loop: asyncio.AbstractEventLoop, work: _Work[T], **options: Context | None
     ) -> asyncio.Task[T]:
-        """Hold every task to the end.
-
-        Whoever is frozen must not be collected, at a time that nobody chose.
-        """
+        """Keep references to all tasks until the end: a frozen task must not be garbage-collected."""
         task = asyncio.Task(work, loop=loop, context=options.get("context"))
         self._kept.append(task)
         return task
 
     def _on_error(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
-        """An error that got past everybody."""
-        self.world.blame(f"nobody took {context.get('exception')!r}: {context.get('message')}")
+        """Report an unhandled error of the event loop."""
+        self.world.blame(f"unhandled exception {context.get('exception')!r}: {context.get('message')}")
 
     async def _wait_for(self, run_id: str) -> None:
         while run_id not in self.people.accepted:
@@ -190,7 +186,7 @@ class _Stage:
         await self._resume(process)
 
     async def _resume(self, process: Process) -> None:
-        """Make a process take work; it may have to try more than once."""
+        """Start the workers of a process; it may take several attempts."""
         for _ in range(OPENINGS_MAX):
             try:
                 await self.people.via(lambda runtime: runtime.resume(), process)
@@ -202,11 +198,11 @@ class _Stage:
 
     def _on_down(self, process: Process) -> None:
         doom = process.doom
-        assert doom is not None, "only a process that is doomed ends"
+        assert doom is not None, "only a process with a planned end ends"
         self._begin(self._after(process, doom))
 
     async def _after(self, process: Process, doom: DoomPlan) -> None:
-        """See to it that life goes on after a process is gone."""
+        """Plan the successor of a process that ended."""
         clock = self.world.clock
         if doom.kind == "close":
             await self._close(process)
@@ -219,7 +215,7 @@ class _Stage:
             await self._wake(process)
 
     async def _wake(self, process: Process) -> None:
-        """A process that slept goes on; if it had not been opened yet, it is now."""
+        """Resume a suspended process; open it if it was not open yet."""
         process.open_gate()
         await self._resume(process)
 
@@ -237,7 +233,7 @@ class _Stage:
     # the end
 
     async def _quieten(self) -> None:
-        """Stop all faults, wake all sleepers, and wait until every run has ended."""
+        """Stop all faults, wake all suspended processes, and wait until every run has ended."""
         world, people = self.world, self.people
         self._is_quiet = True
         world.note("quiet")
@@ -263,7 +259,7 @@ class _Stage:
         await people.leave()
 
     async def _is_at_rest(self) -> bool:
-        """Tell whether nobody drives anything and all readers are at the end."""
+        """Return whether no session is driven and all subscribers are at the end."""
         store = self.world.store
         for plan in self.scenario.all_runs:
             row = await store.session(plan.session_id)
@@ -285,7 +281,7 @@ class _Stage:
 
 
 class _Problems(logging.Handler):
-    """Errors that are only logged are problems, unless it was the store that failed."""
+    """Logged errors are problems, unless the store failed."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -299,7 +295,7 @@ class _Problems(logging.Handler):
 
 
 _OF_THE_HOST: Final = "windlass.failures"
-"""Who tells of code of the host that failed, which models of the simulator do on purpose."""
+"""Loggers about failures of host code, which the simulated models cause on purpose."""
 _EXPECTED: Final = frozenset(
     name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, AgentError)
 )
@@ -307,7 +303,7 @@ _EXPECTED: Final = frozenset(
 
 @contextmanager
 def _small_snapshots() -> Generator[None]:
-    """Let short sessions have snapshots too."""
+    """Make short sessions write snapshots too."""
     usual = loading.SNAPSHOT_RECORDS_MIN
     setattr(loading, _SNAPSHOTS, SNAPSHOT_RECORDS_MIN)
     try:

@@ -11,7 +11,7 @@ from windlass_protocol import JsonObject, Record
 
 
 def check_calls(world: World, records: Sequence[Record]) -> None:
-    """Effects begin after a yes, are repeated only if they may be, have one result."""
+    """Check that effects start after an approval, repeat only if allowed, and have one result."""
     checks = _Calls(world)
     for record in records:
         checks.take(record)
@@ -19,7 +19,7 @@ def check_calls(world: World, records: Sequence[Record]) -> None:
 
 
 def check_requests(world: World, records: Sequence[Record]) -> None:
-    """A request is settled once, as it was answered, and before it expires."""
+    """Check that a request is settled once, as it was answered, and before it expires."""
     checks = _Requests(world)
     for record in records:
         checks.take(record)
@@ -36,7 +36,7 @@ def _key(record: Record, call_id: object) -> str:
 
 
 def _asked_for(record: Record) -> str:
-    """How the ids of the requests about the call of a record begin."""
+    """Return the prefix of the ids of requests about the call of a record."""
     return f"approval:{record.run_id}:{record.step_index}:{record.data.get('callId')}:"
 
 
@@ -91,7 +91,7 @@ class _Calls:
         self._choices[key] += record.data["choice"] == "retry"
 
     def _passed_on(self, record: Record) -> None:
-        """An owner says that a call has not begun; a lie shows in the end."""
+        """Note that an owner reports a call as not started; it is checked at the end."""
         key = f"{record.run_id}/{self._step}/{record.data['callId']}"
         self._unbegun[key] += record.data.get("begun") is False
 
@@ -106,10 +106,10 @@ class _Calls:
         if self._starts[key] == 1:
             self._check_consent(key, record)
         elif data["effect"] == "once" and self._starts[key] > 1 + self._choices[key] + self._unbegun[key]:
-            world.blame(f"{key} was begun again without anybody's choice")
+            world.blame(f"{key} was started again although no person chose so")
 
     def _check_consent(self, key: str, call: Record) -> None:
-        """A call begins after a yes: of the policy, or of a person, which counts once."""
+        """Check that a call was approved by the policy, or by a person; a consent counts once."""
         verdict = self._verdicts.get(key)
         if verdict is None or verdict["decision"] not in ("allow", "modify"):
             self._world.blame(f"{key} was begun without a yes of the policy")
@@ -120,7 +120,7 @@ class _Calls:
                 self._world.blame(f"{key} was begun without a yes of a person")
 
     def _result(self, record: Record) -> None:
-        """What is said to be done was done."""
+        """Check that a call with a result had its effect."""
         result = record.data["result"]
         assert isinstance(result, dict)
         key = _key(record, result["callId"])
@@ -138,7 +138,7 @@ class _Requests:
         self._outcomes: dict[str, JsonValue] = {}
         self._settled: Counter[str] = Counter()
         self._used: set[str] = set()
-        """Calls that have begun: their consent is used, and does not lapse any more."""
+        """Started calls: their consent is used and does not expire any more."""
 
     def take(self, record: Record) -> None:
         match record.type:
@@ -172,7 +172,7 @@ class _Requests:
             self._expiries[request_id] = str(request.get("expiresAt") or "9999")
 
     def _resolved(self, record: Record) -> None:
-        """What a person said is what counts."""
+        """Check that the answer of a person takes effect."""
         for one in objects(record.data["resolutions"]):
             response = one.get("response")
             option = response.get("optionId") if isinstance(response, dict) else None
@@ -192,7 +192,7 @@ class _Requests:
             self._world.blame(f"{request_id} was approved at {record.at}, after {expiry}")
 
     def _is_in_time(self, request_id: str, expiry: str) -> bool:
-        """Whether an answer that is taken late was given before its request expired."""
+        """Whether an answer that is consumed late was given before its request expired."""
         return any(
             isinstance(given_ms := post.body.get("givenMs"), int) and given_ms < ms_of(expiry)
             for post in self._world.posts
@@ -200,7 +200,7 @@ class _Requests:
         )
 
     def _consented(self, record: Record) -> None:
-        """A yes that was given in time may be found later; it is of no use then."""
+        """Check that a consent was not used after it expired."""
         decision = record.data["decision"]
         call = _asked_for(record)
         if isinstance(decision, dict) and decision["code"] == "approval.granted" and call not in self._used:

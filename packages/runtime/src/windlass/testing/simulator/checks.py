@@ -22,10 +22,7 @@ Journals = dict[str, tuple[Record, ...]]
 
 
 async def check(world: World, people: People) -> Journals:
-    """Check everything; what is wrong is a problem of the world.
-
-    Return the records of each session.
-    """
+    """Check all invariants, report problems to the world, and return the records of each session."""
     journals: Journals = {}
     for session_id in sorted({plan.session_id for plan in people.scenario.all_runs}):
         records = await world.store.read(session_id, limit=100_000)
@@ -45,7 +42,7 @@ async def check(world: World, people: People) -> Journals:
 
 
 def _check_stream(world: World, session_id: str, records: Sequence[Record]) -> None:
-    """Numbered without a gap, valid by the strict rules, owners one after another."""
+    """Check the numbers of records, their validity on the wire, and the order of owners."""
     epoch = 0
     for seq, record in enumerate(records, 1):
         where = f"{session_id}/{seq} {record.type}"
@@ -63,7 +60,7 @@ def _check_stream(world: World, session_id: str, records: Sequence[Record]) -> N
 
 
 class _Runs:
-    """One run at a time, each with one end, its turn before it; a cancel is obeyed."""
+    """Check that runs of a session do not overlap, that each ends once, and that cancels take effect."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -90,7 +87,7 @@ class _Runs:
             case kind if kind in RUN_ENDS:
                 self._end(record)
             case kind if kind not in AFTER_END and run_id_of(record) not in (None, self._current):
-                self._blame(record, "it is not going on")
+                self._blame(record, "it is not the current run")
             case _:
                 pass
 
@@ -101,21 +98,21 @@ class _Runs:
     def _start(self, record: Record) -> None:
         run_id = run_id_of(record) or ""
         if self._current is not None or run_id in self._seen:
-            self._blame(record, f"while {self._current} goes on, or again")
+            self._blame(record, f"it started while {self._current} is unfinished, or it started twice")
         self._current = run_id
         self._seen.add(run_id)
         self._is_cancelled = self._is_turn_over = False
 
     def _withdraw(self, record: Record) -> None:
-        """A run that was cancelled while another one went on; it never begins."""
+        """Check a queued run that was cancelled; it never starts."""
         run_id = run_id_of(record) or ""
         if self._current is None or run_id in self._seen or run_id != self._withdrawn:
-            self._blame(record, "nobody cancelled it, nothing goes on before it, or it had begun")
+            self._blame(record, "it was not cancelled, no run is before it, or it had started")
         self._seen.add(run_id)
 
     def _end(self, record: Record) -> None:
         if self._current != run_id_of(record) or not self._is_turn_over:
-            self._blame(record, "it is not going on, or its turn is")
+            self._blame(record, "it is not the current run, or its turn is unfinished")
         if self._is_cancelled and record.type != "run.cancelled":
             self._blame(record, "it was to be cancelled")
         self._current = None
@@ -133,7 +130,7 @@ def _check_runs(world: World, records: Sequence[Record]) -> None:
 
 
 def _check_posts(world: World, session_id: str, records: Sequence[Record]) -> None:
-    """Every item that became durable was taken once, and left its traces."""
+    """Check that every durable item was consumed once, and had an effect."""
     taken: dict[int, int] = {}
     for one in world.taken.get(session_id, []):
         for number in one.consumes:
@@ -159,7 +156,7 @@ def _request_ids(post: Post) -> list[str]:
 
 
 def _answers(records: Sequence[Record]) -> list[str]:
-    """Return the request of every answer that is recorded, counted or not."""
+    """Return the request of every recorded answer, accepted or not."""
     found: list[str] = []
     for record in records:
         if record.type == "approval.candidate":
@@ -179,7 +176,7 @@ def _has_trace(post: Post, records: Sequence[Record]) -> bool:
 
 
 async def _check_state(world: World, session_id: str, records: Sequence[Record]) -> None:
-    """Folded anew, from a snapshot in the middle and from the store: one state."""
+    """Check that folds from the start, from a snapshot and from the store give one state."""
     whole = folded(records)
     cut = world.below(len(records) + 1)
     middle = load_loop(dump_loop(folded(records[:cut])))
@@ -195,7 +192,7 @@ async def _check_state(world: World, session_id: str, records: Sequence[Record])
 
 
 async def _check_rest(world: World, session_id: str) -> None:
-    """Nobody has the session and nothing is left to do for it."""
+    """Check that no owner has the session and that nothing is left to do."""
     row = await world.store.session(session_id)
     if row is not None and (row.standing is not Standing.IDLE or row.owner_id is not None):
         world.blame(f"{session_id} is {row.standing} and belongs to {row.owner_id} at the end")
@@ -204,7 +201,7 @@ async def _check_rest(world: World, session_id: str) -> None:
 
 
 def _check_watcher(world: World, watcher: Watcher, journals: Journals) -> None:
-    """Every reader saw every event of its scope, once and in order."""
+    """Check that every subscriber saw every event of its scope, once and in order."""
     records = [record for journal in journals.values() for record in journal]
     match watcher.scope:
         case "all":
@@ -224,7 +221,7 @@ def _check_watcher(world: World, watcher: Watcher, journals: Journals) -> None:
 
 
 async def _check_results(world: World, people: People, journals: Journals) -> None:
-    """What people were told of their runs is what the journal says."""
+    """Check that the results that users got equal those of the journal."""
     for plan in people.scenario.runs:
         run = fold_runs(journals[plan.session_id]).runs.get(plan.run_id)
         result = None if run is None else run.result

@@ -1,7 +1,4 @@
-"""Simulated users: start runs, watch them, answer requests, cancel.
-
-They start runs, watch them, answer requests and lose patience.
-"""
+"""Simulated users: they start and watch runs, answer requests and cancel."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -36,12 +33,12 @@ _CONTRACT: Final = output_contract(_TYPED, "worker")
 
 
 class Gone(Exception):
-    """The process went away before it answered."""
+    """The process ended before it answered."""
 
 
 @dataclass(slots=True)
 class Watcher:
-    """A reader that comes back again and again with its last cursor."""
+    """A subscriber that reconnects again and again with its last cursor."""
 
     name: str
     scope: str
@@ -51,10 +48,10 @@ class Watcher:
     """Session, number and position of every event of the journal."""
     cursor: Cursor | None = None
     connection: int = 0
-    """Counts them; what still comes on an older one is not for anybody."""
+    """The number of the connection; events on an older one are ignored."""
 
     def subscribe(self, runtime: CoreRuntime) -> EventStream:
-        """Go on where it was."""
+        """Subscribe again from the last cursor."""
         match self.scope:
             case "all":
                 return runtime.subscribe_all(self.cursor)
@@ -65,7 +62,7 @@ class Watcher:
 
 
 class People:
-    """Everybody outside of the runtime."""
+    """All users of the runtime."""
 
     def __init__(self, world: World, scenario: Scenario) -> None:
         self.world = world
@@ -83,10 +80,10 @@ class People:
     # asking
 
     async def via(self, ask: Callable[[CoreRuntime], Awaitable[T]], process: Process | None = None) -> T:
-        """Ask a process that is there.
+        """Send a request to a process.
 
         Raises:
-            Gone: it went away before it answered.
+            Gone: it ended before it answered.
         """
         process = process or await self.any_process()
         task = asyncio.get_running_loop().create_task(_wait(ask(process.runtime)), context=process.context)
@@ -97,7 +94,7 @@ class People:
         return task.result()
 
     async def any_process(self) -> Process:
-        """Return one that is there."""
+        """Return a running process."""
         while True:
             there = [process for process in self.processes if not process.is_down]
             if there:
@@ -105,7 +102,7 @@ class People:
             await self.world.clock.sleep(PAUSE_S)
 
     async def insist(self, ask: Callable[[CoreRuntime], Awaitable[T]]) -> T:
-        """Ask until there is an answer."""
+        """Repeat a request until there is an answer."""
         for _ in range(TRIES_MAX):
             try:
                 return await self.via(ask)
@@ -116,7 +113,7 @@ class People:
     # runs
 
     async def start(self, plan: RunPlan) -> None:
-        """Start a run, and wait for what comes of it."""
+        """Start a run, and wait for its result."""
         await self.world.clock.sleep(plan.start_s)
         request = _request(plan)
         await self.insist(lambda runtime: runtime.start_run(request))
@@ -124,7 +121,7 @@ class People:
             self.world.blame(f"the start of {plan.run_id} was acknowledged before it was durable")
         self.accepted.add(plan.run_id)
         if self.world.chance(0.3):
-            # Somebody who is not sure asks again.
+            # A caller that is not sure asks again.
             await self.insist(lambda runtime: runtime.start_run(request))
 
     async def cancel(self, plan: RunPlan) -> None:
@@ -136,7 +133,7 @@ class People:
         self.cancelled.add(plan.run_id)
 
     async def wait(self, run_id: str) -> RunResult:
-        """Wait for a run, at another process whenever one goes away."""
+        """Wait for a run; use another process whenever one ends."""
         while True:
             try:
                 result = await self.via(lambda runtime: runtime.run_result(run_id))
@@ -149,7 +146,7 @@ class People:
     # watching
 
     def watch(self) -> None:
-        """Begin to watch: everything, a session and a run."""
+        """Subscribe to everything, to a session and to a run."""
         plan = self.scenario.runs[0]
         self.watchers = [
             Watcher("the one who sees all", "all", ""),
@@ -171,7 +168,7 @@ class People:
                 await self.world.clock.sleep(PAUSE_S / 4)
 
     async def _follow(self, watcher: Watcher, runtime: CoreRuntime) -> None:
-        """Read until the reader has enough of this connection."""
+        """Read until the subscriber ends this connection."""
         stream = watcher.subscribe(runtime)
         watcher.connection += 1
         connection = watcher.connection
@@ -201,7 +198,7 @@ class People:
                 asyncio.create_task(self._decide(event.session_id or "", request)).add_done_callback(_forget)
 
     def have_seen_all(self) -> bool:
-        """Tell whether every reader has come to the end of what is durable."""
+        """Return whether every subscriber has seen all durable records."""
         drafts = self.world.drafts
         everything, session, run = self.watchers
         return (
@@ -213,7 +210,7 @@ class People:
     # answering
 
     async def _decide(self, session_id: str, request: InputRequest) -> None:
-        """Answer, or not, or late, or twice, or wrongly."""
+        """Answer in time, late, twice, wrongly or not at all."""
         world = self.world
         style = ("prompt", "prompt", "prompt", "late", "never", "twice", "wrong")[world.below(7)]
         if style == "never":
@@ -240,7 +237,7 @@ class People:
         )
 
     async def answer(self, session_id: str, response: InputResponse) -> None:
-        """Give an answer; one that is refused is not given."""
+        """Send an answer; a refused answer is not counted."""
         posts = len(self.world.posts)
         try:
             await self.insist(lambda runtime: runtime.answer_session(session_id, (response,)))
@@ -251,7 +248,7 @@ class People:
         self.answered.append(response)
 
     async def answer_everything(self) -> None:
-        """Answer whatever is still asked."""
+        """Answer all open requests."""
         for session_id in sorted({plan.session_id for plan in self.scenario.runs}):
             try:
                 requests = await self.via(lambda runtime: runtime.session_requests(session_id))  # noqa: B023 - it is called before the next turn
@@ -272,10 +269,7 @@ async def _wait(asked: Awaitable[T]) -> T:
 
 
 def _forget(task: "asyncio.Task[T]") -> None:
-    """Whoever asked may be gone.
-
-    An error that nobody hears of is no problem of the loop.
-    """
+    """Discard the result of an abandoned request: its error is not a problem of the event loop."""
     if not task.cancelled():
         task.exception()
 

@@ -8,15 +8,15 @@ from windlass.testing.stores import FaultRates
 
 Tool = Literal["look", "put", "pay"]
 Verdict = Literal["allow", "deny", "ask", "brief", "modify", "defer", "interrupt"]
-"""What the policy says of a call; `brief` asks, and the request expires soon."""
+"""Decisions of the policy; `brief` asks, and the request expires soon."""
 Fate = Literal["ok", "slow", "fail", "hang", "stubborn"]
 Doom = Literal["crash", "sleep", "close"]
-"""How a process ends: at once and for ever, only for a while, or in good order."""
+"""How a process ends: a crash, a suspension, or an orderly end."""
 
 T = TypeVar("T")
 
 HELPER: Final = "helper"
-"""The subagent that a call is for; its tag is the run that works for it."""
+"""The subagent of a call; its tag is the id of its run."""
 HORIZON_S: Final = 45.0
 """When the faults stop."""
 DAY_S: Final = 86_400.0
@@ -24,7 +24,7 @@ DAY_S: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class CallPlan:
-    """A call that the model will ask for."""
+    """A call that the model will request."""
 
     tool: str
     tag: str
@@ -35,7 +35,7 @@ class CallPlan:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """A run that somebody will ask for."""
+    """A run that a user will start."""
 
     run_id: str
     session_id: str
@@ -48,39 +48,39 @@ class RunPlan:
 
     @property
     def output(self) -> str:
-        """What the model says in the end."""
+        """The final answer of the model."""
         return '{"n": 1}' if self.is_typed else f"done {self.run_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class DoomPlan:
-    """When and how a process ends, and when the next one begins."""
+    """When and how a process ends, and when its successor starts."""
 
     kind: Doom
     at_point: int
-    """Counted: every call of the store, the model and the tools has two or more."""
+    """Counted: every call of the store, the model and the tools has two or more points."""
     is_noticed: bool
-    """Whether the store learns of it at once; if not, the lease has to end."""
+    """Whether the store learns of the end at once; otherwise the lease has to expire."""
     next_s: float
     back_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What one seed does."""
+    """The scenario of one seed."""
 
     runs: tuple[RunPlan, ...]
     dooms: tuple[DoomPlan | None, ...]
-    """Of the first processes, in their order; the others live on."""
+    """Ends of the first processes, in order; later processes do not end."""
     processes: int
     rates: FaultRates | None
     model_faults: float
     jumps: tuple[tuple[float, float], ...]
-    """When the wall clock moves, and how far."""
+    """Times and distances of wall-clock jumps."""
     reconnects: float
-    """How often a watcher leaves after an event."""
+    """The probability that a subscriber reconnects after an event."""
     children: tuple[RunPlan, ...] = ()
-    """Runs of subagents, which nobody asks for but calls."""
+    """Runs of subagents, which only calls start."""
 
     @property
     def all_runs(self) -> tuple[RunPlan, ...]:
@@ -97,7 +97,7 @@ class Scenario:
 
 
 def draw(world: World, *, has_family: bool = False) -> Scenario:
-    """Draw a story; with a family, runs give work to subagents."""
+    """Draw a scenario; with a family, runs delegate work to subagents."""
     sessions = 1 + world.below(2)
     runs = tuple(_run(world, number, sessions) for number in range(1 + world.below(3)))
     dooms = tuple(_doom(world) for _ in range(world.below(4)))
@@ -142,7 +142,7 @@ def _run(world: World, number: int, sessions: int) -> RunPlan:
 
 
 def _family(world: World, run: RunPlan) -> tuple[RunPlan, RunPlan]:
-    """Let a run give work to a subagent in a step, beside the calls of that step."""
+    """Make a run delegate work to a subagent in a step, besides the calls of that step."""
     steps = list(run.steps) or [()]
     at = world.below(len(steps))
     child_id = f"subagent:{run.run_id}/{at}/c{len(steps[at])}"

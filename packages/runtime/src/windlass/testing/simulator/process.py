@@ -1,9 +1,8 @@
 """A simulated process: a real runtime that can be killed at any output.
 
-A real runtime whose every way out leads through a gate.
-
-When the gate closes, nothing that the process does reaches the store, the model, the tools or the clock any
-more. A process that crashed never gets through again; one that slept goes on where it was, much later.
+Every output of the runtime goes through a gate. When the gate closes, nothing that the process does reaches
+the store, the model, the tools or the clock. A crashed process never gets through again; a suspended one
+continues much later.
 """
 
 import asyncio
@@ -71,9 +70,9 @@ class Process:
         self.is_down = False
         self.was_gated = False
         self.owner_ids: list[str] = []
-        """What it is called by the store; another name for each attempt to open it."""
+        """Its owner id in the store; a new one for each attempt to open it."""
         self.down = asyncio.get_running_loop().create_future()
-        """Done while it serves nobody."""
+        """Done while the process is closed or suspended."""
         self._gate: asyncio.Future[None] | None = None
         self.on_down: Callable[[Process], None] = lambda _: None
         self.context = copy_context()
@@ -96,7 +95,7 @@ class Process:
         )
 
     async def pass_through(self) -> None:
-        """Pass a point: the process may end here, and nothing gets out once it has."""
+        """Pass a point: the process may end here, and then nothing gets out."""
         self.points += 1
         if self.doom is not None and self.points == self.doom.at_point:
             self._go_down(self.doom)
@@ -104,10 +103,7 @@ class Process:
             await asyncio.shield(self._gate)
 
     def _go_down(self, doom: DoomPlan) -> None:
-        """Serve nobody any more.
-
-        Nothing gets out from now on, unless it ends in good order.
-        """
+        """End the process: nothing gets out from now on, unless the end is orderly."""
         self.world.note(f"process {self.number} goes at point {self.points}: {doom.kind}")
         self.is_down = True
         self.down.set_result(None)
@@ -117,7 +113,7 @@ class Process:
         self.on_down(self)
 
     def open_gate(self) -> None:
-        """Let everything out again that waited."""
+        """Release everything that waits at the gate."""
         if self._gate is not None:
             self.world.note(f"process {self.number} is back")
             self._gate.set_result(None)
@@ -126,12 +122,12 @@ class Process:
             self.down = asyncio.get_running_loop().create_future()
 
     def end(self) -> None:
-        """Cancel whoever waits at the gate, at the end of the simulation."""
+        """Cancel all tasks that wait at the gate, at the end of the simulation."""
         if self._gate is not None:
             self._gate.cancel()
 
     async def perform(self, context: ToolContext, tag: str, *, verdict: str) -> str:
-        """Do what a tool does."""
+        """Perform the effect of a tool."""
         world, plan = self.world, self.scenario.call(tag)
         await self.pass_through()
         _check_call(world, plan, context, verdict)
@@ -155,7 +151,7 @@ _PROCESS: ContextVar[Process] = ContextVar("process of the simulation")
 
 
 def _check_call(world: World, plan: CallPlan, context: ToolContext, verdict: str) -> None:
-    """What runs must be what the model asked for, changed by the policy alone."""
+    """Check that a call runs with the arguments of the model, changed by the policy alone."""
     expected = "modified" if plan.verdict == "modify" else plan.verdict
     if verdict != expected or not plan.tag.startswith(f"{context.run_id}."):
         world.blame(f"call {context.call_id} of {context.run_id} ran with other arguments: {verdict}")
@@ -164,10 +160,9 @@ def _check_call(world: World, plan: CallPlan, context: ToolContext, verdict: str
 
 
 class _Trusting(RedactingScribe):
-    """A scribe that does not look for secrets: there are none, and looking takes time."""
+    """A scribe without redaction: there are no secrets, and redaction takes time."""
 
     def __call__(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
-        """Return drafts as they are."""
         return drafts
 
 
@@ -201,7 +196,7 @@ class GatedStore(FaultyStore):
         await super().enlist(owner_id, now_ms=now_ms)
 
     async def change_token(self) -> int:
-        """Return a number that is another one after anybody has written."""
+        """Return a number that changes with every write."""
         return self._process.world.changes
 
     async def aclose(self) -> None:
@@ -229,7 +224,7 @@ class GatedClock:
 
 
 class Policy:
-    """A policy that says of each call what its arguments ask it to say."""
+    """A policy that decides as the arguments of each call say."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -278,10 +273,7 @@ _HOPELESS: Final = len(_FAILURES) - 1
 
 
 class Model:
-    """A model that asks for the calls of the plan.
-
-    Which, it learns from the history alone.
-    """
+    """A model that requests the calls of the plan; it depends on the history alone."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -330,18 +322,18 @@ def _delta(call: CallPlan, index: int) -> ToolCall | ToolCallDelta:
 
 
 def _where(messages: Sequence[LLMMessage]) -> tuple[str, int]:
-    """Return the run that the history ends with, and how many answers it has."""
+    """Return the run at the end of the history, and the number of its answers."""
     step = 0
     for message in reversed(messages):
         if message.role == "assistant":
             step += 1
         elif message.role == "user" and (words := message.content.rpartition("\n")[2]).startswith("run "):
-            # A subagent is told more than its caller said.
+            # The message to a subagent holds more than the caller's text.
             return words.split()[1], step
     raise AssertionError("a history without a run")
 
 
-# Tools and agents are made once for all simulations: what they do depends on the process they are called in.
+# Tools and agents are created once for all simulations: their effects depend on the calling process.
 
 
 @tool(effect="read", timeout_ms=TOOL_TIMEOUT_MS)
@@ -375,14 +367,14 @@ def _registry(*, has_family: bool = False) -> Registry:
 
 
 def worker_package_id() -> str:
-    """Return the package that all runs have."""
+    """Return the package of all runs."""
     registered = _registry().agent("worker")
     assert registered is not None
     return registered.package.package_id
 
 
 def check_family(world: World, journals: Mapping[str, Sequence[Record]]) -> None:
-    """Who was called began once, whoever began was called, and reports are true."""
+    """Check that every called subagent started once, and that reports on subagents are true."""
     called: dict[str, str] = {}
     for records in journals.values():
         for record in records:
@@ -399,15 +391,17 @@ def check_family(world: World, journals: Mapping[str, Sequence[Record]]) -> None
     for session_id, records in journals.items():
         is_wanted = session_id in called.values() or not session_id.startswith("session:subagent:")
         if records and not is_wanted:
-            world.blame(f"{session_id} began and nobody called")
+            world.blame(f"{session_id} started without a call")
 
 
 def _check_report(world: World, record: Record, journals: Mapping[str, Sequence[Record]]) -> None:
-    """What a caller was told of a subagent is what the journal of that one says."""
+    """Check that the report of a subagent to its caller equals the subagent's journal."""
     child_id, data = str(record.data["childRunId"]), record.data
     run = fold_runs(journals.get(str(data["childSessionId"]), ())).runs.get(child_id)
     result = None if run is None else run.result
     if result is None or result.status != data["status"]:
-        world.blame(f"{child_id} is told to be {data['status']}, and is {result and result.status}")
+        world.blame(f"{child_id} is reported as {data['status']}, and is {result and result.status}")
     elif result.status == "completed" and result.output != data["output"]:
-        world.blame(f"{child_id} is told to have said {data['output']!r}, and said {result.output!r}")
+        world.blame(
+            f"{child_id} is reported to have answered {data['output']!r}, and answered {result.output!r}"
+        )

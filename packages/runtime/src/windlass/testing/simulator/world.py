@@ -1,9 +1,7 @@
 """The simulated world: effects that happened and records that became durable.
 
-What was really done and what became durable, seen from outside.
-
-Nothing here takes the runtime's word for anything. The store is watched at its innermost wall, tools and the
-model are the world's own, and what does not fit together is a problem.
+The runtime's own state is not used. The store is observed from inside, tools and the model belong to the
+world, and every contradiction is a problem.
 """
 
 import zlib
@@ -28,30 +26,30 @@ from windlass_protocol import Event, Record
 TRACE_LINES_MAX: Final = 60
 _COMMIT_S_MAX: Final = 35.0
 _ROUNDING_S: Final = 0.002
-"""Records have milliseconds, and moments are cut to them."""
+"""Records have milliseconds; times are truncated to them."""
 PROBLEMS_MAX: Final = 8
 _SUBAGENT: Final = "subagent:"
 
 
 @dataclass(slots=True)
 class CallFacts:
-    """What the world knows of one call, by its idempotency key."""
+    """The facts about one call, by its idempotency key."""
 
     effect: str = ""
     intents: int = 0
     """Durable records that it is about to begin."""
     begun: list[int] = field(default_factory=list[int])
-    """The attempts that touched the world."""
+    """The attempts that had an effect."""
     is_done: bool = False
-    """The tool came to its end at least once."""
+    """The tool completed at least once."""
     results: int = 0
     retries: int = 0
-    """How often a person chose to run it again."""
+    """The number of times a person chose to run it again."""
 
 
 @dataclass(slots=True)
 class RunFacts:
-    """What the world knows of one run."""
+    """The facts about one run."""
 
     steps: int = 0
     """Durable records that the model is about to be asked."""
@@ -59,19 +57,19 @@ class RunFacts:
     answers: int = 0
     ends: int = 0
     is_hopeless: bool = False
-    """The newest failure of the model was one that trying again does not mend."""
+    """The newest failure of the model was not retryable."""
     pause: "Timer | None" = None
     """Before the model is asked again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """Something that has to wait, by the clock that does not jump."""
+    """A wait, by the monotonic clock."""
 
     since_s: float
     wait_s: float
     jumps: int
-    """How often the wall clock had jumped by then."""
+    """The number of jumps of the wall clock until then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ class Taken:
 
 
 class World:
-    """Chance, time, the ledger of effects, and the problems that were found."""
+    """Randomness, time, the ledger of effects, and the problems that were found."""
 
     def __init__(self, seed: int) -> None:
         self.random: SeededRandom = seeded_random(seed)
@@ -104,35 +102,35 @@ class World:
         self.calls: dict[str, CallFacts] = {}
         self.runs: dict[str, RunFacts] = {}
         self.drafts: dict[str, list[Draft]] = {}
-        """Everything durable, by session."""
+        """All durable records, by session."""
         self.posts: list[Post] = []
         self.taken: dict[str, list[Taken]] = {}
         self.owners: dict[tuple[str, int], str] = {}
-        """Who got which epoch of a session."""
+        """The owner of each epoch of a session."""
         self.expiries: dict[str, Timer] = {}
         """Of requests that expire."""
         self.jumps = 0
         self.deferred: set[str] = set()
-        """Calls that a policy has put off before."""
+        """Calls that a policy has deferred before."""
 
     # chance
 
     def chance(self, probability: float) -> bool:
-        """Return True that often."""
+        """Return True with this probability."""
         return self.random() < probability
 
     def below(self, count: int) -> int:
-        """Return a number from 0 up to, and without, the count."""
+        """Return a number from 0 (included) to `count` (excluded)."""
         return int(self.random() * count)
 
-    # what is seen
+    # trace and problems
 
     def note(self, text: str) -> None:
-        """Keep a line of the trace."""
+        """Add a line to the trace."""
         self.trace.append(f"{self.clock.monotonic():8.2f} {text}")
 
     def blame(self, text: str) -> None:
-        """Keep a problem."""
+        """Add a problem."""
         self.note(f"PROBLEM {text}")
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(text)
@@ -157,17 +155,14 @@ class World:
         self.clock.jump(seconds)
 
     def timer(self, at: str, wait_ms: int) -> Timer:
-        """Return a timer that began at a moment of the wall clock, not long ago."""
+        """Return a timer that started at a recent wall-clock time."""
         ago_s = self.clock.now().timestamp() - datetime.fromisoformat(at).timestamp()
-        # A jump between the drafting of a record and its commit leaves nothing to go by.
+        # A jump between the creation of a record and its commit makes the timer useless.
         jumps = self.jumps if 0 <= ago_s < _COMMIT_S_MAX else -1
         return Timer(self.clock.monotonic() - ago_s, wait_ms / 1_000, jumps)
 
     def check_timer(self, timer: Timer | None, what: str) -> None:
-        """Something that had to wait begins.
-
-        It must not be early, unless the wall clock jumped meanwhile.
-        """
+        """Check that a wait was not too short, unless the wall clock jumped meanwhile."""
         if timer is None or timer.jumps != self.jumps:
             return
         waited_s = self.clock.monotonic() - timer.since_s
@@ -177,7 +172,7 @@ class World:
     # effects
 
     def ask(self, run_id: str, step: int, *, is_late: bool) -> None:
-        """The model is asked for the answer of a step."""
+        """Note a model call for a step."""
         facts = self.run(run_id)
         facts.asks += 1
         facts.is_hopeless = False
@@ -188,7 +183,7 @@ class World:
             self.blame(f"the model of {run_id} was asked for step {step} again after its answer was durable")
 
     def begin(self, context: ToolContext, tag: str, *, effect: str, is_late: bool) -> None:
-        """A tool touches the world; `is_late` if its process slept at some time."""
+        """Note the start of an effect; `is_late` if its process was suspended at some time."""
         key, attempt = context.idempotency_key, context.attempt
         facts = self.call(key)
         self.note(f"effect {key} attempt {attempt} ({tag}) begins")
@@ -202,14 +197,14 @@ class World:
         facts.begun.append(attempt)
 
     def finish(self, key: str) -> None:
-        """A tool has done what it does."""
+        """Note that a tool completed."""
         self.call(key).is_done = True
         self.note(f"effect {key} is done")
 
-    # what watchers see
+    # subscribers
 
     def show(self, event: Event, who: str) -> None:
-        """A subscriber got an event of the journal: it must be there, as it is shown."""
+        """Check an event that a subscriber got: its record must be durable and equal."""
         drafts = self.drafts.get(event.session_id or "", [])
         seq = event.seq or 0
         if seq > len(drafts):
@@ -219,10 +214,10 @@ class World:
         if (durable.type, durable.data) != (event.type, event.data):
             self.blame(f"{who} was shown {event.type} {event.session_id}/{seq}, durable is {durable.type}")
 
-    # what the store sees
+    # the store
 
     def appended(self, batch: Batch, appended: Appended) -> None:
-        """A batch became durable."""
+        """Check a batch that became durable."""
         session_id = batch.claim.session_id
         known = self.drafts.setdefault(session_id, [])
         if batch.drafts and appended.first_seq != len(known) + 1:
@@ -266,13 +261,13 @@ class World:
                 pass
 
     def _end(self, run_id: str, *, is_completed: bool) -> None:
-        """A run has ended; that of a subagent is the work of the call it is named for."""
+        """Note the end of a run; the run of a subagent is the work of its calling call."""
         self.run(run_id).ends += 1
         if run_id.startswith(_SUBAGENT):
             self.call(run_id.removeprefix(_SUBAGENT)).is_done = is_completed
 
     def _expect(self, requests: JsonValue, at: str) -> None:
-        """Note when requests may expire."""
+        """Note when requests expire."""
         for request in requests if isinstance(requests, list) else ():
             if isinstance(request, dict) and isinstance(request.get("expiresAt"), str):
                 wait_ms = elapsed_ms(at, str(request["expiresAt"]))
@@ -280,7 +275,7 @@ class World:
 
 
 class WitnessedStore(MemoryStore):
-    """The store of a simulation; the world sees what becomes durable in it."""
+    """The store of a simulation; the world observes every durable write."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -312,7 +307,7 @@ class WitnessedStore(MemoryStore):
         return posted
 
     async def save(self, session_id: str, seq: int, *, state: bytes) -> None:
-        """Keep a snapshot: what its maker believed must be what the records say."""
+        """Check a snapshot: it must equal the fold of the records."""
         records = [one for one in await self.read(session_id, limit=seq) if one.seq <= seq]
         if dump_loop(folded(records)) != zlib.decompress(state):
             self._world.blame(f"the snapshot of {session_id} at {seq} is not what its records say")
@@ -320,7 +315,7 @@ class WitnessedStore(MemoryStore):
 
 
 def folded(records: Iterable[Record]) -> LoopState:
-    """Return the state that records make."""
+    """Fold records into a state."""
     state = LoopState()
     state.apply_all(records)
     return state

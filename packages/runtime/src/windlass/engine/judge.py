@@ -8,16 +8,14 @@ from typing import Final, TypeVar, cast
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from windlass.engine.binding import NO_SECRETS, Binding
+from windlass.engine.binding import Binding
 from windlass.engine.consent import plead, under_version, with_consent
 from windlass.engine.cut import TooLate, within
 from windlass.engine.failures import log_failure
 from windlass.engine.points import Gate, before_call, before_request
 from windlass.errors import Rejected, is_for_us
-from windlass.limits import POLICY_TIMEOUT_MS
 from windlass.policy import RulesPolicy, strongest
 from windlass.ports.clock import Clock
-from windlass.ports.host import ToolPolicy
 from windlass.tools import SHELL_PARAMETER, Tool
 from windlass.tools.calling import Arguments, arguments_hash, arguments_of
 from windlass.tools.question import question_of
@@ -26,7 +24,6 @@ from windlass_harness.loop.effects import JudgeCall
 from windlass_harness.loop.events import CallAsks, CallJudged, CallRefused, Plea
 from windlass_harness.loop.state import LoopState
 from windlass_harness.policy import CallFacts, Taint, decide_tool_mode
-from windlass_harness.redact import Redactor
 from windlass_harness.shell import classify_shell_command
 from windlass_protocol import (
     AllowDecision,
@@ -207,34 +204,13 @@ async def decide_call(
     """Return what the policy and the tool's own rule say of a call in a session."""
     version = binding.version_for(tool, arguments.json)
     is_granted = not tool.is_shell and state.is_granted(tool.name, version)
-    taint = cast(frozenset[Taint], state.session.taint)
-    asked = Policing(binding.policy, binding.policy_timeout_ms, binding.redactor, taint)
-    return await decide_by(asked, tool, arguments=arguments, is_granted=is_granted, is_attended=is_attended)
-
-
-@dataclass(frozen=True, slots=True)
-class Policing:
-    """A policy, how long it may take, and what is masked when it fails."""
-
-    policy: ToolPolicy
-    timeout_ms: int = POLICY_TIMEOUT_MS
-    redactor: Redactor = NO_SECRETS
-    taint: frozenset[Taint] = frozenset()
-    """What the session has read."""
-
-
-async def decide_by(
-    asked: Policing, tool: Tool[..., object], *, arguments: Arguments, is_granted: bool, is_attended: bool
-) -> PolicyDecision:
-    """Return what the policy and the tool's own rule say of a call.
-
-    `is_granted` says whether people have approved such calls before.
-    """
-    decision = await _by_policy(asked, tool, arguments, is_granted=is_granted, is_attended=is_attended)
+    decision = await _by_policy(
+        binding, state, tool, arguments, is_granted=is_granted, is_attended=is_attended
+    )
     changed = decision.arguments if isinstance(decision, ModifyDecision | AskDecision) else None
     rule = tool.approval_for(arguments.json if changed is None else changed)
     if rule is ApprovalRule.ALWAYS or (rule is ApprovalRule.ONCE and not is_granted):
-        decision = strongest(decision, _ask(tool, asked.policy.version, changed))
+        decision = strongest(decision, _ask(tool, binding.policy.version, changed))
     is_default = isinstance(decision, AskDecision) and decision.code in _ASKED_BY_DEFAULT
     if rule is ApprovalRule.NEVER and is_default:
         reason = "The tool's author says that it needs no consent."
@@ -246,18 +222,24 @@ async def decide_by(
 
 
 async def _by_policy(
-    asked: Policing, tool: Tool[..., object], arguments: Arguments, *, is_granted: bool, is_attended: bool
+    binding: Binding,
+    state: LoopState,
+    tool: Tool[..., object],
+    arguments: Arguments,
+    *,
+    is_granted: bool,
+    is_attended: bool,
 ) -> PolicyDecision:
     """Return what the policy says; whatever goes wrong with it, the answer is no.
 
     Rules are asked as if somebody were there: the tool may say that nobody has to be.
     """
-    policy, most_ms = asked.policy, asked.timeout_ms
+    policy, most_ms = binding.policy, binding.policy_timeout_ms
     is_rules = isinstance(policy, RulesPolicy)
     if isinstance(policy, RulesPolicy) and is_granted:
         policy = policy.granting((tool.name,))
     try:
-        facts = call_facts(tool, arguments, taint=asked.taint)
+        facts = call_facts(tool, arguments, taint=cast(frozenset[Taint], state.session.taint))
         answer = policy.before(facts, is_attended=is_attended or is_rules)
         decision = cast(object, await within(answer, most_ms))
     except TooLate:
@@ -265,7 +247,7 @@ async def _by_policy(
     except BaseException as error:  # a policy is the host's code: whatever it raises, the answer is no
         if is_for_us(error):
             raise
-        log_failure("a policy failed", error, redactor=asked.redactor)
+        log_failure("a policy failed", error, redactor=binding.redactor)
         return _deny("policy.failed", f"The policy failed ({type(error).__name__}), so the call is denied.")
     if isinstance(decision, _DECISIONS):
         return decision

@@ -28,7 +28,7 @@ from windlass.registry import Registered
 from windlass.run_handle import RunHandle
 from windlass.runtime import CoreRuntime
 from windlass.runtime_ports import Machine
-from windlass.setup_check import check_id, check_items, check_options, misfit
+from windlass.setup_check import check_given, check_id, check_items, check_options, misfit
 from windlass.tool_failed import ToolFailed
 from windlass.tool_state import state_value
 from windlass.typed_result import TypedResult, typed_result
@@ -280,6 +280,7 @@ class AgentRuntime(CoreRuntime):
             Rejected: a key or a value cannot be used, or the state would be too large.
             Conflict: there is no such session.
         """
+        check_given(values, Mapping, what="values", words="a mapping of keys to JSON")
         change = self._change(values, tuple(check_items(remove, str, what="remove", words="keys")))
         await self._runs.change_state(session_id, change, key=self._ports.machine.new_id())
         await self._rouse(session_id)

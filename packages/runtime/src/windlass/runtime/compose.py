@@ -24,6 +24,7 @@ from windlass.ports.host import ApprovalDispatcher, OutputSink, StartPolicy, Too
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.refusals import (
     bad_request,
+    check_given,
     check_id,
     check_items,
     check_options,
@@ -394,6 +395,7 @@ class AgentRuntime(CoreRuntime):
             Rejected: a key or a value cannot be used, or the state would be too large.
             Conflict: there is no such session.
         """
+        check_given(values, Mapping, what="values", words="a mapping of keys to JSON")
         change = self._change(values, tuple(check_items(remove, str, what="remove", words="keys")))
         await self._runs.change_state(session_id, change, key=self._ports.machine.new_id())
         await self._rouse(session_id)

@@ -162,6 +162,7 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "compact": lambda runtime, bad: runtime.compact(bad),
     "session_state": lambda runtime, bad: runtime.session_state(bad),
     "change_state": lambda runtime, bad: runtime.change_state(bad, {}),
+    "change_state values": lambda runtime, bad: runtime.change_state("s", bad),
     "change_state remove": lambda runtime, bad: runtime.change_state("s", {}, remove=bad),
     "cancel_run": lambda runtime, bad: runtime.cancel_run(bad),
     "deliveries": lambda runtime, bad: runtime.deliveries(bad),

@@ -21,6 +21,7 @@ from windlass.package import budget_limits
 from windlass.policy import allow_start
 from windlass.refusals import (
     bad_request,
+    check_given,
     check_id,
     check_items,
     check_options,
@@ -319,8 +320,7 @@ class AgentRuntime(CoreRuntime):
             Rejected: a key or a value cannot be used, or the state would be too large.
             Conflict: there is no such session.
         """
-        if not isinstance(cast(object, values), Mapping):
-            raise bad_request(f"values are a dictionary of state keys and values, found {kind_of(values)}")
+        check_given(values, Mapping, what="values", words="a mapping of keys to JSON")
         change = self._change(values, tuple(check_items(remove, str, what="remove", words="keys")))
         await self._runs.change_state(session_id, change, key=self._ports.machine.new_id())
         await self._rouse(session_id)

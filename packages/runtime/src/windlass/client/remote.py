@@ -61,7 +61,7 @@ _CUT_CONSENT: Final = "\n[… cut: it is too long to be approved here. Approve i
 
 
 class Asked(BaseModel):
-    """A request to a person, with the fields that an answer needs."""
+    """A request to a person, as much of it as an answer needs."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -72,7 +72,7 @@ class Asked(BaseModel):
 
 
 class Report(BaseModel):
-    """The state of the remote work: it ended, or it asks a person."""
+    """How far a piece of work is: it ended, or it asks a person."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -84,7 +84,7 @@ class Report(BaseModel):
 
 
 class Reply(BaseModel):
-    """The answer of a person to a request."""
+    """What a person said to a request."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

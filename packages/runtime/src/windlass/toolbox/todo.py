@@ -16,6 +16,8 @@ STATE_KEY: Final = "windlass.todo"
 
 
 class TodoStatus(StrEnum):
+    """How far an item is."""  # part of the JSON Schema of the tool
+
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
     DONE = "done"

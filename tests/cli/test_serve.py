@@ -89,9 +89,9 @@ def test_dev_on_a_taken_port_ends_with_an_error(
 @pytest.mark.parametrize(
     ("variables", "told"),
     [
-        ({"WINDLASS_SERVER_HOST": "0.0.0.0"}, "can be reached by others"),
-        ({"WINDLASS_SERVER_JWT_ISSUER": "https://id.example.com"}, "Set server.jwt_audience too."),
-        ({"WINDLASS_SERVER_CORS_ORIGINS": "*"}, "would be everybody's"),
+        ({"WINDLASS_SERVER_HOST": "0.0.0.0"}, "reachable from other machines"),
+        ({"WINDLASS_SERVER_JWT_ISSUER": "https://id.example.com"}, "jwt_audience and jwt_jwks not given"),
+        ({"WINDLASS_SERVER_CORS_ORIGINS": "*"}, "* is not allowed"),
         ({"WINDLASS_SERVER_KEYS": "no-such-file.json"}, "no-such-file.json"),
         ({"WINDLASS_STORE": "one.db"}, "remove: variable WINDLASS_STORE"),
         ({"WINDLASS_GOALS": "nowhere:goals"}, "no module named nowhere"),

@@ -153,8 +153,3 @@ def test_the_fields_of_events_and_of_filters_are_on_the_page() -> None:
     assert {name for name in named if not name.startswith("meta.")} == Event.model_fields.keys() - {"meta"}
     told = next(row[1] for row in rows("events.md", "Subscriptions") if "EventFilter" in row[0])
     assert set(names_of(EventFilter)) <= set(re.findall(r"`(\w+)`", told))
-
-
-def test_no_guide_is_longer_than_a_reader_has_patience_for() -> None:
-    long = {name: len(Path(DOCS / name).read_text(encoding="utf-8").splitlines()) for name in PAGES}
-    assert {name: lines for name, lines in long.items() if lines > 180} == {}

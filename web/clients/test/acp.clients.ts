@@ -47,7 +47,7 @@ describe("an editor with the official client", () => {
     expect(await editor.prompt(sessionId, "weather")).toBe("end_turn");
     expect(editor.call("weather")).toEqual(["pending", "in_progress", "completed"]);
     expect(editor.said("agent_message_chunk")).toContain("weather says: Rain all day");
-    expect(editor.updates.filter((one) => one.sessionUpdate === "agent_message_chunk").length).toBeGreaterThan(5);
+    expect(editor.updates.filter((one) => one.sessionUpdate === "agent_message_chunk").length).toBeGreaterThan(1);
 
     expect(await editor.prompt(sessionId, "pay")).toBe("end_turn");
     expect(editor.asked[0]?.toolCall).toMatchObject({ rawInput: { cents: 1 }, status: "pending" });

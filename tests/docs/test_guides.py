@@ -3,7 +3,6 @@
 import re
 from dataclasses import fields
 from importlib import import_module
-from pathlib import Path
 from typing import get_args
 
 import pytest

@@ -77,7 +77,7 @@ def test_a_page_is_decoded_as_it_says_and_as_browsers_do(body: bytes, kind: str,
         (reply(b"x", Content_Encoding="gzip, gzip"), "unsupported way"),
         (reply(b"no gzip", Content_Encoding="gzip"), "damaged"),
         (reply(gzip.compress(b"x" * 1_000)[:-4], Content_Encoding="gzip"), "cut off"),
-        (reply(b"x" * (BODY_BYTES_MAX + 1)), "too large: over"),
+        (reply(b"x" * (BODY_BYTES_MAX + 1)), "too large: limit"),
         (
             reply(gzip.compress(bytes(BODY_BYTES_MAX + 1)), Content_Encoding="gzip"),
             "too large when decompressed",
@@ -156,7 +156,7 @@ def test_a_long_page_is_shown_in_parts() -> None:
     assert first.startswith("line 1\n")
     assert f"go on with offset={OUTPUT_LINES_MAX + 1}]" in first
     assert fetch(page, offset=OUTPUT_LINES_MAX + 1) == f"line {OUTPUT_LINES_MAX + 1}"
-    with pytest.raises(Failed, match="behind its end"):
+    with pytest.raises(Failed, match="past its end"):
         fetch(page, offset=OUTPUT_LINES_MAX + 2)
 
 

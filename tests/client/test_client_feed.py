@@ -166,7 +166,7 @@ def test_a_server_that_was_never_there_is_given_up_and_one_that_was_is_not() -> 
         async with faking(stream(ENDS)) as fake:
             port = fake.port
         clock = Jumps()
-        with pytest.raises(Unreachable, match="is the server up"):
+        with pytest.raises(Unreachable, match="is the server running"):
             await read(port, clock)
         assert clock.waits == [0.25, 0.5, 1.0, 2.0]
         busy = problem(503, "unavailable")

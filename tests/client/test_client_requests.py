@@ -182,7 +182,7 @@ def test_what_the_server_would_not_know_again_is_not_repeated() -> None:
                 lambda: client.sessions.answer("s", InputResponse(request_id="q", text="x")),
             ):
                 before = len(fake.requests)
-                with pytest.raises(Broken, match="look whether it happened"):
+                with pytest.raises(Broken, match="check whether the request took effect"):
                     await ask()
                 assert len(fake.requests) == before + 1
             before = len(fake.requests)

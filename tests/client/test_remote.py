@@ -277,10 +277,10 @@ def test_a_package_names_the_server_and_the_variable_and_never_the_key() -> None
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"url": "x"}, "url is the address"),
+        ({"url": "x"}, "url must be the address"),
         ({"url": "http://u:p@x"}, "key=…"),
         ({"key": "a", "key_env": "B"}, "not both"),
-        ({"key": "a b"}, "key is"),
+        ({"key": "a b"}, "key must be"),
         ({"key_env": "no name"}, "key_env must be the name"),
         ({"timeout": 0}, "timeout is a number of seconds"),
         ({"agent": 7}, "the agent of a server must be a string"),

@@ -118,7 +118,7 @@ def test_definitions_that_are_dangerous_or_too_large_are_left_out_and_named() ->
 def test_a_server_that_died_is_started_again_by_the_next_call(tmp_path: Path) -> None:
     async def story() -> None:
         async with opened(raw("dies-once", tmp_path / "died")) as servers:
-            assert "not known" in await told(servers, "r__act")
+            assert "is unknown" in await told(servers, "r__act")
             assert (await use(servers, "r__act")).data == "done"
 
     asyncio.run(story())
@@ -131,11 +131,11 @@ def test_a_server_that_keeps_dying_is_started_less_and_less_often() -> None:
         nonlocal now
         async with McpServers([raw("dies")], clock=lambda: now) as servers:
             for _ in range(2):
-                assert "not known" in await told(servers, "r__act")
+                assert "is unknown" in await told(servers, "r__act")
             said = await told(servers, "r__act")
             assert "the next attempt is in 1 s; nothing was done" in said
             now += 1
-            assert "not known" in await told(servers, "r__act")
+            assert "is unknown" in await told(servers, "r__act")
             assert "the next attempt is in 2 s" in await told(servers, "r__act")
 
     asyncio.run(story())

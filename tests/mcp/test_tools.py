@@ -116,7 +116,7 @@ def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "mcp", None)
 
     async def story() -> None:
-        with pytest.raises(Rejected, match=r"install windlass\[mcp\]"):
+        with pytest.raises(Rejected, match=r"pip install 'windlass\[mcp\]'"):
             async with opened(raw("plain")):
                 pass
 

@@ -246,7 +246,7 @@ number = 5
         tools = load_tools([f"sidecar_test_tools{name}"]).list_tools()
         assert [one.name for one in tools] == found
     for names, words in (
-        (["sidecar_test_tools:number"], "no tools in it"),
+        (["sidecar_test_tools:number"], "no tools found"),
         (["sidecar_test_tools:missing"], "has no missing"),
         (["sidecar_test_tools:one", "sidecar_test_tools"], "already"),
         (["no_such_module_at_all"], "no module named"),

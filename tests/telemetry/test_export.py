@@ -359,7 +359,7 @@ def test_a_state_file_that_says_nothing_useful_begins_with_the_present(
 def test_a_state_file_in_no_folder_is_refused(tmp_path: Path) -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([clerk()]) as runtime:
-            with pytest.raises(Rejected, match="folder that exists"):
+            with pytest.raises(Rejected, match="existing, writable folder"):
                 await telemetry.export(runtime, state_path=tmp_path / "no" / "otel").__aenter__()
 
     asyncio.run(story())

@@ -155,8 +155,8 @@ def test_lines_of_another_format_version_or_kind_are_refused_by_name() -> None:
             return [*lines[:at], json.dumps({**json.loads(lines[at]), **parts}), *lines[at + 1 :]]
 
         for told, words in (
-            (changed(0, version=2), "not of version 1"),
-            (changed(0, format="other"), "not of version 1 of windlass-session"),
+            (changed(0, version=2), "not windlass-session version 1"),
+            (changed(0, format="other"), "not windlass-session version 1"),
             (changed(1, kind="poem"), "line 2 has an unknown kind"),
             (changed(1, records=[]), "line 2 is not valid for its kind"),
             (changed(1, epoch="x"), "line 2 is not valid for its kind"),

@@ -171,7 +171,7 @@ def test_a_queue_that_cannot_be_is_refused(capacity: int, reserve: int, complain
 
 
 def test_nobody_may_slow_a_run_down() -> None:
-    with pytest.raises(Rejected, match="backpressure_caller is refused"):
+    with pytest.raises(Rejected, match="backpressure_caller is not supported"):
         QueueOptions(overflow=Overflow.BACKPRESSURE_CALLER)
 
 

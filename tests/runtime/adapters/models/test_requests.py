@@ -213,7 +213,7 @@ def test_files_of_text_alone_are_text() -> None:
             {"type": "file", "data": "https://example.org/a.pdf", "mediaType": "application/pdf"},
             "by their address",
         ),
-        ({"type": "image", "image": "data:image/png;base64,%%"}, "no base64"),
+        ({"type": "image", "image": "data:image/png;base64,%%"}, "not valid base64"),
         ({"type": "image", "image": ""}, "neither an http address"),
     ],
 )

@@ -169,7 +169,7 @@ def test_the_key_comes_from_the_environment_and_is_never_shown(
         ran = run_here(capsys, *address, "run", "weather")
         assert (ran.code, "wr0ng" in ran.err + ran.out) == (1, False)
     monkeypatch.setenv("WINDLASS_SERVER", "nonsense")
-    assert "url is the address of a server" in run_here(capsys, "runs", "list").err
+    assert "url must be the address of a server" in run_here(capsys, "runs", "list").err
 
 
 def test_an_unreachable_server_is_reported(tmp_path: Path) -> None:

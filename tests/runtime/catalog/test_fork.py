@@ -215,7 +215,7 @@ def test_a_fork_of_a_session_that_is_deleted_meanwhile_brings_nothing_back(
 
         await (await runtime.start("clerk", "go", session_id="old")).wait()
         monkeypatch.setattr(forking, "prepare", late)
-        with pytest.raises(Conflict, match="there is no session old"):
+        with pytest.raises(Conflict, match="unknown session: old"):
             await runtime.sessions.fork("old", session_id_new="new")
         assert (await runtime.sessions.list()).items == ()
 

@@ -180,7 +180,7 @@ class MemoryArchive(MemoryTables):
 
     def _known(self, name: str) -> None:
         if name not in self._sessions:
-            raise conflict(f"there is no session {name}", name)
+            raise conflict(f"unknown session: {name}", name)
 
     def _below(self, name: str) -> list[str]:
         """The sessions that go with one."""

@@ -125,7 +125,7 @@ class ArchiveTransaction(Transaction):
     def _known(self, session_id: str) -> StoredSession:
         session = self._find(session_id)
         if session is None:
-            raise conflict(f"there is no session {session_id}", session_id)
+            raise conflict(f"unknown session: {session_id}", session_id)
         return session
 
     def _below(self, session_id: str) -> list[str]:

@@ -48,7 +48,7 @@ wheels: $(VENV)/.ready $(INSPECTOR)  ## build every wheel into dist/, that of th
 quick: $(VENV)/.ready  ## format, lint, types and the quick tests of Python, in under 3 minutes; needs no Node
 	@$(SIDE_BY_SIDE) types quick-runtime quick-pure lint
 
-test: $(VENV)/.ready node_modules/.ready  ## every check and every test, in about 12 minutes on two cores
+test: $(VENV)/.ready node_modules/.ready  ## every check and every test, in about 15 minutes on two cores
 	@REQUIRE_NODE=1 $(SIDE_BY_SIDE) check python-tests hard-tests apart-tests slow-tests web-tests client-tests browser-tests
 
 check: types lint web-types web-lint  ## format, lint, types, contracts, drift

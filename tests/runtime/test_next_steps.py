@@ -145,8 +145,8 @@ SLIPS: dict[str, Slip] = {
     "request": Slip(
         lambda runtime: runtime.handle("r1").answer("q", "approve"),
         ErrorCode.CONFLICT,
-        "nobody is being asked this; it was answered before, or never asked; handle.requests() lists the open "
-        "requests",
+        "nobody is being asked this; it was answered before, or never asked; handle.requests() lists the "
+        "open requests",
     ),
 }
 

@@ -1,5 +1,7 @@
 """Reports: what they count, and how they read as plain text."""
 
+from dataclasses import replace
+
 from tests.harness.ledger.samples import answer, decision, problem, run
 
 from windlass_harness.ledger import (
@@ -27,6 +29,7 @@ from windlass_protocol import (
     ProposalPart,
     ProposalSettledData,
     Usage,
+    VersionTally,
 )
 
 OLD, NEW = "sha256:" + "a" * 64, "sha256:" + "b" * 64
@@ -78,6 +81,16 @@ def test_a_goal_is_told_with_versions_and_failures() -> None:
         "no versions, no durations"
     )
     assert "duration" not in text
+
+
+def test_a_goal_without_ended_runs_has_no_success_rate() -> None:
+    assert report_text(goal_report("g", [])) == "Goal g: 0 runs ended"
+
+
+def test_a_version_is_shown_without_the_numbers_that_are_unknown() -> None:
+    unknown = VersionTally(fingerprint=NEW, runs=1, succeeded=1)
+    text = report_text(replace(goal_report("g", mixed()), versions=(unknown,)))
+    assert "- bbbbbbbbbbbb: 1 run" in text.splitlines()
 
 
 def test_failures_that_differ_in_numbers_are_one_cause() -> None:

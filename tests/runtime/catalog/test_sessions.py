@@ -219,7 +219,7 @@ def test_what_is_not_there_is_a_conflict_in_every_question(path: Path | None) ->
             catalogue.delete("none"),
         )
         for question in questions:
-            with pytest.raises(Conflict, match="unknown (run|session)"):
+            with pytest.raises(Conflict, match=r"unknown (run|session)"):
                 await question
 
     play(story, path, agent())

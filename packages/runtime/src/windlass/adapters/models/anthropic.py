@@ -415,7 +415,7 @@ def _mark(system: list[JsonObject], tools: list[JsonObject], said: list[JsonObje
     for role in ("user", "assistant"):
         at = next((at for at in reversed(range(len(said))) if said[at]["role"] == role), None)
         if at is not None:
-            # Turns are kept for the next request, whose end is elsewhere.
+            # Turns are cached for the next request, which ends at another message.
             *before, last = cast(list[JsonObject], said[at]["content"])
             said[at] = {"role": role, "content": [*before, {**last, "cache_control": {**_CACHED}}]}
 
@@ -423,8 +423,8 @@ def _mark(system: list[JsonObject], tools: list[JsonObject], said: list[JsonObje
 def _may_think(messages: Sequence[LLMMessage], model: str) -> bool:
     """Whether the model may think aloud before it goes on.
 
-    Between a call and its result the API wants the thoughts back that led to the first call since somebody
-    spoke, signed. A model whose thoughts are not there as it wrote them goes on without thinking.
+    Between a call and its result the API requires the signed thoughts that led to the first call since the
+    last user message. Without them the model continues without thinking.
     """
     if not messages or messages[-1].role != "tool":
         return True

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 MAX_TOKENS: Final = 16_384
-"""Of one answer, where an API insists on a limit and nobody gave one."""
+"""Tokens of one answer, for an API that requires a limit when none is set."""
 CONNECT_TIMEOUT_S: Final = 10.0
 IDLE_TIMEOUT_S: Final = 120.0
 """The longest silence of a server: before its first byte and between two pieces."""

@@ -282,7 +282,7 @@ def test_a_package_names_the_server_and_the_variable_and_never_the_key() -> None
         ({"key": "a", "key_env": "B"}, "not both"),
         ({"key": "a b"}, "key must be"),
         ({"key_env": "no name"}, "key_env must be the name"),
-        ({"timeout": 0}, "timeout is a number of seconds"),
+        ({"timeout": 0}, "timeout must be a number of seconds"),
         ({"agent": 7}, "the agent of a server must be a string"),
         ({"description": 7}, "description"),
         ({"modle": "x"}, "unknown option modle"),

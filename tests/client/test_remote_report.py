@@ -104,7 +104,7 @@ def test_data_that_no_result_can_hold_is_an_error() -> None:
         (QUESTION, {"optionId": "approve"}, "approve", None),
         (QUESTION, {"optionId": "deny", "text": "Too dear."}, "deny", "Too dear."),
         (QUESTION, {"status": "ignored"}, "deny", None),
-        ({"prompt": "Which?", "options": []}, {"status": "ignored"}, None, "Nobody answered."),
+        ({"prompt": "Which?", "options": []}, {"status": "ignored"}, None, "No person answered."),
         ({"prompt": "Which?"}, {"text": "Blue."}, None, "Blue."),
     ],
 )

@@ -128,11 +128,11 @@ def test_nobody_judges_a_run_without_an_answer() -> None:
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"goal_id": ""}, "a goal has a goal_id"),
+        ({"goal_id": ""}, "a goal needs the goal_id"),
         ({"goal_id": "x" * 129}, "goal_id"),
-        ({"criteria": ["Oslo"]}, "are made of Exact, Contains, FitsSchema, Limit, Check, Judge; found"),
+        ({"criteria": ["Oslo"]}, "must be Exact, Contains, FitsSchema, Limit, Check, Judge; found"),
         ({"constraints": [Exact("x")] * 101}, "found 101, limit 100"),
-        ({"pass_score": float("inf")}, "pass_score is a number from 0 to 1"),
+        ({"pass_score": float("inf")}, "pass_score must be a number from 0 to 1"),
     ],
 )
 def test_a_goal_that_cannot_be_used_is_refused(parts: dict[str, object], message: str) -> None:
@@ -172,12 +172,12 @@ WRONG_CRITERIA: dict[str, tuple[Callable[[], object], str]] = {
     "no number": (lambda: Limit("tokens", loose("x")), "Limit: most is a number, found str"),
     "a near measure": (lambda: Limit(loose("cost"), 5), "is one of cost_micros, .*found 'cost'"),
     "no measure": (lambda: Limit(loose(5), 5), "the measure is one of cost_micros, .*found int"),
-    "no share": (lambda: Judge("x", "a/b", pass_score=2), "pass_score is a number from 0 to 1"),
+    "no share": (lambda: Judge("x", "a/b", pass_score=2), "pass_score must be a number from 0 to 1"),
     "no model": (lambda: Judge("q", loose(5)), 'a name such as "openai/gpt-5", or a provider; found int'),
     "half a model": (lambda: Judge("q", "gpt-5"), "found 'gpt-5'"),
-    "no weight": (lambda: Exact("x", weight=0), "Exact: the weight of exact is a number above 0"),
+    "no weight": (lambda: Exact("x", weight=0), "Exact: the weight of exact must be a number above 0"),
     "no list": (lambda: Goal("g", criteria=loose(Contains("x"))), r"write \[Contains\(…\)\]"),
-    "a text for a list": (lambda: Goal("g", criteria=loose("x")), "criteria is a list, found str"),
+    "a text for a list": (lambda: Goal("g", criteria=loose("x")), "criteria must be a list, found str"),
 }
 
 

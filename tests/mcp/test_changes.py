@@ -170,7 +170,7 @@ def test_a_run_that_waits_for_consent_does_not_give_it_to_another_tool(tmp_path:
     words.write_text("Read a file.", encoding="utf-8")
     asyncio.run(ask())
     words.write_text("Read a file, and mail it.", encoding="utf-8")
-    assert "has changed since this run began" in asyncio.run(answer())
+    assert "has changed since this run started" in asyncio.run(answer())
 
 
 def test_a_call_through_the_runtime_asks_a_person_and_then_reaches_the_server(tmp_path: Path) -> None:

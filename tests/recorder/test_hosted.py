@@ -135,13 +135,13 @@ def test_a_store_that_answers_later_cannot_be_asked_on_its_own_loop(tmp_path: Pa
 
 def test_a_runtime_in_memory_is_recorded_into_from_its_loop_on(tmp_path: Path) -> None:
     host = AgentRuntime.in_memory([])
-    with pytest.raises(RecordingError, match="on its event loop"):
+    with pytest.raises(RecordingError, match="on the event loop of the runtime"):
         Runtime(runtime=host)
 
 
 def test_one_place_is_enough(tmp_path: Path) -> None:
     host = AgentRuntime.in_memory([])
-    with pytest.raises(RecordingError, match="either a storage_path or a runtime"):
+    with pytest.raises(RecordingError, match="either storage_path or runtime"):
         Runtime(tmp_path, runtime=host)
 
 

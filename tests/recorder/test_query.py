@@ -53,7 +53,7 @@ def test_a_place_without_runs_answers_nothing_and_is_not_made(
         "decision_type_distribution": {},
     }
     assert not (tmp_path / "nothing").exists()
-    assert f"{tmp_path / 'nothing'} does not exist: nothing was recorded there so far" in caplog.text
+    assert f"{tmp_path / 'nothing'} does not exist: it has no recorded runs" in caplog.text
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
@@ -355,5 +355,5 @@ def test_a_query_that_is_closed_opens_again(runtime: Runtime, query: BuilderQuer
 
 
 def test_a_query_wants_one_place() -> None:
-    with pytest.raises(RecordingError, match="either a storage_path or a runtime"):
+    with pytest.raises(RecordingError, match="either storage_path or runtime"):
         BuilderQuery()

@@ -274,9 +274,9 @@ def test_a_folder_that_may_not_be_written_to_is_named_at_once() -> None:
         query.get_decision_trace(run_id)
         query.close()
         with read_only(folder):
-            with pytest.raises(RecordingError, match=f"{folder} may not be written to by this process"):
+            with pytest.raises(RecordingError, match=f"{folder} is not writable for this process"):
                 Runtime(folder)
-            with pytest.raises(RecordingError, match=f"{folder}/below cannot be made: Permission denied"):
+            with pytest.raises(RecordingError, match=f"{folder}/below cannot be created: Permission denied"):
                 Runtime(folder / "below")
             with pytest.raises(Rejected, match=f"{folder} may not be written to by this process"):
                 query.get_decision_trace(run_id)

@@ -103,10 +103,10 @@ LOOSE_AGENT: Any = Agent
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ({"model": "gpt-5"}, 'agent shop: model is "provider/model"'),
-        ({"model": "/gpt-5"}, 'model is "provider/model"'),
-        ({"model": "openai/"}, 'model is "provider/model"'),
-        ({"model": "a/b\n"}, 'model is "provider/model"'),
+        ({"model": "gpt-5"}, 'agent shop: model must be "provider/model"'),
+        ({"model": "/gpt-5"}, 'model must be "provider/model"'),
+        ({"model": "openai/"}, 'model must be "provider/model"'),
+        ({"model": "a/b\n"}, 'model must be "provider/model"'),
         ({"model": None}, r"an object with stream\(\), found NoneType"),
         ({"model": Plain}, "found the class Plain"),
         ({"instructions": None}, "instructions must be a string, found NoneType"),
@@ -117,24 +117,24 @@ LOOSE_AGENT: Any = Agent
         ({"description": "a" * 16_385}, "the description is too long"),
         ({"version": 2}, "the version must be a string, found int"),
         ({"version": "1" * 65}, "the version is too long"),
-        ({"tools": look}, "tools takes a list of functions with @tool, found Tool"),
-        ({"tools": [look.function]}, "tools are functions with @tool; number 0 is function"),
-        ({"tools": [look, look]}, "tools and subagents: two are called look"),
-        ({"tools": [look], "subagents": [Agent("look", model="a/b")]}, "two are called look"),
-        ({"subagents": ["helper"]}, "subagents are agents; number 0 is str"),
+        ({"tools": look}, "tools must be a list of functions with @tool, found Tool"),
+        ({"tools": [look.function]}, "tools must be functions with @tool; number 0 is function"),
+        ({"tools": [look, look]}, "tools and subagents: duplicate name look"),
+        ({"tools": [look], "subagents": [Agent("look", model="a/b")]}, "duplicate name look"),
+        ({"subagents": ["helper"]}, "subagents must be agents; number 0 is str"),
         ({"subagents": [Agent(f"a{number}", model="a/b") for number in range(65)]}, "found 65, limit 64"),
-        ({"policy": None}, "policy is a PolicySet, found NoneType"),
-        ({"budget": 5}, "budget is a BudgetLimit, found int"),
-        ({"compaction": {}}, "compaction is a number of tokens or a CompactionConfig, found dict"),
-        ({"hooks": [print]}, "hooks are functions with @hook; number 0 is builtin_function_or_method"),
-        ({"hooks": [HOOK, HOOK]}, "hooks: two are called h"),
-        ({"output_sinks": ["mail"]}, "output_sinks are output sinks; number 0 is str"),
-        ({"skills": "sums"}, "skills takes a list of skills or names of skills, found str"),
-        ({"skills": ["a", "a"]}, "skills: two are called a"),
-        ({"temperature": 2.1}, "temperature is a number from 0 to 2, found 2.1"),
-        ({"temperature": True}, "temperature is a number"),
-        ({"temperature": float("nan")}, "temperature is a number"),
-        ({"output": 5}, "output is a model, a dataclass, a JSON Schema or an OutputContract, found int"),
+        ({"policy": None}, "policy must be a PolicySet, found NoneType"),
+        ({"budget": 5}, "budget must be a BudgetLimit, found int"),
+        ({"compaction": {}}, "compaction must be a number of tokens or a CompactionConfig, found dict"),
+        ({"hooks": [print]}, "hooks must be functions with @hook; number 0 is builtin_function_or_method"),
+        ({"hooks": [HOOK, HOOK]}, "hooks: duplicate name h"),
+        ({"output_sinks": ["mail"]}, "output_sinks must be output sinks; number 0 is str"),
+        ({"skills": "sums"}, "skills must be a list of skills or names of skills, found str"),
+        ({"skills": ["a", "a"]}, "skills: duplicate name a"),
+        ({"temperature": 2.1}, "temperature must be a number from 0 to 2, found 2.1"),
+        ({"temperature": True}, "temperature must be a number"),
+        ({"temperature": float("nan")}, "temperature must be a number"),
+        ({"output": 5}, "output must be a model, a dataclass, a JSON Schema or an OutputContract, found int"),
         ({"output": {"type": float("inf")}}, "the output schema is not JSON"),
     ],
 )
@@ -154,7 +154,7 @@ def test_agents_go_inside_one_another_up_to_a_limit():
     agent = Agent("a", model="a/b")
     for _ in range(SUBAGENT_LEVELS_MAX - 1):
         agent = Agent("a", model="a/b", subagents=[agent])
-    with pytest.raises(Rejected, match="agents inside one another: found 9, limit 8"):
+    with pytest.raises(Rejected, match="levels of subagents: found 9, limit 8"):
         Agent("a", model="a/b", subagents=[agent])
 
 

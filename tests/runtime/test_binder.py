@@ -191,7 +191,7 @@ def test_a_run_that_is_refused_fails_and_names_what_changed(tmp_path: Path) -> N
         assert result.error.kind is ErrorKind.INVALID_PACKAGE
         assert result.error.retry is RetryClass.HOST_CONFIGURATION_NEEDED
         assert result.error.message == (
-            "the agent has changed since the run began: agent.instructions changed; tool look removed"
+            "the agent has changed since the run started: agent.instructions changed; tool look removed"
         )
         assert result.error.causal_ids is not None
         assert result.error.causal_ids.run_id == "r1"
@@ -370,10 +370,10 @@ def test_a_content_store_that_is_away_fails_nothing_for_good() -> None:
 def test_a_package_that_nobody_kept_ends_the_run() -> None:
     async def story() -> None:
         binder = RuntimeBinder(ports(CountingStore(), providers=PROVIDERS))
-        with pytest.raises(Rejected, match="is not kept any more") as caught:
+        with pytest.raises(Rejected, match="is not stored any more") as caught:
             await binder(run_of(package_of()))
         assert caught.value.causal_ids.run_id == "r1"
-        with pytest.raises(Rejected, match="began without a package"):
+        with pytest.raises(Rejected, match="started without a package"):
             await binder(run_of(package_of(), package_fingerprint=None))
         with pytest.raises(Rejected, match="content resolver"):
             await RuntimeBinder(ports(None))(run_of(package_of()))
@@ -414,7 +414,7 @@ def test_packages_of_a_resolver_are_compared_as_well(change: PackageChange) -> N
             for binder in (other, gone, nobody):
                 assert (await binder(run_of(old))).package == old
             return
-        for binder, message in ((gone, "gone"), (nobody, "has no package any more")):
+        for binder, message in ((gone, "gone"), (nobody, "is not registered with this runtime any more")):
             with pytest.raises(Rejected, match=message):
                 await binder(run_of(old))
         if change is PackageChange.REFUSE:

@@ -170,7 +170,7 @@ def test_a_run_that_needs_a_sink_that_is_not_there_does_not_start():
 def test_what_a_sink_takes_once_is_said_by_its_spec():
     assert check_sink(BOX) == SinkRule("box", Dedupe.RUN)
     assert check_sink(OutputSinkSpec(sink_id="box", dedupe_policy="output")).dedupe is Dedupe.OUTPUT
-    with pytest.raises(Rejected, match="dedupe_policy is one of run, output, session; found 'never'"):
+    with pytest.raises(Rejected, match="dedupe_policy must be one of run, output, session; found 'never'"):
         Agent("a", model="p/m", output_sinks=[OutputSinkSpec(sink_id="box", dedupe_policy="never")])
 
 

@@ -266,7 +266,7 @@ def test_a_given_tool_that_has_changed_since_refuses_to_be_called(tmp_path: Path
                 await handle.answer(asked, "approve")
             assert (await handle.wait(timeout=STORY_S_MAX)).status == "completed"
             (result,) = await records(handle, "action.result")
-            assert "has changed since this run began" in result["error"]["message"]
+            assert "has changed since this run started" in result["error"]["message"]
 
     play(story())
 
@@ -556,7 +556,7 @@ def test_the_fingerprint_covers_name_place_and_scope_and_not_what_is_given() -> 
         (lambda: dynamic(_raises, timeout_ms=RESOLVER_TIMEOUT_MS_MAX + 1), "timeout_ms"),
         (lambda: dynamic(_raises, fails_open=WRONG), "fails_open"),
         (lambda: Agent("a", model="p/m", instructions=WRONG), "instructions must be a string"),
-        (lambda: Agent("a", model="p/m", tools=[dynamic(_raises)] * 2), "two are called _raises"),
+        (lambda: Agent("a", model="p/m", tools=[dynamic(_raises)] * 2), "duplicate name _raises"),
         (
             lambda: Agent(
                 "a",

@@ -129,13 +129,13 @@ SLIPS: dict[str, Slip] = {
     "state": Slip(
         lambda runtime: runtime.change_state("s1", {"plan": object()}),
         ErrorCode.REJECTED,
-        "plan cannot be kept in the state of a session: expected a JSON value, found object; keep texts, "
+        "plan cannot be stored in the state of a session: expected a JSON value, found object; use strings, "
         "numbers, booleans, None, and lists and dictionaries of these",
     ),
     "inside the state": Slip(
         lambda runtime: runtime.change_state("s1", {"plan": {"days": [1, object()]}}),
         ErrorCode.REJECTED,
-        "expected a JSON value, found object, at /days/1; keep texts",
+        "expected a JSON value, found object, at /days/1; use strings",
     ),
     "session": Slip(
         lambda runtime: runtime.session_state("nowhere"),
@@ -145,7 +145,8 @@ SLIPS: dict[str, Slip] = {
     "request": Slip(
         lambda runtime: runtime.handle("r1").answer("q", "approve"),
         ErrorCode.CONFLICT,
-        "nobody is being asked this; it was answered before, or never asked; handle.requests() lists the "
+        "no open request with this id: it was answered before, or it never existed; "
+        "handle.requests() lists the "
         "open requests",
     ),
 }
@@ -184,12 +185,12 @@ def test_names_that_an_error_repeats_have_no_secrets_in_them() -> None:
     [
         (
             {"option_id": "aprove"},
-            "the answer is none of the options; the options are approve, approve_session, deny; "
-            "did you mean approve?",
+            "unknown option; the options are approve, approve_session, deny; did you mean approve?",
         ),
         (
             {"text": "yes please"},
-            "consent is given by an option, not by words; the options are approve, approve_session, deny",
+            "an approval must be answered with an option, not with text; the "
+            "options are approve, approve_session, deny",
         ),
         ({"option_id": "xyzzy"}, "the options are approve, approve_session, deny"),
     ],
@@ -258,7 +259,7 @@ AUTHORS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "two agents": (
         lambda: AgentRuntime.in_memory([shop(), shop()]),
-        "there is another agent or package called shop; give each its own name, or replace the other: "
+        "duplicate agent or package shop; give each its own name, or replace the other: "
         "AgentRuntime.builder() takes replace=True",
     ),
     "two versions": (

@@ -213,7 +213,7 @@ def test_the_model_is_told_where_it_missed_and_the_hash_names_what_fitted():
 
 def test_an_agent_with_a_hostile_schema_does_not_get_into_a_runtime():
     for schema in ({"$ref": "https://example.org/x.json"}, {"pattern": "(?=x)"}, {"type": "strnig"}):
-        with pytest.raises(Rejected, match="agent a: output is no JSON Schema that can be used: "):
+        with pytest.raises(Rejected, match="agent a: output is not a usable JSON Schema: "):
             Agent("a", model="p/m", output=schema)
 
 

@@ -50,7 +50,7 @@ def test_a_question_waits_over_a_restart_and_its_answer_is_the_result(tmp_path: 
         agent, model = painter(*script)
         async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
             handle = runtime.handle("r1")
-            with pytest.raises(Rejected, match="names no option"):
+            with pytest.raises(Rejected, match="has no option"):
                 await handle.answer(request.request_id, text="green")
             await handle.answer(request.request_id, text=" deep RED")
             result = await handle.wait(timeout=300)

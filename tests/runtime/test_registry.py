@@ -40,7 +40,7 @@ def test_a_package_brings_nothing_but_itself() -> None:
 
 
 def test_an_agent_that_must_return_what_is_no_schema_is_refused() -> None:
-    with pytest.raises(Rejected, match="agent shop: output is no JSON Schema that can be used: it is not"):
+    with pytest.raises(Rejected, match="agent shop: output is not a usable JSON Schema: it is not"):
         shop(output={"type": "nonsense"})
 
 
@@ -55,7 +55,7 @@ def test_packages_are_found_by_their_ids_and_by_their_agents() -> None:
     assert registry.agent("nobody") is None
     with pytest.raises(Rejected) as caught:
         registry.resolve("shop")
-    assert caught.value.message == "there is no runtime package shop"
+    assert caught.value.message == "unknown runtime package: shop"
     assert caught.value.kind is ErrorKind.INVALID_PACKAGE
     assert caught.value.retry is RetryClass.HOST_CONFIGURATION_NEEDED
 

@@ -48,10 +48,10 @@ def test_events_come_from_the_beginning_or_from_behind_the_last_that_was_seen() 
 @pytest.mark.parametrize(
     ("after", "words"),
     [
-        (-1, "after is the seq of an event, 0 to 9,007,199,254,740,991, found -1"),
-        (10**30, "after is the seq of an event, 0 to 9,007,199,254,740,991, found more"),
-        (True, "after takes the seq of an event or a cursor, found bool"),
-        ("3", "after takes the seq of an event or a cursor, found str"),
+        (-1, "after must be the seq of an event, 0 to 9,007,199,254,740,991, found -1"),
+        (10**30, "after must be the seq of an event, 0 to 9,007,199,254,740,991, found more"),
+        (True, "after must be the seq of an event or a cursor, found bool"),
+        ("3", "after must be the seq of an event or a cursor, found str"),
     ],
 )
 def test_a_place_that_cannot_be_is_refused(after: int, words: str) -> None:

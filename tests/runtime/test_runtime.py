@@ -131,7 +131,9 @@ def test_a_value_that_the_type_refuses_beyond_its_schema_is_an_error_that_does_n
                 await runtime.run_typed(typed(), Even)
             error = caught.value
             assert error.kind is ErrorKind.STRUCTURED_OUTPUT_FAILURE
-            assert error.message == "the output fits the schema of Even, and 1 checks of its own refuse it"
+            assert (
+                error.message == "the output fits the JSON Schema of Even, but 1 of its validators refuse it"
+            )
             assert error.causal_ids.run_id == "r1"
             assert error.__context__ is None
 
@@ -502,7 +504,7 @@ def test_requests_of_a_run_are_not_those_of_another_run_of_its_session() -> None
             (asked,) = await second.requests()
             assert await first.requests() == ()
             assert await runtime.session_requests("s1") == (asked,)
-            with pytest.raises(Conflict, match="nobody is being asked this"):
+            with pytest.raises(Conflict, match="no open request with this id"):
                 await first.answer(asked.request_id, "approve")
             assert await second.requests() == (asked,)
 
@@ -512,10 +514,10 @@ def test_requests_of_a_run_are_not_those_of_another_run_of_its_session() -> None
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        ({"option_id": "maybe"}, Rejected, "none of the options"),
-        ({}, Rejected, "names no option"),
+        ({"option_id": "maybe"}, Rejected, "unknown option"),
+        ({}, Rejected, "has no option"),
         ({"option_id": "approve", "responder": "eve"}, Denied, "this responder may not answer"),
-        ({"option_id": "approve", "request_id": "other"}, Conflict, "nobody is being asked this"),
+        ({"option_id": "approve", "request_id": "other"}, Conflict, "no open request with this id"),
     ],
     ids=["option", "nothing", "responder", "request"],
 )
@@ -634,7 +636,7 @@ def test_a_runtime_that_could_not_be_opened_lets_go_of_the_file(tmp_path: Path) 
     async def story() -> None:
         path = tmp_path / "app.db"
         twice = [shop(), shop()]
-        with pytest.raises(Rejected, match="there is another agent or package called shop"):
+        with pytest.raises(Rejected, match="duplicate agent or package shop"):
             await AgentRuntime.open(path, agents=twice)
         store = await SqliteStore.open(path)
         await store.aclose()

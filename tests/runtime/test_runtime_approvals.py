@@ -128,10 +128,10 @@ async def answers_another(request: InputRequest) -> InputResponse:
     ("reply", "told"),
     [
         (raises, "an approval dispatcher failed: ValueError"),
-        (refuses, "an answer of the approval dispatcher does not count: approval_failure"),
+        (refuses, "the answer of the approval dispatcher was refused: approval_failure"),
         (
             answers_another,
-            "an approval dispatcher answered another request than the one it was given",
+            "the approval dispatcher answered another request than the one it was given",
         ),
     ],
     ids=["it raises", "it may not answer", "it answers another request"],
@@ -290,7 +290,7 @@ def test_a_dispatch_that_cannot_be_noted_is_logged_and_may_be_made_again(
 
     play(story())
     assert [one.getMessage() for one in caplog.records] == [
-        "a dispatched request is not noted, and may be dispatched again: journal_failure"
+        "the dispatch of a request could not be recorded, and may be repeated: journal_failure"
     ]
 
 
@@ -361,9 +361,7 @@ def test_a_store_that_is_away_while_open_requests_are_looked_for_is_logged(
             assert (await handle.wait()).output == "done"
 
     play(story())
-    assert [one.getMessage() for one in caplog.records] == [
-        "open requests could not be looked for: journal_failure"
-    ]
+    assert [one.getMessage() for one in caplog.records] == ["open requests cannot be listed: journal_failure"]
 
 
 def test_a_request_that_comes_while_older_ones_are_looked_for_is_dispatched_once() -> None:
@@ -429,7 +427,7 @@ def test_a_session_that_cannot_be_read_hides_no_open_request_of_another(
 
     with caplog.at_level(logging.ERROR, "windlass.runtime.approvals"):
         play(story())
-    assert caplog.messages == ["open requests of session b could not be looked for: recovery_repair_needed"]
+    assert caplog.messages == ["open requests of session b cannot be read: recovery_repair_needed"]
 
 
 class Count(asyncio.Event):

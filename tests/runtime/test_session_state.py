@@ -115,7 +115,7 @@ def test_a_turn_that_lasts_does_not_outlast_its_run(ends: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("key", ["windlass.x", STEPS_KEY])
 def test_only_tools_that_come_along_keep_what_is_theirs(key: str) -> None:
-    with pytest.raises(TypeError, match=r"keys that begin with windlass\. are those of the tools"):
+    with pytest.raises(TypeError, match=r"keys that begin with windlass\. are reserved for built-in tools"):
         ToolState()[key] = 1
 
     async def story() -> None:
@@ -179,7 +179,7 @@ def test_a_wrong_key_is_refused(key: Any) -> None:
 @pytest.mark.parametrize("value", [object(), {1: 2}, float("nan"), 2**60, {"a": {1, 2}}, "\ud800"])
 def test_what_is_not_json_is_refused(value: Any) -> None:
     state = ToolState()
-    with pytest.raises(TypeError, match="cannot be kept"):
+    with pytest.raises(TypeError, match="cannot be stored"):
         state["a"] = value
     assert state.change is None
 

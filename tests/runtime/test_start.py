@@ -79,7 +79,7 @@ ROWS = (
     Row("policy", Rejected, HOST_NEEDED, "missing required runtime port: runtime policy port"),
     Row("default", Rejected, HOST_NEEDED, "missing required runtime port: default runtime package"),
     Row("resolver", Rejected, HOST_NEEDED, "missing required runtime port: runtime package resolver"),
-    Row("unknown", Rejected, PACKAGE, "there is no runtime package shop"),
+    Row("unknown", Rejected, PACKAGE, "unknown runtime package: shop"),
     Row(
         "contract",
         Rejected,
@@ -129,7 +129,7 @@ class Resolver:
 
     async def resolve(self, package_id: str) -> RuntimePackage:
         if "unknown" in self._broken:
-            raise invalid_package(f"there is no runtime package {package_id}")
+            raise invalid_package(f"unknown runtime package: {package_id}")
         hooks = [WATCH] if "hook" in self._broken else []
         sinks = [OutputSinkSpec(sink_id="box")] if "sink" in self._broken else []
         package = package_of(shop(hooks=hooks, output_sinks=sinks))
@@ -447,7 +447,7 @@ def test_a_resolver_that_gives_no_package_is_an_invalid_package(answer: object, 
         ),
         (
             {"output_sinks": (OutputSinkSpec(sink_id="box", dedupe_policy="never"),)},
-            "output sink box: dedupe_policy is one of",
+            "output sink box: dedupe_policy must be one of",
         ),
     ],
     ids=["hook", "sink"],
@@ -482,7 +482,7 @@ def test_a_package_of_the_request_comes_before_the_default_one() -> None:
 def test_a_text_is_no_output_and_is_never_evaluated(output: object) -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop()]) as runtime:
-            with pytest.raises(Rejected, match="output is a model"):
+            with pytest.raises(Rejected, match="output must be a model"):
                 await runtime.start("shop", "go", output=cast("Any", output))
 
     play(story())

@@ -69,7 +69,7 @@ def test_a_subagent_whose_name_is_taken_is_refused_and_its_caller_goes_on(sessio
         assert below.requests == []
         assert isinstance(root.model, ScriptedModel)
         told = root.model.requests[-1].messages[-1].content
-        assert "The subagent was not started: there is a run of its name that is not its" in told
+        assert "The subagent was not started: a run with its id exists and belongs to another caller" in told
 
     play(story())
 
@@ -86,7 +86,7 @@ def test_a_subagent_does_not_begin_in_a_session_that_has_a_past() -> None:
         assert below.requests == []
         assert isinstance(root.model, ScriptedModel)
         told = root.model.requests[-1].messages[-1].content
-        assert "there is a session of its name that is not its" in told
+        assert "a session with its id exists and belongs to another caller" in told
 
     play(story())
 

@@ -537,7 +537,7 @@ def test_who_may_not_consent_may_not_do_so_through_the_root() -> None:
                 responder="bob",
                 arguments_hash=f"sha256:{0:064}",
             )
-            with pytest.raises(Rejected, match="other arguments"):
+            with pytest.raises(Rejected, match="argumentsHash does not match"):
                 await runtime.answer_session("s1", [other])
             await handle.answer(request.request_id, "approve", responder="bob")
             assert (await handle.wait(timeout=300)).output == "top is done"
@@ -716,5 +716,5 @@ def test_a_runtime_has_the_subagents_of_its_agents_and_takes_them_by_themselves_
 
 
 def test_two_agents_of_one_name_are_refused() -> None:
-    with pytest.raises(Rejected, match="has a subagent reader, and there is another agent of this name"):
+    with pytest.raises(Rejected, match="has a subagent reader, and another agent has the same name"):
         AgentRuntime.in_memory([reader(instructions="Be quick."), lead()])

@@ -75,9 +75,9 @@ def test_a_name_is_taken_once_and_options_are_given_once():
     def one() -> None: ...
 
     router = ToolRouter([one])
-    with pytest.raises(Rejected, match="there is a tool one already"):
+    with pytest.raises(Rejected, match="duplicate tool one"):
         router.register(one)
-    with pytest.raises(Rejected, match="has its options already"):
+    with pytest.raises(Rejected, match="exists already: give the options"):
         ToolRouter().register(one, mode="read")
 
 

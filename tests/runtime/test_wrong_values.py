@@ -251,7 +251,7 @@ RUN_OPTIONS: dict[str, tuple[object, str]] = {
     "mode": ("foo", "start: mode is not valid"),
     "capabilities": (5, "start: capabilities is not valid"),
     "budget": (5, "must be a BudgetLimit, such as"),
-    "output": (5, "output is a model, a dataclass, a JSON Schema or an OutputContract, found int"),
+    "output": (5, "output must be a model, a dataclass, a JSON Schema or an OutputContract, found int"),
     "context": ("abc", "start: context is not valid"),
     "metadata": ({"a": object()}, "start: metadata is not valid"),
     "source": ("ada", "start: source is not valid"),
@@ -296,7 +296,7 @@ SETUP: dict[str, tuple[object, str]] = {
     "responders": ("alice", "responders must be a list of names of people, found str"),
     "four_eyes": (1, "four_eyes must be True or False, found int"),
     "hooks": ([1], "hooks must be functions with @hook; number 0 is int"),
-    "package_change": (5, "package_change is one of continue, move, refuse; found 5"),
+    "package_change": (5, "package_change must be one of continue, move, refuse; found 5"),
     "rules": (5, "rules must be Rules(…) of windlass.parts"),
     "secrets": ("abc", "secrets must be a list of texts, found str"),
     "machine": (5, "machine must be a Machine(clock, new_id, random) of windlass.parts, found int"),
@@ -405,7 +405,7 @@ def test_another_agent_of_the_same_name_is_refused() -> None:
     other = shop(model_of("no"), instructions="You are another.")
     message = refused(lambda: memory().start(other, "go"))
     assert message is not None
-    assert "the runtime has another agent that is called shop" in message
+    assert "the runtime has another agent named shop" in message
 
 
 def test_the_agent_itself_and_one_that_is_just_like_it_may_be_started() -> None:

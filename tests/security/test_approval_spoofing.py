@@ -123,7 +123,7 @@ def test_consent_to_one_call_is_none_to_another() -> None:
             crossed = InputResponse(
                 request_id=second.request_id, option_id="approve", arguments_hash=first.arguments_hash
             )
-            with pytest.raises(Rejected, match="other arguments"):
+            with pytest.raises(Rejected, match="argumentsHash does not match"):
                 await runtime.answer_run("r1", [crossed])
             await handle.answer(first.request_id, "approve")
             (left,) = await asked(handle, 2)

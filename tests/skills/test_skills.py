@@ -96,18 +96,18 @@ def test_the_front_matter_is_yaml_in_which_every_scalar_is_a_text(
         ("---\nname: one\n---\n", "has no description"),
         ("---\n---\n", "has no name and no description"),
         ("---\nname: one\ndescription: a: b\n---\n", "line 3: not YAML: mapping values are not allowed"),
-        ("---\nname: one\ndescription: [a]\n---\n", "line 3: description is not a text; put it in double"),
-        ("---\nname: one\ndescription: !!int 5\n---\n", "line 3: description is not a text"),
-        ("---\nname: one\ndescription:\n  a: b\n---\n", "line 3: description is not a text"),
+        ("---\nname: one\ndescription: [a]\n---\n", "line 3: description is not a string; put it in double"),
+        ("---\nname: one\ndescription: !!int 5\n---\n", "line 3: description is not a string"),
+        ("---\nname: one\ndescription:\n  a: b\n---\n", "line 3: description is not a string"),
         ('---\nname: one\ndescription: "a\n---\n', "SKILL.md: line 3: not YAML"),
         ('---\nname: one\ndescription: "a" b\n---\n', "line 3: not YAML"),
         ("---\nname: one\ndescription: *gone\n---\n", "line 3: not YAML: found undefined alias"),
-        ("---\nname: one\nname: one\ndescription: a\n---\n", "line 3: name is there twice"),
+        ("---\nname: one\nname: one\ndescription: a\n---\n", "line 3: duplicate key name"),
         ("---\nname: one\njust words\ndescription: a\n---\n", "line 4: not YAML"),
         ("---\njust words\n---\n", "line 2: expected `key: text`"),
-        ("---\na: \x01\n---\n", "is not YAML that can be read"),
-        (f"---\na: {'[' * 5_000}\n---\n", "is not YAML that can be read"),
-        ("---\nname: two\ndescription: a\n---\n", "says that it is called two"),
+        ("---\na: \x01\n---\n", "is not valid YAML"),
+        (f"---\na: {'[' * 5_000}\n---\n", "is not valid YAML"),
+        ("---\nname: two\ndescription: a\n---\n", "the name in SKILL.md is two"),
         ("---\nname: One\ndescription: a\n---\n", "lowercase letters"),
         ("---\nname: ../one\ndescription: a\n---\n", "lowercase letters"),
         ("---\nname: a--b\ndescription: a\n---\n", "lowercase letters"),
@@ -142,7 +142,7 @@ def test_a_link_is_refused_wherever_it_is(place: str, tmp_path: Path) -> None:
         (root / place).unlink(missing_ok=True)
     target = outside if place in {"one", "one/deep"} else outside / "SKILL.md"
     (root / place).symlink_to(target)
-    assert "is a link" in refused(root)
+    assert "is a symbolic link" in refused(root)
 
 
 def test_a_pipe_is_refused_and_nobody_waits_for_it(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_files_of_a_skill_have_limits_too(tmp_path: Path) -> None:
     deep.mkdir(parents=True)
     load_skills(tmp_path / "c")
     (deep / "in").mkdir()
-    assert "folders inside one another" in refused(tmp_path / "c")
+    assert "levels of folders" in refused(tmp_path / "c")
 
 
 def test_there_are_only_so_many_skills(tmp_path: Path) -> None:
@@ -201,10 +201,10 @@ def test_there_are_only_so_many_skills(tmp_path: Path) -> None:
 def test_two_skills_of_one_name_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "a", "one")
     write(tmp_path / "b", "one")
-    with pytest.raises(Rejected, match="two are called one"):
+    with pytest.raises(Rejected, match="duplicate name one"):
         Skills(tmp_path / "a", tmp_path / "b")
     both = [*load_skills(tmp_path / "a"), *load_skills(tmp_path / "b")]
-    with pytest.raises(Rejected, match="two are called one"):
+    with pytest.raises(Rejected, match="duplicate name one"):
         Agent("a", model="m/m", skills=both)
 
 
@@ -250,7 +250,7 @@ def test_the_words_and_the_tool_can_be_given_by_hand(tmp_path: Path) -> None:
     skills = Skills(tmp_path)
     agent = Agent("a", model="m/m", instructions=f"Be brief. {skills.words}", tools=[skills.tool])
     assert agent.prompt == agent.instructions
-    with pytest.raises(Rejected, match="two are called load_skill"):
+    with pytest.raises(Rejected, match="duplicate name load_skill"):
         Agent("a", model="m/m", tools=[skills.tool], skills=skills)
 
 

@@ -350,9 +350,9 @@ def test_the_state_of_others_is_left_alone() -> None:
 
 
 def test_what_is_not_built_is_refused() -> None:
-    with pytest.raises(Rejected, match="code_mode is not built yet"):
+    with pytest.raises(Rejected, match="code_mode is not implemented"):
         staged(code_mode=True)
-    with pytest.raises(Rejected, match="workflow is not built yet"):
+    with pytest.raises(Rejected, match="workflow is not implemented"):
         staged(workflow=True)
 
 

@@ -23,7 +23,7 @@ interface Event {
   readonly metadata?: { readonly windlass?: Ids };
   readonly usage?: readonly { readonly inputTokens?: number }[];
 }
-/** What both generations of the client have in common. */
+/** The common part of both generations of the client. */
 interface Agent {
   messages: Message[];
   pendingInterrupts: Interrupt[];

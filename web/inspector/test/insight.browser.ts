@@ -26,7 +26,7 @@ inBrowser("versions and proposals", () => {
     await page.getByText("2 fixed").waitFor();
     expect(await flaws(page)).toEqual([]);
     await page.getByText("runs that were done again").click();
-    await page.getByLabel(/What you say to it/u).fill("Too long for a text message.");
+    await page.getByLabel(/Comment/u).fill("Too long for a text message.");
     await page.getByRole("button", { name: "Refuse" }).click();
     await page.getByText(/: Too long for a text message\./u).waitFor();
     expect(await page.getByRole("button", { name: "Approve" }).count()).toBe(0);

@@ -60,7 +60,7 @@ const ONE_CALL: readonly Draft[] = [
   ["session.waiting", { wait: "next-user-message" }],
 ];
 
-it("records are told in good words", () => {
+it("records are described in plain words", () => {
   const told = journal(ONE_CALL).map(tell);
   expect(told[4]?.detail).toBe("m, 1 message");
   expect(told[9]?.detail).toBe("mode read");
@@ -108,7 +108,7 @@ describe("what belongs to a record", () => {
     expect(stepFacts(records, records[3] as Event)).toBeUndefined();
   });
 
-  it("is told in words; bookkeeping is no story, and what is unknown keeps its name", () => {
+  it("is described in words; bookkeeping is left out, and unknown types keep their name", () => {
     expect(tell(records[6] as Event)).toMatchObject({ title: "Model asks for look", tone: "model" });
     expect(records.filter(isStory)).not.toContain(records[2]);
     expect(tell({ ...(records[0] as Event), type: "some.thing", data: { a: 1 } })).toMatchObject({
@@ -163,7 +163,7 @@ describe("two runs side by side", () => {
 });
 
 describe("two texts", () => {
-  it("are told line by line: what went, what came, what stayed", () => {
+  it("are shown line by line: removed, added, unchanged", () => {
     const told = (before: string, after: string): string[] =>
       lineDiff(before, after).map(({ kind, text }) => `${kind} ${text}`);
     expect(told("a\nb\nc", "a\nB\nc\nd")).toEqual(["same a", "removed b", "added B", "same c", "added d"]);

@@ -72,7 +72,7 @@ export class Wire {
 /** A page that notes whatever it should not do. */
 export interface Watched {
   readonly page: Page;
-  /** Errors, refused scripts and requests to anybody else. */
+  /** Errors, refused scripts and requests to other hosts. */
   readonly faults: string[];
 }
 

@@ -27,7 +27,7 @@ inBrowser("the first five minutes", () => {
     await expect.poll(() => unreached.count()).toBe(2);
     await server.start();
     await page.getByText("Reconnecting; nothing is lost.").waitFor({ state: "hidden" });
-    // What could not be said before is no longer told: it can be said now.
+    // The error of a failed send is gone: sending works again.
     await expect.poll(() => unreached.count()).toBe(0);
 
     await page.getByRole("button", { name: "Approve", exact: true }).click();

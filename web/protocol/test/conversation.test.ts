@@ -147,7 +147,7 @@ describe("words", () => {
   });
 });
 
-test("a failure of a step is told once, not again by its turn and its run", () => {
+test("a failure of a step is shown once, not again for its turn and its run", () => {
   const story = new Story().begin().say("step.failed", { ...STEP, code: "x", message: "broke" });
   story.say("turn.failed", { sequence: 0, turnId: "t0", code: "x", message: "broke" });
   story.say("run.failed", { runId: "r1", error: { ...REF, message: "broke" } });
@@ -208,7 +208,7 @@ describe("calls", () => {
     expect(story.state.usage.session.delegated).toEqual({ costMicros: 7 });
   });
 
-  it("of a subagent that ask somebody are shown although they are not on the page", () => {
+  it("of a subagent with open requests are shown although they are not on the page", () => {
     const story = new Story().begin().request("x", { childSessionId: "s2" });
     expect(story.rows).toEqual(["user: go", "asked: q/x"]);
     story.say("run.cancelled", { runId: "r1" });
@@ -240,7 +240,7 @@ test("what was taken before is passed over, and what is missing is an error", ()
   expect(() => reduceConversation(state, [record(5, "session.waiting", { wait: "input" })])).toThrow(RecordGap);
 });
 
-test("rows that did not change are the same objects, so that nobody draws them again", () => {
+test("rows that did not change are the same objects, so that they are not drawn again", () => {
   const story = new Story().begin().ask("a").start("a").result("a", "completed", "one");
   const first = chatItems(story.state);
   expect(chatItems(story.state, first)).toBe(first);

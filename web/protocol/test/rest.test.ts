@@ -136,7 +136,7 @@ it("says what was refused, in the server's own words", async () => {
 });
 
 it.each([
-  ["nobody is there", () => new Client({ baseUrl: "http://127.0.0.1:1" }).health(), ConnectionError],
+  ["no server is listening", () => new Client({ baseUrl: "http://127.0.0.1:1" }).health(), ConnectionError],
   ["the answer is another one", () => client.getSession("s"), ProtocolError],
 ])("fails when %s", async (_, call, kind) => {
   answer = { status: 200, body: { something: "else" } };

@@ -92,11 +92,11 @@ describe("calls of the process", () => {
   });
 
   it.each([
-    ["nobody handles", "host.none", { code: -32_601, kind: "method_not_found" }],
+    ["have no handler", "host.none", { code: -32_601, kind: "method_not_found" }],
     ["fail", "host.fail", { code: -32_603, message: "no such thing", kind: "internal" }],
     ["are refused", "host.refuse", { code: -32_002, message: "no", kind: "policy_denied" }],
     ["give no JSON", "host.broken", { code: -32_603, kind: "internal" }],
-  ])("that %s are told so", async (_, method, error) => {
+  ])("that %s get an error", async (_, method, error) => {
     peer.handle("host.fail", () => Promise.reject(new Error("no such thing")));
     peer.handle("host.refuse", () => Promise.reject(new RpcError(-32_002, "no", "policy_denied")));
     peer.handle("host.broken", () => Number.NaN);
@@ -152,7 +152,7 @@ test.each([
   expect(await call).toBeInstanceOf(RpcClosed);
 });
 
-test("a queue that nobody reads ends with an error, after what it holds", async () => {
+test("a queue without a reader ends with an error, after what it holds", async () => {
   const queue = new Queue<number>(2);
   for (const n of [1, 2, 3, 4]) queue.push(n);
   const found: number[] = [];

@@ -1,4 +1,4 @@
-/** What the type checker must know; `tsc` fails on this file when it does not. */
+/** Types that the type checker must infer; `tsc` fails on this file when it does not. */
 import { expect, expectTypeOf, test } from "vitest";
 
 import type {

@@ -30,13 +30,15 @@ describe("an approval", () => {
     expect(names("button")).toEqual(["Approve", "Approve every call of pay in this session", "Deny"]);
     await user.tab();
     await user.tab();
-    await user.keyboard("too dear");
+    await user.keyboard("too expensive");
     await user.tab();
     await user.tab();
     await user.tab();
     await user.keyboard("{Enter}");
     const { argumentsHash } = APPROVAL;
-    expect(onAnswer.mock.calls).toEqual([[{ requestId: "q1", optionId: "deny", text: "too dear", argumentsHash }]]);
+    expect(onAnswer.mock.calls).toEqual([
+      [{ requestId: "q1", optionId: "deny", text: "too expensive", argumentsHash }],
+    ]);
     expect(screen.getByRole<HTMLButtonElement>("button", { name: "Approve" }).disabled).toBe(true);
   });
 
@@ -216,7 +218,7 @@ describe("a list of messages", () => {
     expect(screen.getByRole("status").textContent).toBe("The agent asks: Which city?");
   });
 
-  it("stays at its end until somebody scrolls away, and comes back on demand", () => {
+  it("stays at its end until the user scrolls away, and comes back on demand", () => {
     const { rerender } = render(<MessageList items={[message(1)]} />);
     const log = screen.getByRole("log");
     const size = { scrollHeight: 1_000, clientHeight: 300 };
@@ -224,7 +226,7 @@ describe("a list of messages", () => {
     rerender(<MessageList items={[message(1), message(2)]} />);
     expect(log.scrollTop).toBe(1_000);
     Object.defineProperty(log, "scrollHeight", { configurable: true, value: 2_000 });
-    fireEvent.scroll(log); // The rows grew, and nobody moved.
+    fireEvent.scroll(log); // The rows grew; the user did not scroll.
     expect(screen.queryByRole("button", { name: "Newest" })).toBeNull();
     Object.defineProperty(log, "scrollHeight", { configurable: true, value: 1_000 });
     fireEvent.wheel(log);

@@ -217,7 +217,7 @@ describe("a store of a session", () => {
   });
 });
 
-test("sessions that nobody watches are forgotten, the oldest first", () => {
+test("sessions without subscribers are dropped, the oldest first", () => {
   const { store } = renderHook(() => useScope(), { wrapper: stage.wrapper }).result.current;
   const watched = store("watched");
   const leave = watched.subscribe(() => undefined);

@@ -54,7 +54,7 @@ const HOSTILE = [
   "<ScRiPt\x00>alert(1)</ScRiPt>",
 ];
 
-/** What is on the page that should never be. */
+/** Elements that must never be on the page. */
 function faults(container: HTMLElement): string[] {
   const found: string[] = [];
   for (const element of container.querySelectorAll("*")) {
@@ -108,7 +108,7 @@ test.each([
   expect(safeAddress(address)).toBe(expected);
 });
 
-test("links open elsewhere and tell nobody where they come from", () => {
+test("links open in a new tab and send no referrer", () => {
   render(<Markdown text="See [here](https://example.com/x) or https://example.com/y" />);
   const links = screen.getAllByRole("link");
   expect(links.map((link) => link.getAttribute("href"))).toEqual(["https://example.com/x", "https://example.com/y"]);

@@ -16,7 +16,7 @@ import { FakeServer } from "./fake-server.js";
 
 interface Place {
   readonly transport: Transport;
-  /** What reached the other side, by name. */
+  /** Calls that reached the other side, by name. */
   readonly heard: () => readonly string[];
 }
 

@@ -47,7 +47,7 @@ _URL_CHARS_MAX: Final = 2_048
 _USER_CONTENT: Final = TypeAdapter[UserContent](UserContent)
 
 Shape = Literal["steerable", "events"]
-"""How a stream is told: `StreamShape` of the spec."""
+"""The shape of a stream: `StreamShape` of the spec."""
 
 
 # messages

@@ -398,7 +398,7 @@ class Streams:
                         elif shape != "events":
                             await self._say(stream, method, params)
                     asker.hear(event)
-            # Released before its end is told: the host may begin the next one at once.
+            # Released before the end is sent: the host may start the next one at once.
             await self._release(stream)
             await self._say(stream, DONE, end)
         except AgentError as error:

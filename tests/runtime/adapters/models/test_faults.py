@@ -216,7 +216,7 @@ def test_an_answer_that_is_no_stream_is_an_error(wire: Wire) -> None:
 @pytest.mark.parametrize("end", [b"", b"\ndata: x\n"], ids=["without an end", "of two lines"])
 def test_an_event_over_the_limit_is_not_read_on(wire: Wire, end: bytes) -> None:
     error = failure(wire, Reply([b"data: " + b"x" * (EVENT_BYTES_MAX - 5) + end]))
-    assert f"over the limit of {EVENT_BYTES_MAX:,} bytes" in error.message
+    assert f"limit {EVENT_BYTES_MAX:,} bytes" in error.message
     assert fault(error) == "malformed"
 
 
@@ -287,7 +287,10 @@ def test_only_the_loop_tries_again(wire: Wire) -> None:
 def test_a_refused_key_names_the_variable_and_a_missing_model_is_asked_after() -> None:
     assert "OPENAI_API_KEY" in failure(OPENAI, refusal(401, body(OPENAI, "x"))).message
     assert "ANTHROPIC_API_KEY" in failure(ANTHROPIC, refusal(401, body(ANTHROPIC, "x"))).message
-    assert "such a model" in failure(OPENAI, refusal(404, body(OPENAI, "x", code="model_not_found"))).message
+    assert (
+        "Check the name of the model"
+        in failure(OPENAI, refusal(404, body(OPENAI, "x", code="model_not_found"))).message
+    )
 
 
 def test_an_empty_account_is_no_busy_server() -> None:
@@ -489,7 +492,10 @@ def test_our_own_errors_pass_and_a_bug_is_not_tried_again() -> None:
     own = ModelUnavailable("x", fault=ModelFault.SERVER)
     assert translate(own, key_name="K", now=NOW) is own
     bug = translate(TypeError(SECRET), key_name="K", now=NOW)
-    assert (bug.retry, bug.message) == (RetryClass.NOT_RETRYABLE, "the provider failed with TypeError")
+    assert (bug.retry, bug.message) == (
+        RetryClass.NOT_RETRYABLE,
+        "the request to the provider failed with TypeError",
+    )
 
 
 def test_a_part_that_nobody_can_read_is_refused_before_anything_is_sent() -> None:

@@ -155,5 +155,5 @@ def test_the_demo_that_takes_its_time_takes_as_much_as_it_is_told(given: str | N
 
 @pytest.mark.parametrize("given", ["-1", "10.1", "fast", "nan", "inf"])
 def test_a_pace_that_is_none_is_told(given: str) -> None:
-    with pytest.raises(Unavailable, match=r"WINDLASS_DEMO_PACE is a number of seconds from 0 to 10"):
+    with pytest.raises(Unavailable, match=r"WINDLASS_DEMO_PACE must be a number of seconds from 0 to 10"):
         provider_for("demo/paced", {"WINDLASS_DEMO_PACE": given})

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, Protocol
+from typing import Annotated, Final, Literal
 
 from fastapi import Request
 from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
@@ -14,7 +14,7 @@ from windlass.ports.store import RunRow
 from windlass_harness.loop.people import APPROVE, APPROVE_SESSION, DENY
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import Id, InputKind, InputRequest, InputResponse, JsonObject, RunStatus, UserContent
-from windlass_server.chat.run_events import Past, View
+from windlass_server.chat.run_events import Past, RunFold, View
 from windlass_server.models import NewSession, RunWishes, Text, Wire
 from windlass_server.problems import Problem, not_found
 from windlass_server.requests import Caller, OwnedSession, derived, start, taken
@@ -257,30 +257,11 @@ def sse(frames: Iterable[JsonObject]) -> bytes:
     return b"".join(b"data: %b\n\n" % to_json(frame) for frame in frames)
 
 
-class Fold(Protocol):
-    """A fold from the events of a run to the frames of one chat protocol."""
-
-    is_over: bool
-    """Whether the stream ends: the run has ended, or waits for people."""
-
-    def opening(self) -> list[JsonObject]:
-        """Return the first frames."""
-        ...
-
-    def take(self, event: Event) -> list[JsonObject]:
-        """Return the frames of an event; most have none."""
-        ...
-
-    def failure(self, code: str, message: str) -> JsonObject:
-        """Return the last frame of a run that failed."""
-        ...
-
-
 @dataclass(slots=True)
 class ChatFrames:
     """Frames of one run for a chat client, see `Frames`."""
 
-    fold: Fold
+    fold: RunFold
     goes_on: str
     """The error text when the server shuts down before the run has ended."""
     end: bytes = b""
@@ -551,7 +532,7 @@ def _rewound(first_id: str, count: int) -> str:
     return derived("thread rewound", first_id, str(count))
 
 
-async def stream(request: Request, caller: Caller, *, run_id: str, frames: Frames) -> FeedResponse:
+async def stream_run(request: Request, caller: Caller, *, run_id: str, frames: Frames) -> FeedResponse:
     """Return the stream of a run, from its beginning."""
     feed = caller.tenant.runtime.events().subscribe_run(run_id, until_terminal=True)
     return await open_feed(feed, lambda cursor: frames, streams=request.app.state.streams, caller=caller)

@@ -7,6 +7,7 @@ as a record, or in part as both. The same events give the same changes, for any 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Literal
 
 from pydantic import JsonValue
@@ -367,6 +368,7 @@ def fold_stream(
 
 ON_PEOPLE: Final = "input"
 """`on` of a run that waits for people."""
+_FIELDS: Final[dict[TextKind, str]] = {"text": "message", "reasoning": "reasoning"}
 _NO_RESULT: Final = ToolOutput(
     type=ToolOutputType.ERROR_TEXT, value="The run has ended, and no result of this call is known."
 )
@@ -445,31 +447,19 @@ class _Draft:
 
     # texts
 
-    def message_appended(self, event: Event | Record) -> Iterator[Change]:
-        return self._appended(event, "text", "message")
-
-    def reasoning_appended(self, event: Event | Record) -> Iterator[Change]:
-        return self._appended(event, "reasoning", "reasoning")
-
-    def message_completed(self, event: Event | Record) -> Iterator[Change]:
-        return self._completed(event, "text", "message")
-
-    def reasoning_completed(self, event: Event | Record) -> Iterator[Change]:
-        return self._completed(event, "reasoning", "reasoning")
-
-    def _appended(self, event: Event | Record, kind: TextKind, name: str) -> Iterator[Change]:
+    def appended(self, event: Event | Record, kind: TextKind) -> Iterator[Change]:
+        name = _FIELDS[kind]
         at, delta = self._current(event, kind), text_in(event.data, f"{name}Delta") or ""
         text, so_far = self._texts[at], text_in(event.data, f"{name}SoFar")
         if so_far is not None:
             yield from self._grown(at, so_far)
-            return
-        is_cut = text.is_cut or not (text.text or self._is_step_seen)
-        self._texts[at] = replace(text, is_cut=False)
-        yield from self._grown(at, text.text + delta)
-        self._texts[at] = replace(self._texts[at], is_cut=is_cut)
+        elif delta:
+            is_cut = text.is_cut or not (text.text or self._is_step_seen)
+            self._texts[at] = replace(text, text=text.text + delta, is_open=True, is_cut=is_cut)
+            yield TextDelta(kind, text.key, self._step, delta, text.message_id)
 
-    def _completed(self, event: Event | Record, kind: TextKind, name: str) -> Iterator[Change]:
-        at, whole = self._current(event, kind), text_in(event.data, name) or ""
+    def completed(self, event: Event | Record, kind: TextKind) -> Iterator[Change]:
+        at, whole = self._current(event, kind), text_in(event.data, _FIELDS[kind]) or ""
         text = self._texts[at]
         if text.is_cut and whole.endswith(text.text):
             # The reader has the beginning from before.
@@ -679,10 +669,10 @@ _HANDLERS: Final[dict[str, Callable[[_Draft, Event | Record], Iterator[Change]]]
     "step.completed": _Draft.step_completed,
     "step.failed": _Draft.spent,
     "message.received": _Draft.message_received,
-    "message.appended": _Draft.message_appended,
-    "message.completed": _Draft.message_completed,
-    "reasoning.appended": _Draft.reasoning_appended,
-    "reasoning.completed": _Draft.reasoning_completed,
+    "message.appended": partial(_Draft.appended, kind="text"),
+    "message.completed": partial(_Draft.completed, kind="text"),
+    "reasoning.appended": partial(_Draft.appended, kind="reasoning"),
+    "reasoning.completed": partial(_Draft.completed, kind="reasoning"),
     "action.input.appended": _Draft.input_appended,
     "actions.requested": _Draft.actions_requested,
     "action.started": _Draft.action_started,

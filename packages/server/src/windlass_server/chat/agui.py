@@ -22,18 +22,16 @@ from windlass_server.chat.run_events import WHOLE, RunFold, View
 from windlass_server.chat.sessions import (
     ChatFrames,
     RunAgentInput,
+    Shown,
     answer,
-    begun_thread,
     check_agent,
     find_thread,
     given_in,
-    past_of,
-    speak,
+    say,
     sse,
     stream_run,
     words_of,
 )
-from windlass_server.models import NewSession
 from windlass_server.openapi import (
     AGUI_EXAMPLE,
     AGUI_MESSAGE_EXAMPLE,
@@ -473,48 +471,39 @@ async def run_agui(
     agent_id = check_agent(caller, agent)
     plain = AguiRun(given.thread_id, given.run_id, "", "")
     try:
-        shown = await (
-            _resumed_run(caller, given) if given.resume else _begun_run(caller, given, agent_id=agent_id)
-        )
-        return await stream_run(request, caller, run_id=shown.own_run_id, frames=agui_frames(shown))
+        if given.resume:
+            entries = tuple(map(given_in, given.resume))
+            shown = await answer(caller, given.thread_id, given=entries, needs_all=True)
+        else:
+            shown = await _begun_run(caller, given, agent_id=agent_id)
+        frames = agui_frames(_agui_run(given, shown))
+        return await stream_run(request, caller, run_id=shown.run_id, frames=frames)
     except AgentError as error:
         return Response(refused_stream(plain, of_agent_error(error)), media_type=SSE_TYPE)
 
 
-async def _begun_run(caller: Caller, given: RunAgentInput, *, agent_id: str) -> AguiRun:
+async def _begun_run(caller: Caller, given: RunAgentInput, *, agent_id: str) -> Shown:
     """Begin a run, or find the one that the client began before."""
     thread = await find_thread(caller, given.thread_id)
-    run_id = thread.run_id(given.run_id)
-    is_again = await caller.tenant.store.run(run_id) is not None
     # A client that reconnects may have a part of the answer after its own message.
     message = words_of(given.messages[-1]) if given.messages else None
-    if message is not None:
-        context = tuple(f"{one.description}: {one.value}" for one in given.context) or None
-        wishes = NewSession(context=context)
-        await speak(caller, thread, run_id=run_id, message=message, agent_id=agent_id, wishes=wishes)
-    elif not is_again:
+    context = tuple(f"{one.description}: {one.value}" for one in given.context) or None
+    found = await say(caller, thread, given.run_id, message=message, agent_id=agent_id, context=context)
+    if found is None:
         raise Problem(
             422, "expected a user message at the end, answers in resume, or the runId of an earlier run"
         )
-    view = (await past_of(caller, run_id)).whole() if is_again else WHOLE
-    return _shown_run(given, (thread.session_id, run_id), view=view, is_again=is_again)
+    return found
 
 
-async def _resumed_run(caller: Caller, given: RunAgentInput) -> AguiRun:
-    """Answer the requests of a run, and show it from there on."""
-    thread = await begun_thread(caller, given.thread_id)
-    entries = tuple(map(given_in, given.resume or ()))
-    found = await answer(caller, thread, given=entries, needs_all=True)
-    return _shown_run(given, (thread.session_id, found.run_id), view=found.view, is_again=found.is_again)
-
-
-def _shown_run(given: RunAgentInput, ids: tuple[str, str], *, view: View, is_again: bool) -> AguiRun:
+def _agui_run(given: RunAgentInput, shown: Shown) -> AguiRun:
     return AguiRun(
         given.thread_id,
         given.run_id,
-        *ids,
-        view=view,
-        is_again=is_again,
+        shown.session_id,
+        shown.run_id,
+        view=shown.view,
+        is_again=shown.is_again,
         messages=given.messages,
         state=given.state if isinstance(given.state, dict) else {},
         knows_cancelled=given.protocol_version is not None,

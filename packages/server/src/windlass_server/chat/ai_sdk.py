@@ -4,7 +4,7 @@ One run is one assistant message. When it waits for people the stream finishes; 
 continues the same message.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -19,20 +19,18 @@ from windlass_server.chat.sessions import (
     ENDED,
     ChatFrames,
     ChatRequest,
-    Given,
+    Shown,
     answer,
     answers_in,
-    begun_thread,
     check_agent,
     find_thread,
     is_last,
     past_of,
     rewind,
     said_in,
-    speak,
+    say,
     stream_run,
 )
-from windlass_server.models import NewSession
 from windlass_server.openapi import AI_APPROVAL_EXAMPLE, AI_EXAMPLE, AI_MESSAGE_EXAMPLE, answers, body_example
 from windlass_server.problems import Problem
 from windlass_server.requests import PREFIX, Caller, CallerDep
@@ -293,21 +291,12 @@ async def chat(
     agent_id, last = check_agent(caller, agent), given.messages[-1]
     given_answers = answers_in(last)
     if given_answers and given.trigger == "submit-message":
-        shown = await _answered(caller, given, given_answers, is_new_message=last.get("role") == "user")
-    else:
-        shown = await _said(caller, given, last, agent_id=agent_id)
-    return await _respond(request, caller, shown)
+        shown = await answer(caller, given.id, given=given_answers, needs_all=False)
+        return await _respond(request, caller, shown, is_new_message=last.get("role") == "user")
+    return await _respond(request, caller, await _said(caller, given, last, agent_id=agent_id))
 
 
-async def _answered(
-    caller: Caller, given: ChatRequest, entries: Sequence[Given], *, is_new_message: bool
-) -> AiRun:
-    thread = await begun_thread(caller, given.id)
-    found = await answer(caller, thread, given=entries, needs_all=False)
-    return AiRun(thread.session_id, found.run_id, found.view, is_new_message)
-
-
-async def _said(caller: Caller, given: ChatRequest, last: JsonObject, *, agent_id: str) -> AiRun:
+async def _said(caller: Caller, given: ChatRequest, last: JsonObject, *, agent_id: str) -> Shown:
     name = last.get("id")
     message = said_in(last) if last.get("role") == "user" else None
     if message is None or not isinstance(name, str) or not name:
@@ -323,11 +312,9 @@ async def _said(caller: Caller, given: ChatRequest, last: JsonObject, *, agent_i
         is_anew = await _is_anew(caller, given, run_id=run_id)
     if is_anew:
         thread = await rewind(caller, thread, name=name)
-    run_id = thread.run_id(name)
-    is_again = await caller.tenant.store.run(run_id) is not None
-    await speak(caller, thread, run_id=run_id, message=message, agent_id=agent_id, wishes=NewSession())
-    view = (await past_of(caller, run_id)).whole() if is_again else WHOLE
-    return AiRun(thread.session_id, run_id, view)
+    shown = await say(caller, thread, name, message=message, agent_id=agent_id)
+    assert shown is not None, "there is a message"
+    return shown
 
 
 async def _is_anew(caller: Caller, given: ChatRequest, *, run_id: str) -> bool:
@@ -357,10 +344,14 @@ async def resume(*, request: Request, caller: CallerDep, agent: AgentName, chat_
     if thread.session is None or not run_ids:
         return Response(status_code=204)
     past = await past_of(caller, run_ids[0])
-    return await _respond(request, caller, AiRun(thread.session_id, run_ids[0], past.whole()))
+    shown = Shown(thread.session_id, run_ids[0], past.whole(), is_again=True)
+    return await _respond(request, caller, shown)
 
 
-async def _respond(request: Request, caller: Caller, shown: AiRun) -> Response:
-    response = await stream_run(request, caller, run_id=shown.run_id, frames=ai_frames(shown))
+async def _respond(
+    request: Request, caller: Caller, shown: Shown, *, is_new_message: bool = True
+) -> Response:
+    frames = ai_frames(AiRun(shown.session_id, shown.run_id, shown.view, is_new_message))
+    response = await stream_run(request, caller, run_id=shown.run_id, frames=frames)
     response.headers[HEADER] = VERSION
     return response

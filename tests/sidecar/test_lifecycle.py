@@ -20,13 +20,14 @@ from tests.sidecar.rig import play
 from windlass import Rejected, ToolRouter, tool
 from windlass.loading import load_tools
 from windlass.ports.transport import TransportAdapter
-from windlass_protocol import JsonObject, SSEEvent, SSEEventType
+from windlass_harness.views.stream import StreamState, fold_stream
+from windlass_protocol import Event, JsonObject, SSEEvent, SSEEventType
 from windlass_sidecar import main as lifecycle
 from windlass_sidecar.app import LineHandler, log_to
 from windlass_sidecar.main import Options, read_options, run, watch_parent
 from windlass_sidecar.rpc import Peer
 from windlass_sidecar.stdio import Stderr, Stdio, StdioJsonRpcTransport
-from windlass_sidecar.streams import GrowingScribe, Teller
+from windlass_sidecar.streams import GrowingScribe, notices
 
 
 class Pipes:
@@ -351,56 +352,71 @@ def test_a_frame_that_is_refused_is_no_event() -> None:
     play(story())
 
 
-def told(teller: Teller, kind: str, **data: object) -> list[object]:
-    handler = {
-        "words": teller.words,
-        "thoughts": teller.thoughts,
-        "finished": teller.finished,
-        "began": teller.step_began,
-        "arguments": teller.arguments,
-        "result": teller.result,
-        "calls": teller.calls,
-    }[kind]
-    return [params for _, params in handler(data)]  # type: ignore[arg-type] - JSON by hand
+class Told:
+    """The notifications of the events of one step, each event by itself."""
+
+    def __init__(self) -> None:
+        self._seen = StreamState()
+
+    def __call__(self, kind: str, **data: object) -> list[object]:
+        place = {"turnId": "t0", "stepIndex": 0, "sequence": 0}
+        reason = {"finishReason": "stop"} if kind == "message.completed" else {}
+        event = {"type": kind, "data": {**place, **reason, **data}, "meta": {"at": "2026-01-31T09:00:00Z"}}
+        self._seen, changes = fold_stream((Event.model_validate(event),), self._seen)
+        return [params for change in changes for _, params in notices(change)]
 
 
 def test_words_are_told_once_whether_they_came_live_or_not() -> None:
-    teller = Teller()
-    assert told(teller, "began") == []
-    assert told(teller, "words", messageDelta="Hel", messageSoFar="Hel") == [{"delta": "Hel"}]
-    assert told(teller, "words", messageDelta="lo", messageSoFar="Hello") == [{"delta": "lo"}]
-    assert told(teller, "words", messageDelta="", messageSoFar="Hello") == []
-    assert told(teller, "finished", message="Hello you") == [{"delta": " you"}]
-    assert told(teller, "began") == []
-    assert told(teller, "finished", message="Not seen live") == [{"delta": "Not seen live"}]
-    assert told(teller, "began") == []
-    assert told(teller, "finished", message=None) == []
+    told = Told()
+    assert told("step.started") == []
+    assert told("message.appended", messageDelta="Hel", messageSoFar="Hel") == [{"delta": "Hel"}]
+    assert told("message.appended", messageDelta="lo", messageSoFar="Hello") == [{"delta": "lo"}]
+    assert told("message.appended", messageDelta="", messageSoFar="Hello") == []
+    assert told("message.completed", message="Hello you") == [{"delta": " you"}]
+    assert told("step.started", stepIndex=1) == []
+    assert told("message.completed", stepIndex=1, message="Not seen live") == [{"delta": "Not seen live"}]
+    assert told("step.started", stepIndex=2) == []
+    assert told("message.completed", stepIndex=2, message=None) == []
 
 
 def test_an_answer_that_is_tried_again_takes_back_what_was_told() -> None:
-    teller = Teller()
-    told(teller, "began")
-    assert told(teller, "thoughts", reasoningDelta="hm") == [{"reasoningDelta": "hm"}]
-    assert told(teller, "words", messageDelta="wro") == [{"delta": "wro"}]
-    assert told(teller, "began") == [{"restart": True}]
-    assert told(teller, "words", messageDelta="wr") == [{"delta": "wr"}]
-    assert told(teller, "finished", message="right") == [{"restart": True}, {"delta": "right"}]
+    told = Told()
+    told("step.started")
+    assert told("reasoning.appended", reasoningDelta="hm") == [{"reasoningDelta": "hm"}]
+    assert told("message.appended", messageDelta="wro") == [{"delta": "wro"}]
+    assert told("step.started") == [{"restart": True}]
+    assert told("message.appended", messageDelta="wr") == [{"delta": "wr"}]
+    assert told("message.completed", message="right") == [{"restart": True}, {"delta": "right"}]
+
+
+def test_a_step_that_only_thinks_and_calls_is_not_taken_back_by_the_next_step() -> None:
+    told = Told()
+    told("step.started")
+    assert told("reasoning.appended", reasoningDelta="hm") == [{"reasoningDelta": "hm"}]
+    assert told("reasoning.completed", reasoning="hm") == []
+    call = {"kind": "tool-call", "callId": "c", "toolName": "t", "input": "x"}
+    assert len(told("actions.requested", actions=[call])) == 1
+    assert told("step.started", stepIndex=1) == []
 
 
 def test_calls_are_told_in_pieces_and_whole_and_their_failures_with_their_ids() -> None:
-    teller = Teller()
-    assert told(teller, "arguments", callId="c", inputDelta="{", toolName="t") == [
+    told = Told()
+    assert told("action.input.appended", callId="c", inputDelta="{", toolName="t") == [
         {"toolCallDelta": {"id": "c", "argumentsDelta": "{", "name": "t"}}
     ]
-    assert told(teller, "arguments", callId="c", inputDelta="}") == [
+    assert told("action.input.appended", callId="c", inputDelta="}") == [
         {"toolCallDelta": {"id": "c", "argumentsDelta": "}"}}
     ]
     action = {"kind": "tool-call", "callId": "c", "toolName": "t", "input": "no object"}
     other = {"kind": "load-skill", "callId": "d", "input": "x"}
-    assert told(teller, "calls", actions=[action, other]) == [
+    assert told("actions.requested", actions=[action, other]) == [
         {"toolCall": {"id": "c", "name": "t", "arguments": {"": "no object"}}}
     ]
-    result = {"callId": "c", "toolName": "t", "output": None}
-    assert told(teller, "result", result=result, status="failed") == [
+    result = {"kind": "tool-result", "callId": "c", "toolName": "t", "output": None}
+    assert told("action.result", result=result, status="failed") == [
         {"toolResult": {"id": "c", "name": "t", "success": False, "error": "the call failed"}}
+    ]
+    skill = {"kind": "load-skill-result", "callId": "d", "output": "read"}
+    assert told("action.result", result=skill, status="completed") == [
+        {"toolResult": {"id": "d", "success": True, "data": "read"}}
     ]

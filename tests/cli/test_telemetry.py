@@ -1,4 +1,4 @@
-"""A collector that the environment names is told what commands and servers do."""
+"""Commands and servers export telemetry to the collector named in the environment."""
 
 import json
 import signal

@@ -73,7 +73,7 @@ def test_half_an_event_is_none_and_comes_again() -> None:
     run(main())
 
 
-def test_what_was_seen_is_not_given_again() -> None:
+def test_events_that_were_already_delivered_are_not_repeated_after_a_reconnect() -> None:
     async def main() -> None:
         deltas = [frame(2, "step.started"), *(frame(2, "message.appended", at) for at in range(3))]
         again = stream(frame(1), *deltas, frame(2, "message.appended", 3), ENDS)
@@ -144,7 +144,7 @@ def test_refusals_are_errors_of_the_reader_and_busy_servers_are_asked_again() ->
     run(main())
 
 
-def test_what_is_no_feed_is_said_to_be_none() -> None:
+def test_an_answer_that_is_not_a_feed_raises_not_windlass() -> None:
     async def main() -> None:
         for answer in (
             reply(200, {"sessions": []}),
@@ -222,7 +222,7 @@ def test_a_slow_reader_slows_the_server_and_nothing_piles_up() -> None:
             await is_stuck.wait()
             assert sent < 32 * 1_048_576
             is_stuck.clear()
-            # It goes on as soon as somebody reads, and stops again.
+            # The server sends more as soon as the client reads, and stops again.
             before = sent
             while sent == before:
                 await anext(feed)

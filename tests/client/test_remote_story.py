@@ -58,7 +58,7 @@ async def done_once(client: Client, child: subprocess.Popen[str], run_id: str) -
 
 
 @pytest.mark.parametrize("who", ["parent", "server"])
-def test_whoever_is_killed_the_work_is_begun_once_and_done(tmp_path: Path, who: str) -> None:
+def test_remote_work_is_done_once_when_either_process_is_killed(tmp_path: Path, who: str) -> None:
     async def main() -> None:
         keyring = Keyring(tmp_path / "keys.json")
         key = keyring.add("a", "acme", user="ann")

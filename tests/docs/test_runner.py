@@ -1,4 +1,4 @@
-"""The runner of the pages: what it runs, what it refuses, what it notices."""
+"""The runner of the pages: the blocks it runs, refuses and compares."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ FENCE = "```"
 
 
 def page(*parts: str) -> str:
-    """A page whose parts stand one below the other, with a line of text first."""
+    """A page made of the parts in order, after a line of text."""
     return "\n".join(("text", *parts, ""))
 
 
@@ -113,7 +113,7 @@ def test_a_skipped_block_is_not_run_and_keeps_its_reason(tmp_path: Path) -> None
         "open",
     ],
 )
-def test_what_the_runner_would_have_to_guess_about_is_refused(source: str) -> None:
+def test_an_ambiguous_block_is_refused_with_its_line(source: str) -> None:
     with pytest.raises(PageError, match="line"):
         doc_blocks.blocks(source)
 

@@ -51,7 +51,7 @@ def watch(acts: list[str]) -> None:
 
 
 def other_threads() -> int:
-    """Threads beside the main one; without the module `threading` nobody started any."""
+    """Threads beside the main one; none were started if `threading` was not imported."""
     threading = sys.modules.get("threading")
     return 0 if threading is None else threading.active_count() - 1
 

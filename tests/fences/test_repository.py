@@ -1,4 +1,4 @@
-"""What the repository as a whole promises to whoever clones it."""
+"""Rules for the repository as a whole: a fresh clone builds, and its files agree."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def read(name: str | Path) -> str:
 
 
 def requirement_faults(text: str) -> list[str]:
-    """What is wrong in a compiled requirements file, one line of it each."""
+    """The faults of a compiled requirements file, one line each."""
     faults: list[str] = []
     joined = text.replace("\\\n", " ")
     for line in joined.splitlines():
@@ -98,7 +98,7 @@ def test_the_makefile_has_the_promised_targets_and_test_runs_everything() -> Non
     makefile = read("Makefile")
     found = make_rules(makefile)
     assert found.keys() >= PROMISED_TARGETS, f"Makefile: missing targets: {PROMISED_TARGETS - found.keys()}"
-    # The groups run side by side, so they stand in its recipe.
+    # The groups run side by side, so they are in its recipe.
     [line] = [line for line in makefile.splitlines() if "REQUIRE_NODE=1 $(SIDE_BY_SIDE)" in line]
     asked = set(line.partition("$(SIDE_BY_SIDE)")[2].split())
     assert asked >= {"check", "python-tests", "hard-tests", "apart-tests", "slow-tests", "web-tests"}

@@ -117,7 +117,7 @@ TypeAdapter(Model | Root)
 
 
 class Report(TypedDict):
-    """What the probe says."""
+    """The report of the probe."""
 
     acts: list[str]
     threads: int
@@ -129,7 +129,7 @@ class Report(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A built wheel and the folder in which it stands alone with its dependencies."""
+    """A built wheel, installed alone with its dependencies into a folder."""
 
     folder: str
     names: tuple[str, ...]
@@ -150,7 +150,7 @@ class Wheel:
 
 
 def run(*command: str) -> str:
-    """What the command prints; a failure shows everything it said."""
+    """The output of the command; a failure shows all of it."""
     result = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
     if result.returncode != 0:
         pytest.fail(f"{' '.join(command)}\n{result.stdout}\n{result.stderr}", pytrace=False)
@@ -225,7 +225,7 @@ def _stand_alone(folder: str, built: dict[str, Path], texts: dict[str, str], sit
 
 
 def built_files(folder: str) -> set[str]:
-    """What is built into a package and not kept: the inspector, once it is made."""
+    """Files that the build adds to a package: the inspector."""
     source = ROOT / "packages" / folder / "src"
     app = source / "windlass_server" / "inspector" / "dist"
     return {str(path.relative_to(source)) for path in app.rglob("*") if path.is_file()}
@@ -292,7 +292,7 @@ def impure(modules: Iterable[str], kinds: set[str]) -> list[str]:
 
 @pytest.mark.promise("H1")
 @pytest.mark.parametrize("folder", DEPENDENCIES_ALONE)
-def test_the_pure_tiers_load_nothing_impure_beyond_what_their_dependencies_load(
+def test_the_pure_tiers_load_no_impure_modules_beyond_those_of_their_dependencies(
     wheels: dict[str, Wheel], folder: str
 ) -> None:
     wheel = wheels[folder]
@@ -318,7 +318,7 @@ def test_importing_the_protocol_package_itself_loads_nothing_impure(wheels: dict
         ("import subprocess\nsubprocess.run(['true'])", "subprocess.Popen"),
     ],
 )
-def test_the_probe_sees_what_a_module_does(tmp_path: Path, code: str, complaint: str) -> None:
+def test_the_probe_reports_the_side_effects_of_an_import(tmp_path: Path, code: str, complaint: str) -> None:
     (tmp_path / "guilty.py").write_text(f"import os\nos.chdir({str(tmp_path)!r})\n{code}\n", encoding="utf-8")
     assert complaint in "\n".join(probe(tmp_path, "guilty")["acts"])
 

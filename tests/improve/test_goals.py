@@ -119,7 +119,7 @@ def test_a_model_that_does_not_judge_says_nothing_of_the_run() -> None:
         score(Judge("Is it polite?", "nobody/here"))
 
 
-def test_nobody_judges_a_run_without_an_answer() -> None:
+def test_a_run_without_an_answer_is_not_sent_to_the_judge() -> None:
     criterion, model = judge('{"score": 1, "why": ""}')
     assert not score(criterion, status="failed").is_reached
     assert model.requests == []
@@ -140,7 +140,7 @@ def test_a_goal_that_cannot_be_used_is_refused(parts: dict[str, object], message
         Goal(**{"goal_id": "g", **parts})  # pyright: ignore[reportArgumentType] any parts
 
 
-def test_a_goal_is_told_in_words() -> None:
+def test_a_goal_is_described_in_plain_text() -> None:
     goal = Goal(
         "g",
         criteria=[Exact({"n": 1}), Contains(["a", "b"]), FitsSchema(SCHEMA), Judge("Kind?", "a/b")],
@@ -158,7 +158,7 @@ def test_a_goal_is_told_in_words() -> None:
 
 
 def loose(value: object) -> Any:
-    """What somebody writes whom no type checker watches."""
+    """A value that passes no type checker."""
     return value
 
 
@@ -188,6 +188,6 @@ def test_a_criterion_that_could_not_rule_is_refused_where_it_is_written(name: st
         make()
 
 
-def test_a_check_may_take_what_nobody_can_tell() -> None:
+def test_a_check_takes_a_function_without_a_readable_signature() -> None:
     assert Check(bool).function is bool
     assert Check(loose(min)).function is min

@@ -1,4 +1,4 @@
-"""A server of ordinary manners: python friendly.py [folder for notes] [http]."""
+"""A well-behaved MCP server: python friendly.py [folder for notes] [http]."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ class Sum(BaseModel):
 
 
 class Answer(BaseModel):
-    """What somebody is asked."""
+    """The form of the elicitation."""
 
     city: str
 
@@ -91,7 +91,7 @@ async def steps(ctx: Context) -> str:
 
 @server.tool(structured_output=False)
 async def wait(ctx: Context) -> str:
-    """Wait until somebody cancels it, and note that."""
+    """Wait until the call is cancelled, and note that."""
     assert NOTES is not None
     await ctx.report_progress(0)
     try:
@@ -103,7 +103,7 @@ async def wait(ctx: Context) -> str:
 
 
 def question() -> Elicit[Answer]:
-    """What has to be known first."""
+    """The question of the elicitation."""
     return Elicit("Which city?", Answer)
 
 

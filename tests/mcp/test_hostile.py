@@ -1,4 +1,4 @@
-"""A server can fail in any way: it costs its own calls, and nothing else."""
+"""Server failures: only calls to the failed server are affected."""
 
 import asyncio
 import gzip
@@ -149,7 +149,7 @@ def test_a_server_that_does_not_want_to_end_is_ended() -> None:
     asyncio.run(asyncio.wait_for(story(), 300))
 
 
-def test_whoever_is_cancelled_while_a_server_starts_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_cancelling_while_a_server_starts_leaves_no_task(tmp_path: Path) -> None:
     async def story() -> None:
         begun = tmp_path / "begun"
         opening = asyncio.create_task(McpServers([raw("mute", begun)]).__aenter__())
@@ -219,7 +219,7 @@ def fixed(name: str) -> Callable[[bytes], bytes]:
 @pytest.mark.parametrize(
     "answer", [large, packed, *(fixed(name) for name in REPLIES)], ids=["large", "packed", *REPLIES]
 )
-def test_whatever_an_address_answers_the_host_hears_that_the_server_cannot_be_used(
+def test_a_bad_answer_of_an_http_server_raises_unavailable_without_the_token(
     answer: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:

@@ -86,13 +86,13 @@ def parsed(data: bytes | str) -> tuple[str, object]:
 
 @many
 @given(values)
-def test_what_is_written_is_read_back_alike(value: JsonValue) -> None:
+def test_a_written_value_is_read_back_unchanged(value: JsonValue) -> None:
     assert repr(parse(encode(value))) == repr(value)
 
 
 @many
 @given(values, st.booleans(), st.sampled_from([None, 0, 2]))
-def test_what_other_writers_write_is_read_alike(
+def test_json_of_other_writers_is_read_unchanged(
     value: JsonValue, ascii_only: bool, indent: int | None
 ) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)

@@ -141,7 +141,7 @@ def test_types_cannot_be_changed() -> None:
     assert usage.input_tokens == 1
 
 
-def test_open_types_keep_and_closed_types_refuse_what_they_do_not_know() -> None:
+def test_open_types_keep_and_closed_types_refuse_unknown_fields() -> None:
     for name, model in models().items():
         is_open = definitions()[name]["additionalProperties"]
         assert model.model_config.get("extra") == ("allow" if is_open else "forbid"), name

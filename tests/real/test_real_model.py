@@ -61,7 +61,7 @@ async def heard(
 
 
 @BOTH
-def test_a_real_answer_comes_in_pieces_and_says_what_it_cost(name: str, url: str) -> None:
+def test_a_real_answer_is_streamed_and_reports_its_usage(name: str, url: str) -> None:
     pieces, used = run_sync(heard(MODELS[name](url), "Say hello."))
     assert len(pieces) > 1
     assert used is not None
@@ -83,7 +83,7 @@ def test_a_run_gets_an_answer(name: str, url: str) -> None:
 
 
 @BOTH
-def test_messages_that_do_not_fit_are_told_so(name: str, url: str) -> None:
+def test_messages_beyond_the_context_window_raise_context_overflow(name: str, url: str) -> None:
     async def work() -> bool:
         provider = MODELS[name](url)
         try:

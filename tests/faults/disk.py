@@ -1,4 +1,4 @@
-"""A disk that fails, forgets and lies: SQLite on a file system written in Python."""
+"""A faulty disk: SQLite on a file system, written in Python, that fails and loses writes."""
 
 import os
 import random
@@ -165,7 +165,7 @@ def fault(kind: type[apsw.Error], code: int) -> apsw.Error:
 
 @dataclass(slots=True)
 class Platter:
-    """What is surely on the disk, and what was written since the last sync."""
+    """The synced content of the disk, and the writes since the last sync."""
 
     files: dict[str, bytearray] = field(default_factory=dict[str, bytearray])
     unsynced: list[Write | Truncate] = field(default_factory=list[Write | Truncate])

@@ -74,7 +74,7 @@ def run_story(story: Callable[[], Coroutine[Any, Any, R]], report: Path | None =
 
 
 def in_lanes(work: Callable[[T], Any], items: Sequence[T], folder: Path, lanes: int = 2) -> list[Any]:
-    """Do something for each item, in a few processes; return what came of each."""
+    """Call a function for each item in a few processes; return the results."""
 
     def lane(number: int) -> list[Any]:
         signal.alarm(0)

@@ -49,7 +49,7 @@ async def recorded(disk: Disk, path: Path, *, durability: Durability, first: int
     """Write to a store; return what its disk saw, and each acknowledgement."""
     with patch.object(sqlite_writer, "CHECKPOINT_BYTES", CHECKPOINT_BYTES):
         store = await SqliteStore.open(path, durability=durability, connect=disk.connect)
-        # A disk that lost the lock of the last owner does not tell that it is dead; its lease does.
+        # The lock file of the last owner may be lost with the disk; its lease proves that it is dead.
         mine = await claim(store, owner_id=f"o{first}", now_ms=NOW_MS + first * OWNER_LEASE_MS)
         disk.happenings.append(Mark(first))
         for fact in range(first, first + APPENDS):

@@ -1,4 +1,4 @@
-"""What killed processes do: runs with failpoints, and tools that leave traces."""
+"""The program of killed processes: runs with failpoints, and tools that leave traces."""
 
 import asyncio
 import json
@@ -71,7 +71,7 @@ class Life:
 
 
 class Ledger(Protocol):
-    """Where traces are left."""
+    """The file of traces."""
 
     def write(self, **facts: object) -> None:
         """Leave one."""
@@ -233,7 +233,7 @@ be locked for everybody."""
 
 @dataclass(slots=True)
 class _CalmConnection:
-    """A connection that lets nobody freeze the process in a transaction."""
+    """A connection that defers freezing the process until its transaction ends."""
 
     inner: Connection
 
@@ -252,7 +252,7 @@ class _CalmConnection:
 
 
 def stop_process(name: str) -> None:
-    """Freeze the process until somebody lets it go on."""
+    """Freeze the process until it is continued."""
     with _TRANSACTION:
         os.kill(os.getpid(), signal.SIGSTOP)
 

@@ -1,4 +1,4 @@
-"""Processes that want the same run, and one that sleeps through its replacement."""
+"""Processes that compete for one run, and an owner that is frozen while it is replaced."""
 
 import asyncio
 import os

@@ -38,7 +38,7 @@ async def numbering() -> object:
 
 
 @pytest.mark.parametrize("function", [failing, noting, erring, numbering])
-def test_what_cannot_be_written_is_made_so_that_it_can(function: Any) -> None:
+def test_an_unwritable_result_is_converted_and_recorded(function: Any) -> None:
     made = tool(function, name="t", mode="safe_write", description="Do.")
     result, found, _ = played(calling(made))
     assert (result.status, len(found)) == ("completed", 1)

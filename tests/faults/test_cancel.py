@@ -23,7 +23,7 @@ STEPS_MAX: Final = 2_000
 
 @dataclass(slots=True)
 class Shop:
-    """An agent whose tools note how they end."""
+    """An agent with tools that note how they end."""
 
     scene: Scene
     begun: list[str] = field(default_factory=list[str])
@@ -286,7 +286,7 @@ def test_a_run_can_be_cancelled_after_a_restart(is_waiting: bool) -> None:
     Scene().play(story)
 
 
-def test_cancelling_twice_or_too_late_changes_nothing() -> None:
+def test_cancelling_twice_or_after_the_end_changes_nothing() -> None:
     async def story(scene: Scene) -> None:
         shop = Shop(scene)
         agent = shop.agent()
@@ -300,7 +300,7 @@ def test_cancelling_twice_or_too_late_changes_nothing() -> None:
     Scene().play(story)
 
 
-def test_a_tool_in_a_thread_is_told_and_the_thread_ends() -> None:
+def test_cancelling_signals_a_tool_in_a_thread_and_the_thread_ends() -> None:
     told, begun = threading.Event(), threading.Event()
 
     @tool(mode="safe_write", effect="once", description="Looks whether it is wanted.")

@@ -1,4 +1,4 @@
-"""Code of the host that fails in odd ways: nothing but its own run suffers."""
+"""Host code that fails in odd ways affects its own run only."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ class Rude(BaseException):
 
 
 def played(agent: Agent, **options: Any) -> tuple[RunResult, list[dict[str, Any]], float]:
-    """Return what came of a run, the results of its calls, and how long it took."""
+    """Return the result of a run, the results of its calls, and its duration."""
     clock = FakeClock()
     budget = options.pop("budget", None)
 
@@ -91,7 +91,7 @@ def test_a_check_of_a_tool_that_raises_anything_refuses_the_call(code: str, name
 
 @pytest.mark.parametrize("error", [SystemExit(3), Rude("no"), GeneratorExit()])
 @pytest.mark.parametrize("is_async", [True, False])
-def test_whatever_a_tool_raises_is_its_result(error: BaseException, is_async: bool) -> None:
+def test_an_exception_of_a_tool_becomes_a_failed_result(error: BaseException, is_async: bool) -> None:
     if isinstance(error, GeneratorExit):
         error = Rude()
 
@@ -107,7 +107,7 @@ def test_whatever_a_tool_raises_is_its_result(error: BaseException, is_async: bo
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), Rude("no")])
-def test_whatever_a_model_raises_fails_its_run(error: BaseException) -> None:
+def test_an_exception_of_a_model_fails_its_run(error: BaseException) -> None:
     class Model:
         route_id = model_id = "m"
 
@@ -153,7 +153,7 @@ class Spoils(Policy):
 
 
 class NoVersion(Policy):
-    """A policy that was fine when it was given."""
+    """A policy that loses its version after it was registered."""
 
     is_given = False
 
@@ -187,7 +187,7 @@ def test_a_policy_that_fails_in_any_way_says_no(policy: Policy, code: str) -> No
     assert (result.status, found["error"]["code"]) == ("completed", code)
 
 
-def test_a_hook_that_raises_what_is_no_exception_has_failed() -> None:
+def test_a_base_exception_of_a_hook_is_a_hook_failure() -> None:
     @hook("run_starting")
     async def rude(_: Any) -> None:
         raise Rude
@@ -241,7 +241,7 @@ def test_odd_numbers_of_a_provider_are_made_whole(given: Any, kept: int) -> None
 
 
 @pytest.mark.parametrize("given", ["12", True, float("nan"), [1]], ids=str)
-def test_what_is_no_number_is_a_failure_of_the_provider_that_names_the_field(given: Any) -> None:
+def test_a_cost_that_is_not_a_number_is_a_provider_failure_with_the_field_name(given: Any) -> None:
     model = ScriptedModel(lambda _: say("done", usage=LLMUsage(cost_micros=given)))
     result, _, _ = played(Agent("shop", model=model))
     assert (result.status, len(model.requests)) == ("failed", 1)
@@ -251,7 +251,7 @@ def test_what_is_no_number_is_a_failure_of_the_provider_that_names_the_field(giv
 
 
 @pytest.mark.promise("L1")
-def test_a_budget_of_cost_ends_a_run_whose_provider_counts_in_fractions() -> None:
+def test_a_cost_budget_counts_fractional_costs() -> None:
     @tool(mode="read")
     async def look() -> str:
         """Look."""
@@ -289,7 +289,7 @@ def test_a_run_that_cannot_be_driven_ends_and_says_where_to_look(
     assert "hunter2" not in caplog.text
 
 
-def test_a_model_that_yields_nonsense_is_told_what_it_yielded() -> None:
+def test_a_chunk_of_the_wrong_type_is_named_in_the_error() -> None:
     class Model:
         route_id = model_id = "m"
 
@@ -353,7 +353,7 @@ def test_a_tool_that_does_not_end_when_its_time_is_over_is_left_to_itself() -> N
     assert took <= 11
 
 
-def test_a_tool_that_cleans_up_in_time_tells_what_it_did() -> None:
+def test_a_tool_that_returns_during_its_cleanup_time_keeps_its_result() -> None:
     @tool(mode="read", timeout=10)
     async def look() -> str:
         """Look."""

@@ -59,7 +59,7 @@ MUTANTS: Final = {
 
 
 @pytest.mark.parametrize(("part", "option", "value", "mutant", "found"), MUTANTS.values(), ids=MUTANTS)
-def test_what_is_broken_is_found(
+def test_the_torture_test_finds_each_planted_bug(
     part: str, option: str, value: str, mutant: str, found: str, tmp_path: Path
 ) -> None:
     told = torture(part, option, value, "--mutant", mutant, tmp_path=tmp_path)

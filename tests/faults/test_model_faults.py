@@ -1,4 +1,4 @@
-"""Models that hang, break and babble: the run ends in time."""
+"""Models that hang, break off or never stop: the run ends in time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -290,7 +290,7 @@ CALLS: Final[dict[str, tuple[Sequence[Any], list[int]]]] = {
 
 
 @pytest.mark.parametrize(("chunks", "calls"), CALLS.values(), ids=CALLS)
-def test_calls_are_put_together_whatever_way_they_come(chunks: Sequence[Any], calls: list[int]) -> None:
+def test_calls_are_assembled_from_any_split_of_chunks(chunks: Sequence[Any], calls: list[int]) -> None:
     told = run(listed(*chunks, _finish("tool_calls")))
     assert told.result.status is RunStatus.COMPLETED
     assert sorted(cast(list[int], told.calls)) == calls

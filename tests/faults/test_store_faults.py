@@ -56,7 +56,7 @@ async def insist(call: Callable[[], Awaitable[T]], clock: Clock) -> T:
 
 @dataclass(slots=True)
 class Client:
-    """Somebody who starts runs and follows them, whatever the store does."""
+    """A client that starts runs and follows them despite store faults."""
 
     runtime: AgentRuntime
     agent: Agent
@@ -211,7 +211,7 @@ def test_reads_are_refused_and_writes_are_also_left_in_doubt() -> None:
     Scene().play(story)
 
 
-def test_a_slow_store_answers_late_and_a_refusing_one_does_nothing() -> None:
+def test_a_faulty_store_delays_refuses_loses_or_hides_a_call() -> None:
     async def story(scene: Scene) -> None:
         slow = FaultRates(refuse=0, lose=0, hide=0, slow=1, delay_s=7)
         inner = MemoryStore()

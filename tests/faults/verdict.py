@@ -1,4 +1,4 @@
-"""What must be true after any number of crashes: all traces tell one story."""
+"""Invariants after any number of crashes: journal, traces and outputs agree."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ class Violation:
 
 @dataclass(slots=True)
 class _Call:
-    """One call as the journal tells it."""
+    """One call, as recorded in the journal."""
 
     key: str = ""
     tool: str = ""
@@ -142,7 +142,7 @@ def _true_result(call: _Call, result: Fact, entries: list[Fact]) -> Iterator[Vio
 
 
 def _recovered(call: _Call) -> Iterator[Violation]:
-    """Whatever was interrupted is repeated with its key, or a person was asked."""
+    """An interrupted call is repeated with its key, or a person was asked."""
     for before, after in zip(call.starts, call.starts[1:], strict=False):
         span = range(before["seq"], after["seq"])
         if not any(seq in span for seq in call.found):
@@ -169,7 +169,7 @@ def _ends(sessions: dict[str, list[Fact]], runs: Iterable[str]) -> Iterator[Viol
 
 
 def _kept(sessions: dict[str, list[Fact]], acks: list[Fact]) -> Iterator[Violation]:
-    """Nothing that anybody was told is lost or otherwise."""
+    """No acknowledged output is lost or changed."""
     ends = {
         record["run"]: record
         for records in sessions.values()

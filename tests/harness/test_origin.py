@@ -1,4 +1,4 @@
-"""Messages that nobody said, told apart from those that somebody did."""
+"""Origins of messages: summaries, pinned messages and context, apart from user messages."""
 
 import pytest
 from pydantic import JsonValue

@@ -1,4 +1,4 @@
-"""Rules: how names match, what rules are refused, and how many fit into a policy."""
+"""Policy rules: name matching, refused rules, and the limit of their number."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What is wrong with a call is told: raised if strict, logged otherwise."""
+"""Invalid calls: raised if strict, logged if not."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -112,7 +112,7 @@ def test_without_a_run_a_call_says_so_and_does_nothing(
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_call_is_logged_and_does_what_it_can(
+def test_an_invalid_call_is_logged_and_the_run_can_still_end(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     call, answer, words = WRONG[name]

@@ -412,7 +412,7 @@ def test_hooks_read_the_state_and_cannot_change_it() -> None:
 # from outside
 
 
-def test_what_waits_in_the_inbox_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inbox_items_hold_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     bodies: list[JsonObject] = []
     post = MemoryStore.post
 

@@ -1,4 +1,4 @@
-"""What the tests of security share: an agent that pays, and ways to watch it."""
+"""Helpers of the security tests: an agent that pays, and its observers."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
@@ -40,7 +40,7 @@ class Bank:
 
     def tool(self, **options: object) -> Tool[..., object]:
         async def pay(cents: int, to: str = "shop") -> JsonObject:
-            """Pay somebody."""
+            """Pay an amount."""
             self.paid.append({"cents": cents, "to": to})
             return {"paid": cents}
 
@@ -116,7 +116,7 @@ async def pass_time(clock: FakeClock, handle: RunHandle) -> str:
 
 
 def machine(clock: FakeClock) -> Machine:
-    """A machine whose time stands still until the test moves it."""
+    """A machine with a clock that only the test advances."""
     return Machine(clock, new_id, chance)
 
 

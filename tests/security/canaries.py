@@ -55,7 +55,7 @@ def forms(secret: str) -> dict[str, str]:
 
 
 def core(raw: bytes, at: int) -> str:
-    """Return what base64 makes of a secret at an offset, whatever is around it."""
+    """Return the part of the base64 form of a secret, at an offset, that its surroundings do not change."""
     text = base64.b64encode(b"\0" * at + raw).decode()
     return text[4 if at else 0 : -4]
 

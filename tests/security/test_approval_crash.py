@@ -91,9 +91,7 @@ SECRET = "canary-0815-Zq9x7w"
 
 @pytest.mark.promise("S1")
 @pytest.mark.parametrize("point", POINTS)
-def test_a_call_whose_secret_a_crash_took_is_refused_and_not_made_without_it(
-    tmp_path: Path, point: Point
-) -> None:
+def test_a_call_that_lost_its_secret_argument_in_a_crash_is_refused(tmp_path: Path, point: Point) -> None:
     crash(tmp_path, point, "idempotent", SECRET)
     before = paid(tmp_path)
     database = b"".join(path.read_bytes() for path in tmp_path.glob("a.db*") if path.is_file())

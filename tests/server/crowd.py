@@ -19,14 +19,14 @@ from windlass_server import Settings
 
 READER_PROCESSES: Final = 2
 PATIENCE: Final = 5
-"""So many times as long as it is told a reader may wait before it comes back."""
+"""Factor on the retry delay of the server within which a reader must reconnect."""
 FILES_BESIDE: Final = 500
 """Open files of a server that are no connections of readers."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What came of it."""
+    """Counts of deliveries and reconnects, and CPU time."""
 
     deliveries: int = 0
     reconnects: int = 0
@@ -139,7 +139,7 @@ class Scene:
             await ended(self.client, run_id)
 
     async def last(self, turns: int) -> int:
-        """The number of the last record after so many turns: the first one tells."""
+        """The number of the last record after a number of turns, as the first reader sees it."""
         first = (await self.client.get(f"{self.path}?follow=false&format=ndjson")).text.splitlines()
         per_turn = len(first) - 1  # the session begins once
         return 1 + per_turn * turns

@@ -254,7 +254,7 @@ async def ended(client: httpx2.AsyncClient, run_id: str) -> Json:
 
 
 async def waiting(client: httpx2.AsyncClient, run_id: str) -> Json:
-    """Wait until a run waits for somebody, and return it."""
+    """Wait until a run waits for input, and return it."""
     async with client.stream("GET", f"/runs/{run_id}/events", params={"format": "ndjson"}) as stream:
         async for line in stream.aiter_lines():
             if line.strip() and json.loads(line)["type"] == "run.waiting":

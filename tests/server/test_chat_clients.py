@@ -1,4 +1,4 @@
-"""Chat clients of others over HTTP: whose is what, and what nobody can forge."""
+"""Third-party chat clients over HTTP: ownership, and forged requests."""
 
 import asyncio
 import json
@@ -73,7 +73,7 @@ async def open_to(folder: Path, *users: str) -> AsyncGenerator[tuple[Server, lis
                 await client.aclose()
 
 
-def test_a_thread_of_somebody_else_is_another_thread_and_its_interrupts_are_not_there(tmp_path: Path) -> None:
+def test_the_thread_id_of_another_user_is_a_separate_thread_without_its_interrupts(tmp_path: Path) -> None:
     async def main() -> None:
         async with open_to(tmp_path, "ann", "bob") as (_, [ann, bob]):
             asked = await follow(ann, "payer", agui("t", "r", user("Pay.")))
@@ -195,7 +195,7 @@ def test_history_that_a_client_makes_up_is_never_shown_to_the_model(tmp_path: Pa
         ("/ai/talker/chat", chat("c", said("x"), trigger="explode")),
     ],
 )
-def test_what_cannot_be_read_is_refused_and_begins_nothing(tmp_path: Path, path: str, body: Json) -> None:
+def test_a_malformed_body_is_refused_and_starts_no_run(tmp_path: Path, path: str, body: Json) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             answer = await client.post(path, json=body)
@@ -354,7 +354,7 @@ def test_a_server_that_ends_tells_chat_clients_to_come_back(tmp_path: Path) -> N
     run(main())
 
 
-def test_a_chat_is_answered_resumed_and_goes_back_to_what_was_said_before(tmp_path: Path) -> None:
+def test_a_chat_is_answered_resumed_and_regenerated_from_an_earlier_message(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, agents) as server, server.client() as client:
 

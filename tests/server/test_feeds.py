@@ -1,4 +1,4 @@
-"""Feeds over HTTP: without gap or repeat, whatever breaks in between."""
+"""Feeds over HTTP: no gap and no repeat after broken connections."""
 
 import asyncio
 import random
@@ -17,7 +17,7 @@ from windlass_server import Settings
 
 
 def events(frames: Sequence[Frame]) -> list[Frame]:
-    """What happened, without what the server says by itself."""
+    """The journal events, without the control frames of the server."""
     return [frame for frame in frames if frame.type]
 
 
@@ -104,7 +104,7 @@ def test_the_feed_of_a_run_ends_with_the_run(tmp_path: Path) -> None:
     run(main())
 
 
-def test_whoever_joins_in_the_middle_of_an_answer_gets_the_text_so_far(tmp_path: Path) -> None:
+def test_a_reader_that_joins_in_the_middle_of_an_answer_gets_the_text_so_far(tmp_path: Path) -> None:
     async def main() -> None:
         gate = asyncio.Event()
         async with serving(tmp_path, [slow(gate)]) as server, server.client() as client:
@@ -285,7 +285,7 @@ def test_the_simple_shape_has_the_words_once_live_and_once_afterwards(tmp_path: 
     run(main())
 
 
-def test_a_reader_that_takes_nothing_slows_nobody_and_is_cut_off(tmp_path: Path) -> None:
+def test_a_stuck_reader_does_not_slow_others_and_is_disconnected(tmp_path: Path) -> None:
     async def main() -> None:
         settings = Settings(limits=replace(FAST, send_s_max=0.2))
         words = "x" * 400_000
@@ -324,7 +324,7 @@ def test_a_reader_that_goes_gives_its_place_back(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_run_of_many_calls_is_told_in_order(tmp_path: Path) -> None:
+def test_results_of_many_calls_are_streamed_in_order(tmp_path: Path) -> None:
     async def main() -> None:
         def answer(messages: Sequence[Any]) -> Any:
             done = sum(1 for message in messages if message.role == "tool")

@@ -29,7 +29,7 @@ def test_the_five_minutes_with_curl_are_true(tmp_path: Path) -> None:
     assert "kill -9" in commands
     script = commands.replace("localhost:8700", f"127.0.0.1:{port}")
     script = script.replace("-m windlass_server", f"-m windlass_server --port {port}")
-    # Whatever happens, no server is left behind.
+    # Kill the server process in any case.
     script = f"trap 'kill -9 $(jobs -p) 2>/dev/null' EXIT\nset -euo pipefail\n{script}\n"
     python = str(Path(sys.executable).parent)
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Whatever goes wrong, the answer is problem+json with a stable code."""
+"""Errors are problem+json with a stable code."""
 
 import json
 from pathlib import Path
@@ -95,7 +95,7 @@ def check(answer: Any, status: int, code: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_with_a_request_is_told_as_a_problem(tmp_path: Path, name: str) -> None:
+def test_an_invalid_request_gets_a_problem_with_status_and_code(tmp_path: Path, name: str) -> None:
     async def main() -> None:
         method, path, given, status, code = WRONG[name]
         async with serving(tmp_path) as server, server.client() as client:
@@ -120,7 +120,7 @@ def test_a_failure_of_the_server_tells_nothing_of_its_inside(tmp_path: Path) -> 
     run(main())
 
 
-def test_what_a_body_holds_is_not_quoted_back(tmp_path: Path) -> None:
+def test_the_values_of_a_refused_body_are_not_quoted(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             answer = await client.post(
@@ -154,7 +154,7 @@ def test_an_expired_cursor_is_gone() -> None:
     assert (problem.status, problem.named_code) == (410, "cursor_expired")
 
 
-def test_a_model_that_nobody_provides_is_told_before_anything_is_taken(tmp_path: Path) -> None:
+def test_a_start_with_an_unknown_model_is_unavailable(tmp_path: Path) -> None:
     async def main() -> None:
         agent = Agent("lost", model="nobody/nothing")
         async with serving(tmp_path, [agent]) as server, server.client() as client:
@@ -165,7 +165,7 @@ def test_a_model_that_nobody_provides_is_told_before_anything_is_taken(tmp_path:
     run(main())
 
 
-def test_what_the_policy_of_the_host_denies_is_forbidden(tmp_path: Path) -> None:
+def test_a_start_that_the_host_policy_denies_is_forbidden(tmp_path: Path) -> None:
     async def main() -> None:
         async def nobody(*_: object, **__: object) -> Any:
             raise PermissionError

@@ -1,4 +1,4 @@
-"""Proposals over HTTP: made and tried behind the answer, for improvers alone."""
+"""Proposals over HTTP: made and checked in the background, for improvers only."""
 
 import json
 from collections.abc import Sequence
@@ -93,7 +93,7 @@ def test_a_change_is_proposed_tried_and_answered_by_name(tmp_path: Path) -> None
     run(main())
 
 
-def test_what_cannot_be_proposed_is_told_at_once_or_in_the_list(tmp_path: Path) -> None:
+def test_a_failed_proposal_is_reported_at_once_or_in_the_list(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [clerk()]) as server, server.client() as client:
             answer = await client.post("/proposals", json={"goal": "parcels"})

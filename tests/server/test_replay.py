@@ -1,4 +1,4 @@
-"""A run that is shown again: the same events, with the pauses that there were."""
+"""Replays of a run: the same events, with the recorded pauses."""
 
 import asyncio
 from collections.abc import Iterable

@@ -67,7 +67,7 @@ def test_the_same_key_begins_the_same_empty_session(tmp_path: Path) -> None:
     run(main())
 
 
-def test_answers_in_a_session_are_given_in_the_name_of_whoever_asks(tmp_path: Path) -> None:
+def test_answers_in_a_session_are_recorded_with_the_caller_as_responder(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:
             begun = (await client.post("/sessions", json={"message": "Pay."})).json()
@@ -100,7 +100,7 @@ def test_words_can_be_steered_into_the_run_under_way(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_run_can_be_told_to_end(tmp_path: Path) -> None:
+def test_a_run_can_be_cancelled(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:
             begun = (await client.post("/sessions", json={"message": "Pay."})).json()
@@ -161,7 +161,7 @@ def test_a_message_or_answers_and_not_both_and_not_neither(tmp_path: Path) -> No
     run(main())
 
 
-def test_what_a_run_chose_can_be_read(tmp_path: Path) -> None:
+def test_the_decisions_of_a_run_can_be_read(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:
             begun = (await client.post("/sessions", json={"message": "Pay."})).json()

@@ -1,4 +1,4 @@
-"""Files of tenants: damage stays where it is, and waiting costs no open store."""
+"""Store files of tenants: damage stays in one tenant, and waiting runs need no open store."""
 
 import asyncio
 import json
@@ -105,7 +105,7 @@ def test_a_run_that_waits_for_a_person_keeps_no_store_open(tmp_path: Path) -> No
         await tenants.start()
         asked = {name: await park(tenants, name) for name in ("a", "b", "c")}
         assert tenants.open_count == 2
-        # Whoever answers opens it again, and the run goes on.
+        # An answer opens the store again, and the run goes on.
         async with tenants.use("a") as tenant:
             handle = tenant.runtime.handle("r1")
             await handle.answer(asked["a"], option_id="approve")
@@ -152,7 +152,7 @@ def slow(gate: asyncio.Event) -> Agent:
     return Agent("slow", model=ScriptedModel(lambda _: Answer("Done.", gate=gate)))
 
 
-def test_what_was_begun_goes_on_after_a_restart_however_low_the_limit_is(tmp_path: Path) -> None:
+def test_unfinished_runs_of_all_tenants_go_on_after_a_restart_under_a_low_store_limit(tmp_path: Path) -> None:
     async def main() -> None:
         gate = asyncio.Event()
         first = tenants_of(tmp_path, slow(gate), open_max=2)

@@ -76,7 +76,7 @@ class Client:
         self.send({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
 
     async def until(self, wanted: Callable[[JsonObject], bool]) -> JsonObject:
-        """The next message that is wanted; those before it are heard too."""
+        """The next message that matches; those before it are kept in `heard`."""
         while True:
             while self._seen < len(self.heard):
                 self._seen += 1
@@ -104,7 +104,7 @@ class Client:
         return await self.until(lambda message: message.get("method") == name)
 
     async def stream(self, **params: JsonValue) -> list[JsonObject]:
-        """Everything that is told of a stream, up to its end."""
+        """All notifications of a stream, up to its end."""
         given: JsonObject = {"provider": "demo", "model": "guide", **params}
         await self.result("agent.chat.stream", given)
         first = self._seen

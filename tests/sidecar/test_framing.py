@@ -1,4 +1,4 @@
-"""Lines: cut anywhere, bounded, and the one after a bad one is fine."""
+"""Line framing: cut anywhere, bounded, and recovered after a bad line."""
 
 import os
 
@@ -39,7 +39,7 @@ def test_a_line_at_the_limit_is_taken_and_a_longer_one_refused_once(size: int, i
         assert found == [Refused("frame too long: limit 10 bytes"), b"next"]
 
 
-def test_a_line_that_is_too_long_is_told_of_before_it_ends_and_is_not_half_a_line() -> None:
+def test_a_line_that_is_too_long_is_refused_before_it_ends() -> None:
     reader = LineReader(4)
     assert frames(reader, b"12345") == [Refused("frame too long: limit 4 bytes")]
     assert not reader.is_half

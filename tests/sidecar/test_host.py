@@ -1,4 +1,4 @@
-"""The reverse direction: tools that the host executes, and people whom it asks."""
+"""Requests to the host: tools that it executes, and questions to people."""
 
 import asyncio
 from pathlib import Path
@@ -66,7 +66,7 @@ def _told(client: Client) -> list[JsonObject]:
     ],
     ids=["refused", "failed", "something else", "nonsense"],
 )
-def test_a_tool_of_the_host_that_fails_is_told_to_the_model(answer: JsonObject, words: str) -> None:
+def test_the_error_of_a_host_tool_is_passed_to_the_model(answer: JsonObject, words: str) -> None:
     async def story() -> None:
         async with sidecar() as client:
             await start(client, "open_file", tools=[OPEN_FILE])
@@ -81,7 +81,7 @@ def test_a_tool_of_the_host_that_fails_is_told_to_the_model(answer: JsonObject, 
     play(story())
 
 
-def test_a_call_that_nobody_waits_for_any_more_is_withdrawn() -> None:
+def test_cancelling_a_stream_withdraws_its_call_to_the_host() -> None:
     async def story() -> None:
         async with sidecar() as client:
             await start(client, "open_file", tools=[OPEN_FILE])
@@ -118,7 +118,7 @@ def test_an_approval_is_a_request_to_the_host_and_its_answer_counts() -> None:
     play(story())
 
 
-def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_is_wrong() -> None:
+def test_an_invalid_answer_is_asked_for_again_with_the_reason() -> None:
     async def story() -> None:
         async with sidecar(mail) as client:
             await client.result("protocol.describe", INPUT)
@@ -132,7 +132,7 @@ def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_is_wrong() -> 
             third = await client.method("host.input.request")
             assert "expected an object with optionId" in str(params_of(third)["problem"])
             client.refuse(third)
-            # Nobody is asked for ever; another answer can still come.
+            # The host is not asked again; an answer by `agent.input.answer` still counts.
             request_id = str(cast(JsonObject, params_of(third)["request"])["requestId"])
             given: JsonObject = {"streamId": "s1", "requestId": request_id, "optionId": "deny"}
             assert await client.result("agent.input.answer", given) is None
@@ -243,7 +243,7 @@ def test_the_host_is_asked_only_so_much_at_the_same_time(monkeypatch: pytest.Mon
     play(story())
 
 
-def test_too_many_requests_are_told_so_and_ping_is_served_all_the_same(
+def test_requests_beyond_the_limit_are_refused_and_ping_is_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("windlass_sidecar.rpc.REQUESTS_MAX", 1)

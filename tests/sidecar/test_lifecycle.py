@@ -1,4 +1,4 @@
-"""The life of a sidecar, from its options to its last frame."""
+"""Lifecycle of a sidecar, from its options to its last frame."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ class Pipes:
         os.close(self.write_fd)
 
     async def messages(self) -> list[JsonObject]:
-        """Everything that was sent, once nobody can send more."""
+        """Everything that was sent, after the pipe was closed."""
         os.close(self.out_fd)
         found = b""
         while data := await asyncio.to_thread(os.read, self.read_fd, 65_536):
@@ -64,7 +64,7 @@ class Pipes:
 
 
 def _no_watch(on_gone: Callable[[], None]) -> None:
-    """Watch nobody: the parent of the tests is not theirs to judge."""
+    """Do not watch the parent process."""
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_a_sidecar_lives_from_ready_to_the_end_of_stdin(pipes: Pipes, tmp_path: 
 
 
 @pytest.mark.parametrize("method", ["system.shutdown", "system.shutdown_now"])
-def test_a_sidecar_that_is_told_to_end_does(pipes: Pipes, method: str) -> None:
+def test_a_shutdown_request_ends_the_sidecar(pipes: Pipes, method: str) -> None:
     async def story() -> None:
         pipes.send(method)
         await run(Options(quiet_ready=True), pipes.stdio)
@@ -273,7 +273,7 @@ def test_logs_are_lines_without_secrets_and_a_record_that_cannot_be_written_is_n
     assert "cannot be formatted" in lines[1]
 
 
-def test_what_nobody_reads_is_dropped_and_stops_nobody() -> None:
+def test_unread_stderr_is_dropped_and_counted() -> None:
     reader, writer = os.pipe()
     errors = Stderr(writer, bytes_max=1_000_000)
     for _ in range(300):
@@ -364,7 +364,7 @@ def told(teller: Teller, kind: str, **data: object) -> list[object]:
     return [params for _, params in handler(data)]  # type: ignore[arg-type] - JSON by hand
 
 
-def test_words_are_told_once_whether_they_came_live_or_not() -> None:
+def test_text_is_sent_once_whether_streamed_or_not() -> None:
     teller = Teller()
     assert told(teller, "began") == []
     assert told(teller, "words", messageDelta="Hel", messageSoFar="Hel") == [{"delta": "Hel"}]
@@ -377,7 +377,7 @@ def test_words_are_told_once_whether_they_came_live_or_not() -> None:
     assert told(teller, "finished", message=None) == []
 
 
-def test_an_answer_that_is_tried_again_takes_back_what_was_told() -> None:
+def test_a_retried_answer_sends_restart() -> None:
     teller = Teller()
     told(teller, "began")
     assert told(teller, "thoughts", reasoningDelta="hm") == [{"reasoningDelta": "hm"}]
@@ -387,7 +387,7 @@ def test_an_answer_that_is_tried_again_takes_back_what_was_told() -> None:
     assert told(teller, "finished", message="right") == [{"restart": True}, {"delta": "right"}]
 
 
-def test_calls_are_told_in_pieces_and_whole_and_their_failures_with_their_ids() -> None:
+def test_calls_are_sent_in_pieces_and_whole_and_failures_with_their_ids() -> None:
     teller = Teller()
     assert told(teller, "arguments", callId="c", inputDelta="{", toolName="t") == [
         {"toolCallDelta": {"id": "c", "argumentsDelta": "{", "name": "t"}}

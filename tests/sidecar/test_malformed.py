@@ -1,4 +1,4 @@
-"""No line kills, hangs or confuses the sidecar, and each gets the right code."""
+"""Malformed lines: each gets the right error code, and the sidecar goes on."""
 
 import asyncio
 from pathlib import Path

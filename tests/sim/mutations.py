@@ -303,7 +303,7 @@ def a_hopeless_failure_is_tried_again() -> list[tuple[Any, str, Any]]:
 
 
 @mutation
-def nobody_waits_before_the_model_is_asked_again() -> list[tuple[Any, str, Any]]:
+def model_retries_do_not_wait() -> list[tuple[Any, str, Any]]:
     return [(Pause, "has", lambda *_: False)]
 
 
@@ -417,7 +417,7 @@ def a_cursor_repeats_one() -> list[tuple[Any, str, Any]]:
 
 
 @mutation
-def nobody_hears_of_what_other_processes_write() -> list[tuple[Any, str, Any]]:
+def records_of_other_processes_go_unnoticed() -> list[tuple[Any, str, Any]]:
     return [(Feed, "notify", lambda _: None)]
 
 

@@ -1,4 +1,4 @@
-"""Many seeds: the same command for a minute and for a night."""
+"""Runs many seeds, for a minute or for a night."""
 
 import argparse
 import os

@@ -47,7 +47,7 @@ def tells_another_end(told: Callable[..., Any]) -> Callable[..., Any]:
     return wrong
 
 
-def starts_nobody(call: Callable[..., Any]) -> Callable[..., Any]:
+def starts_no_subagent(call: Callable[..., Any]) -> Callable[..., Any]:
     def alone(*given: Any, **more: Any) -> Any:
         found: Any = call(*given, **more)
         return replace(found, posts=()) if isinstance(found, Draft) else found
@@ -60,7 +60,7 @@ def starts_nobody(call: Callable[..., Any]) -> Callable[..., Any]:
     [
         ("told_end", loses_reports, "did not end"),
         ("told_end", tells_another_end, "is reported as completed"),
-        ("called", starts_nobody, "was called and never began"),
+        ("called", starts_no_subagent, "was called and never began"),
     ],
 )
 def test_a_bug_that_is_planted_between_callers_and_subagents_is_found(

@@ -23,7 +23,7 @@ def test_no_seed_breaks_a_promise() -> None:
 
 
 def test_a_seed_tells_the_same_story_in_every_process() -> None:
-    """To the last id and millisecond, whatever order Python gives to its sets."""
+    """Equal to the last id and millisecond, independent of the hash seed."""
     arguments = ["--first", "100", "--count", str(DIGEST_SEEDS), "--digests"]
     first, second = (finish(job)[1] for job in [start(arguments, hash_seed=one) for one in ("1", "2")])
     assert len(first.splitlines()) > DIGEST_SEEDS

@@ -145,7 +145,7 @@ def test_a_link_is_refused_wherever_it_is(place: str, tmp_path: Path) -> None:
     assert "is a link" in refused(root)
 
 
-def test_a_pipe_is_refused_and_nobody_waits_for_it(tmp_path: Path) -> None:
+def test_a_named_pipe_is_refused_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(write(tmp_path, "one") / "pipe")
     assert "pipe is not a file" in refused(tmp_path)
 
@@ -228,14 +228,14 @@ def test_the_tool_returns_the_body_and_the_files_of_a_skill(tmp_path: Path) -> N
     assert asyncio.run(load("xyz")) == "there is no skill xyz; there are one, two"
 
 
-def test_a_body_stays_what_it_was_when_it_was_read(tmp_path: Path) -> None:
+def test_a_loaded_skill_does_not_change_with_its_file(tmp_path: Path) -> None:
     folder = write(tmp_path, "one")
     skills = Skills(tmp_path)
     (folder / "SKILL.md").write_text("something else", encoding="utf-8")
     assert asyncio.run(skills.load("one"))["instructions"] == "# one\n\nDo it."
 
 
-def test_an_agent_is_told_of_its_skills_and_can_load_them(tmp_path: Path) -> None:
+def test_the_prompt_of_an_agent_lists_its_skills_and_it_can_load_them(tmp_path: Path) -> None:
     write(tmp_path, "one")
     model = ScriptedModel([call("load_skill", {"skill": "one"}), say("Done.")])
     agent = Agent("a", model=model, instructions="Be brief.", skills=Skills(tmp_path))

@@ -1,4 +1,4 @@
-"""Traces come from whoever started a run, if what they said can be believed."""
+"""Trace contexts: a valid traceparent of the caller is used."""
 
 import pytest
 from hypothesis import given
@@ -30,7 +30,7 @@ def test_a_traceparent_names_the_parent(text: str) -> None:
     assert context_in({"traceparent": text}) == KNOWN
 
 
-def test_a_traceparent_says_whether_anybody_wants_to_see_it() -> None:
+def test_a_traceparent_carries_the_sampled_flag() -> None:
     context = context_in({"traceparent": f"00-{TRACE}-{SPAN}-02"})
     assert context is not None
     assert not context.is_sampled

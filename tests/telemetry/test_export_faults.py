@@ -37,7 +37,7 @@ def asker() -> Agent:
 
 
 class Flaky(InMemorySpanExporter):
-    """An exporter of somebody else that raises while its collector is away."""
+    """A third-party exporter that raises while its collector is unreachable."""
 
     is_away = True
 
@@ -48,7 +48,7 @@ class Flaky(InMemorySpanExporter):
 
 
 class Slow(InMemorySpanExporter):
-    """An exporter that takes as long as it is told to."""
+    """An exporter with a delay that the test sets."""
 
     def __init__(self) -> None:
         super().__init__()

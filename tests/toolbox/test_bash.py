@@ -41,7 +41,7 @@ def run(folder: Path, command: str, *, timeout_s: int = 120) -> dict[str, object
 
 
 async def heard(fifo: Path) -> str:
-    """Return what somebody writes into a fifo, once they have."""
+    """Return the text written into a fifo, after waiting for it."""
     return (await asyncio.to_thread(fifo.read_text)).strip()
 
 
@@ -90,7 +90,7 @@ def test_processes_in_the_background_end_with_the_command(tmp_path: Path) -> Non
     play(story())
 
 
-def test_a_command_whose_time_is_over_is_ended_with_all_its_children(tmp_path: Path) -> None:
+def test_a_timed_out_command_is_killed_with_all_its_children(tmp_path: Path) -> None:
     async def story() -> None:
         os.mkfifo(tmp_path / "born")
         task = asyncio.create_task(bash(tmp_path, f"echo before; {STUBBORN}", timeout_s=3))
@@ -122,7 +122,7 @@ def test_a_cancelled_command_is_ended_with_all_its_children(tmp_path: Path) -> N
     play(story())
 
 
-def test_somebody_who_left_the_group_does_not_hold_the_call(tmp_path: Path) -> None:
+def test_a_child_in_another_process_group_does_not_hold_the_call(tmp_path: Path) -> None:
     async def story() -> None:
         told = await bash(
             tmp_path, "mkfifo f; setsid sh -c 'echo > f; exec sleep 1000' & echo $!; read x < f"
@@ -159,7 +159,7 @@ def test_output_that_is_no_text_is_shown_as_far_as_it_is(tmp_path: Path) -> None
     assert run(tmp_path, r"printf 'a\xffb\0c'")["output"] == "a\ufffdb\0c"
 
 
-def test_whoever_follows_sees_output_while_the_command_runs(tmp_path: Path) -> None:
+def test_output_is_reported_while_the_command_runs(tmp_path: Path) -> None:
     async def story() -> None:
         seen: list[object] = []
         reported = asyncio.Event()

@@ -1,4 +1,4 @@
-"""HTML as text: what is shown, and that no page takes long."""
+"""HTML to text: the output, and its running time."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""glob and grep: what is found, what is left out, and where a search ends."""
+"""glob and grep: matches, exclusions and limits."""
 
 import os
 from pathlib import Path
@@ -204,7 +204,7 @@ def test_a_hostile_expression_takes_no_time(pattern: str, tmp_path: Path) -> Non
     assert grep(tmp_path, pattern) == ["[nothing matches]"]
 
 
-def test_a_search_that_nobody_waits_for_stops(tmp_path: Path) -> None:
+def test_a_cancelled_search_stops(tmp_path: Path) -> None:
     project(tmp_path)
 
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""web_fetch reaches public addresses alone, whatever the address looks like."""
+"""web_fetch reaches public addresses only, in every notation."""
 
 import asyncio
 from collections.abc import Sequence
@@ -242,7 +242,7 @@ def test_good_addresses_are_read_as_everybody_reads_them(url: str, whole: str) -
 @pytest.mark.parametrize(
     "url", ["https://-x.com/", "https://a..b/", f"https://{'a' * 64}.com/", "https://x.123/"]
 )
-def test_names_that_nobody_can_have_are_refused(url: str) -> None:
+def test_invalid_host_names_are_refused(url: str) -> None:
     with pytest.raises(ToolFailed):
         target_of(url)
 

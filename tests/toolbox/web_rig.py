@@ -1,4 +1,4 @@
-"""Servers that pretend to be the public web, and a canary that nobody may reach."""
+"""Servers that stand in for the public web, and a canary that no fetch may reach."""
 
 import asyncio
 import socket
@@ -44,7 +44,7 @@ async def served(
 
 
 def reply(body: bytes | str = b"", status: str = "200 OK", **headers: str) -> bytes:
-    """An answer with its headers; underscores in their names stand for dashes."""
+    """An answer with its headers; underscores in their names become dashes."""
     raw = body.encode() if isinstance(body, str) else body
     fields = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(raw))}
     fields |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -117,7 +117,7 @@ async def web(
 
 @dataclass
 class Canary:
-    """A server on every address of this machine; nobody may ever connect to it."""
+    """A server on every address of this machine; no fetch may connect to it."""
 
     port: int = 0
     visits: int = 0

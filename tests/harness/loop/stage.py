@@ -1,4 +1,4 @@
-"""A stage for the loop: a session that checks, and a world that remembers."""
+"""A test bed for the loop: a session that checks its records, and a simulated outside world."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -146,7 +146,7 @@ class Session:
         return self.tell(event)
 
     def write(self, kind: str, data: JsonObject) -> None:
-        """Let somebody else write a record."""
+        """Append a record of another writer."""
         self._write([Draft(kind, self.now.at, data)])
 
     def _check_intent(self, effect: Effect) -> None:
@@ -179,7 +179,7 @@ class Session:
         return [record.type for record in self.records]
 
     def data(self, kind: str) -> JsonObject:
-        """What the newest record of a type says."""
+        """The data of the newest record of a type."""
         return next(record.data for record in reversed(self.records) if record.type == kind)
 
     def all(self, kind: str) -> list[JsonObject]:
@@ -195,7 +195,7 @@ class Session:
 def valid(record: Record) -> Record:
     """Read a record back by the strict rules of the wire.
 
-    They know its type and its data.
+    The rules check its type and its data.
     """
     assert record.type in EVENT_DATA, f"{record.type} is no event type"
     return Record.model_validate_json(to_json(record.model_dump(mode="json", by_alias=True)), strict=True)
@@ -233,7 +233,7 @@ def overflow() -> ModelFailed:
 
 
 def long_call(number: int, chars: int = 800) -> ModelAnswered:
-    """A call that is long, as its result is; nobody counts its tokens."""
+    """A call with a long result and without a token count."""
     return ModelAnswered(
         "", FinishReason.TOOL_CALLS, (call("look", f"c-{number}", text="x" * chars),), usage={}
     )
@@ -340,7 +340,7 @@ def approves(_: "World", request_id: str) -> InputResponse:
 
 @dataclass
 class World:
-    """All that is outside: it outlives every crash, and knows what was really done."""
+    """The outside world: it survives every crash, and records the real effects."""
 
     script: Sequence[Sequence[ModelAnswered | ModelFailed]]
     """For each step of the run: failures, each given once, then the answer, given as often as asked."""
@@ -423,7 +423,7 @@ class World:
                 raise AssertionError(f"nobody asked for {effect.key}")
 
     def drive(self, session: Session, *events: LoopEvent) -> Session:
-        """Let a session go on until nobody and nothing makes it go on any more."""
+        """Drive a session until no effect and no input is left."""
         for event in events:
             session.tell(event)
         for _ in range(STEPS_OF_A_TEST_MAX):
@@ -458,14 +458,14 @@ class World:
 
 
 def report(call_id: str, child_run_id: str, **more: JsonValue) -> JsonObject:
-    """What a subagent that is done tells the run above it."""
+    """The report of a finished subagent to its caller."""
     told: JsonObject = {"runId": "r1", "callId": call_id, "childRunId": child_run_id, "status": "completed"}
     used: JsonObject = {"inputTokens": 5, "outputTokens": 1, "costMicros": 2}
     return {**told, "output": "helped", "steps": 2, "toolCalls": 1, "usage": used, **more}
 
 
 def asked(*answers: ModelAnswered, rules: Rules = DEFAULT_RULES, **body: JsonValue) -> Session:
-    """A session in whose run the model gave these answers, one after the other."""
+    """A session with a run in which the model gave these answers in order."""
     session = Session(rules=rules)
     session.tell(run_asked(**body))
     for answer in answers:

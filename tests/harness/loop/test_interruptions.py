@@ -69,7 +69,7 @@ def test_a_call_that_ends_its_process_each_time_is_asked_about_in_the_end(tool: 
     assert again.types.count("input.requested") == 1
 
 
-def test_a_person_who_says_retry_begins_the_count_anew() -> None:
+def test_a_retry_by_a_person_resets_the_interruption_count() -> None:
     session = crashes(begun("look"), INTERRUPTIONS_MAX - 1)
     session.turn()
     (request_id,) = session.state.session.requests
@@ -117,7 +117,7 @@ def ended(session: Session) -> ErrorInfo:
     return ErrorInfo.model_validate(session.data("run.failed")["error"])
 
 
-def test_a_model_call_that_ends_its_process_each_time_fails_the_run_and_says_what_to_do() -> None:
+def test_a_model_call_that_always_ends_its_process_fails_the_run_with_advice() -> None:
     session = Session()
     session.tell(run_asked())
     error = ended(crashes(session, INTERRUPTIONS_MAX))
@@ -187,7 +187,7 @@ def test_an_owner_that_lets_go_in_order_does_not_count() -> None:
     assert session.end == "completed"
 
 
-def test_letting_go_says_nothing_of_what_an_older_owner_left() -> None:
+def test_a_handover_records_nothing_about_effects_of_an_older_owner() -> None:
     session = Session()
     session.tell(run_asked())
     session.turn()

@@ -1,4 +1,4 @@
-"""The model: failures tried again, given up, and calls nobody saw answered."""
+"""Model calls: retries, final failures, and interrupted calls."""
 
 import pytest
 from tests.harness.loop.stage import (

@@ -1,4 +1,4 @@
-"""The graded commands: what is never safe, and how much friction is allowed."""
+"""The graded commands: never-safe ones, and the allowed rate of false alarms."""
 
 from collections.abc import Sequence
 

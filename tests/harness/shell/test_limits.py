@@ -94,7 +94,7 @@ def test_any_repeated_piece_is_graded_within_the_limits(piece: str) -> None:
     assert classify_shell_command(text).category != "unknown/error"
 
 
-def test_a_failure_inside_the_grader_is_never_safe_and_keeps_what_was_found(
+def test_a_failure_inside_the_grader_is_never_safe_and_keeps_earlier_reasons(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object, **__: object) -> bool:

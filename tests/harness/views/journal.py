@@ -89,7 +89,7 @@ def request(request_id: str, call_id: str, **more: object) -> Facts:
 
 
 def some(value: T | None) -> T:
-    """For values that the test knows to be there."""
+    """Narrow an optional value that the test expects to be set."""
     assert value is not None
     return value
 

@@ -120,6 +120,6 @@ def test_subagents_show_as_orchestration() -> None:
 
 
 @pytest.mark.parametrize("kind", ["something.new", "turn.started", "message.completed", "policy.decided"])
-def test_what_has_no_place_in_the_simple_stream_is_left_out(kind: str) -> None:
+def test_events_without_a_form_in_the_simple_stream_are_left_out(kind: str) -> None:
     loose = Event.model_construct(type=kind, data={}, meta=EventMeta(at="2026-01-31T09:00:00Z"))
     assert to_sse(loose) == ()

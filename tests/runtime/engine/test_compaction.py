@@ -264,7 +264,7 @@ def test_a_refused_prompt_that_cannot_be_made_shorter_fails_the_run_at_once() ->
     assert error["details"]["reason"] == "context_overflow"
 
 
-# what tools want kept
+# pinned messages of tools
 
 
 def test_tools_say_what_must_not_be_forgotten() -> None:
@@ -309,7 +309,7 @@ def test_what_is_called_before_a_compaction_is_a_function() -> None:
         tool(walk_tool().function, on_compaction="no")  # type: ignore[arg-type] # on purpose
 
 
-# somebody asks
+# compaction on request
 
 
 async def settled(scene: Scene) -> list[Record]:

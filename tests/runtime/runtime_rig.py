@@ -1,4 +1,4 @@
-"""What the tests of the runtime share."""
+"""Helpers of the runtime tests."""
 
 import asyncio
 from collections.abc import Coroutine

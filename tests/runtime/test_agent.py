@@ -50,7 +50,7 @@ def watch(call: HookCall) -> None:
 
 
 class Invoice(BaseModel):
-    """What is owed."""
+    """An invoice."""
 
     total: int
 
@@ -63,7 +63,7 @@ def test_an_agent_needs_a_name_and_a_model():
         agent.__setattr__("name", "other")
 
 
-def test_a_model_may_be_any_provider_and_is_known_by_what_it_says_of_itself():
+def test_the_route_of_a_model_object_comes_from_its_attributes():
     assert Agent("a", model=ScriptedModel([])).route == ("scripted", "scripted")
     assert Agent("a", model=ScriptedModel([], route_id="r", model_id="m")).route == ("r", "m")
     assert Agent("a", model=Plain()).route == ("object", "Plain")
@@ -165,7 +165,7 @@ def test_there_are_as_many_tools_as_the_limit_allows():
         Agent("a", model="a/b", tools=tools)
 
 
-def test_an_output_is_a_contract_whatever_it_was_written_as():
+def test_output_types_and_schemas_become_a_contract():
     contract = output_contract(Invoice, "shop")
     assert contract.schema_id == "Invoice"
     assert contract.json_schema == {

@@ -1,4 +1,4 @@
-"""Hooks as their authors define them: a slip is refused when it is made."""
+"""Hook definitions: mistakes are refused when a hook is defined."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Refusals that people meet first: each has its class, and says what to do next."""
+"""Common first errors: each has its class and says what to do next."""
 
 import asyncio
 import inspect
@@ -54,7 +54,7 @@ async def refusal(work: Callable[[], Any]) -> AgentError:
         ("anthropic/claude", "model=AnthropicProvider(…, api_key=…) of windlass.adapters.models"),
     ],
 )
-def test_a_model_that_nobody_provides_is_told_with_those_that_are_known(
+def test_an_unknown_model_is_refused_with_the_known_providers(
     model: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -80,7 +80,7 @@ def test_routes_of_the_host_are_among_those_that_are_known() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """What somebody does to a runtime that has run r1 of the shop in session s1."""
+    """A mistaken call on a runtime that has run r1 of the shop in session s1."""
 
     work: Callable[[Any], object]
     code: ErrorCode
@@ -152,7 +152,7 @@ SLIPS: dict[str, Slip] = {
 
 
 @pytest.mark.parametrize("name", SLIPS)
-def test_a_slip_with_a_run_is_told_with_what_to_do(name: str) -> None:
+def test_a_mistaken_call_about_a_run_is_refused_with_advice(name: str) -> None:
     slip = SLIPS[name]
 
     async def story() -> None:
@@ -194,7 +194,9 @@ def test_names_that_an_error_repeats_have_no_secrets_in_them() -> None:
         ({"option_id": "xyzzy"}, "the options are approve, approve_session, deny"),
     ],
 )
-def test_an_answer_that_is_no_option_is_told_the_options(given: dict[str, str], words: str) -> None:
+def test_an_answer_that_is_not_an_option_is_refused_with_the_options(
+    given: dict[str, str], words: str
+) -> None:
     async def story() -> None:
         model = ScriptedModel([call("mail", {"to": "ada"}), say("done")])
         async with AgentRuntime.in_memory([shop(model)]) as runtime:
@@ -225,7 +227,7 @@ def test_a_question_without_options_is_answered_in_words() -> None:
     play(story())
 
 
-def test_whoever_forgets_to_say_who_answers_is_told_how() -> None:
+def test_an_answer_without_a_responder_is_denied_with_advice() -> None:
     async def story() -> None:
         model = ScriptedModel([call("mail", {"to": "ada"}), say("done")])
         async with AgentRuntime.in_memory([shop(model)], responders=["ada"]) as runtime:
@@ -277,7 +279,7 @@ AUTHORS: dict[str, tuple[Callable[[], object], str]] = {
 
 
 @pytest.mark.parametrize("name", AUTHORS)
-def test_a_slip_of_an_author_is_told_with_what_to_write(name: str) -> None:
+def test_a_mistake_in_a_definition_is_refused_with_the_correct_form(name: str) -> None:
     work, words = AUTHORS[name]
     error = play(refusal(work))
     assert error.code is ErrorCode.REJECTED
@@ -292,7 +294,7 @@ def test_a_number_of_tokens_is_enough_to_say_when_to_compact() -> None:
 # Failed runs
 
 
-def test_a_run_in_memory_that_fails_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_run_in_memory_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     agent = Agent("guide", model=ScriptedModel([call("gone", {})] * 9))
     with caplog.at_level(logging.WARNING, "windlass"):
         result = asyncio.run(agent.run("go"))
@@ -307,7 +309,7 @@ def test_a_run_in_memory_that_completes_says_nothing(caplog: pytest.LogCaptureFi
     assert caplog.messages == []
 
 
-def test_a_run_without_a_fitting_answer_says_what_was_wrong_with_the_last() -> None:
+def test_a_failed_typed_run_names_the_errors_of_the_last_answer() -> None:
     async def story() -> None:
         agent = Agent("guide", model=ScriptedModel([say("many"), say('"3"'), say('{"n": 1}')]))
         async with AgentRuntime.in_memory([agent]) as runtime:

@@ -42,7 +42,7 @@ ASKS = [call("mail", {"to": "ada"}), say("done")]
 
 
 def memory(*answers: Answer, **options: Unpack[RuntimeOptions]) -> AgentRuntime:
-    """A runtime in memory whose model says this."""
+    """A runtime in memory with a model that says this."""
     return AgentRuntime.in_memory([shop(ScriptedModel(answers))], **options)
 
 
@@ -50,14 +50,14 @@ def memory(*answers: Answer, **options: Unpack[RuntimeOptions]) -> AgentRuntime:
 
 
 class Price(BaseModel):
-    """What something costs."""
+    """A price."""
 
     cents: int
     tags: tuple[str, ...] = ()
 
 
 class Even(BaseModel):
-    """A number that its schema does not tell all of."""
+    """A number with a validator beyond its schema."""
 
     number: int
 
@@ -269,7 +269,7 @@ def test_a_wait_that_is_cancelled_cancels_nothing_else() -> None:
         "terminal_event",
     ],
 )
-def test_a_run_that_nobody_ever_started_is_a_conflict_with_its_id(use: str) -> None:
+def test_an_unknown_run_is_a_conflict_with_its_id(use: str) -> None:
     async def story() -> None:
         async with memory() as runtime:
             handle = runtime.handle("nobody")
@@ -299,7 +299,7 @@ def test_a_run_that_nobody_ever_started_is_a_conflict_with_its_id(use: str) -> N
 # Results
 
 
-def test_the_result_is_what_the_journal_says() -> None:
+def test_the_result_comes_from_the_journal() -> None:
     async def story() -> None:
         usage = LLMUsage(input_tokens=3, output_tokens=4)
         script = [

@@ -1,4 +1,4 @@
-"""What a package must be to be run."""
+"""The requirements of a runnable package."""
 
 from collections.abc import Callable
 

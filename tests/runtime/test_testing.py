@@ -53,7 +53,7 @@ def test_the_kit_fits_the_ports():
     assert set(dir(testing)) >= {"ScriptedModel", "FakeClock", "say", "call", "fail"}
 
 
-def test_a_scripted_model_says_its_lines_in_order_and_keeps_what_it_was_asked():
+def test_a_scripted_model_gives_its_answers_in_order_and_records_its_requests():
     usage = LLMUsage(input_tokens=3, output_tokens=1)
     model = ScriptedModel([say("one", usage=usage), say("two", reasoning="hm")])
     question = LLMMessage("user", "hello")
@@ -168,7 +168,7 @@ def test_a_script_by_history_goes_on_where_the_history_ends():
         assert heard(model, *history[:1])[0].content_delta == "one"
 
 
-def test_a_stream_that_nobody_reads_to_its_end_is_counted():
+def test_a_stream_closed_before_its_end_is_counted():
     model = ScriptedModel([say("abc")], chunk_chars=1)
 
     async def main() -> None:
@@ -222,7 +222,7 @@ def test_parts_of_an_answer_join_and_the_right_one_counts():
     assert (joined.delay_s, joined.is_cut_off) == (2, True)
 
 
-def test_a_fake_clock_stands_still_until_it_is_moved():
+def test_a_fake_clock_changes_only_when_it_is_advanced():
     clock = FakeClock()
     assert clock.now() == datetime(2026, 1, 1, tzinfo=UTC)
     clock.advance(1.5)
@@ -279,7 +279,7 @@ def test_a_cancelled_sleeper_is_no_moment_to_wait_for():
     run(main())
 
 
-def test_watchers_are_told_when_enough_sleep():
+def test_until_sleeping_returns_when_enough_tasks_sleep():
     async def main() -> None:
         clock = FakeClock()
         watching = asyncio.ensure_future(clock.until_sleeping(2))
@@ -325,7 +325,7 @@ def test_in_fake_time_an_hour_of_sleeps_and_timeouts_takes_a_moment():
     assert clock.now() - datetime(2026, 1, 1, tzinfo=UTC) == timedelta(seconds=3_001)
 
 
-def test_fake_time_waits_for_threads_and_finds_those_who_wait_for_nothing(monkeypatch: pytest.MonkeyPatch):
+def test_fake_time_waits_for_threads_and_reports_stuck_tasks(monkeypatch: pytest.MonkeyPatch):
     assert run_in_fake_time(asyncio.to_thread(lambda: 5), clock=FakeClock()) == 5
     monkeypatch.setattr("windlass.testing.time.REAL_WAIT_S_MAX", 0.0)
 
@@ -337,7 +337,7 @@ def test_fake_time_waits_for_threads_and_finds_those_who_wait_for_nothing(monkey
 
 
 def unanswered(clock: FakeClock, expires_s: float | None = None) -> Coroutine[object, object, str | None]:
-    """Wait for a run that asks, and whom nobody answers."""
+    """Wait for a run with a request that is never answered."""
 
     @tool(mode="external")
     async def mail() -> str:

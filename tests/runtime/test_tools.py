@@ -47,7 +47,7 @@ def test_a_bare_tool_takes_its_name_and_words_from_the_function():
     )
 
 
-def test_options_say_what_the_function_cannot():
+def test_tool_options_set_mode_effect_and_approval():
     assert (pay.mode, pay.effect, pay.approval) == (
         ToolMode.SAFE_WRITE,
         EffectClass.IDEMPOTENT,
@@ -97,7 +97,7 @@ def test_the_spec_says_everything_that_decides_how_a_tool_is_used():
     }
 
 
-def test_an_approval_function_is_named_in_the_spec_and_asks_whoever_does_not_have_it():
+def test_an_approval_function_is_named_in_the_spec_and_becomes_always_without_it():
     def large(arguments: JsonObject) -> bool:
         return arguments["cents"] == 500
 
@@ -289,7 +289,7 @@ def test_a_description_in_the_annotation_is_closer_than_one_in_the_docstring():
     }
 
 
-def test_tools_made_of_one_function_are_told_apart():
+def test_two_tools_of_one_function_are_not_equal():
     one, other = tool(add.function), tool(add.function)
     assert one != other
     assert isinstance(one, Tool)

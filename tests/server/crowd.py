@@ -18,8 +18,8 @@ from tests.server.rig import FAST, Json, Wire, ended, serving, talker
 from windlass_server import Settings
 
 READER_PROCESSES: Final = 2
-PATIENCE: Final = 5
-"""Factor on the retry delay of the server within which a reader must reconnect."""
+WAIT_FACTOR_MAX: Final = 5
+"""A reader waits up to this many times `retry-after` longer before it reconnects."""
 FILES_BESIDE: Final = 500
 """Open files of a server that are no connections of readers."""
 
@@ -44,7 +44,7 @@ async def one(
         if wire.status == 503:
             # The server lets only so many in at once, and says when to come back; not all at the same moment.
             wire.cut()
-            await asyncio.sleep(float(wire.headers["retry-after"]) * (1 + PATIENCE * chance.random()))
+            await asyncio.sleep(float(wire.headers["retry-after"]) * (1 + WAIT_FACTOR_MAX * chance.random()))
             continue
         assert wire.status == 200, wire.status
         while line := await wire.reader.readline():

@@ -1,4 +1,4 @@
-"""Time, names and chance of the machine."""
+"""The system clock, ids and randomness."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""What the tests of the catalogue share."""
+"""Helpers of the catalogue tests."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Deleting a session: everything goes, and whoever looked at it is told."""
+"""Deleting a session removes all its data, and ends its open readers with an error."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the tests of hooks and sinks share: an agent, driven to its end."""
+"""Helpers of the tests of hooks and sinks: an agent, driven to its end."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -29,7 +29,7 @@ def play(story: Coroutine[object, object, T]) -> T:
 
 
 class Ledger:
-    """What was really done."""
+    """The effects that really happened."""
 
     def __init__(self) -> None:
         self.charges: list[int] = []
@@ -40,7 +40,7 @@ def charging(ledger: Ledger, **options: Any) -> Any:
 
     @tool(mode="safe_write", **options)
     async def charge(cents: int) -> dict[str, int]:
-        """Charge somebody."""
+        """Charge an amount."""
         ledger.charges.append(cents)
         return {"charged": cents}
 
@@ -55,7 +55,7 @@ async def mail(to: str) -> str:
 
 @dataclass
 class Told:
-    """What came of a run, and all that its session says."""
+    """The result of a run, and all records of its session."""
 
     result: RunResult
     events: list[Event]
@@ -125,7 +125,7 @@ def run(*hooks: Any, script: Any = CHARGE, until: Sequence[str] = ("session.wait
 
 
 class Box:
-    """A sink that does what a test wants, and remembers what it got."""
+    """A sink with scripted behaviour that records its deliveries."""
 
     def __init__(self, *answers: object, sink_id: str = "box") -> None:
         self._answers = list(answers)

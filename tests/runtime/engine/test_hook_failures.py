@@ -64,7 +64,7 @@ async def hangs(_call: HookCall) -> None:
 
 
 async def hangs_on(_call: HookCall) -> None:
-    """Does not end when it is told to, the first time."""
+    """Ignores its first cancellation."""
     try:
         await asyncio.Event().wait()
     except asyncio.CancelledError:
@@ -200,7 +200,7 @@ def test_where_there_is_only_the_run_to_deny_it_is_the_run_that_ends(point: str,
 
 
 @pytest.mark.promise("H2")
-def test_a_result_whose_hook_failed_is_withheld():
+def test_a_result_with_a_failed_hook_is_withheld():
     found = run(at("after_tool_call", raises, failure="deny"))
     assert (found.result.status, found.ledger.charges) == ("completed", [5])
     result = found.all("action.result")[0]
@@ -221,7 +221,7 @@ def test_a_call_is_refused_if_a_hook_fails_to_see_the_consent_to_it():
 
 
 @pytest.mark.promise("H2")
-def test_what_a_hook_does_to_what_it_was_given_changes_nothing():
+def test_mutating_the_input_of_a_hook_changes_nothing():
     hooks = [at(point, meddles, hook_id=f"h-{point}") for point in POINTS]
     script = [call("charge", {"cents": 5}), say('{"value": 1}')]
     found = run(*hooks, script=script, output=Answer)

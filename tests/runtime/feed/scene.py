@@ -1,4 +1,4 @@
-"""A store, a feed, and somebody who writes to them as the engine does."""
+"""A store, a feed, and a writer that appends as the engine does."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator, Sequence

@@ -41,7 +41,7 @@ def test_a_slow_reader_is_caught_up_from_the_journal() -> None:
 
 
 @pytest.mark.promise("L1")
-def test_what_is_held_for_a_slow_reader_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_buffer_of_a_slow_reader_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     large = weight({"text": "x" * 1_000})
     monkeypatch.setattr(topic_module, "RING_BYTES_MAX", 5 * large)
 

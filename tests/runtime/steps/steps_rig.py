@@ -1,4 +1,4 @@
-"""What the tests of the steps share: a session, a driver, and a reader of events."""
+"""Helpers of the step tests: a session, a driver, and a reader of events."""
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -151,7 +151,7 @@ class Stage:
 
     @property
     def state(self) -> StepState:
-        """What the session waits for."""
+        """The pending work of the session."""
         return state_of(self.session)
 
     @property
@@ -190,6 +190,6 @@ def play(story: Coroutine[Any, Any, T], stage: Stage) -> T:
 
 
 def staged(*answers: Answer, session: HarnessSession | None = None, **options: Unpack[Options]) -> Stage:
-    """Return a stage whose model gives these answers."""
+    """Return a stage with a model that gives these answers."""
     stage = Stage() if session is None else Stage(session=session)
     return stage.harness(ScriptedModel(answers), **options)

@@ -186,7 +186,7 @@ def test_consent_that_ends_the_turn_and_begins_another(option: str, name: str) -
     assert meanings(shown(stage)) == meanings(recorded(name))
 
 
-def test_a_subagent_whose_result_comes_into_the_same_turn() -> None:
+def test_a_subagent_result_is_taken_in_the_same_turn() -> None:
     output = "".join(pieces("subagent_child"))
     stage = on_stage(("agent", {"message": "ECHO child"}), pieces("subagent"))
     play(stage.send("SUB delegate"), stage)

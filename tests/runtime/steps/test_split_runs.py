@@ -68,7 +68,7 @@ REPLIES = st.sampled_from(["approve", "deny", "red", "", "free text", "unknown",
 
 
 def reply(stage: Stage, word: str) -> StepInput:
-    """Return an input for whatever the session waits for."""
+    """Return an input for the pending work of the session."""
     if word == "message":
         return StepInput(message="And then?")
     state = stage.state

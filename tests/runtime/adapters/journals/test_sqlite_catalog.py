@@ -29,7 +29,7 @@ from windlass_protocol import RunStatus
 
 @dataclass(slots=True)
 class Heard:
-    """A connection that notes what it is told."""
+    """A connection that records its statements."""
 
     inner: Connection
     told: list[str]

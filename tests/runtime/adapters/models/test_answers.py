@@ -1,4 +1,4 @@
-"""What providers make of whole answers, against a server that speaks their format."""
+"""Provider answers, against a server that speaks the wire format."""
 
 import subprocess
 import sys
@@ -44,7 +44,7 @@ def test_text_comes_in_the_pieces_that_the_server_sent(wire: Wire) -> None:
 
 
 @BOTH
-def test_an_answer_ends_with_its_reason_and_what_it_cost(wire: Wire) -> None:
+def test_an_answer_ends_with_finish_reason_and_usage(wire: Wire) -> None:
     heard, _ = ask(wire, Reply(wire.text(["Hello"])))
     assert heard.text == "Hello"
     assert heard.finish in {"stop", "end_turn"}
@@ -186,7 +186,7 @@ def test_thoughts_come_wherever_a_server_puts_them(name: str) -> None:
     assert (heard.reasoning, heard.text) == ("Hm. So.", "Yes")
 
 
-def test_calls_that_all_have_the_first_index_are_told_apart_by_their_ids() -> None:
+def test_calls_with_the_same_index_are_distinguished_by_id() -> None:
     def whole(call_id: str) -> JsonObject:
         return {"tool_calls": [{"index": 0, "id": call_id, "function": {"name": "f", "arguments": "{}"}}]}
 
@@ -233,7 +233,7 @@ def test_thoughts_of_blocks_come_apart_from_their_text_and_signatures_are_not_sh
     assert (heard.reasoning, heard.text) == ("So. Hm.", "Yes")
 
 
-def test_what_a_newer_api_adds_is_passed_over() -> None:
+def test_unknown_stream_events_are_passed_over() -> None:
     events = ANTHROPIC.text(["Yes"])
     news = event({"type": "weather", "fine": True}, "weather")
     assert ask(ANTHROPIC, Reply([events[0], news, *events[1:]]))[0].text == "Yes"

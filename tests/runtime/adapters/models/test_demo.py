@@ -1,4 +1,4 @@
-"""The model without a model."""
+"""The demo model."""
 
 import pytest
 from tests.runtime.adapters.models.wire import Heard, hear, play
@@ -19,13 +19,13 @@ def said(text: str, *tools: JsonObject) -> Heard:
     return play(lambda: hear(DemoModel().stream([LLMMessage("user", text)], tools=tools)))
 
 
-def test_it_tells_what_it_can_do() -> None:
+def test_the_demo_model_lists_its_tools() -> None:
     assert "get_weather, pay" in said("Hello", WEATHER, PAY).text
     assert "no tools" in said("Hello").text
     assert "no tools" in play(lambda: hear(DemoModel().stream([]))).text
 
 
-def test_it_calls_the_tool_that_is_named_first_with_what_was_said() -> None:
+def test_the_demo_model_calls_the_tool_that_the_message_names_first() -> None:
     heard = said("pay for it, then get weather", WEATHER, PAY)
     assert (heard.calls[0][1], heard.finish) == ("pay", "tool-calls")
     heard = said("Get weather, please, and pay", WEATHER, PAY)
@@ -84,7 +84,7 @@ async def wipe(disk: str) -> str:
     return f"wiped {disk}"
 
 
-def test_a_tour_shows_a_call_an_approval_and_what_came_of_both() -> None:
+def test_the_tour_of_the_demo_model_shows_a_call_and_an_approval() -> None:
     agent = Agent("guide", model="demo/tour", tools=[clock, wipe])
 
     async def work() -> tuple[RunStatus, str, int]:
@@ -106,11 +106,11 @@ def test_a_tour_shows_a_call_an_approval_and_what_came_of_both() -> None:
     assert "…" in output
 
 
-def test_what_did_not_work_is_told() -> None:
+def test_the_demo_model_reports_a_failed_call() -> None:
     agent = Agent("guide", model="demo/tour", tools=[wipe])
     result = play(lambda: agent.run("wipe it"))
     assert "wipe did not work" in (result.output or "")
 
 
-def test_it_says_who_it_is() -> None:
+def test_the_repr_of_a_demo_model_has_its_name() -> None:
     assert repr(DemoModel("tour")) == "DemoModel('tour')"

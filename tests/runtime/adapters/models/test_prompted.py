@@ -1,4 +1,4 @@
-"""Tools for models that have none."""
+"""Prompted tools, for models without tool calls."""
 
 import json
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -101,7 +101,7 @@ def test_a_fence_around_a_step_does_not_matter(text: str) -> None:
         "[]",
     ],
 )
-def test_what_is_no_step_is_an_error_that_can_be_tried_again(text: str) -> None:
+def test_a_malformed_step_is_a_retryable_error(text: str) -> None:
     with pytest.raises(ModelUnavailable) as caught:
         step(text)
     assert caught.value.fault is ModelFault.MALFORMED
@@ -118,7 +118,7 @@ def test_without_tools_it_is_the_model_itself() -> None:
     assert step("Hello", tools=()).text == "Hello"
 
 
-def test_calls_and_results_are_told_in_words() -> None:
+def test_calls_and_results_are_written_as_text_messages() -> None:
     call = ToolCall(id="c", name="look", arguments={"item": {"n": 1}})
     history = [
         LLMMessage("system", "Be kind."),
@@ -178,7 +178,7 @@ def test_a_run_uses_a_tool_and_tries_a_broken_step_again() -> None:
 
 
 class Unclosed:
-    """A provider whose stream is no generator, and which holds nothing open."""
+    """A provider with a plain async iterator as its stream and nothing to close."""
 
     def stream(
         self,

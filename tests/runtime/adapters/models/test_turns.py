@@ -1,4 +1,4 @@
-"""Conversations as APIs have them: made once, and as if from scratch."""
+"""Cached conversion of messages to API turns: equal to a fresh conversion."""
 
 import asyncio
 import gc
@@ -67,7 +67,7 @@ EDITS = st.lists(
 @pytest.mark.parametrize("name", MAKERS)
 @settings(max_examples=150)
 @given(begin=MESSAGES, edits=EDITS)
-def test_whatever_changes_between_two_requests_the_turns_are_those_of_a_new_provider(
+def test_after_any_edit_the_cached_turns_equal_those_of_a_new_provider(
     name: str, begin: LLMMessage, edits: list[tuple[int, int, list[LLMMessage]]]
 ) -> None:
     convert, messages = MAKERS[name](), [begin]

@@ -1,4 +1,4 @@
-"""A server that speaks the wire formats of models, and as badly as it is told to."""
+"""A server that speaks the wire formats of models, with scripted faults."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ WAIT_S: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the server answers to one request."""
+    """The answer to one request."""
 
     pieces: Sequence[bytes] = ()
     status: int = 200
@@ -65,7 +65,7 @@ class Server:
         except (ConnectionError, asyncio.IncompleteReadError):
             self.left.set()
         except asyncio.CancelledError:
-            # The server is closed; asyncio complains of a connection that tells it so.
+            # The server is closed; asyncio warns about the closed connection.
             pass
         finally:
             writer.close()

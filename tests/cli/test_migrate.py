@@ -60,7 +60,7 @@ def test_a_backup_does_not_overwrite_an_existing_file(
     assert (tmp_path / "old.db.v1.bak").read_text(encoding="utf-8") == "mine"
 
 
-def test_all_stores_of_the_folder_and_no_copy_if_none_is_wanted(
+def test_migrate_upgrades_all_stores_of_the_folder_without_backups_if_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "windlass-data"
@@ -85,14 +85,14 @@ def test_a_foreign_file_in_the_data_folder_is_not_migrated(
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640])
-def test_a_copy_is_for_the_same_eyes_as_the_store(tmp_path: Path, mode: int) -> None:
+def test_a_backup_has_the_permissions_of_the_store(tmp_path: Path, mode: int) -> None:
     old = tmp_path / "old.db"
     older(old)
     old.chmod(mode)
     assert back_up(version_of(old)).stat().st_mode & 0o777 == mode
 
 
-def test_a_copy_has_its_name_once_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backup_gets_its_name_when_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = tmp_path / "old.db"
     older(old)
 

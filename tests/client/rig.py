@@ -133,7 +133,7 @@ def problem(status: int, code: str, detail: str = "no", **headers: str) -> bytes
 
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-"""How a feed begins."""
+"""The head of a feed."""
 
 
 def stream(*frames: str) -> bytes:
@@ -144,13 +144,13 @@ def stream(*frames: str) -> bytes:
 
 
 def cut(*frames: str) -> bytes:
-    """A feed whose connection breaks."""
+    """A feed with a broken connection."""
     return stream(*frames).removesuffix(b"0\r\n\r\n")
 
 
 def frame(seq: int, kind: str = "session.note", index: int | None = None) -> str:
     """One event of a feed."""
-    # What an event needs of its data; types allow more than they need.
+    # The data fields that an event needs; types allow more.
     data = {"runId": "r", "sequence": 0, "stepIndex": 0, "turnId": "t", "messageDelta": "x"}
     event: dict[str, object] = {
         "type": kind,

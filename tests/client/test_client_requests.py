@@ -29,7 +29,7 @@ TAKEN = reply(202, {"sessionId": "s", "runId": "r", "somethingNew": 1})
 HEALTH = reply(200, {"status": "ok", "version": "1"})
 
 
-def test_a_session_from_its_first_word_to_its_end(tmp_path: Path) -> None:
+def test_a_session_from_its_first_message_to_its_end(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
             serving(tmp_path, [payer()], settings=Settings(limits=FAST)) as server,
@@ -132,7 +132,7 @@ def test_wherever_a_request_is_cut_it_is_the_same_session(tmp_path: Path) -> Non
     run(main())
 
 
-def test_a_busy_server_is_left_alone_for_as_long_as_it_says() -> None:
+def test_a_request_to_a_busy_server_waits_for_retry_after() -> None:
     async def main() -> None:
         clock = Jumps()
         answers = [
@@ -221,7 +221,7 @@ def test_problem_codes_map_to_error_classes(status: int, code: str, kind: type[A
     run(main())
 
 
-def test_a_request_that_does_not_fit_is_said_where(tmp_path: Path) -> None:
+def test_an_invalid_request_is_rejected_with_its_paths(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
             serving(tmp_path, [talker()], settings=Settings(limits=FAST)) as server,
@@ -267,7 +267,7 @@ def test_a_server_that_does_not_speak_http_raises_broken() -> None:
     run(main())
 
 
-def test_a_server_that_is_not_there_is_waited_for_and_then_said_to_be_away() -> None:
+def test_an_unreachable_server_is_retried_and_then_unavailable() -> None:
     async def main() -> None:
         async with faking(HEALTH) as fake:
             port = fake.port

@@ -57,7 +57,7 @@ def outcome(events: Sequence[Event]) -> tuple[str, str]:
     return str(data["status"]), str(told or output)
 
 
-def test_the_answer_of_a_remote_agent_is_the_result_of_the_call_and_content_of_strangers(
+def test_the_answer_of_a_remote_agent_is_the_result_of_the_call_and_is_untrusted(
     tmp_path: Path,
 ) -> None:
     async def main() -> None:

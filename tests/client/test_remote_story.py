@@ -46,7 +46,7 @@ async def working(client: Client) -> str:
 
 
 async def done_once(client: Client, child: subprocess.Popen[str], run_id: str) -> str:
-    """Wait for the parent; return what it said. The server has done the work once."""
+    """Wait for the parent; return its output. The server has done the work once."""
     said, _ = await asyncio.to_thread(child.communicate, None, TIMEOUT_S)
     assert said.endswith("completed: The helper is done.\ncompleted\n"), said
     assert [one.run_id for one in (await client.runs.list()).items] == [run_id]

@@ -21,7 +21,7 @@ class AnyStore(Store, ContentStore, Protocol):
 
 
 Story = Callable[[AnyStore, AnyStore], Awaitable[None]]
-"""What happens to a store; the second is another door to the same data, as another process has it."""
+"""A story on a store; the second store is another connection to the same data, as of another process."""
 Play = Callable[[Story], None]
 
 

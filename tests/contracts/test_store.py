@@ -289,7 +289,7 @@ def test_a_session_with_a_cancel_is_due_for_all(play: Play) -> None:
         await start(store, "b", "b1", agent_id="B")
         assert await other.due(now_ms=NOW_MS, agents=("A",)) == ("a",)
         await store.post("b", kind=CANCEL, key="cancel", body={})
-        assert await other.due(now_ms=NOW_MS, agents=("A",)) == ("a", "b"), "anybody can end a run"
+        assert await other.due(now_ms=NOW_MS, agents=("A",)) == ("a", "b"), "any process can end a run"
         mine = await claim(store, "b")
         assert await other.due(now_ms=NOW_MS, agents=("A",)) == ("a",)
         await write(store, mine, 1, standing=Standing.RUNNING)

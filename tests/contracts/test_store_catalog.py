@@ -185,7 +185,7 @@ def test_a_run_that_is_withdrawn_counts_only_in_a_session_without_others(play: P
     play(story)
 
 
-def test_words_that_begin_a_session_are_its_title_and_their_run_makes_it_known(play: Play) -> None:
+def test_the_message_that_begins_a_session_is_its_title(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         posted = await store.post("s1", kind=STEER, key="steer:m1", body=body(message="Wait!", owner="ann"))
         with pytest.raises(Denied):

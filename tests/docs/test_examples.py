@@ -20,7 +20,7 @@ SHOWN = {
     for before, after in pairwise(README)
     if before.code.startswith("python examples/") and after.language == "text"
 }
-"""What the README says that an example prints."""
+"""The output of an example on the README."""
 
 
 def test_there_is_an_example() -> None:

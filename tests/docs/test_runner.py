@@ -28,7 +28,7 @@ def run(source: str, folder: Path) -> list[str | None]:
     return [doc_blocks.run_chain(chain, name="docs/page.md", folder=folder) for chain in chains]
 
 
-def test_a_block_that_runs_is_fine(tmp_path: Path) -> None:
+def test_a_block_that_runs_has_no_problem(tmp_path: Path) -> None:
     assert run(page(python("assert 1 + 1 == 2")), tmp_path) == [None]
 
 
@@ -46,7 +46,7 @@ def test_a_syntax_error_a_warning_and_a_bad_exit_are_failures(code: str, tmp_pat
     assert problem is not None
 
 
-def test_output_that_is_as_the_page_says_is_fine(tmp_path: Path) -> None:
+def test_output_equal_to_the_page_has_no_problem(tmp_path: Path) -> None:
     assert run(page(python("print('a')\nprint('b')"), "then", text("a\nb")), tmp_path) == [None]
 
 

@@ -23,7 +23,7 @@ LIFE_S_MAX: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a process ended: with a status, or by a signal."""
+    """The end of a process: a status, or a signal."""
 
     status: int | None
     signal: int | None
@@ -39,7 +39,7 @@ class End:
 
 
 def fork(work: Callable[[], object], report: Path | None = None) -> int:
-    """Do something in another process; what it returns goes to the report as JSON."""
+    """Call a function in another process; its result goes to the report as JSON."""
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()

@@ -53,14 +53,14 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """One process: what it runs, and where it ends."""
+    """One process: its program, and the point where it ends."""
 
     folder: Path
     plots: tuple[Plot, ...]
     at: int | None = None
     """The point at which it ends."""
     started: frozenset[str] = frozenset()
-    """Runs whose start was acknowledged before: they must be known."""
+    """Runs with an acknowledged start: they must exist."""
     durability: Durability = "process"
     detail: Detail = "commits"
     choice: Choice = "retry"
@@ -98,7 +98,7 @@ def read_trace(path: Path) -> list[dict[str, Any]]:
 
 
 def make_agent(points: Failpoints, ledger: Ledger) -> Agent:
-    """Return an agent with tools of every effect class that note what they do."""
+    """Return an agent with tools of every effect class that record their calls."""
 
     def effect(name: str, ctx: ToolContext) -> dict[str, str]:
         points.hit(f"{name} before")
@@ -201,7 +201,7 @@ def runtime_on(store: FullStore, agents: Iterable[Agent], *, machine: Machine | 
 
 @dataclass(slots=True)
 class _PointedConnection:
-    """A connection with points around what it executes, in its thread."""
+    """A connection with failpoints around its statements, in its thread."""
 
     inner: Connection
     points: Failpoints
@@ -227,8 +227,7 @@ def pointed_connect(points: Failpoints, detail: Detail) -> Callable[[Path], Conn
 
 
 _TRANSACTION: Final = Lock()
-"""Held by whoever is in a transaction, so that a process is not frozen in the middle of one: the file would
-be locked for everybody."""
+"""Held during a transaction, so that a process is not frozen in one: the file would stay locked."""
 
 
 @dataclass(slots=True)
@@ -280,7 +279,7 @@ async def live(life: Life) -> list[str]:
 
 
 def warm() -> None:
-    """Do once, without threads, what every life does: it is faster afterwards."""
+    """Warm up once, without threads: later processes are faster."""
 
     async def story() -> None:
         points, nowhere = Failpoints(), Trace(Path(os.devnull))
@@ -309,7 +308,7 @@ async def _play(runtime: AgentRuntime, agent: Agent, plot: Plot, life: Life, ack
 
 
 async def answer_all(handle: RunHandle, choice: Choice) -> None:
-    """Answer what people are asked, as often as it takes."""
+    """Answer open requests until the run ends."""
     for request in await handle.requests():
         with suppress(Conflict):
             await handle.answer(request.request_id, choice, text=supplied(request), responder="tester")

@@ -70,7 +70,7 @@ class Shop:
 
     @staticmethod
     def answer(messages: Any) -> Any:
-        """Do what the last message of the user says."""
+        """Call the tool that the last user message names."""
         at = max(index for index, message in enumerate(messages) if message.role == "user")
         names = str(messages[at].content).split()
         done = sum(message.role == "assistant" for message in messages[at:])
@@ -89,7 +89,7 @@ async def finish(shop: Shop, runtime: AgentRuntime, agent: Agent, handle: RunHan
     records = await records_of(shop.scene.store)
     assert ends_of(records) == [f"run.{result.status}"]
     assert result.status in (RunStatus.CANCELLED, RunStatus.COMPLETED)
-    assert sorted([*shop.done, *shop.told]) == sorted(shop.begun), "a tool was not told"
+    assert sorted([*shop.done, *shop.told]) == sorted(shop.begun), "a tool was not cancelled"
     assert len(shop.begun) == len(set(shop.begun)), "an effect was repeated"
     assert await handle.requests() == ()
     begun = len(shop.begun)

@@ -1,4 +1,4 @@
-"""An orderly close keeps what tools have done, whenever they end."""
+"""An orderly close records tool results, whenever the tools end."""
 
 import asyncio
 from typing import Any, Final

@@ -21,7 +21,7 @@ from windlass.testing.stores import WrappedStore
 STEPS: Final = 400
 THRESHOLD: Final = 8_000
 KILLED_AT: Final = 12
-"""The compaction whose process is killed."""
+"""The compaction during which the process is killed."""
 WAIT_S: Final = 300.0
 Point = Literal["intent durable", "model asked", "result asked", "result durable", "never"]
 POINTS: Final[tuple[Point, ...]] = ("intent durable", "model asked", "result asked", "result durable")

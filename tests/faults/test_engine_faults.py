@@ -251,7 +251,7 @@ def test_a_run_with_a_rejected_record_fails() -> None:
     assert (status, len(effects)) == ("failed", 1)
 
 
-def test_a_session_that_rejects_every_record_is_not_driven_for_ever() -> None:
+def test_driving_a_session_that_rejects_every_record_is_given_up() -> None:
     plan = Plan(append=every("reject"))
     scene = Scene()
     scene.store = FaultingStore(MemoryStore(), plan)

@@ -18,7 +18,7 @@ KILLS_MIN: Final = 100
 
 
 def torture(*options: str, tmp_path: Path) -> dict[str, Any]:
-    """Run a part of the torture; return what it says."""
+    """Run a part of the torture; return its report."""
     place = FAST if FAST.is_dir() else tmp_path
     command = [sys.executable, "-m", "tests.faults.torture", *options, "--place", str(place)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S, check=False)

@@ -28,7 +28,7 @@ from windlass_protocol import (
 
 ATTEMPTS: Final = 3
 RETRIES_S: Final = 11.0
-"""What the waits between all attempts take at most."""
+"""The longest total delay between all attempts."""
 IDLE_S: Final = MODEL_IDLE_TIMEOUT_MS / 1000
 TIMEOUT_S: Final = MODEL_TIMEOUT_MS / 1000
 TEXT: Final = "all of the answer"
@@ -61,7 +61,7 @@ class RawModel:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How a run went."""
+    """The course of a run."""
 
     result: RunResult
     records: list[Record]
@@ -174,7 +174,7 @@ def test_a_run_with_a_deadline_does_not_wait_longer_for_a_busy_server() -> None:
 
 
 def status_error(retry: RetryClass, retry_after_ms: int | None = None) -> Unavailable:
-    """Return what an adapter makes of a status of a provider."""
+    """Return the error of an adapter for an HTTP status."""
     return Unavailable(
         "the provider refused", kind=ErrorKind.PROVIDER_FAILURE, retry=retry, retry_after_ms=retry_after_ms
     )

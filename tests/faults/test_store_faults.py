@@ -64,7 +64,7 @@ class Client:
     acks: Notes
 
     async def play(self, plot: Plot) -> None:
-        """Run a plot to its end, and answer what people are asked."""
+        """Run a plot to its end, and answer its requests."""
         handle = await insist(
             lambda: self.runtime.start(
                 self.agent, plot.message, session_id=plot.session_id, run_id=plot.run_id
@@ -101,7 +101,7 @@ class Client:
 
 
 async def rounds(store: FaultyStore, machine: Machine, plots: Sequence[Sequence[Plot]]) -> list[Violation]:
-    """Play sequences of plots, all sequences at once; return what is wrong."""
+    """Play sequences of plots concurrently; return the violations."""
     acks, ledger = Notes(), Notes()
     agent = make_agent(Failpoints(), ledger)
     runtime = runtime_on(store, [agent], machine=machine)
@@ -188,7 +188,7 @@ def test_a_writer_that_takes_doubt_for_success_is_found_out() -> None:
 
 
 def test_a_writer_that_takes_doubt_for_failure_is_refused_and_reads_anew() -> None:
-    # The fence makes this mistake harmless: what was written twice is refused, and the session is read again.
+    # The fence makes this mistake harmless: a repeated append is refused, and the session is read again.
     with patch.object(SessionWriter, "_look", nothing_there):
         _, wrong = play_in_memory(plots_of(4, 1, STEPS[:8]), seed=SEED, rates=FaultRates())
     assert not wrong

@@ -68,7 +68,7 @@ def types(events: Iterable[Any]) -> list[str]:
 
 
 async def finished(handle: RunHandle) -> list[str]:
-    """Wait for the end; return what was recorded."""
+    """Wait for the end; return the recorded types."""
     result = await handle.wait(timeout=300)
     assert result.status == "completed"
     return types([event async for event in handle.events()])
@@ -85,7 +85,7 @@ def test_a_close_during_policy_decisions_does_not_wait_and_leaves_no_ambiguous_c
         await runtime.start("clerk", "go", session_id="s", run_id="r")
         await policy.asked.wait()
         await asyncio.wait_for(runtime.aclose(), 300)
-        assert policy.calls == is_slow_from + 1, "nobody asks it about the next one"
+        assert policy.calls == is_slow_from + 1, "it is not asked about the next one"
         assert bank.paid == []
         bank.go_on.set()
         policy = Policy(100)

@@ -9,7 +9,7 @@ Fact = dict[str, Any]
 
 RUN_ENDS: Final = ("run.completed", "run.failed", "run.cancelled", "run.budget_exhausted")
 REPEATABLE: Final = ("look", "note")
-"""The tools that may be repeated; what the journal says about them is not trusted."""
+"""The tools that may be repeated, independent of the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class _Call:
 
 @dataclass(slots=True)
 class Tally:
-    """How often the interesting things happened."""
+    """Counts of crashes, recoveries and requests."""
 
     repeated: int = 0
     """Interrupted effects that were repeated with their key."""
@@ -49,7 +49,7 @@ class Tally:
 def judge(
     sessions: dict[str, list[Fact]], runs: Iterable[str], *, acks: list[Fact], ledger: list[Fact]
 ) -> tuple[list[Violation], Tally]:
-    """Return everything that is wrong, and what recovery had to do."""
+    """Return all violations, and the counts of recoveries."""
     tally = Tally()
     found: list[Violation] = []
     for name, records in sessions.items():

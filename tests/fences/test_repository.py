@@ -31,7 +31,7 @@ REQUIREMENTS = sorted(path.relative_to(ROOT) for path in ROOT.glob("requirements
 
 _PIN = re.compile(r"[a-z0-9][a-z0-9._-]*(?:\[[a-z0-9,_-]+\])?==\S+(?: ?;.*)?")
 _HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
-# The words are put together here so that this file does not hold what it looks for.
+# The words are concatenated so that this file does not contain them.
 _FOREIGN = re.compile(
     r"(?<![\w.~-])/wor" + r"k/|\.\./sha" + r"red\b|/ro" + r"ot/\.pyenv"
     r"|https?://[^\s\"'<>)]+/simp" + r"le\b"

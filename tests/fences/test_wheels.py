@@ -1,12 +1,13 @@
-"""Each wheel, alone with what its metadata asks for, imports and does no work.
+"""Each wheel, installed with its declared dependencies only, imports without side effects.
 
 A wheel is unpacked into an empty folder, next to links to exactly the distributions that it needs, and
 imported by an interpreter that sees that folder and the standard library only.
 
 Measured with pydantic 2.14 on Python 3.11: defining a model loads socket, selectors, threading, urllib,
-random, secrets, uuid, tempfile, shutil, pathlib and email on pydantic's own account; asyncio, logging and the
-rest of NEVER it does not load. So the pure tiers may load nothing of NEVER, and of the others only what their
-dependencies load by themselves. The package `windlass_protocol` itself loads its types when asked, so none.
+random, secrets, uuid, tempfile, shutil, pathlib and email on pydantic's own account; asyncio, logging and
+the rest of NEVER it does not load. So the pure tiers may load nothing of NEVER, and of the others only
+those that their dependencies load. The package `windlass_protocol` itself loads its types when asked, so
+none.
 """
 
 import json
@@ -56,7 +57,7 @@ NEEDS_AN_EXTRA = {
     "windlass.client": ("feed", "link"),
     "windlass.toolbox": ("web_connect",),
 }
-"""Modules that nothing imports before somebody asks for them, since their dependencies are extras."""
+"""Modules that are imported on demand only, because their dependencies are extras."""
 
 NEVER = {
     "asyncio",
@@ -163,7 +164,7 @@ def probe(site: Path, *modules: str) -> Report:
 
 
 def foreign_distributions(requirements: list[str]) -> Iterator[metadata.Distribution]:
-    """The installed distributions that the requirements name, and what those need."""
+    """The installed distributions that the requirements name, and their dependencies."""
     todo, seen = list(requirements), set[str]()
     while todo:
         requirement = Requirement(todo.pop())
@@ -209,11 +210,11 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Wheel]:
             [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
             texts[folder] = archive.read(name).decode()
     return {
-        folder: _stand_alone(folder, built, texts, tmp_path_factory.mktemp("site")) for folder in PACKAGES
+        folder: _install_alone(folder, built, texts, tmp_path_factory.mktemp("site")) for folder in PACKAGES
     }
 
 
-def _stand_alone(folder: str, built: dict[str, Path], texts: dict[str, str], site: Path) -> Wheel:
+def _install_alone(folder: str, built: dict[str, Path], texts: dict[str, str], site: Path) -> Wheel:
     for needed in NEEDS[folder]:
         with zipfile.ZipFile(built[needed]) as archive:
             archive.extractall(site)

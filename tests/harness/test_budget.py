@@ -94,7 +94,7 @@ def test_a_shared_case_has_the_answer_of_every_language(case: Case) -> None:
         assert answer(case) == case.get("timeline", case.get("names"))
 
 
-def test_limits_stand_in_the_order_of_the_reference() -> None:
+def test_limits_are_declared_in_the_order_of_the_reference() -> None:
     assert BudgetLimit(1000, 5, 3) == BudgetLimit(max_tokens=1000, max_steps=5, max_tool_calls=3)
 
 

@@ -230,7 +230,7 @@ def test_a_refused_secret_is_not_in_the_message(length: int) -> None:
     assert "é" not in str(raised.value)
 
 
-def test_only_so_many_secrets_can_be_registered() -> None:
+def test_the_number_of_registered_secrets_is_limited() -> None:
     secrets = [f"secret-{number:06}" for number in range(SECRETS_MAX + 1)]
     assert Redactor(secrets[:-1]).text(secrets[-2]) == MASK
     with pytest.raises(ValueError, match="too many secrets to register: 1001, limit 1000"):
@@ -281,7 +281,7 @@ def test_a_registered_secret_is_found_in_every_encoding(encoding: str, secret: s
     encoded = ENCODINGS[encoding](secret)
     masked = Redactor([secret]).text(f"<{encoded}>")
     assert MASK in masked
-    # What stays is what was put around it, and in base64 a letter at each end that is shared with it.
+    # The surroundings stay, and in base64 a shared letter at each end.
     assert len(masked) <= len(f"<{MASK}>") + (13 if encoding != "base64 over lines" else 77)
 
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 MASKS = re.compile(r"\[redacted[:a-z_]*\]")
 FALSE_MASKING_MAX = 0.001
 
-# What texts with secrets are made of, so that chance puts them together often.
+# Pieces of texts with secrets, so that random texts contain them often.
 PIECES = (
     *("sk-", "ghp_", "xoxb-", "AKIA", "eyJ", "AIza", "SG.", "hf_", "r8_", "dapi", "123456789:AA", "whsec_"),
     *("a" * 20, "B" * 20, "0" * 16, "abc123DEF456ghi789", "0123456789abcdef" * 2, "dXNlcjpwYXNz", "x"),
@@ -136,7 +136,7 @@ def test_ids_and_hashes_are_no_secrets(ident: uuid.UUID, digest: bytes) -> None:
 
 
 def share_lost(texts: Sequence[str]) -> float:
-    """How much of some texts `mask_shapes` takes out of them."""
+    """The number of characters that `mask_shapes` removes."""
     total = sum(map(len, texts))
     shown = sum(len(MASKS.sub("", mask_shapes(MASKS.sub("", text)))) for text in texts)
     return (total - shown) / total

@@ -31,7 +31,7 @@ def records_of(case: Json) -> list[Record]:
 
 
 def start(case: Json) -> TraceState:
-    """The state before the first record, with what the case gives beforehand."""
+    """The state before the first record, with the given values of the case."""
     options = case.get("options", {})
     assert isinstance(options, dict)
     return fold_trace(

@@ -24,7 +24,7 @@ FIX: JsonObject = {
     "evidence": ["run-1"],
 }
 looked_up: list[str] = []
-"""What was really looked up, so that tests see what a replay touches."""
+"""The real lookups, so that tests see whether a replay calls tools."""
 
 
 @tool(mode="read")

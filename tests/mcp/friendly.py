@@ -65,7 +65,7 @@ def environment() -> str:
 
 @server.tool(structured_output=False)
 def variable(name: str) -> str:
-    """Say what a variable holds."""
+    """Return the value of a variable."""
     return os.environ.get(name, "")
 
 

@@ -118,7 +118,7 @@ def answer_call(request_id: object, arguments: Json) -> None:
 
 
 def ask(request_id: object, method: str) -> None:
-    """Ask the client something in the middle of the call, and return what it says."""
+    """Send a request to the client during the call, and return its answer."""
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
     params: Json = {"message": "Which city?", "requestedSchema": schema}
     if method == "sampling/createMessage":

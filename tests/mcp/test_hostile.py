@@ -141,7 +141,7 @@ def test_a_server_that_keeps_dying_is_started_less_and_less_often() -> None:
     asyncio.run(story())
 
 
-def test_a_server_that_does_not_want_to_end_is_ended() -> None:
+def test_a_server_that_does_not_exit_is_killed() -> None:
     async def story() -> None:
         async with opened(raw("stubborn")) as servers:
             assert (await use(servers, "r__act")).success

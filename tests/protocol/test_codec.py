@@ -135,7 +135,7 @@ def test_a_lone_surrogate_is_refused_with_its_position() -> None:
     assert error.position == Position(offset=8, line=2, column=2)
 
 
-def test_bytes_that_are_not_utf8_are_refused_where_they_stand() -> None:
+def test_bytes_that_are_not_utf8_are_refused_with_their_position() -> None:
     error = refusal(lambda: parse(b'["\xc3\xa9",\n"\xff"]'))
     assert (error.code, error.position) == ("not_utf8", Position(offset=8, line=2, column=2))
     assert str(error) == "not UTF-8: expected UTF-8, found another byte at offset 8"

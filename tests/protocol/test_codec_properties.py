@@ -70,7 +70,7 @@ LIMITS = CodecLimits(message_bytes_max=2_000, depth_max=3)
 
 
 def outcome(call: Callable[[], object]) -> tuple[str, object]:
-    """Return what became of a call: a value, or the code of a refusal without a trail."""
+    """Return the outcome of a call: a value, or the code of an error without a context."""
     try:
         return "value", call()
     except CodecError as error:

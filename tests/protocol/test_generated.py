@@ -72,7 +72,7 @@ def test_every_generated_file_says_so_in_its_first_line() -> None:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """A copy of spec/ with what is generated from it."""
+    """A copy of spec/ with the generated files."""
     shutil.copytree(SPEC, tmp_path / "spec", ignore=shutil.ignore_patterns("examples"))
     assert main([], tmp_path) == 0
     return tmp_path

@@ -39,7 +39,7 @@ def test_the_page_about_the_dialect_is_short() -> None:
     assert len((ROOT / "spec/README.md").read_text("utf-8").splitlines()) <= 60
 
 
-# The event grammar: what the data of each type must have and, after the bar, what else it is known to have.
+# The event grammar: the required data fields of each type and, after the bar, the optional ones.
 # S, I and T are the number of the turn, the number of the step and the turn itself. The second part holds the
 # types that only this project has.
 

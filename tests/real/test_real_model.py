@@ -1,6 +1,6 @@
 """The loop with a real model, offline: `make test-real`.
 
-The model is small and knows little, so what is tested is the way to it and back, not what it says.
+The model is small, so the tests check the connection to it, not its answers.
 """
 
 import json
@@ -118,7 +118,7 @@ CALLED: list[str] = []
 
 @tool(mode="read")
 async def weather(city: str) -> str:
-    """Say what the weather is in a city."""
+    """Return the weather in a city."""
     CALLED.append(city)
     return "rain"
 

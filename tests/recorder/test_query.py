@@ -90,7 +90,7 @@ def test_runs_come_newest_first(runtime: Runtime, query: BuilderQuery) -> None:
     assert query.get_recent_failures(0) == query.get_recent_failures(-1) == []
 
 
-def test_a_summary_tells_the_run_in_short(runtime: Runtime, query: BuilderQuery) -> None:
+def test_a_summary_has_the_counts_of_the_run(runtime: Runtime, query: BuilderQuery) -> None:
     run_id = runtime.start_run(GOAL)
     runtime.record_outcome(decide(runtime, "One"), True, summary="Found it")
     runtime.record_outcome(decide(runtime, "Two"), False, error="Lost it")

@@ -314,7 +314,7 @@ def test_a_record_appended_during_a_read_is_seen_by_later_readers(
         monkeypatch.setattr(finishing, "read_session", killed)
         decide(runtime)
         with pytest.raises(Killed):
-            # It notes what is new, and does not get to read it.
+            # It sees that there are new records, and is killed before it reads them.
             BuilderQuery(tmp_path).get_run_summary(run_id)
         monkeypatch.setattr(finishing, "read_session", real)
         return found

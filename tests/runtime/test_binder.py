@@ -429,7 +429,7 @@ def test_packages_of_a_resolver_are_compared_as_well(change: PackageChange) -> N
     play(story())
 
 
-def test_packages_of_older_runs_are_read_once_and_not_kept_in_memory_for_ever() -> None:
+def test_packages_of_older_runs_are_read_once_and_evicted_from_memory() -> None:
     async def story() -> None:
         store = Broken()
         store.is_broken = False

@@ -64,7 +64,7 @@ def test_a_request_without_a_recording_is_rejected_with_advice(tmp_path: Path) -
             play(cassette, messages=messages, **options)
 
 
-def test_the_same_request_again_is_the_next_recording_and_the_last_one_for_ever(tmp_path: Path) -> None:
+def test_a_repeated_request_plays_the_next_recording_and_then_the_last_one(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     recorder = Cassette(path, ScriptedModel([say("one"), say("two")]))
     assert [text(play(recorder)), text(play(recorder))] == ["one", "two"]

@@ -258,7 +258,7 @@ def test_retries_repairs_and_compactions_are_in_the_ledger() -> None:
 
 
 def _calls(records: tuple[Record, ...], run_id: str) -> dict[str, int]:
-    """How many calls each finished step of a run asked for."""
+    """The number of calls in each finished step of a run."""
     asked: dict[str, int] = {}
     found: dict[str, int] = {}
     for record in records:

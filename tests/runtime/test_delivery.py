@@ -174,7 +174,7 @@ def test_the_dedupe_policy_comes_from_the_sink_spec():
         Agent("a", model="p/m", output_sinks=[OutputSinkSpec(sink_id="box", dedupe_policy="never")])
 
 
-def test_an_agent_has_so_many_sinks_and_not_one_more():
+def test_the_number_of_sinks_of_an_agent_is_limited():
     sinks = [OutputSinkSpec(sink_id=f"s{number}") for number in range(SINKS_PER_AGENT_MAX + 1)]
     assert len(Agent("a", model="p/m", output_sinks=sinks[:-1]).output_sinks) == SINKS_PER_AGENT_MAX
     with pytest.raises(Rejected, match="output sinks: found 33, limit 32"):

@@ -415,7 +415,7 @@ def test_a_run_that_another_process_drives_can_be_waited_for_answered_and_cancel
 # Snapshots
 
 
-def test_a_snapshot_tells_where_a_run_is_from_the_inbox_to_its_end() -> None:
+def test_a_snapshot_has_the_status_of_a_run_from_the_inbox_to_its_end() -> None:
     async def story() -> None:
         gate = asyncio.Event()
         source = SourceRef(kind=SourceKind.USER, id="ada")

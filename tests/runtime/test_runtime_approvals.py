@@ -36,7 +36,7 @@ Reply = Callable[[InputRequest], Awaitable[InputResponse | None]]
 
 
 class Desk:
-    """A dispatcher that notes what it is asked, and replies as the test says."""
+    """A dispatcher that records its requests, and replies as the test says."""
 
     def __init__(self, reply: Reply | None = None) -> None:
         self.asked: list[tuple[str, str, str]] = []

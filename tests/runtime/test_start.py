@@ -64,7 +64,7 @@ BAD_HASH = OutputContract.model_validate(
 
 @dataclass(frozen=True)
 class Row:
-    """One check: what breaks it, and the error it then gives."""
+    """One check: a mistake that fails it, and the resulting error."""
 
     broken: str
     error: type[AgentError]

@@ -46,7 +46,7 @@ Open = Callable[..., AbstractAsyncContextManager[AgentRuntime]]
 
 @pytest.fixture(params=["memory", "sqlite"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    """Opens a runtime of each kind; a SQLite one finds what the one before it left."""
+    """Opens a runtime of each kind; a SQLite one continues with the file of the one before it."""
 
     @asynccontextmanager
     async def open_one(agents: Sequence[Agent], **options: Any) -> AsyncGenerator[AgentRuntime]:
@@ -287,7 +287,7 @@ def test_copies_of_copies_end_at_the_depth_limit(most: int | None, sessions: int
     play(story())
 
 
-def test_a_run_calls_so_many_subagents_and_no_more() -> None:
+def test_the_number_of_subagent_calls_of_a_run_is_limited() -> None:
     async def story() -> None:
         root = lead(ask() + ask() + ask(), ask(), say("done"), reads=reader(say("ok")))
         async with AgentRuntime.in_memory([root], rules=Rules(subagent_calls_max=2)) as runtime:

@@ -356,7 +356,7 @@ def unanswered(clock: FakeClock, expires_s: float | None = None) -> Coroutine[ob
     return story()
 
 
-def test_a_test_that_waits_for_ever_beside_a_runtime_fails_and_says_why() -> None:
+def test_a_stuck_test_beside_a_runtime_fails_with_the_reason() -> None:
     clock = FakeClock()
     with pytest.raises(RuntimeError, match="stuck: for 600 s only pollers have slept"):
         run_in_fake_time(unanswered(clock), clock=clock)

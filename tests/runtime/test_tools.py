@@ -267,7 +267,7 @@ def test_names_and_descriptions_fit_up_to_their_limits():
     assert tool(add.function, name="a" * 64, description="b" * 16_384).name == "a" * 64
 
 
-def test_a_failure_that_a_tool_tells_is_cut_to_its_limit():
+def test_the_message_of_tool_failed_is_cut_to_its_limit():
     assert len(ToolFailed("a" * 10_000).message) == FAILED_CHARS_MAX
     assert ToolFailed("x", retryable=True).is_retryable
 

@@ -61,7 +61,7 @@ def test_arguments_of_a_model_are_valid_on_the_wire(answer: Answer, tmp_path: Pa
     play(told(tmp_path / "app.db", answer))
 
 
-def test_metadata_as_deep_as_it_may_be_can_be_read_by_everybody(tmp_path: Path) -> None:
+def test_metadata_at_its_depth_limit_is_valid_on_the_wire(tmp_path: Path) -> None:
     play(told(tmp_path / "app.db", metadata=nested(55)))
 
 

@@ -78,7 +78,7 @@ def taken(work: Callable[[object], object]) -> list[int]:
 LOOSE: Any = AgentRuntime
 LOOSE_HOOK: Any = hook
 LOOSE_TOOL: Any = tool
-"""The type checker knows the options; whoever has none must hear of a slip too."""
+"""The type checker checks the options; callers without one must get an error too."""
 
 MISSPELT: dict[str, tuple[Callable[[], object], str]] = {
     "start": (
@@ -221,7 +221,7 @@ FINE: set[tuple[str, int]] = {
     *((name, 0) for name in ENTRIES if name.startswith(LISTS) and not name.endswith("limit")),
     *((name, 2) for name in ENTRIES if name.startswith(LISTS) and name.endswith(("_id", "owner", "text"))),
 }
-"""Values that are no slips: a text where a text is meant, None where nothing may be given."""
+"""Values that are valid for an option: a text where a text is meant, None where it is optional."""
 
 
 def fine(name: str, values: set[tuple[str, int]]) -> list[int]:

@@ -69,7 +69,7 @@ DONE = say("done")
 
 
 async def asked(handle: RunHandle, times: int = 1) -> tuple[InputRequest, ...]:
-    """Return what people are asked once the run waits for the so-manieth time."""
+    """Return the open requests once the run waits for the n-th time."""
     seen = 0
     async with asyncio.timeout(WAIT_S_MAX):
         async for event in handle.events():

@@ -99,7 +99,7 @@ def hits_in_files(folder: Path) -> list[str]:
 
 
 def hits_in_texts(texts: Iterable[tuple[str, object]]) -> list[str]:
-    """Search what was shown: as it prints, and as JSON writes it."""
+    """Search the shown values, as printed and as JSON."""
     found: list[str] = []
     for where, value in texts:
         found += hits(where, str(value).encode("utf-8", "replace"))

@@ -51,7 +51,7 @@ def test_consent_survives_a_crash_and_is_used_as_the_effect_allows(
             found = await types(handle)
             assert found.count("approval.settled") == 1
             kinds = [str(request["kind"]) for request in await requests(tmp_path)]
-            assert kinds.count("approval") == 1, "nobody was asked for consent twice"
+            assert kinds.count("approval") == 1, "no approval was requested twice"
 
     play(story())
     again = is_begun and effect == "idempotent"

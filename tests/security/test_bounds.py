@@ -220,7 +220,7 @@ def test_an_output_that_is_too_large_is_cut_with_a_marker_and_memory_stays_bound
     peak = play(story())
     assert words in shown[0]
     assert len(shown[0]) < TOOL_OUTPUT_CHARS_MAX + 1_000
-    # The output itself, once more as JSON, and what the masks need to look through it.
+    # The output itself, once more as JSON, and the working memory of masking.
     assert peak < 5 * size + 20_000_000
 
 

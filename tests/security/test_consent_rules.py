@@ -397,7 +397,7 @@ def test_a_result_that_the_policy_does_not_let_through_is_withheld_from_the_mode
             assert cast(JsonObject, data["result"])["output"] is None
 
     play(story())
-    assert len(bank.paid) == len(policy.seen) == 1, "it was made, and the policy has seen what came of it"
+    assert len(bank.paid) == len(policy.seen) == 1, "it was made, and the policy has seen its result"
 
 
 # unattended

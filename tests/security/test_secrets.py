@@ -33,7 +33,7 @@ from windlass_harness.redact import Redactor
 from windlass_protocol import ErrorKind, Event, JsonObject, RetryClass
 
 EDGES = tuple(range(0, 60, 7))
-"""How far a secret stands over the place where a text is cut."""
+"""The number of characters of a secret beyond the cut of a text."""
 
 
 def tools(heard: list[str], seen: asyncio.Event) -> list[Tool[..., object]]:
@@ -51,7 +51,7 @@ def tools(heard: list[str], seen: asyncio.Event) -> list[Tool[..., object]]:
 
     @tool(mode="read")
     async def flood(at: int) -> str:
-        """Return so much that it is cut, at the edges inside of a secret."""
+        """Return a text that is cut inside of a secret at both edges."""
         half = TOOL_OUTPUT_CHARS_MAX // 2
         head = "x" * (half - at) + SECRETS[at % 40]
         tail = SECRETS[(at + 1) % 40] + "y" * (half - at)

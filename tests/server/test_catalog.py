@@ -181,7 +181,7 @@ def test_an_export_can_be_imported_into_another_store(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_session_that_is_removed_is_gone_for_everybody(tmp_path: Path) -> None:
+def test_a_deleted_session_is_gone_for_every_caller(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:
             begun = (await client.post("/sessions", json={"message": "Pay."})).json()

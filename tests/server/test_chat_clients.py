@@ -52,7 +52,7 @@ def frames(answer: httpx2.Response) -> list[Json]:
 
 
 async def follow(client: httpx2.AsyncClient, agent: str, body: Json) -> AguiClient:
-    """Make a request of AG-UI, and return what its client has then."""
+    """Make an AG-UI request, and return its client."""
     seen = AguiClient(body["messages"])
     seen.take(frames(await client.post(f"/agui/{agent}", json=body)))
     return seen
@@ -107,7 +107,7 @@ def test_the_same_run_again_is_the_same_run_and_other_words_under_its_name_are_r
             assert first.messages == again.messages == late.messages
             other = await follow(ann, "talker", agui("t", "r", user("Something else.")))
             assert other.ends[-1]["code"] == "conflict"
-            assert "the runId" in str(other.ends[-1]["message"]), "it is told by the name that the client has"
+            assert "the runId" in str(other.ends[-1]["message"]), "it is named by the id that the client has"
             begun = (await ann.get("/runs")).json()["runs"]
             assert len(begun) == 1
             assert begun[0]["runId"] in json.dumps(first.messages)
@@ -337,7 +337,7 @@ def test_an_answer_that_is_asked_for_anew_twice_by_the_same_request_comes_once(t
     run(main())
 
 
-def test_a_server_that_ends_tells_chat_clients_to_come_back(tmp_path: Path) -> None:
+def test_a_closing_server_sends_reconnect_to_chat_clients(tmp_path: Path) -> None:
     async def main() -> None:
         gate = asyncio.Event()
         agent = Agent("slow", model=ScriptedModel(lambda _: Answer("Hello.", gate=gate)))
@@ -381,7 +381,7 @@ def test_a_chat_is_answered_resumed_and_regenerated_from_an_earlier_message(tmp_
             assert busy.status_code == 200
             asked = await client.post("/ai/clerk/chat", json=chat("c", said("More.", "u3")))
             assert (asked.status_code, asked.json()["code"]) == (409, "conflict")
-            # The second run waits; it is taken back, and with it what it asks.
+            # The second run waits; it is withdrawn with its requests.
             changed = chat("c", said("Leave it.", "u2"), messageId="u2")
             again = await say_in(changed, AiClient())
             session = again.metadata["sessionId"]

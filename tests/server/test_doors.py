@@ -1,6 +1,6 @@
 """T1: every route and method, called without access.
 
-The routes are those of the router: one that is new fails here until `IDS` knows what is in its path.
+The routes are those of the router: a new one fails here until `IDS` has its path parameters.
 """
 
 import json
@@ -22,7 +22,7 @@ from windlass_server.guard import PUBLIC
 from windlass_server.requests import PREFIX
 
 CANARY = "canary-7f3a"
-"""A text that only Ann has said, and that nobody else may see."""
+"""A text of Ann that no other caller may see."""
 NOBODY = "019a" + "0" * 40
 BODIES = {
     "/sessions": {"message": "Hello."},
@@ -192,7 +192,7 @@ def test_a_resource_of_another_user_answers_like_a_missing_one(tmp_path: Path, w
 
 
 SHARED = {"/agents", "/tools"}
-"""Lists that are the same for everybody."""
+"""Lists that are the same for all callers."""
 FOR_ROLES = {"/proposals", "/metrics"}
 """Lists that only a role opens; without it there is no such route."""
 

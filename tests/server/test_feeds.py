@@ -60,7 +60,7 @@ def test_every_event_has_a_cursor_behind_which_the_feed_goes_on(tmp_path: Path) 
             for at, frame in enumerate(whole):
                 rest = events(await watch(server.port, f"{path}&after={frame.id}"))
                 assert [one.id for one in rest] == [one.id for one in whole[at + 1 :]]
-            # A browser that comes back sends the query of its first request, and what it saw last.
+            # A browser that reconnects sends the query of its first request, and the last event id.
             rest = await watch(server.port, f"{path}&after={whole[0].id}", last_event_id=whole[5].id)
             assert events(rest)[0].id == whole[6].id
 
@@ -199,7 +199,7 @@ def test_a_silent_feed_says_that_it_is_alive(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_server_that_ends_tells_its_readers_to_come_back(tmp_path: Path) -> None:
+def test_a_closing_server_sends_reconnect_to_its_readers(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:
             begun = (await client.post("/sessions", json={"message": "Pay."})).json()
@@ -236,7 +236,7 @@ def test_a_cursor_that_is_not_of_this_feed_is_refused(tmp_path: Path, cursor: st
     run(main())
 
 
-def test_the_simple_shape_tells_a_turn_and_is_done(tmp_path: Path) -> None:
+def test_the_simple_shape_streams_a_turn_and_ends_with_done(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:
             begun = (await client.post("/sessions", json={"message": "Pay."})).json()

@@ -136,7 +136,7 @@ def test_bodies_that_do_not_come_take_the_places_of_their_sender_alone(tmp_path:
     run(main())
 
 
-def test_a_body_that_drips_behind_its_answer_is_not_listened_to_for_ever(tmp_path: Path) -> None:
+def test_a_slow_body_after_its_answer_is_disconnected(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, connection=Lost) as server:
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -326,7 +326,7 @@ def test_the_cache_of_encoded_events_is_limited_in_bytes() -> None:
     assert kept(10, 10) == 10
 
 
-def test_a_body_may_have_so_many_values_and_a_text_as_many_commas_as_it_likes(tmp_path: Path) -> None:
+def test_the_number_of_values_of_a_body_is_limited_and_commas_in_strings_do_not_count(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             headers = {"content-type": "application/json"}

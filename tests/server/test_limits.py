@@ -158,7 +158,7 @@ def test_a_busy_server_says_so_and_streams_do_not_make_it_busy(tmp_path: Path) -
     run(main())
 
 
-def test_there_are_only_so_many_streams(tmp_path: Path) -> None:
+def test_the_number_of_streams_is_limited(tmp_path: Path) -> None:
     async def main() -> None:
         settings = Settings(limits=replace(FAST, streams_max=2))
         async with serving(tmp_path, settings=settings) as server, server.client() as client:
@@ -237,7 +237,7 @@ def test_no_two_tenants_share_a_file_name(names: Sequence[str]) -> None:
     assert all("/" not in one and "\\" not in one and not one.startswith(".") for one in files)
 
 
-def test_a_user_may_have_so_many_sessions_without_a_word(tmp_path: Path) -> None:
+def test_the_number_of_empty_sessions_of_a_user_is_limited(tmp_path: Path) -> None:
     async def main() -> None:
         table = await Reservations.open(tmp_path / "t.empty")
 

@@ -70,7 +70,7 @@ def test_every_route_has_words_examples_and_its_problems(
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server that is up, and what opens it."""
+    """A running server, and its credentials."""
 
     address: str
     headers: dict[str, str]

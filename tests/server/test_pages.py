@@ -32,7 +32,7 @@ def built(tmp_path: Path) -> TestClient:
     return TestClient(Pages(otherwise, folder))
 
 
-def test_files_with_a_digest_in_their_name_may_be_kept_for_ever_and_others_are_asked_for_again(
+def test_files_with_a_digest_in_their_name_are_immutable_and_others_are_revalidated(
     built: TestClient,
 ) -> None:
     script = built.get("/assets/index-abc123.js")

@@ -104,7 +104,7 @@ def test_an_invalid_request_gets_a_problem_with_status_and_code(tmp_path: Path, 
     run(main())
 
 
-def test_a_failure_of_the_server_tells_nothing_of_its_inside(tmp_path: Path) -> None:
+def test_an_internal_error_reveals_no_details(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server:
 
@@ -181,7 +181,7 @@ def origin_headers(server: Server) -> dict[str, str]:
     return {"origin": "https://app.example.com", "access-control-request-method": "GET"}
 
 
-def test_web_pages_may_not_call_unless_they_are_named(tmp_path: Path) -> None:
+def test_origins_that_are_not_configured_are_refused(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             answer = await client.options("/agents", headers=origin_headers(server))
@@ -199,7 +199,7 @@ def test_web_pages_may_not_call_unless_they_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["evil.example.com", "evil.example.com:80", "127.0.0.1.evil.example", ""])
-def test_without_keys_a_page_that_leads_here_under_another_name_is_refused(tmp_path: Path, host: str) -> None:
+def test_without_authentication_a_foreign_host_header_is_refused(tmp_path: Path, host: str) -> None:
     async def main() -> None:
         async with serving(tmp_path, [talker()]) as server, server.client() as client:
             check(await client.get("/agents", headers={"host": host}), 403, "denied")

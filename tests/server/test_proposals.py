@@ -52,7 +52,7 @@ async def settled(client: httpx2.AsyncClient, proposal_id: str) -> Json:
     return (await client.get(f"/proposals/{proposal_id}")).json()
 
 
-def test_a_change_is_proposed_tried_and_answered_by_name(tmp_path: Path) -> None:
+def test_a_change_is_proposed_checked_and_decided_with_the_callers_name(tmp_path: Path) -> None:
     async def main() -> None:
         given = Settings(limits=FAST, improve=ImproveSettings(thinker(), [GOAL]))
         async with serving(tmp_path, [clerk()], settings=given) as server, server.client() as client:
@@ -145,6 +145,6 @@ def test_only_improvers_see_proposals_by_key_or_by_token(tmp_path: Path) -> None
     run(main())
 
 
-def test_goals_that_are_none_are_refused_with_the_settings() -> None:
+def test_invalid_goals_are_refused_with_the_settings() -> None:
     with pytest.raises(Rejected, match="goals"):
         ImproveSettings(goals=["parcels"])  # pyright: ignore[reportArgumentType] what a newcomer writes

@@ -117,5 +117,5 @@ def test_a_run_is_shown_again_from_its_beginning_to_its_end_and_nothing_is_run(t
 
 
 def said(frames: list[Frame]) -> list[Frame]:
-    """Events, without what the server says by itself."""
+    """Events, without the control frames of the server."""
     return [frame for frame in frames if frame.type]

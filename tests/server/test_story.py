@@ -129,7 +129,7 @@ def test_a_server_on_a_public_address_without_authentication_does_not_start(tmp_
         pass
 
 
-def test_two_servers_on_one_folder_are_as_good_as_one(tmp_path: Path) -> None:
+def test_two_servers_share_one_folder(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
             serving(tmp_path, [payer()]) as one,
@@ -138,7 +138,7 @@ def test_two_servers_on_one_folder_are_as_good_as_one(tmp_path: Path) -> None:
             two.client() as there,
         ):
             begun = (await here.post("/sessions", json={"message": "Pay."})).json()
-            # What the one drives is watched, listed and answered at the other.
+            # Runs driven by one server are watched, listed and answered at the other.
             found = await waiting(there, begun["runId"])
             [listed] = (await there.get("/approvals")).json()["requests"]
             assert listed["request"]["requestId"] == found["requests"][0]["requestId"]

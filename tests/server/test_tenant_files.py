@@ -19,7 +19,7 @@ from windlass_server.tenants import Tenant
 GARBAGE = b"not a database at all" * 100
 
 
-def test_a_damaged_tenant_is_unavailable_without_a_word_about_files(
+def test_a_damaged_tenant_is_unavailable_without_naming_files(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
@@ -47,7 +47,7 @@ def test_a_damaged_tenant_is_unavailable_without_a_word_about_files(
     run(main())
 
 
-def test_a_damaged_file_of_sessions_without_a_word_is_not_kept_open(tmp_path: Path) -> None:
+def test_a_damaged_file_of_empty_sessions_is_not_kept_open(tmp_path: Path) -> None:
     async def main() -> None:
         tenants = Tenants(tmp_path, [talker()], durability="process")
         await tenants.start()
@@ -84,7 +84,7 @@ def test_one_damaged_tenant_keeps_no_other_from_being_served(tmp_path: Path) -> 
 
 
 async def park(tenants: Tenants, name: str) -> str:
-    """Leave a run in a tenant that waits for a person; return what it asks."""
+    """Leave a waiting run in a tenant; return its request."""
     async with tenants.use(name) as tenant:
         await tenant.runtime.start("payer", "Pay.", run_id="r1", owner="ann")
         feed = tenant.runtime.events().subscribe_run("r1")

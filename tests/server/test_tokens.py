@@ -67,7 +67,7 @@ WORTHLESS: dict[str, Callable[[Issuer], str]] = {
     "no audience": lambda issuer: issuer.token(aud=None),
     "no tenant": lambda issuer: issuer.token(tenant=None),
     "no user": lambda issuer: issuer.token(user=None),
-    "a user whose name is kept": lambda issuer: issuer.token(user="windlass-builder"),
+    "a user with a reserved name": lambda issuer: issuer.token(user="windlass-builder"),
     "a tenant that is no text": lambda issuer: issuer.token(tenant=["acme"]),
     "an empty tenant": lambda issuer: issuer.token(tenant=""),
     "a tenant with a line in it": lambda issuer: issuer.token(tenant="a\nb"),
@@ -120,7 +120,7 @@ def test_keys_of_an_issuer_are_fetched_again_for_a_new_one_and_not_for_every_wro
             clock.advance(JWKS_RETRY_S + 1)
             assert await tokens.principal(issuer.token()) is not None
             assert fetched == 2
-        # The issuer is away: what is known goes on to count.
+        # The issuer is unreachable: known keys stay valid.
         clock.advance(10_000)
         assert await tokens.principal(issuer.token()) is not None
 

@@ -85,7 +85,7 @@ class Client:
             self.heard.append(await self.line.sent.get())
 
     async def call(self, method: str, params: JsonValue = None, *, call_id: str | int = 1) -> JsonObject:
-        """The answer to a call; a result is what it should be."""
+        """The answer to a call; results are validated."""
         self.ask(method, params, call_id=call_id)
         return await self.until(lambda message: message.get("id") == call_id and "method" not in message)
 
@@ -244,5 +244,5 @@ class Process:
         self._threads[1].join()
 
     def ended(self, timeout_s: float = WAIT_S) -> int:
-        """How the process ended, which it does by itself."""
+        """The exit code of the process, after it exits by itself."""
         return self.child.wait(timeout_s)

@@ -161,7 +161,7 @@ def test_a_host_may_answer_later_and_a_settled_request_is_withdrawn() -> None:
     play(story())
 
 
-def test_a_host_that_says_nothing_yet_is_not_asked_again() -> None:
+def test_a_host_that_defers_its_answer_is_not_asked_again() -> None:
     async def story() -> None:
         async with sidecar(mail) as client:
             await client.result("protocol.describe", INPUT)
@@ -230,7 +230,7 @@ def _drained(client: Client) -> list[JsonObject]:
     return found
 
 
-def test_the_host_is_asked_only_so_much_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_concurrent_calls_to_the_host_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windlass_sidecar.rpc.HOST_CALLS_MAX", 0)
 
     async def story() -> None:

@@ -78,7 +78,7 @@ def pipes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pipes]:
     root.handlers[:], root.level = handlers, level
 
 
-def test_a_sidecar_lives_from_ready_to_the_end_of_stdin(pipes: Pipes, tmp_path: Path) -> None:
+def test_a_sidecar_runs_from_ready_to_the_end_of_stdin(pipes: Pipes, tmp_path: Path) -> None:
     async def story() -> None:
         pipes.send("system.ping")
         pipes.end()
@@ -104,7 +104,7 @@ def test_a_shutdown_request_ends_the_sidecar(pipes: Pipes, method: str) -> None:
     play(story())
 
 
-def test_nothing_new_is_taken_while_it_drains_and_ping_says_so(
+def test_new_requests_are_refused_while_the_sidecar_drains_and_ping_reports_it(
     pipes: Pipes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drains, is_answered = asyncio.Event(), asyncio.Event()
@@ -154,7 +154,7 @@ def test_nothing_new_is_taken_while_it_drains_and_ping_says_so(
     play(story())
 
 
-def test_a_host_that_reads_no_more_ends_it(pipes: Pipes) -> None:
+def test_the_sidecar_ends_when_the_host_closes_stdout(pipes: Pipes) -> None:
     async def story() -> None:
         os.close(pipes.read_fd)
         pipes.send("system.ping")

@@ -47,7 +47,7 @@ SPEC = {
     "config.get": set[str](),
     "config.set": set[str](),
 }
-"""The catalogue, with what each method must be given."""
+"""The catalogue, with the required parameters of each method."""
 
 
 def objects(value: JsonValue) -> list[JsonObject]:
@@ -86,7 +86,7 @@ def test_the_catalogue_has_every_method_and_describe_says_so() -> None:
     play(story())
 
 
-def test_ping_is_a_health_and_says_when_the_store_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ping_reports_health_and_a_failed_store(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with sidecar(weather) as client:
             health = SidecarHealth.model_validate(await client.result("system.ping"))

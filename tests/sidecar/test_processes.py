@@ -189,7 +189,7 @@ def peak_kib(pid: int) -> int:
 
 
 @pytest.mark.promise("L1")
-def test_half_a_line_and_then_silence_is_given_up(tmp_path: Path) -> None:
+def test_a_partial_line_without_an_end_times_out(tmp_path: Path) -> None:
     with Process("--frame-timeout", "0.1", folder=tmp_path) as process:
         process.method("lifecycle.ready")
         process.write(b'{"jsonrpc":"2.0","id":1,"met')
@@ -267,7 +267,7 @@ def test_shutdown_now_does_not_wait_for_running_calls(folder: Path) -> None:
         assert "never" not in {str(message.get("id")) for message in rest}
 
 
-def test_a_signal_ends_it_in_order(folder: Path) -> None:
+def test_a_signal_ends_the_sidecar_in_order(folder: Path) -> None:
     with Process(folder=folder) as process:
         process.method("lifecycle.ready")
         process.child.send_signal(signal.SIGTERM)
@@ -325,7 +325,9 @@ def wait_for(path: Path) -> None:
         (("--store", "mytools.py"), "windlass-sidecar: "),
     ],
 )
-def test_a_sidecar_that_cannot_begin_says_why(folder: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_a_sidecar_that_cannot_start_reports_the_reason(
+    folder: Path, arguments: tuple[str, ...], words: str
+) -> None:
     with Process(*arguments, folder=folder) as process:
         assert process.ended() == 1
         assert process.rest() == []

@@ -19,7 +19,7 @@ HELLO: JsonValue = [{"role": "user", "content": "hello"}]
 
 @tool(mode="read")
 async def weather(city: str) -> str:
-    """Say what the weather is."""
+    """Return the weather."""
     return f"rain, {city}"
 
 
@@ -34,7 +34,7 @@ def chunks(messages: list[JsonObject], name: str) -> list[JsonValue]:
     return [params_of(message)[name] for message in messages if name in params_of(message)]
 
 
-def test_a_stream_tells_its_words_its_call_its_result_and_its_end() -> None:
+def test_a_stream_sends_text_call_result_and_end() -> None:
     async def story() -> None:
         async with sidecar(weather) as client:
             told = await client.stream(
@@ -67,7 +67,7 @@ def test_the_answer_to_the_request_comes_before_anything_of_the_stream() -> None
     play(story())
 
 
-def test_a_stream_of_the_same_id_and_words_is_the_same_run_and_other_words_are_refused() -> None:
+def test_a_stream_with_the_same_id_and_messages_is_the_same_run_and_other_messages_are_refused() -> None:
     async def story() -> None:
         async with sidecar(weather) as client:
             messages: JsonValue = [{"role": "user", "content": "weather"}]
@@ -244,7 +244,7 @@ def test_a_cut_provider_stream_sends_restart_and_is_retried() -> None:
     play(story())
 
 
-def test_a_run_that_fails_tells_why_and_then_its_end() -> None:
+def test_a_failed_run_sends_stream_error_and_then_done() -> None:
     async def story() -> None:
         refusal = Reply([b'{"error":{"message":"no such model"}}'], 404, {"content-type": "application/json"})
         async with serving(refusal) as server, sidecar() as client:

@@ -56,7 +56,7 @@ def _patched(*patches: tuple[Any, str, Any]) -> Generator[None]:
 def mutation(make: Callable[[], list[tuple[Any, str, Any]]]) -> Mutation:
     """Keep a mutation by its name.
 
-    `make` returns what to patch, anew for each simulation.
+    `make` returns the patches, anew for each simulation.
     """
 
     def planted() -> AbstractContextManager[None]:
@@ -67,7 +67,7 @@ def mutation(make: Callable[[], list[tuple[Any, str, Any]]]) -> Mutation:
 
 
 def _taking(kind: type, change: Callable[..., Any]) -> list[tuple[Any, str, Any]]:
-    """Change what comes of one kind of event."""
+    """Change the records of one kind of event."""
     take = driver.take
 
     def taken(state: Any, event: Any, **more: Any) -> Any:
@@ -79,13 +79,13 @@ def _taking(kind: type, change: Callable[..., Any]) -> list[tuple[Any, str, Any]
 
 
 def _advancing(change: Callable[[Plan], Plan]) -> list[tuple[Any, str, Any]]:
-    """Change what comes next."""
+    """Change the planned records."""
     advance = driver.advance
     return [(driver, "advance", lambda *given, **more: change(advance(*given, **more)))]
 
 
 def _judging(change: Callable[[Any, Any, Any], Any]) -> list[tuple[Any, str, Any]]:
-    """Change what is decided about a call."""
+    """Change the policy decision about a call."""
     judge = AgentWork.judge
 
     async def judged(self: AgentWork, state: Any, effect: Any) -> Any:

@@ -58,7 +58,7 @@ class Scene:
 
 
 def test_a_driver_in_a_timed_wait_does_not_spin_when_an_item_arrives() -> None:
-    """A cancelled timer woke its session, which cancelled the next one, for ever."""
+    """A cancelled timer woke its session, which cancelled the next timer, without end."""
     scene = Scene(ScriptedModel([fail(_BUSY), say("one"), say("two")]))
 
     async def story() -> list[str | None]:
@@ -184,7 +184,7 @@ def test_a_replay_sees_records_that_another_process_has_just_written() -> None:
 
 
 def test_a_forgotten_reader_is_collected_in_silence() -> None:
-    """It left a topic that was forgotten before; pytest reports what is raised there."""
+    """It left a topic that was already removed; pytest reports exceptions raised there."""
     store, clock = MemoryStore(), FakeClock()
 
     async def read(feed: Feed, me: list[object]) -> None:

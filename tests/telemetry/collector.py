@@ -1,4 +1,4 @@
-"""A collector that listens on a real socket and decodes what it gets."""
+"""A collector that listens on a real socket and decodes its requests."""
 
 import gzip
 from collections.abc import Generator, Iterable, Mapping

@@ -337,7 +337,7 @@ def test_a_second_export_with_the_same_state_file_is_on_standby_until_the_first_
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1", "99999999", "½"])
-def test_a_state_file_that_says_nothing_useful_begins_with_the_present(
+def test_an_unreadable_state_file_starts_the_export_at_the_present(
     collector: Collector, tmp_path: Path, text: str
 ) -> None:
     (tmp_path / "otel").write_text(text, encoding="utf-8")
@@ -553,7 +553,7 @@ def test_the_environment_says_where_the_collector_is(
 
     assert collector.resource["service.name"] == "shop"
     assert counted(collector) == {"chat scripted": 2, "execute_tool look": 1}
-    assert collector.metrics == {}, "nobody named a collector for metrics"
+    assert collector.metrics == {}, "no collector for metrics is configured"
 
 
 @pytest.mark.parametrize(
@@ -592,7 +592,7 @@ def test_nothing_is_exported_that_the_environment_does_not_ask_for(
         ("OTEL_METRIC_EXPORT_INTERVAL", "0"),
     ],
 )
-def test_a_variable_that_cannot_be_followed_is_refused(
+def test_an_unsupported_environment_variable_is_refused(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)

@@ -33,7 +33,7 @@ async def broken(city: str) -> str:
 
 
 async def approve(handle: RunHandle) -> None:
-    """Follow a run to its end, and approve what it asks."""
+    """Follow a run to its end, and approve its requests."""
     async for event in handle.events():
         if event.type == "run.waiting":
             for request in await handle.requests():
@@ -178,7 +178,7 @@ def test_runs_that_have_not_ended_are_counted(collector: Collector) -> None:
     )
 
 
-def test_without_asking_no_content_arrives(collector: Collector) -> None:
+def test_message_content_is_not_exported_by_default(collector: Collector) -> None:
     script = [
         call("mail", {"to": CANARY}),
         call(CANARY, {}),
@@ -199,7 +199,7 @@ def test_without_asking_no_content_arrives(collector: Collector) -> None:
     assert SECRET.encode() not in sent
 
 
-def test_content_that_is_asked_for_arrives_without_secrets(collector: Collector) -> None:
+def test_exported_content_is_masked(collector: Collector) -> None:
     script = [call("mail", {"to": "ada"}), call("broken", {"city": "Oslo"}), say("All is sent.")]
     agent = Agent("clerk", model=ScriptedModel(script), tools=[mail, broken])
 

@@ -7,7 +7,7 @@ from tests.toolbox.rig import SECRET
 
 NAME = "secret.txt"
 UNLISTED = "nobody-lists-this"
-"""The name of a file outside that no path below tells."""
+"""The name of a file outside that is in no path below."""
 
 
 def outside_world(tmp: Path) -> tuple[Path, Path]:

@@ -24,7 +24,7 @@ STORY_S_MAX = 300.0
 SECRET = "the-secret-of-the-outside"
 _calls = count(1)
 _states: dict[str, JsonObject] = {}
-"""What the sessions of the story keep."""
+"""The state of the sessions of a test."""
 
 
 def play(story: Coroutine[object, object, T]) -> T:

@@ -25,7 +25,7 @@ if sys.platform != "linux":
 STUBBORN = (
     "trap '' TERM HUP INT; (trap '' TERM HUP INT; echo $BASHPID > born; while :; do sleep 0.1; done) & wait"
 )
-"""A command whose child ignores every signal that can be ignored."""
+"""A command with a child that ignores every signal that can be ignored."""
 
 GIB = 1_073_741_824
 
@@ -45,7 +45,7 @@ async def heard(fifo: Path) -> str:
     return (await asyncio.to_thread(fifo.read_text)).strip()
 
 
-def test_a_command_runs_in_the_folder_and_tells_its_output_and_exit_code(tmp_path: Path) -> None:
+def test_a_command_runs_in_the_folder_and_returns_output_and_exit_code(tmp_path: Path) -> None:
     assert run(tmp_path, "pwd; echo wrong >&2; exit 3") == {"exit_code": 3, "output": f"{tmp_path}\nwrong\n"}
     assert run(tmp_path, "cat; echo end") == {"exit_code": 0, "output": "end\n"}
     assert run(tmp_path, "kill -9 $$")["exit_code"] == -signal.SIGKILL
@@ -190,14 +190,14 @@ def test_output_is_reported_while_the_command_runs(tmp_path: Path) -> None:
         ({"command": "ls", "timeout_s": 1_801}, "timeout_s"),
     ],
 )
-def test_commands_that_cannot_be_run_are_refused_in_words(
+def test_unrunnable_commands_are_refused_with_a_message(
     arguments: dict[str, object], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(Failed, match=words):
         play(use(tool_of(Workspace(tmp_path), "bash"), arguments))
 
 
-def test_a_folder_that_only_looks_like_a_repository_makes_git_run_nothing(tmp_path: Path) -> None:
+def test_a_fake_repository_makes_git_run_no_hooks(tmp_path: Path) -> None:
     if shutil.which("git") is None:
         pytest.skip("there is no git")
     run(tmp_path, "git init -q --bare bare")

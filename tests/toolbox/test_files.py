@@ -264,7 +264,7 @@ def test_concurrent_writes_of_many_sessions_to_one_file_lose_nothing(tmp_path: P
     assert sorted(path.read_text().split()) == sorted(f"s{number}" for number in range(12))
 
 
-def test_rights_are_kept_and_those_to_act_as_another_are_not(tmp_path: Path) -> None:
+def test_file_permissions_are_kept_without_setuid_and_setgid(tmp_path: Path) -> None:
     path = tmp_path / "run.sh"
     path.write_text("#!/bin/sh\n")
     path.chmod(0o4750)

@@ -80,7 +80,9 @@ def test_an_unreadable_list_is_empty() -> None:
         ([{"id": "1", "text": "a", "owner": "me"}], "owner"),
     ],
 )
-def test_a_wrong_list_is_refused_in_words_and_changes_nothing(items: list[object], words: str) -> None:
+def test_an_invalid_list_is_refused_with_a_message_and_changes_nothing(
+    items: list[object], words: str
+) -> None:
     async def story() -> None:
         todo = todo_tool()
         await text(todo, items=LIST)

@@ -96,12 +96,12 @@ def test_a_page_is_decoded_as_it_says_and_as_browsers_do(body: bytes, kind: str,
         (reply("", "302 Found"), "redirects"),
     ],
 )
-def test_a_page_that_is_no_good_is_refused_in_words(page: bytes, words: str) -> None:
+def test_a_faulty_page_is_refused_with_a_message(page: bytes, words: str) -> None:
     with pytest.raises(Failed, match=words):
         fetch(page)
 
 
-def test_a_page_without_end_is_left_at_the_limit() -> None:
+def test_an_endless_page_is_cut_at_the_limit() -> None:
     async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n")
         while True:

@@ -17,7 +17,7 @@ OTHER = "2606:2800:21f:cb07:6820:80da:af6b:8b2c"
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Page = bytes | Handler
-"""What a server answers: bytes as they are, or somebody who writes them."""
+"""The answer of a server: bytes, or a function that writes them."""
 
 
 @asynccontextmanager
@@ -62,11 +62,11 @@ class Web:
 
     pages: Mapping[str, Page]
     names: dict[str, list[Sequence[str]]] = field(default_factory=dict[str, list[Sequence[str]]])
-    """What a name resolves to, time after time; the last stays. Other names are public."""
+    """Addresses of a name, in the order of its lookups; the last one stays. Other names are public."""
     requests: list[str] = field(default_factory=list[str])
     dialled: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     silent: set[str] = field(default_factory=set[str])
-    """Addresses at which nobody answers."""
+    """Addresses without a server."""
     port: int = 0
     tls: ssl.SSLContext | None = None
 

@@ -59,7 +59,7 @@ def size(messages: Sequence[ModelMessage], estimate: Estimate = estimate_tokens)
 
 
 def work(count: int, output: str = LONG) -> list[ModelMessage]:
-    """So many steps, each a call and its result."""
+    """A number of steps, each a call and its result."""
     return [
         message
         for index in range(count)
@@ -294,7 +294,7 @@ def test_a_compaction_can_be_repeated_from_its_record() -> None:
 
 
 def repeat(made: CompactionPlan, history: Sequence[ModelMessage], summary: str) -> tuple[ModelMessage, ...]:
-    """The history by what is journaled alone."""
+    """The history rebuilt from the record alone."""
     data = completed_data(made, summary, model_id="m", sequence=0, turn_id="t")
     return compact(
         history,

@@ -118,7 +118,7 @@ class Session:
         return self._write(take(self.state, event, now=self.now, rules=self.rules))
 
     def plan(self) -> Plan:
-        """Ask what is next, twice: nothing may change by asking."""
+        """Plan the next records twice: planning must change nothing."""
         before, under_way = dump_loop(self.state), frozenset(self.under_way)
         plan = advance(self.state, under_way, now=self.now, rules=self.rules)
         assert advance(self.state, under_way, now=self.now, rules=self.rules) == plan
@@ -126,7 +126,7 @@ class Session:
         return plan
 
     def turn(self) -> list[Effect]:
-        """Write what is next until there is nothing to write; return the effects wanted."""
+        """Write planned records until none is left; return the requested effects."""
         effects: list[Effect] = []
         for _ in range(STEPS_OF_A_TEST_MAX):
             plan = self.plan()
@@ -187,7 +187,7 @@ class Session:
 
     @property
     def end(self) -> str | None:
-        """How the newest run ended."""
+        """The end of the newest run."""
         run = self.state.session.run
         return None if run is None or run.result is None else run.status.value
 
@@ -331,7 +331,7 @@ Person = Callable[["World", str], InputResponse | None]
 
 
 def approves(_: "World", request_id: str) -> InputResponse:
-    """Says yes to everything, and runs again what was interrupted."""
+    """Approves every request, and retries interrupted calls."""
     is_recovery = request_id.startswith("recovery")
     return InputResponse(
         request_id=request_id, option_id="retry" if is_recovery else "approve", responder="ann"
@@ -356,7 +356,7 @@ class World:
     compactions: list[ErrorInfo] = field(default_factory=list[ErrorInfo])
     """Errors of the compactions to come, each given once; then they succeed."""
     pinned: Sequence[str] = ()
-    """What tools want to be said after a compaction."""
+    """Pinned messages of tools for after a compaction."""
 
     def model(self, step_index: int) -> ModelAnswered | ModelFailed:
         outcomes = self.script[step_index]
@@ -382,7 +382,7 @@ class World:
         return self.outputs[rejections]
 
     def compact(self, state: LoopState, effect: Compact) -> LoopEvent:
-        """Do what the engine does, with a model that always writes the same."""
+        """Compact as the engine does, with a model that always writes the same."""
         messages, turn = tuple(state.session.history.messages), state.session.turn
         assert turn is not None
         pinned = [UserMessage(content=text) for text in self.pinned]

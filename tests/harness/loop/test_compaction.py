@@ -149,7 +149,7 @@ def test_no_message_is_estimated_twice() -> None:
     assert weights.since(0, [], revision=1) == 0
     seen.clear()
     assert weights.since(45, messages, revision=2) == 35
-    assert len(seen) == 5, "what nobody asks about is not weighed"
+    assert len(seen) == 5, "candidates that are not requested are not measured"
     assert weights.since(40, messages, revision=2) == 70
     assert weights.since(50, messages, revision=2) == 0
 
@@ -194,7 +194,7 @@ def test_a_compaction_that_fails_is_tried_again_after_a_while() -> None:
     assert session.types[-1] == "compaction.requested"
 
 
-def test_a_compaction_is_not_tried_for_ever() -> None:
+def test_a_failing_compaction_is_given_up() -> None:
     rules = replace(SOFT, retry=RetryPolicy(max_attempts=3))
     session = World(LONG, compactions=[error()] * 3).drive(Session(rules=rules), run_asked())
     failures = session.all("compaction.failed")
@@ -252,7 +252,7 @@ def test_a_guess_does_not_end_a_run_and_is_not_made_at_every_step() -> None:
 # crashes
 
 
-def test_an_interrupted_compaction_is_done_again_but_not_for_ever() -> None:
+def test_an_interrupted_compaction_is_repeated_a_limited_number_of_times() -> None:
     session, _ = open_compaction()
     for times in range(1, INTERRUPTIONS_MAX + 1):
         session = interrupt(session, len(session.records), epoch=times + 1)
@@ -460,4 +460,4 @@ def test_records_of_others_are_understood() -> None:
     assert session.state.compacting.tokens_after == 900
     session.write("context.cleared", {})
     assert session.state.compacting.tokens_after == 0
-    assert session.tell(HistoryCompacted({})) == [], "nobody waits for it"
+    assert session.tell(HistoryCompacted({})) == [], "no caller waits for it"

@@ -24,7 +24,7 @@ class Errands(Session):
     """A session of which errands are done too."""
 
     def left(self) -> list[Effect]:
-        """Write and return what is left to do for runs that have ended."""
+        """Write records and return the remaining deliveries of ended runs."""
         plan = errands(self.state, frozenset(self.under_way), now=self.now, rules=self.rules)
         assert errands(self.state, frozenset(self.under_way), now=self.now, rules=self.rules) == plan
         self._write(plan.drafts)

@@ -1,4 +1,4 @@
-"""An effect that ends its process each time is not repeated for ever."""
+"""Interruption limits: an effect that always ends its process is not repeated without end."""
 
 import pytest
 from tests.harness.loop.stage import (
@@ -157,7 +157,7 @@ def test_every_model_call_has_a_count_of_its_own() -> None:
     assert session.end == "completed"
 
 
-def test_failures_that_a_process_lived_to_tell_are_another_count() -> None:
+def test_recorded_failures_and_interruptions_are_counted_separately() -> None:
     session = Session()
     session.tell(run_asked())
     for _ in range(2):
@@ -220,7 +220,7 @@ def test_a_call_that_never_began_is_made_by_the_next_owner_however_often_it_is_p
 
 def test_only_a_call_that_has_not_ended_can_have_not_begun() -> None:
     session = asked(calls(call("send")))
-    assert session.tell(CallUnbegun("c-send")) == [], "nobody wanted it to begin"
+    assert session.tell(CallUnbegun("c-send")) == [], "it was not approved"
     (effect,) = begin_all(session)
     session.done(effect, returned(effect.call_id))
     assert session.tell(CallUnbegun("c-send")) == []

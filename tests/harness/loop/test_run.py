@@ -268,7 +268,7 @@ def test_too_many_calls_in_one_answer_fail_the_run() -> None:
     assert over.data("run.failed")["usage"] == {"inputTokens": 9, "outputTokens": 1, "costMicros": 10}
 
 
-def test_a_run_makes_only_so_many_model_calls() -> None:
+def test_the_number_of_model_calls_of_a_run_is_limited() -> None:
     rules = Rules(steps_max=2)
     endless = [[calls(call("look"))]] * 5
     session = World(endless).drive(Session(rules=rules), run_asked())

@@ -249,7 +249,7 @@ def test_a_policy_that_stops_the_run_is_a_critical_problem_of_the_choice() -> No
     journal = begin().answer("a").add("policy.decided", data)
     assert (trouble(journal).severity, trouble(journal).decision_id) == (ProblemSeverity.CRITICAL, "step_0.0")
     journal.add("run.failed", {"runId": "r1", "error": ERROR})
-    assert trouble(journal).root_cause == "rule.stop", "it is told once"
+    assert trouble(journal).root_cause == "rule.stop", "it is listed once"
     without = begin().add("policy.decided", {"stage": "run_start", "decision": decision})
     assert trouble(without).decision_id is None
     allowed = {"decision": "allow", "code": "ok", "reason": "", **NO_REFS}
@@ -301,7 +301,7 @@ def test_a_run_that_failed_without_a_word_from_its_steps_says_why() -> None:
     assert some(only(journal).outcome).error == "late"
     recorded = Journal().add("run.started", {"runId": "r1", "agentId": "a"})
     recorded.add("run.failed", {"runId": "r1", "error": ERROR})
-    assert not run_of(recorded).problems, "whoever records a run reports its problems"
+    assert not run_of(recorded).problems, "a recorded run has its own problem reports"
 
 
 @pytest.mark.parametrize("error", [{}, {"error": {**ERROR, "message": "5 of 5 steps"}}])
@@ -484,7 +484,7 @@ def test_long_texts_are_cut_with_a_mark() -> None:
     assert run_of(begin(whole)).goal_description == whole
 
 
-def test_an_answer_in_parts_tells_its_words_thoughts_and_calls() -> None:
+def test_an_answer_in_parts_gives_reasoning_and_calls() -> None:
     parts: list[Facts] = [
         {"type": "reasoning", "text": "hm"},
         {"type": "text", "text": "I look."},
@@ -498,6 +498,6 @@ def test_an_answer_in_parts_tells_its_words_thoughts_and_calls() -> None:
     assert run.decisions[0].reasoning == "hm\n\nI look."
 
 
-def test_a_run_without_an_agent_package_still_tells_its_choices() -> None:
+def test_a_run_without_an_agent_package_still_lists_its_choices() -> None:
     journal = Journal().begin().answer("a")
     assert only(journal).input_context == {"turnId": "t0", "stepIndex": 0, "callId": "a"}

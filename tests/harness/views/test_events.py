@@ -45,7 +45,7 @@ def test_a_record_is_shown_with_its_place_and_its_facts() -> None:
         run_id="r1",
         agent_id="helper",
     )
-    assert "epoch" not in shown_as.model_dump(), "who owns a session is nobody's business"
+    assert "epoch" not in shown_as.model_dump(), "the owner of a session is not public"
 
 
 def test_a_delta_carries_the_id_of_the_message_that_it_will_be_part_of() -> None:

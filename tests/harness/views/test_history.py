@@ -1,4 +1,4 @@
-"""The messages that the model sees, and in what order."""
+"""The messages of the model, in order."""
 
 import pytest
 from hypothesis import given, settings
@@ -208,7 +208,7 @@ def test_a_crash_in_the_middle_of_an_answer_leaves_nothing_of_it() -> None:
 def test_started_calls_of_a_failed_step_stay_in_the_history() -> None:
     journal = Journal().begin().start().ask("a", "b", "c").run("a").run("b").result("b", "done")
     journal.add("step.failed", {"code": "E", "message": "cut", **at()})
-    assert roles(journal) == ["user"], "nobody knows yet what came of the first call"
+    assert roles(journal) == ["user"], "the result of the first call is still unknown"
     journal.result("a", "late")
     assert roles(journal) == ["user", "assistant", "tool"]
     assert [output.value for _, output in outputs(history(journal)[-1])] == ["late", "done", NOT_EXECUTED]

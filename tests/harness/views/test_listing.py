@@ -42,7 +42,7 @@ def numbered(*drafts: Draft) -> list[Record]:
     ]
 
 
-def test_the_records_of_a_step_tell_nothing() -> None:
+def test_the_records_of_a_step_change_no_listing() -> None:
     assert told_by([]) is None
     assert told_by([fact("step.started"), fact("action.result"), fact("step.completed")]) is None
 
@@ -72,7 +72,7 @@ def test_the_end_of_a_run_gives_its_usage_and_whether_it_started() -> None:
     assert (fails.is_unstarted, never.is_unstarted) == (False, True)
 
 
-def test_a_fork_tells_where_it_came_from_and_nothing_of_the_runs_before() -> None:
+def test_the_listing_of_a_fork_has_its_origin_and_no_earlier_runs() -> None:
     forked = fact("session.forked", LATER, predecessor="s0", predecessorSeq=4)
     told = told_by([fact("run.started", runId="r1", agentId="a1"), forked])
     assert told is not None
@@ -82,7 +82,7 @@ def test_a_fork_tells_where_it_came_from_and_nothing_of_the_runs_before() -> Non
     assert (odd.predecessor, odd.predecessor_seq) == (None, None)
 
 
-def test_a_request_tells_the_title_of_its_session() -> None:
+def test_a_start_gives_the_title_of_its_session() -> None:
     told = told_by_start({"message": "Hi", "agentId": "a1", "owner": "ann"}, AT)
     assert (told.title, told.agent_id, told.owner, told.at, told.since, told.parent) == (
         "Hi",
@@ -111,7 +111,7 @@ def test_a_title_is_one_short_line(said: dict[str, JsonValue], title: str) -> No
     assert title_of(said) == title
 
 
-def test_words_are_compared_without_case_each_once_and_only_so_many() -> None:
+def test_title_words_are_case_folded_unique_and_limited() -> None:
     assert words_in("Straße, STRASSE! ﬁne-tuned") == ("strasse", "fine", "tuned")
     assert words_in("?!") == ()
     assert words_in("x" * 99) == ("x" * WORD_CHARS_MAX,)

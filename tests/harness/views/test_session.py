@@ -100,7 +100,7 @@ def test_the_token_count_of_the_provider_is_kept_with_the_length_of_its_prompt()
     assert (config.last_known_input_tokens, config.last_known_prompt_message_count) == (120, 7)
     journal.start(1).end(1)
     config = state(journal).session.compaction
-    assert config.last_known_input_tokens == 120, "a step that does not tell its usage changes nothing"
+    assert config.last_known_input_tokens == 120, "a step without usage changes nothing"
 
 
 def test_a_prompt_of_unknown_length_is_the_history() -> None:
@@ -169,7 +169,7 @@ def test_a_step_of_no_turn_is_a_step_of_the_session() -> None:
     assert (found.turn, found.is_answering) == (None, True)
 
 
-def test_the_turn_tells_its_step_and_attempt() -> None:
+def test_a_turn_has_its_step_and_attempt() -> None:
     journal = Journal().begin()
     assert state(journal).turn == TurnState("t0", 0)
     journal.start(0).start(0, attempt=2)
@@ -187,7 +187,7 @@ def test_the_turn_tells_its_step_and_attempt() -> None:
         ("turn.cancelled", {}, TurnStatus.CANCELLED),
     ],
 )
-def test_the_turn_tells_where_it_is(kind: str, data: dict[str, object], status: TurnStatus) -> None:
+def test_records_set_the_status_of_a_turn(kind: str, data: dict[str, object], status: TurnStatus) -> None:
     assert some(state(Journal().begin().add(kind, {**TURN, **data})).turn).status is status
     assert state(Journal().add(kind, {**TURN, **data})).turn is None
 
@@ -336,7 +336,9 @@ def test_a_request_of_ended_work_ends_though_other_work_goes_on(ended: str, left
         ("session.waiting", {"wait": "next-user-message"}, SessionStatus.WAITING),
     ],
 )
-def test_the_session_tells_where_it_is(kind: str, data: dict[str, object], status: SessionStatus) -> None:
+def test_records_set_the_status_of_a_session(
+    kind: str, data: dict[str, object], status: SessionStatus
+) -> None:
     assert SessionState().status is SessionStatus.NEW
     journal = Journal().begin()
     assert state(journal).status is SessionStatus.RUNNING

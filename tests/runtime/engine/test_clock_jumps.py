@@ -53,7 +53,7 @@ class TimedModel(ScriptedModel):
 
 
 class CountingStore(MemoryStore):
-    """A store that counts what is written, and outlives its runtime."""
+    """A store that counts its writes, and survives its runtime."""
 
     append_count = 0
 
@@ -171,7 +171,7 @@ def test_a_run_that_goes_on_does_not_notice(jump_s: float) -> None:
             assert (result.status, result.output) == (RunStatus.COMPLETED, "one")
             types = [record.type for record in await scene.store.read("s1")]
             assert types.count("action.started") == types.count("action.result") == 1
-            assert "recovery.started" not in types, "nobody was taken for dead"
+            assert "recovery.started" not in types, "no owner was taken for dead"
             return scene.clock.monotonic()
 
     assert run_in_fake_time(story(), clock=scene.clock) <= 11
@@ -222,7 +222,7 @@ def test_an_owner_with_a_clock_set_back_keeps_its_sessions_and_can_close() -> No
             await scene.clock.sleep(10)
             scene.clock.jump(-DAY_S)
             await scene.clock.sleep(SLACK_S)
-        assert scene.clock.sleepers == 0, "nobody is left to wake it"
+        assert scene.clock.sleepers == 0, "no task is left to wake it"
 
     run_in_fake_time(story(), clock=scene.clock)
 

@@ -238,7 +238,7 @@ def test_a_task_that_does_not_fit_fails_clearly() -> None:
 
 
 def refusing(guide: Guide, limit: int) -> Writer:
-    """A model that reads only so much, and does not say so before."""
+    """A model with a limited context window that it does not announce."""
 
     def write(messages: Sequence[LLMMessage]) -> Answer:
         size = sum(len(message.content) for message in messages) // 4

@@ -1,4 +1,4 @@
-"""R22: a hook that raises, hangs, floods or does what it did not declare."""
+"""R22: hooks that raise, hang, return too much, or exceed their declared rights."""
 
 import asyncio
 import threading
@@ -83,7 +83,7 @@ def vetoes(_call: HookCall) -> Veto:
     return Veto("no")
 
 
-def meddles(told: HookCall) -> None:
+def mutates_input(told: HookCall) -> None:
     """Changes everything that it is given, and declares nothing."""
     if told.arguments is not None:
         told.arguments["cents"] = 0
@@ -222,7 +222,7 @@ def test_a_call_is_refused_if_a_hook_fails_to_see_the_consent_to_it():
 
 @pytest.mark.promise("H2")
 def test_mutating_the_input_of_a_hook_changes_nothing():
-    hooks = [at(point, meddles, hook_id=f"h-{point}") for point in POINTS]
+    hooks = [at(point, mutates_input, hook_id=f"h-{point}") for point in POINTS]
     script = [call("charge", {"cents": 5}), say('{"value": 1}')]
     found = run(*hooks, script=script, output=Answer)
     assert found.ledger.charges == [5]
@@ -315,7 +315,7 @@ def test_a_function_may_return_something_to_wait_for():
 
 
 @pytest.mark.promise("H2")
-def test_a_function_that_hangs_in_its_thread_is_cut_and_not_called_for_ever():
+def test_a_hook_that_hangs_in_its_thread_is_abandoned_and_disabled():
     gate = threading.Event()
     started: list[int] = []
 

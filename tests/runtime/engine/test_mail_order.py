@@ -88,7 +88,7 @@ def test_a_message_after_a_cancel_of_another_run_is_taken(is_ended: bool) -> Non
             await other.steer("shop", WORDS, session_id="s1", message_id="m1")
             await scene.clock.sleep(2 * SWEEP_S)
             spoken = [one for one in await records_of(scene.store) if WORDS in str(one.data)]
-            assert [one.run_id for one in spoken] == ["r1"], "it goes on, and so hears them"
+            assert [one.run_id for one in spoken] == ["r1"], "the running run takes them"
             await first.cancel()
             assert (await first.wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
 

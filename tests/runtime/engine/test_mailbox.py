@@ -95,7 +95,7 @@ def test_a_driver_looks_into_its_inbox_only_when_there_is_something_in_it() -> N
             await scene.clock.sleep(2 * SWEEP_S)
             store.looks.clear()
             await scene.clock.sleep(10 * SWEEP_S)
-            assert store.looks == [], "although somebody wrote all the time"
+            assert store.looks == [], "despite concurrent writes"
             await store.post("s1", kind="cancel", key="by another process", body={"runId": "r1"})
             assert (await handle.wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
 

@@ -203,7 +203,7 @@ def test_a_run_of_an_unavailable_agent_can_be_cancelled_and_blocks_no_other() ->
             await two.handle("a1").cancel(by="ann")
             await two.handle("a2").cancel()
             await street.pause(5)
-            assert await two.run_status("a1") is RunStatus.WAITING, "somebody else may have the agent"
+            assert await two.run_status("a1") is RunStatus.WAITING, "another process may have the agent"
         async with street.process([talks("B")]) as two:
             assert (await two.handle("a1").wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
             assert (await two.handle("a2").wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
@@ -406,7 +406,7 @@ def test_an_owner_that_stood_still_and_was_not_replaced_goes_on() -> None:
             await till.stop(scene)
             till.gate.set()
             await turns()
-            assert till.begun == [1], "not before it knows what it owns"
+            assert till.begun == [1], "not before its ownership is confirmed"
             assert (await handle.wait(timeout=WAIT_S)).output == "done"
             assert till.begun == [1, 2]
 
@@ -445,7 +445,7 @@ def test_an_owner_with_a_delayed_renewal_starts_no_effect_in_a_session_taken_by_
             scene.clock.jump(0.8 * OWNER_LEASE_MS / 1_000)
             thought.set()
             await turns()
-            assert begun == [], "not before it knows what it owns"
+            assert begun == [], "not before its ownership is confirmed"
             now_ms = int(scene.clock.now().timestamp() * 1000)
             await slow.inner.enlist("rival", now_ms=now_ms)
             await slow.inner.claim("s", "rival", now_ms=now_ms)

@@ -18,7 +18,7 @@ from windlass_protocol import Record, UserMessage
 
 
 def known(seq: int, *, chars: int = 0) -> Known:
-    """A session of so many records, and a message of so many characters if any."""
+    """A session with a number of records, and a message of a number of characters if any."""
     state = LoopState()
     state.session.seq = seq
     if chars:

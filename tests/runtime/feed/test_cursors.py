@@ -169,7 +169,7 @@ def test_a_cursor_older_than_the_kept_records_is_expired(scope: str) -> None:
         assert caught.value.code is ErrorCode.REJECTED
         just_kept = HERE[scope].model_copy(update=_at_end(scope))
         assert [event.seq for event in await drain(JOIN[scope](world, just_kept))] == [4, 5, 6]
-        # Without a cursor a stream begins with what there is.
+        # Without a cursor a stream begins with the oldest kept record.
         assert [event.seq for event in await drain(JOIN[scope](world, None))] == [4, 5, 6]
         world.kept_from = 100
         if scope in ("session", "run"):

@@ -101,7 +101,7 @@ def test_a_read_takes_no_more_than_its_limit() -> None:
 
 @pytest.mark.promise("F3")
 def test_a_reader_that_never_reads_costs_the_others_nothing() -> None:
-    """The others do the same work, and what is held for the stuck one is bounded."""
+    """The other readers do the same work, and the buffer of the stuck one is bounded."""
 
     async def work(*, with_stuck: bool) -> tuple[int, list[int]]:
         store = WatchedStore()
@@ -263,7 +263,7 @@ def test_a_reader_of_everything_looks_only_at_answers_that_changed() -> None:
     run(main)
 
 
-def test_only_so_many_ended_answers_wait_for_a_reader() -> None:
+def test_the_number_of_ended_answers_held_for_a_reader_is_limited() -> None:
     async def main() -> None:
         world = World()
         stream = world.feed.subscribe_all()

@@ -50,7 +50,7 @@ async def add(a: int, b: int) -> JsonObject:
 
 @tool(mode="safe_write", approval="always")
 async def guarded(x: int) -> JsonObject:
-    """Do what needs consent."""
+    """A tool that needs approval."""
     return {"ok": x}
 
 
@@ -162,7 +162,7 @@ class Stage:
 
     @property
     def done(self) -> StepDone:
-        """How it ended."""
+        """The end of the session."""
         assert self.last is not None
         assert isinstance(self.last.next, StepDone)
         return self.last.next
@@ -178,7 +178,7 @@ class Stage:
 
 
 def inside(data: JsonValue, *path: str | int) -> JsonValue:
-    """Return what is at a place of some data."""
+    """Return the value at a path of some data."""
     for key in path:
         data = cast(Any, data)[key]
     return data

@@ -129,7 +129,7 @@ def crowded(*answers: Answer, **options: Unpack[Options]) -> tuple[Stage, Script
 
 
 def in_a_window(stage: Stage, tokens: int, summariser: str | None = None) -> Stage:
-    """Let the model read so many tokens, and maybe another one write summaries."""
+    """Set the context window of the model, and optionally another model for summaries."""
     changes = {
         "model_reference": ModelReference(id="mock/model", context_window_tokens=tokens),
         "compaction_model_reference": None if summariser is None else ModelReference(id=summariser),

@@ -154,7 +154,7 @@ def test_rules_in_the_history_stay_where_they_are() -> None:
     ]
 
 
-def test_an_agent_without_words_tells_the_model_none() -> None:
+def test_an_agent_without_instructions_sends_no_system_message() -> None:
     model = ScriptedModel([say("Hi.")])
     stage = Stage(session=new_session(system="")).harness(model)
     play(stage.send("Hi."), stage)

@@ -96,7 +96,7 @@ def answers_to(requests: Sequence[InputRequest], word: str) -> tuple[InputRespon
 
 
 def plain(data: JsonValue) -> JsonValue:
-    """Return data without what the loop does not decide."""
+    """Return data without the fields that the loop does not decide."""
     if isinstance(data, list):
         return [plain(one) for one in data]
     if isinstance(data, dict):

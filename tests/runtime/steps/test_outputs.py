@@ -34,7 +34,7 @@ def test_an_output_that_misses_the_schema_is_asked_for_again_with_the_errors(bad
 
 
 @pytest.mark.parametrize("repairs", [0, 2])
-def test_after_so_many_repairs_a_task_fails_clearly(repairs: int) -> None:
+def test_a_task_fails_after_the_repair_limit(repairs: int) -> None:
     stage = ask(staged(*[BAD] * (repairs + 1), mode=TASK, output_repairs_max=repairs))
     assert stage.done.is_error is True
     assert stage.types[-4:] == ["output.failed", "turn.failed", "run.failed", "session.failed"]

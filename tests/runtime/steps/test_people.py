@@ -203,7 +203,7 @@ def test_a_malformed_question_fails_the_call_and_is_not_asked(malformed: JsonObj
     assert stage.data("input.requested") == []
 
 
-def test_a_question_has_at_most_so_many_options() -> None:
+def test_the_number_of_options_of_a_question_is_limited() -> None:
     def asked(count: int) -> Stage:
         options: list[JsonValue] = [{"id": f"o{at}", "label": f"O{at}"} for at in range(count)]
         stage = staged(call("ask_question", {"prompt": "?", "options": options}), say("Sorry."))

@@ -43,7 +43,7 @@ def test_a_body_that_unfolds_beyond_every_limit_is_refused(monkeypatch: pytest.M
 
 
 def test_the_first_dictionary_never_changes() -> None:
-    """Journals that were written with it have to be read for ever."""
+    """Journals that were packed with it must stay readable."""
     assert zlib.crc32(packing.DICTIONARY_1) == CRC_OF_DICTIONARY_1
 
 

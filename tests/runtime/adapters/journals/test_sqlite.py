@@ -290,7 +290,7 @@ def test_a_write_of_a_stopped_event_loop_is_done(durability: Durability, path: P
     run(story())
     numbers.append(loop.run_until_complete(asking))
     loop.close()
-    assert sorted(numbers) == [1, 2], "nobody promised whose is first"
+    assert sorted(numbers) == [1, 2], "the order is not promised"
 
 
 @both_ways
@@ -394,7 +394,7 @@ def test_closing_the_writer_waits_for_pending_writes(path: Path) -> None:
     run(story())
 
 
-def test_the_log_is_copied_into_the_file_and_does_not_grow_for_ever(path: Path) -> None:
+def test_the_write_ahead_log_is_checkpointed_and_bounded(path: Path) -> None:
     async def story() -> None:
         store = await SqliteStore.open(path, durability="process")
         mine = await claim(store)

@@ -117,7 +117,7 @@ def test_every_page_is_answered_by_an_index_and_no_journal_is_read(tmp_path: Pat
 
 def test_listing_fifty_of_many_looks_at_few_rows(tmp_path: Path) -> None:
     def cost(connection: sqlite3.Connection, wanted: SessionFilter) -> int:
-        """How many hundreds of instructions of the database a page takes."""
+        """The number of database instructions of a page, in hundreds."""
         ticks: list[int] = []
         connection.set_progress_handler(lambda: ticks.append(1), 100)
         sql, parameters = sessions_query(wanted, before=None, limit=50)
@@ -152,7 +152,7 @@ async def _made(path: Path, *, count: int) -> None:
 
 
 def version_2(path: Path) -> None:
-    """Take back what the newest version of the tables has added."""
+    """Revert the additions of the newest schema version."""
     connection = sqlite3.connect(path)
     for name in (
         "catalog",

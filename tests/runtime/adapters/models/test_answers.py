@@ -125,7 +125,7 @@ async def work():
 play(work)
 play(work)
 """
-"""A script that closes nothing; Python complains of that, which is not what is tested."""
+"""A script that closes nothing; the resource warnings of Python are not tested."""
 
 
 @BOTH

@@ -43,7 +43,7 @@ NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 
 
 def failure(wire: Wire, *replies: Reply, settings: ModelSettings | None = None) -> AgentError:
-    """The error of one request; it must not quote what the server said."""
+    """The error of one request; it must not quote the server."""
     with pytest.raises(AgentError) as caught:
         ask(wire, *replies, settings=settings)
     error = caught.value

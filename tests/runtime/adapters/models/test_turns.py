@@ -61,7 +61,7 @@ MESSAGES = st.one_of(
 EDITS = st.lists(
     st.tuples(st.integers(0, 12), st.integers(0, 3), st.lists(MESSAGES, max_size=4)), min_size=1, max_size=12
 )
-"""Where messages are changed, how many go, and which come in their place; far off is the end."""
+"""Edits of the messages: position, number removed, and replacements; a far position means the end."""
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -135,7 +135,7 @@ def as_it_is(provider: LLMProvider) -> LLMProvider:
 
 
 def work_of_steps(wire: Wire, wrap: Callable[[LLMProvider], LLMProvider]) -> list[int]:
-    """How many calls each step of a run makes, one tool call a step."""
+    """The number of Python calls in each step of a run with one tool call a step."""
     marks: list[int] = []
 
     async def main() -> None:

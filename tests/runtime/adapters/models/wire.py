@@ -134,7 +134,7 @@ class Wire:
     error: Callable[[str], bytes]
     """The event of an error of this type."""
     finish: int
-    """How many events at the end only end the answer: it is whole without them."""
+    """The number of final events without content."""
 
 
 def event(data: object, name: str | None = None) -> bytes:
@@ -266,7 +266,7 @@ async def hear(chunks: AsyncIterator[LLMStreamChunk]) -> Heard:
 
 
 def play(work: Callable[[], Awaitable[T]]) -> T:
-    """Run something to its end, and not for ever."""
+    """Run a coroutine to its end, with a timeout."""
 
     async def bounded() -> T:
         async with asyncio.timeout(WAIT_S):
@@ -282,7 +282,7 @@ def ask(
     settings: ModelSettings | None = None,
     **options: object,
 ) -> tuple[Heard, list[Asked]]:
-    """Ask a provider once; return what it said and what the server was asked."""
+    """Call a provider once; return its answer and the request that the server got."""
 
     async def work() -> tuple[Heard, list[Asked]]:
         async with serving(*replies) as server:

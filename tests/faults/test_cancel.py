@@ -173,7 +173,7 @@ def test_a_run_can_be_cancelled_when_a_tool_has_just_begun(count: int) -> None:
     assert cancel_when(arm) == "cancelled"
 
 
-def test_a_tool_that_does_not_listen_holds_the_run_no_longer_than_the_grace() -> None:
+def test_a_tool_that_ignores_cancellation_delays_the_run_by_the_grace_at_most() -> None:
     async def story(scene: Scene) -> None:
         shop = Shop(scene)
         agent = shop.agent()

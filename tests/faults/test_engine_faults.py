@@ -100,7 +100,7 @@ def test_an_append_that_fails_once_is_made_once(fault: str, at: int) -> None:
 
 
 @pytest.mark.parametrize("at", APPENDS)
-def test_a_look_that_fails_is_looked_again(at: int) -> None:
+def test_a_failed_read_is_repeated(at: int) -> None:
     plan = Plan(append={at: "hide"})
 
     def fault(name: str) -> str | None:
@@ -154,7 +154,7 @@ def test_a_record_of_another_writer_is_not_taken_for_our_lost_append() -> None:
     scene.play(story)
 
 
-def test_an_end_that_was_written_in_doubt_is_shown_after_all() -> None:
+def test_a_terminal_record_with_an_ambiguous_append_is_shown() -> None:
     # The last append is written, but its outcome stays unknown: the driver's later appends and reads fail.
     plan = Plan(append={4: "hide"})
 

@@ -177,7 +177,7 @@ class NoVersion(Policy):
         (NoVersion(), "policy.failed"),
     ],
 )
-def test_a_policy_that_fails_in_any_way_says_no(policy: Policy, code: str) -> None:
+def test_a_failing_policy_denies_the_call(policy: Policy, code: str) -> None:
     @tool(mode="read")
     async def look() -> str:
         """Look."""
@@ -232,7 +232,7 @@ def test_a_request_for_consent_expires_within_a_century() -> None:
 
 
 @pytest.mark.parametrize(("given", "kept"), [(-1, 0), (1.2, 2), (0.1, 1), (2**70, 10**11), (7, 7)], ids=str)
-def test_odd_numbers_of_a_provider_are_made_whole(given: Any, kept: int) -> None:
+def test_fractional_usage_of_a_provider_is_rounded(given: Any, kept: int) -> None:
     usage = LLMUsage(input_tokens=given, cost_micros=given)
     result, _, _ = played(Agent("shop", model=ScriptedModel([say("done", usage=usage)])))
     assert result.status == "completed"
@@ -267,7 +267,7 @@ def test_a_cost_budget_counts_fractional_costs() -> None:
 # bugs
 
 
-def test_a_run_that_cannot_be_driven_ends_and_says_where_to_look(
+def test_a_run_that_cannot_be_driven_fails_with_a_hint(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ScriptedModel(lambda _: say("done"))
@@ -341,7 +341,7 @@ async def deaf() -> None:
 
 
 @pytest.mark.promise("L1")
-def test_a_tool_that_does_not_end_when_its_time_is_over_is_left_to_itself() -> None:
+def test_a_tool_that_ignores_its_timeout_is_abandoned() -> None:
     @tool(mode="read", timeout=10)
     async def look() -> str:
         """Look."""
@@ -385,7 +385,7 @@ class Deaf:
 
 @pytest.mark.promise("L1")
 @pytest.mark.parametrize("closes", [True, False])
-def test_a_model_that_does_not_end_is_left_to_itself(closes: bool) -> None:
+def test_a_model_that_ignores_cancellation_is_abandoned(closes: bool) -> None:
     result, _, took = played(Agent("shop", model=Deaf(closes=closes)), budget=BudgetLimit(max_wall_ms=10_000))
     assert result.status in ("failed", "budget_exhausted")
     assert took <= 11

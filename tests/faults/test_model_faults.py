@@ -60,7 +60,7 @@ class RawModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FaultRun:
     """The course of a run."""
 
     result: RunResult
@@ -75,10 +75,10 @@ class Told:
         return [record.data["message"] for record in self.records if record.type == "message.completed"]
 
 
-def run(chunks: Chunks, *, budget: BudgetLimits | None = None, script: Sequence[Answer] = ()) -> Told:
+def run(chunks: Chunks, *, budget: BudgetLimits | None = None, script: Sequence[Answer] = ()) -> FaultRun:
     """Run an agent on a model in fake time."""
 
-    async def story(scene: Scene) -> Told:
+    async def story(scene: Scene) -> FaultRun:
         calls: list[object] = []
 
         @tool(mode="read", effect="read", description="Look at something.")
@@ -96,9 +96,9 @@ def run(chunks: Chunks, *, budget: BudgetLimits | None = None, script: Sequence[
             records = await records_of(scene.store)
             assert ends_of(records) == [f"run.{result.status}"]
             asked = len(provider.requests) if isinstance(provider, ScriptedModel) else provider.asked
-            return Told(result, records, took_s, asked, calls)
+            return FaultRun(result, records, took_s, asked, calls)
 
-    return cast(Told, Scene().play(story))
+    return cast(FaultRun, Scene().play(story))
 
 
 def _text(text: str) -> LLMStreamChunk:
@@ -187,7 +187,7 @@ def test_a_server_that_is_busy_is_asked_again_when_it_says_so() -> None:
     assert 120 <= told.took_s <= 121
 
 
-def test_a_server_that_says_never_is_asked_again_after_the_limit() -> None:
+def test_a_huge_retry_after_is_capped_at_the_limit() -> None:
     busy = status_error(RetryClass.RETRYABLE, 30 * 86_400_000)
     told = run(listed(), script=[fail(busy), say(TEXT)])
     assert told.result.output == TEXT
@@ -246,7 +246,7 @@ MALFORMED: Final[dict[str, Sequence[Any]]] = {
 
 
 @pytest.mark.parametrize("chunks", MALFORMED.values(), ids=MALFORMED)
-def test_a_malformed_answer_fails_the_run_and_says_nothing(chunks: Sequence[Any]) -> None:
+def test_a_malformed_answer_fails_the_run_and_records_no_message(chunks: Sequence[Any]) -> None:
     told = run(listed(*chunks))
     assert told.result.status is RunStatus.FAILED
     assert told.said == []
@@ -259,7 +259,7 @@ def test_an_answer_that_was_cut_off_does_not_complete_the_run(reason: str) -> No
     assert told.result.status is RunStatus.FAILED
 
 
-def test_an_unknown_reason_to_finish_is_an_end_all_the_same() -> None:
+def test_an_unknown_finish_reason_ends_the_answer() -> None:
     told = run(listed(_text(TEXT), _finish("because"), NOTHING))
     assert told.result.output == TEXT
 

@@ -127,7 +127,7 @@ class SpoilingStore(MemoryStore):
         return await super().post(session_id, kind=kind, key=key, body=body, run=run)
 
 
-def test_words_that_cannot_be_folded_end_the_run_that_they_would_begin_and_no_other() -> None:
+def test_an_unfoldable_message_fails_the_run_it_would_start_and_no_other() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([shop()]) as runtime:
             await ask(runtime, "hello", "r1")
@@ -142,7 +142,7 @@ def test_words_that_cannot_be_folded_end_the_run_that_they_would_begin_and_no_ot
     Scene(store=SpoilingStore()).play(story)
 
 
-def test_words_that_cannot_be_folded_do_not_end_the_run_that_they_are_for() -> None:
+def test_an_unfoldable_message_does_not_end_the_running_run() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([shop()]) as runtime:
             handle = await runtime.start("shop", "mail", session_id="s1", run_id="r1")

@@ -181,20 +181,20 @@ async def surely_there(self: SessionWriter, batch: Batch) -> Appended | None:
     return Appended(batch.expected_seq + 1, 1)
 
 
-def test_a_writer_that_takes_doubt_for_success_is_found_out() -> None:
+def test_the_test_finds_a_writer_that_takes_ambiguous_for_success() -> None:
     with patch.object(SessionWriter, "_look", surely_there):
         _, wrong = play_in_memory(plots_of(4, 1, STEPS[:8]), seed=SEED, rates=FaultRates())
     assert {one.rule for one in wrong} & {"lost", "gap", "repeated", "results"}
 
 
-def test_a_writer_that_takes_doubt_for_failure_is_refused_and_reads_anew() -> None:
+def test_a_writer_that_takes_ambiguous_for_failure_is_refused_and_reads_again() -> None:
     # The fence makes this mistake harmless: a repeated append is refused, and the session is read again.
     with patch.object(SessionWriter, "_look", nothing_there):
         _, wrong = play_in_memory(plots_of(4, 1, STEPS[:8]), seed=SEED, rates=FaultRates())
     assert not wrong
 
 
-def test_reads_are_refused_and_writes_are_also_left_in_doubt() -> None:
+def test_faulty_reads_are_unavailable_and_writes_may_be_ambiguous() -> None:
     async def story(scene: Scene) -> None:
         rates = FaultRates(refuse=0, lose=0.5, hide=0.5, slow=0)
         store = FaultyStore(MemoryStore(), random=seeded_random(3), clock=scene.clock, rates=rates)

@@ -68,7 +68,7 @@ def requirement_faults(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PROMISED_FILES)
-def test_every_promised_file_is_there_and_says_something(name: str) -> None:
+def test_every_promised_file_exists_and_is_not_empty(name: str) -> None:
     assert read(name).strip(), f"{name} is empty"
 
 
@@ -151,7 +151,7 @@ def test_an_address_of_a_registry_or_of_one_machine_is_found(words: str) -> None
 @pytest.mark.parametrize(
     "words", ["src/wor" + "k/x", "https://example.com/simp" + "ler", '"resolved": "web/harness"']
 )
-def test_words_that_only_look_like_such_an_address_are_left_alone(words: str) -> None:
+def test_similar_texts_that_are_no_registry_address_are_accepted(words: str) -> None:
     assert not foreign_addresses(Path("a.md"), words)
 
 

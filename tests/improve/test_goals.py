@@ -63,7 +63,7 @@ def test_an_answer_is_held_against_a_schema_as_data_or_as_json() -> None:
     assert "/n" in score(FitsSchema(SCHEMA), value={"n": "1"}).explanation
 
 
-def test_a_function_says_whether_or_how_well() -> None:
+def test_a_check_function_returns_a_boolean_or_a_score() -> None:
     async def later(attempt: Attempt) -> tuple[float, str]:
         return 0.25, f"only {attempt.message}"
 
@@ -73,12 +73,12 @@ def test_a_function_says_whether_or_how_well() -> None:
 
 
 @pytest.mark.parametrize("given", ["yes", 2, -1, float("nan"), None, (1,), (1, 2, 3), (0.5, 7)])
-def test_a_function_that_gives_nonsense_has_not_said_yes(given: object) -> None:
+def test_a_check_function_with_an_invalid_result_counts_as_failed(given: object) -> None:
     found = score(Check(lambda attempt: given))  # pyright: ignore[reportArgumentType] any parts
     assert (found.score, "expected a bool" in found.explanation) == (0, True)
 
 
-def test_a_function_that_fails_has_not_said_yes_and_quotes_nothing() -> None:
+def test_a_raising_check_function_counts_as_failed_and_quotes_nothing() -> None:
     def broken(attempt: Attempt) -> bool:
         raise ValueError("hunter2")
 
@@ -111,7 +111,7 @@ def test_a_model_judges_by_the_question_and_sees_task_and_answer() -> None:
     assert score(good).is_reached, "from 0.7 on it is met"
 
 
-def test_a_model_that_does_not_judge_says_nothing_of_the_run() -> None:
+def test_a_judge_without_a_verdict_is_an_error_and_not_a_score() -> None:
     criterion, _ = judge("I would rather not.")
     with pytest.raises(Rejected):
         score(criterion)

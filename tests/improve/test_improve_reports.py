@@ -101,7 +101,7 @@ def test_runs_of_a_recorder_are_reported_like_runs_of_an_agent(tmp_path: Path) -
         assert analysis.to_dict()["kind"] == "timeout"
 
 
-def test_a_view_that_is_none_is_refused_with_those_there_are() -> None:
+def test_an_unknown_report_is_refused_with_the_known_ones() -> None:
     async def main() -> None:
         async with opened(clerk()) as runtime:
             query = BuilderQuery(runtime=runtime)

@@ -30,7 +30,7 @@ from windlass.tools.question import ask_question
 from windlass_protocol import JsonObject, VersionVerdict
 
 
-def told(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
+def tool_messages(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
     return [one for one in messages if one.role == "tool"]
 
 
@@ -45,7 +45,7 @@ async def checked(
 
 def test_a_call_that_was_never_recorded_is_an_error_for_the_model_and_never_made() -> None:
     def script(messages: Sequence[LLMMessage]) -> Answer:
-        results = told(messages)
+        results = tool_messages(messages)
         if results:
             return say(results[-1].content)
         customer = "Zoe" if "number of the parcel" in messages[0].content else "Ada"
@@ -77,7 +77,7 @@ def test_the_same_call_again_gets_the_next_result_and_then_the_last_one() -> Non
 
     def script(messages: Sequence[LLMMessage]) -> Answer:
         more = 3 if "number of the parcel" in messages[0].content else 2
-        results = told(messages)
+        results = tool_messages(messages)
         return say(",".join(one.content for one in results)) if len(results) == more else call("tick")
 
     async def story() -> None:
@@ -101,7 +101,7 @@ def test_failures_and_refusals_are_repeated_as_they_were() -> None:
         return "paid"
 
     def script(messages: Sequence[LLMMessage]) -> Answer:
-        results = told(messages)
+        results = tool_messages(messages)
         order = [
             call("find_parcel", {"customer": "Nobody"}),
             call("pay", {"cents": 1}),
@@ -143,7 +143,7 @@ def test_questions_and_subagents_answer_from_the_record() -> None:
     helper = Agent("helper", model=ScriptedModel(helper_script), description="Knows numbers.")
 
     def script(messages: Sequence[LLMMessage]) -> Answer:
-        results = told(messages)
+        results = tool_messages(messages)
         order = [call("ask_question", {"prompt": "Which one?"}), call("helper", {"message": "Which number?"})]
         if len(results) < len(order):
             return order[len(results)]
@@ -307,7 +307,7 @@ def test_a_run_counts_with_the_mean_of_its_attempts() -> None:
 
     def script(messages: Sequence[LLMMessage]) -> Answer:
         nonlocal answered
-        if "number of the parcel" not in messages[0].content or not told(messages):
+        if "number of the parcel" not in messages[0].content or not tool_messages(messages):
             return clerk_script(messages)
         answered += 1
         return say("parcel-1") if answered % 4 else say("It is in Oslo.")
@@ -342,7 +342,7 @@ def test_a_run_of_a_recorder_is_replayed_from_its_input() -> None:
 
 def test_a_call_that_a_rule_forbade_then_has_no_result_when_it_is_allowed() -> None:
     def script(messages: Sequence[LLMMessage]) -> Answer:
-        results = told(messages)
+        results = tool_messages(messages)
         return say(results[-1].content) if results else call("find_parcel", {"customer": "Ada"})
 
     async def story() -> None:

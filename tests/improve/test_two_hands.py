@@ -33,7 +33,7 @@ def before_the_next(type_: str, act: Callable[[], object], monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("where", ["memory", "file"])
-def test_a_no_that_comes_while_a_change_is_being_made_stops_it(
+def test_a_refusal_during_an_apply_stops_the_apply(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "app.db" if where == "file" else None

@@ -59,7 +59,7 @@ async def dispatch(servers: McpServers, call: ToolCall, context: ToolContext | N
     return await ToolRouter(servers.tools).dispatch(call, consent_granted=True, context=context)
 
 
-async def told(servers: McpServers, tool: str, **arguments: JsonValue) -> str:
+async def failure_of(servers: McpServers, tool: str, **arguments: JsonValue) -> str:
     """Call a tool that fails, and return the error for the model."""
     result = await dispatch(servers, ToolCall(id="c1", name=tool, arguments=arguments))
     assert not result.success

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.mcp.rig import friendly, opened, raw, told, use
+from tests.mcp.rig import failure_of, friendly, opened, raw, use
 
 from windlass import Agent, AgentRuntime, Rejected
 from windlass.mcp import McpServer, McpServers
@@ -65,7 +65,7 @@ def test_approved_tools_are_stored_for_the_next_process(tmp_path: Path) -> None:
 
     async def refused() -> str:
         async with opened(raw("reads-file", words), approved) as servers:
-            return await told(servers, "r__act")
+            return await failure_of(servers, "r__act")
 
     async def approve() -> None:
         async with opened(raw("reads-file", words), approved) as servers:
@@ -90,7 +90,7 @@ def test_a_tool_that_is_gone_says_so_until_that_is_approved(tmp_path: Path) -> N
         async with opened(raw("plain"), approved) as servers:
             gone = [change.name for change in servers.changes if change.kind == "removed"]
             assert len(gone) == 3
-            assert "no longer has" in await told(servers, gone[0])
+            assert "no longer has" in await failure_of(servers, gone[0])
             for name in gone:
                 servers.approve(name)
             assert [tool.name for tool in servers.tools] == ["r__act"]
@@ -111,7 +111,7 @@ def test_only_a_change_can_be_approved() -> None:
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", '{"version": 2, "servers": {}}', '{"version": 1, "servers": 5}']
 )
-def test_a_file_that_is_none_of_ours_is_refused_and_stays_as_it_is(content: str, tmp_path: Path) -> None:
+def test_a_foreign_file_is_refused_and_left_unchanged(content: str, tmp_path: Path) -> None:
     approved = tmp_path / "approved.json"
     approved.write_text(content, encoding="utf-8")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
-from tests.mcp.rig import TOKEN, friendly, http_server, opened, raw, told, use
+from tests.mcp.rig import TOKEN, failure_of, friendly, http_server, opened, raw, use
 
 from windlass import Rejected, Tool, ToolContext, ToolRouter
 from windlass.mcp import Elicitation, McpServer, McpServers
@@ -38,7 +38,7 @@ def test_arguments_are_validated_before_they_are_sent_to_the_server() -> None:
     async def story() -> None:
         async with opened(friendly()) as servers:
             assert (await use(servers, "f__add", a=1, b=2)).data == {"total": 3, "words": "1 and 2"}
-            problem = await told(servers, "f__add", a="one")
+            problem = await failure_of(servers, "f__add", a="one")
             assert "missing properties: b" in problem
             assert "/a: expected integer, found string" in problem
 
@@ -91,7 +91,7 @@ def test_texts_images_and_failures_are_returned_by_their_kind() -> None:
             assert (await use(servers, "f__greet", name="Ada")).data == "Hello, Ada."
             shown = (await use(servers, "f__picture")).data
             assert shown == ["a dot", {"$omitted": "image image/png, 5 bytes"}]
-            assert "Error executing tool fail" in await told(servers, "f__fail", reason="x")
+            assert "Error executing tool fail" in await failure_of(servers, "f__fail", reason="x")
 
     asyncio.run(story())
 
@@ -125,10 +125,12 @@ def test_the_error_without_the_mcp_extra_names_the_package_to_install(
     asyncio.run(story())
 
 
-def test_a_call_that_takes_too_long_says_that_it_may_have_done_something(tmp_path: Path) -> None:
+def test_a_timed_out_call_is_reported_as_possibly_done(tmp_path: Path) -> None:
     async def story() -> None:
         async with opened(friendly(tmp_path, tools={"wait": {"timeout_ms": 1}})) as servers:
-            assert "did not finish within 1 ms; whether it did anything" in await told(servers, "f__wait")
+            assert "did not finish within 1 ms; whether it did anything" in await failure_of(
+                servers, "f__wait"
+            )
             assert (await use(servers, "f__greet", name="Ada")).success
 
     asyncio.run(story())
@@ -222,7 +224,7 @@ def test_a_handler_that_fails_declines() -> None:
     asyncio.run(story())
 
 
-def test_a_server_cannot_have_the_model_of_its_host() -> None:
+def test_sampling_requests_of_a_server_are_refused() -> None:
     async def story() -> None:
         async with opened(raw("asks")) as servers:
             said = (await use(servers, "r__act", method="sampling/createMessage")).data
@@ -282,7 +284,7 @@ def test_the_repr_of_a_server_hides_its_arguments_and_headers() -> None:
         lambda: McpServers([McpServer.stdio(f"a{at}", "x") for at in range(33)]),
     ],
 )
-def test_a_server_that_cannot_be_meant_is_refused(make: object) -> None:
+def test_an_invalid_server_definition_is_refused(make: object) -> None:
     assert callable(make)
     with pytest.raises(Rejected) as caught:
         make()

@@ -286,7 +286,7 @@ def test_a_union_is_read_with_and_without_an_adapter() -> None:
     assert error.issues[0].message == f"expected 'scope' to be one of {expected}, found another value"
 
 
-def test_text_comes_before_types() -> None:
+def test_json_errors_are_reported_before_type_errors() -> None:
     assert refusal(lambda: decode(Order, b'{"orderId":"o1","orderId":"o2"}')).code == "duplicate_key"
     assert refusal(lambda: decode(Order, b"{")).code == "not_json"
     assert refusal(lambda: decode(Order, b"{}" + b" " * MESSAGE_BYTES_MAX)).code == "too_large"

@@ -279,7 +279,7 @@ def test_the_trusted_path_refuses_values_that_the_wire_does_not_carry(
     assert (error.code, error.__context__) == (code, None)
 
 
-def test_trust_that_was_broken_by_a_loop_ends_in_a_refusal() -> None:
+def test_a_cyclic_trusted_record_is_refused() -> None:
     made = record({"a": []})
     made.data["a"] = made.data
     error = refusal(lambda: encode_trusted(made))
@@ -317,7 +317,7 @@ def test_trusted_bytes_that_are_plainly_wrong_are_refused_as_by_decode(raw: byte
     assert (trusted.code, str(trusted), trusted.__context__) == (strict.code, str(strict), None)
 
 
-def test_trust_is_no_property_of_the_type() -> None:
+def test_the_strict_codec_also_checks_types_with_a_trusted_path() -> None:
     strict = TypeAdapter(Record)
     decode_trusted(Record, encode(record({})))
     wrong = json.dumps({"sessionId": "s", "seq": 1, "type": "turn.started", "at": AT, "data": {}})

@@ -51,7 +51,7 @@ MODELS = {"openai": openai, "anthropic": anthropic}
 BOTH = pytest.mark.parametrize("name", MODELS)
 
 
-async def heard(
+async def streamed(
     provider: OpenAICompatProvider | AnthropicProvider, text: str
 ) -> tuple[list[str], int | None]:
     chunks = [chunk async for chunk in provider.stream([LLMMessage("user", text)], temperature=0.0)]
@@ -62,7 +62,7 @@ async def heard(
 
 @BOTH
 def test_a_real_answer_is_streamed_and_reports_its_usage(name: str, url: str) -> None:
-    pieces, used = run_sync(heard(MODELS[name](url), "Say hello."))
+    pieces, used = run_sync(streamed(MODELS[name](url), "Say hello."))
     assert len(pieces) > 1
     assert used is not None
     assert used >= len(pieces) - 1
@@ -106,7 +106,7 @@ def test_a_schema_is_kept_by_the_server(url: str) -> None:
         "additionalProperties": False,
     }
     pieces, _ = run_sync(
-        heard(openai(url).with_output(schema), "Name a city and how many people live there.")
+        streamed(openai(url).with_output(schema), "Name a city and how many people live there.")
     )
     value = json.loads("".join(pieces))
     assert value.keys() == {"city", "people"}

@@ -135,7 +135,7 @@ def test_a_wrong_call_raises_and_records_nothing_if_strict(tmp_path: Path, name:
     assert (len(run.decisions), run.problems) == (1, ())
 
 
-def test_a_run_ends_well_or_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_end_run_needs_a_boolean(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     runtime = started(tmp_path, strict=True)
     with pytest.raises(RecordingError, match="success must be True or False, found nope"):
         runtime.end_run(anything("nope"))
@@ -199,7 +199,7 @@ def test_confidence_out_of_range_is_kept_as_it_was_given(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("path", [None, "", 7, b"/tmp"])
-def test_a_place_that_is_none_is_refused(path: object) -> None:
+def test_an_invalid_storage_path_is_refused(path: object) -> None:
     with pytest.raises(RecordingError):
         Runtime(anything(path))
 

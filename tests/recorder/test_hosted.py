@@ -139,7 +139,7 @@ def test_a_runtime_in_memory_is_recorded_into_from_its_loop_on(tmp_path: Path) -
         Runtime(runtime=host)
 
 
-def test_one_place_is_enough(tmp_path: Path) -> None:
+def test_a_storage_path_and_a_runtime_together_are_refused(tmp_path: Path) -> None:
     host = AgentRuntime.in_memory([])
     with pytest.raises(RecordingError, match="either a storage_path or a runtime"):
         Runtime(tmp_path, runtime=host)

@@ -106,7 +106,7 @@ def test_after_a_kill_behind_any_call_everything_acknowledged_is_there(tmp_path:
 
 
 @pytest.mark.promise("J1")
-def test_it_is_so_with_power_too(tmp_path: Path) -> None:
+def test_everything_acknowledged_is_there_after_a_kill_with_durability_power(tmp_path: Path) -> None:
     process = child(CALLS, tmp_path, "7", "power")
     process.communicate(timeout=300)
     check(only_run(tmp_path / "store"), 7)

@@ -204,7 +204,7 @@ def test_a_problem_keeps_its_decision_cause_and_fix(runtime: Runtime) -> None:
     )  # fmt: skip
 
 
-def test_the_run_of_today_can_be_looked_at(runtime: Runtime) -> None:
+def test_the_current_run_can_be_read(runtime: Runtime) -> None:
     assert runtime.current_run is None
     run_id = runtime.start_run(GOAL, "Qualify leads")
     for _ in range(3):
@@ -220,7 +220,7 @@ def test_the_run_of_today_can_be_looked_at(runtime: Runtime) -> None:
 
 
 @pytest.mark.parametrize("success", [True, False])
-def test_the_end_says_how_it_went_and_exports_the_run(tmp_path: Path, success: bool) -> None:
+def test_end_run_records_the_status_and_exports_the_run(tmp_path: Path, success: bool) -> None:
     runtime = Runtime(tmp_path, strict=True)
     run_id = runtime.start_run(GOAL)
     runtime.record_outcome(decide(runtime), success, error=None if success else "No data")
@@ -291,7 +291,7 @@ def test_an_exception_of_an_executor_is_recorded_and_raised(runtime: Runtime, er
     assert decision.outcome.error == (str(error) or type(error).__name__)
 
 
-def test_words_are_those_of_the_wire() -> None:
+def test_enumerations_accept_the_values_of_the_wire() -> None:
     assert {kind.name: kind.value for kind in DecisionType} == {k.name: k.value for k in WireDecisionType}
     assert {kind.name: kind.value for kind in RunStatus} == {k.name: k.value for k in DecisionRunStatus}
 

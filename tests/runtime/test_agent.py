@@ -138,14 +138,14 @@ LOOSE_AGENT: Any = Agent
         ({"output": {"type": float("inf")}}, "the output schema is not JSON"),
     ],
 )
-def test_a_part_that_cannot_work_is_refused_in_words(parts: dict[str, object], words: str):
+def test_an_invalid_part_of_an_agent_is_refused_with_a_message(parts: dict[str, object], words: str):
     with pytest.raises(Rejected, match=words) as caught:
         LOOSE_AGENT("shop", **{"model": "a/b", **parts})
     assert caught.value.kind == ErrorKind.INVALID_PACKAGE
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "ü", "a" * 65])
-def test_a_name_is_one_that_every_provider_takes(name: str):
+def test_an_agent_name_must_be_valid_for_every_provider(name: str):
     with pytest.raises(Rejected, match="the name of an agent"):
         Agent(name, model="a/b")
 
@@ -158,7 +158,7 @@ def test_agents_go_inside_one_another_up_to_a_limit():
         Agent("a", model="a/b", subagents=[agent])
 
 
-def test_there_are_as_many_tools_as_the_limit_allows():
+def test_the_number_of_tools_of_an_agent_is_limited():
     tools = [tool(look.function, name=f"look_{number}") for number in range(513)]
     assert Agent("a", model="a/b", tools=tools[:512])
     with pytest.raises(Rejected, match="tools: found 513, limit 512"):

@@ -32,7 +32,7 @@ from windlass_protocol import (
 Builder = AgentRuntimeBuilder[AgentRuntime]
 
 
-class Nobody:
+class SilentDispatcher:
     """A dispatcher that answers nothing."""
 
     async def dispatch(self, request: InputRequest, *, session_id: str, run_id: str) -> InputResponse | None:
@@ -101,13 +101,13 @@ TWICE: dict[str, tuple[Callable[[Builder], object], Callable[[Builder], object],
         "port default_package_id",
     ),
     "approval_dispatcher": (
-        lambda b: b.approval_dispatcher(Nobody()),
-        lambda b: b.approval_dispatcher(Nobody(), replace=True),
+        lambda b: b.approval_dispatcher(SilentDispatcher()),
+        lambda b: b.approval_dispatcher(SilentDispatcher(), replace=True),
         "port approvals",
     ),
     "shared_approval_dispatcher": (
-        lambda b: b.shared_approval_dispatcher(Nobody()),
-        lambda b: b.shared_approval_dispatcher(Nobody(), replace=True),
+        lambda b: b.shared_approval_dispatcher(SilentDispatcher()),
+        lambda b: b.shared_approval_dispatcher(SilentDispatcher(), replace=True),
         "port approvals",
     ),
     "attended": (lambda b: b.attended(), lambda b: b.attended(replace=True), "port is_attended"),
@@ -188,7 +188,9 @@ UNUSABLE: dict[str, Callable[[Builder], object]] = {
     "missing required field: package_id": lambda b: b.default_package_id(""),
     "missing required field: sink_id": lambda b: b.output_sink(Box("")),
     "missing required field: tool_name": lambda b: b.tool_route(ToolRoute("", look)),
-    "timeout_ms must be 1 or more, found 0": lambda b: b.approval_dispatcher(Nobody(), timeout_ms=0),
+    "timeout_ms must be 1 or more, found 0": lambda b: b.approval_dispatcher(
+        SilentDispatcher(), timeout_ms=0
+    ),
     "approval_expires_ms must be 1 or more, found 0": lambda b: b.approvals_expire(0),
 }
 
@@ -378,9 +380,9 @@ ATTENDED: dict[str, tuple[Callable[[Builder], Builder], bool]] = {
     "nobody": (lambda b: b, False),
     "attended": (lambda b: b.attended(), True),
     "not attended": (lambda b: b.attended(is_attended=False), False),
-    "a dispatcher": (lambda b: b.approval_dispatcher(Nobody()), True),
+    "a dispatcher": (lambda b: b.approval_dispatcher(SilentDispatcher()), True),
     "a dispatcher, not attended": (
-        lambda b: b.approval_dispatcher(Nobody()).attended(is_attended=False),
+        lambda b: b.approval_dispatcher(SilentDispatcher()).attended(is_attended=False),
         False,
     ),
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from tests.runtime.engine.hook_rig import Box, Ledger, Told, events_of, play, run, shop
+from tests.runtime.engine.hook_rig import Box, HookRun, Ledger, events_of, play, run, shop
 
 from windlass.agent import Agent, check_sink, receipt_of
 from windlass.engine.delivery import deliver
@@ -33,7 +33,7 @@ def error(kind: type[AgentError], retry: RetryClass = RetryClass.NOT_RETRYABLE) 
     return kind("it did not work", kind=ErrorKind.EXTENSION_FAILURE, retry=retry)
 
 
-def delivered(box: Box, kind: str = "delivery.completed", **parts: Any) -> Told:
+def delivered(box: Box, kind: str = "delivery.completed", **parts: Any) -> HookRun:
     return run(
         script=[say("done")],
         sinks=[BOX],

@@ -567,7 +567,7 @@ def test_the_fingerprint_covers_name_and_scope_of_a_resolver_and_not_its_value()
         ),
     ],
 )
-def test_a_wrong_definition_is_refused_in_words(make: Any, words: str) -> None:
+def test_an_invalid_definition_is_refused_with_a_message(make: Any, words: str) -> None:
     with pytest.raises(Rejected, match=words):
         make()
 

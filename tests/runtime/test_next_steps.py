@@ -79,7 +79,7 @@ def test_routes_of_the_host_are_among_those_that_are_known() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Slip:
+class Mistake:
     """A mistaken call on a runtime that has run r1 of the shop in session s1."""
 
     work: Callable[[Any], object]
@@ -87,62 +87,62 @@ class Slip:
     words: str
 
 
-SLIPS: dict[str, Slip] = {
-    "metadata": Slip(
+MISTAKES: dict[str, Mistake] = {
+    "metadata": Mistake(
         lambda runtime: runtime.start("shop", "go", metadata=object()),
         ErrorCode.REJECTED,
         "start: metadata is not valid: expected an object, found no JSON: a value of class object; "
         "write a dictionary of JSON",
     ),
-    "mode": Slip(
+    "mode": Mistake(
         lambda runtime: runtime.start("shop", "go", mode="chat"),
         ErrorCode.REJECTED,
         "start: mode is not valid: expected 'conversation' or 'task', found another string",
     ),
-    "budget": Slip(
+    "budget": Mistake(
         lambda runtime: runtime.start("shop", "go", budget={"max_token": 3}),
         ErrorCode.REJECTED,
         "budget must be a BudgetLimit, such as BudgetLimit(max_steps=20)",
     ),
-    "message": Slip(
+    "message": Mistake(
         lambda runtime: runtime.start("shop", ["go"]),
         ErrorCode.REJECTED,
         "start: message.0 is not valid: expected an object, found a string; write a string, or a list of "
         "TextPart, ImagePart and FilePart of windlass_protocol",
     ),
-    "another message": Slip(
+    "another message": Mistake(
         lambda runtime: runtime.start("shop", "stop", session_id="s1", run_id="r1"),
         ErrorCode.CONFLICT,
         "run_id r1 is already registered with this runtime, with another request: its message or one of its "
         "options differs; choose another id, or read that run with runtime.handle(run_id)",
     ),
-    "another session": Slip(
+    "another session": Mistake(
         lambda runtime: runtime.start("shop", "go", session_id="s2", run_id="r1"),
         ErrorCode.CONFLICT,
         "with another request: it is in session s1; choose another id",
     ),
-    "another agent": Slip(
+    "another agent": Mistake(
         lambda runtime: runtime.start("desk", "go", session_id="s1", run_id="r1"),
         ErrorCode.CONFLICT,
         "with another request: it is of agent shop; choose another id",
     ),
-    "state": Slip(
+    "state": Mistake(
         lambda runtime: runtime.change_state("s1", {"plan": object()}),
         ErrorCode.REJECTED,
         "plan cannot be kept in the state of a session: expected a JSON value, found object; keep texts, "
         "numbers, booleans, None, and lists and dictionaries of these",
     ),
-    "inside the state": Slip(
+    "inside the state": Mistake(
         lambda runtime: runtime.change_state("s1", {"plan": {"days": [1, object()]}}),
         ErrorCode.REJECTED,
         "expected a JSON value, found object, at /days/1; keep texts",
     ),
-    "session": Slip(
+    "session": Mistake(
         lambda runtime: runtime.session_state("nowhere"),
         ErrorCode.CONFLICT,
         "unknown session: nowhere; start a run in it first",
     ),
-    "request": Slip(
+    "request": Mistake(
         lambda runtime: runtime.handle("r1").answer("q", "approve"),
         ErrorCode.CONFLICT,
         "nobody is being asked this; it was answered before, or never asked; handle.requests() lists the "
@@ -151,17 +151,17 @@ SLIPS: dict[str, Slip] = {
 }
 
 
-@pytest.mark.parametrize("name", SLIPS)
+@pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistaken_call_about_a_run_is_refused_with_advice(name: str) -> None:
-    slip = SLIPS[name]
+    mistake = MISTAKES[name]
 
     async def story() -> None:
         agents = [shop(), Agent("desk", model=model_of("yes"))]
         async with AgentRuntime.in_memory(agents) as runtime:
             await (await runtime.start("shop", "go", session_id="s1", run_id="r1")).wait()
-            error = await refusal(lambda: slip.work(runtime))
-        assert error.code is slip.code
-        assert slip.words in error.message
+            error = await refusal(lambda: mistake.work(runtime))
+        assert error.code is mistake.code
+        assert mistake.words in error.message
 
     play(story())
 

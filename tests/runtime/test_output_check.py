@@ -37,7 +37,7 @@ def check(schema: Any, answer: object, **more: Any) -> OutputChecked:
     return check_output(contract(schema, **more), text)
 
 
-def told(schema: Any, answer: object) -> list[tuple[str, str, str]]:
+def errors_of(schema: Any, answer: object) -> list[tuple[str, str, str]]:
     return [(one.path, one.code, one.message) for one in check(schema, answer).errors]
 
 
@@ -99,13 +99,13 @@ WORDS: list[tuple[dict[str, Any], object, tuple[str, str, str]]] = [
 def test_a_validation_error_names_the_expectation_and_quotes_nothing(
     schema: dict[str, Any], answer: object, words: tuple[str, str, str]
 ):
-    assert told(schema, to_json(answer).decode()) == [words]
+    assert errors_of(schema, to_json(answer).decode()) == [words]
     assert "secret" not in str(words)
 
 
 def test_the_error_of_an_any_of_is_that_of_the_deepest_match():
     shape = {"type": "object", "properties": {"a": {"type": "object", "required": ["b"]}}}
-    assert told({"anyOf": [{"type": "null"}, shape]}, {"a": {}}) == [
+    assert errors_of({"anyOf": [{"type": "null"}, shape]}, {"a": {}}) == [
         ("/a", "required", "missing properties: b")
     ]
 
@@ -120,7 +120,7 @@ def test_errors_are_bounded_in_number_and_length_and_in_the_order_of_their_place
     assert len(long.path) <= OUTPUT_ERROR_CHARS_MAX
 
 
-def test_an_answer_may_be_so_long_and_not_a_byte_longer():
+def test_the_length_of_an_answer_is_limited():
     schema = {"type": "string"}
     fits, over = "x" * (OUTPUT_BYTES - 2), "x" * (OUTPUT_BYTES - 1)
     assert check(schema, f'"{fits}"').errors == ()
@@ -130,7 +130,7 @@ def test_an_answer_may_be_so_long_and_not_a_byte_longer():
     assert check(schema, huge, max_candidate_bytes=OUTPUT_BYTES_MAX * 9).errors[0].code == "json"
 
 
-def test_an_answer_may_be_nested_so_deep_and_not_a_level_deeper():
+def test_the_depth_of_an_answer_is_limited():
     schema = {"type": "array", "items": {"$ref": "#"}}
     levels = OUTPUT_LEVELS_MAX
     assert check(schema, "[" * levels + "]" * levels).errors == ()
@@ -174,7 +174,7 @@ def test_an_unknown_format_is_not_checked():
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
-def test_every_moment_that_pydantic_writes_is_one(moment: datetime):
+def test_every_datetime_that_pydantic_writes_fits_the_format(moment: datetime):
     checked = check({"format": "date-time"}, to_json(moment).decode())
     assert checked.errors == ()
 

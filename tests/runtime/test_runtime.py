@@ -691,7 +691,7 @@ def test_every_event_of_a_run_can_be_read_as_its_record() -> None:
 
 
 @pytest.mark.parametrize("message", ["", []])
-def test_a_run_is_for_something(message: Any) -> None:
+def test_a_run_needs_a_message(message: Any) -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop()]) as runtime:
             with pytest.raises(Rejected, match="the message is empty: it must hold at least one part"):

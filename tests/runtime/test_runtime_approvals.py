@@ -140,7 +140,7 @@ def test_a_dispatcher_that_fails_is_logged_by_kind_and_leaves_the_request_open(
     reply: Reply, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
-        ear = Ear()
+        ear = LogSignal()
         logging.getLogger("windlass.runtime.approvals").addHandler(ear)
         async with memory(Desk(reply), responders=["ada"]) as runtime:
             handle = await runtime.start("shop", "go")
@@ -156,7 +156,7 @@ def test_a_dispatcher_that_fails_is_logged_by_kind_and_leaves_the_request_open(
     assert "secret" not in caplog.text
 
 
-class Ear(logging.Handler):
+class LogSignal(logging.Handler):
     """A log handler that sets an event."""
 
     def __init__(self) -> None:
@@ -342,7 +342,7 @@ def test_requests_of_many_sessions_are_found_again() -> None:
     play(story())
 
 
-class Away(CountingStore):
+class UnreadableCatalogue(CountingStore):
     """A store with an unreadable catalogue."""
 
     async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
@@ -353,7 +353,7 @@ def test_a_store_that_is_away_while_open_requests_are_looked_for_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story() -> None:
-        store = Away()
+        store = UnreadableCatalogue()
         builder = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
         builder.policy(allow_start).agent(shop(ScriptedModel(ASKS))).approval_dispatcher(Desk(approve))
         async with builder.build() as runtime:

@@ -50,7 +50,7 @@ def test_the_public_names_are_sorted_and_complete() -> None:
     assert len(names) <= tidy.PUBLIC_NAMES_MAX
 
 
-def test_every_public_name_is_there_and_is_called_so() -> None:
+def test_every_public_name_exists_with_that_name() -> None:
     for name in dir(windlass):
         found = getattr(windlass, name)
         assert getattr(found, "__name__", name) == name

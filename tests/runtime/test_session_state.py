@@ -81,7 +81,7 @@ def test_serial_calls_of_a_tool_see_the_state_of_the_call_before() -> None:
 
 
 @pytest.mark.parametrize("ends", ["cancelled", "closed"])
-def test_a_turn_that_lasts_does_not_outlast_its_run(ends: str, tmp_path: Path) -> None:
+def test_a_serial_turn_ends_with_its_run(ends: str, tmp_path: Path) -> None:
     kept, go_on = asyncio.Event(), asyncio.Event()
 
     @tool(mode="safe_write", effect="idempotent", concurrency=1)
@@ -351,7 +351,7 @@ def test_a_policy_that_withholds_a_result_does_not_undo_the_call() -> None:
     play(story())
 
 
-def test_a_state_that_is_full_makes_the_call_fail_in_words() -> None:
+def test_a_full_state_fails_the_call_with_a_message() -> None:
     def work(ctx: ToolContext) -> object:
         for number in range(5):
             ctx.state[f"part {number}"] = "x" * (STATE_VALUE_BYTES_MAX - 32)

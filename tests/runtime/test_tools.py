@@ -258,7 +258,7 @@ def test_a_function_that_leaves_something_open_is_refused_when_it_is_decorated(
         ({"colour": "red"}, "tool: unknown option colour; it takes name, description, mode"),
     ],
 )
-def test_an_option_that_cannot_be_meant_is_refused(options: dict[str, object], words: str):
+def test_an_invalid_tool_option_is_refused(options: dict[str, object], words: str):
     with pytest.raises(Rejected, match=words):
         LOOSE_TOOL(add.function, **options)
 

@@ -34,7 +34,7 @@ async def show(d: dict[str, object], ctx: ToolContext) -> object:
     return {"n": HUGE, "d": d, "deep": nested(80)}
 
 
-async def told(file: Path, *script: Answer, metadata: dict[str, JsonValue] | None = None) -> None:
+async def played(file: Path, *script: Answer, metadata: dict[str, JsonValue] | None = None) -> None:
     """Run an agent, and read each of its events by the strict rules of the wire."""
     agent = Agent("clerk", model=ScriptedModel(by_history([*script, say("done")])), tools=[count, show])
     async with await AgentRuntime.open(file, agents=[agent], durability="process") as runtime:
@@ -58,11 +58,11 @@ async def told(file: Path, *script: Answer, metadata: dict[str, JsonValue] | Non
     ],
 )
 def test_arguments_of_a_model_are_valid_on_the_wire(answer: Answer, tmp_path: Path) -> None:
-    play(told(tmp_path / "app.db", answer))
+    play(played(tmp_path / "app.db", answer))
 
 
 def test_metadata_at_its_depth_limit_is_valid_on_the_wire(tmp_path: Path) -> None:
-    play(told(tmp_path / "app.db", metadata=nested(55)))
+    play(played(tmp_path / "app.db", metadata=nested(55)))
 
 
 @pytest.mark.parametrize("metadata", [{"a": HUGE}, nested(56), nested(90), {"a": float("nan")}])
@@ -70,4 +70,4 @@ def test_metadata_that_is_too_deep_or_invalid_is_refused(
     metadata: dict[str, JsonValue], tmp_path: Path
 ) -> None:
     with pytest.raises(Rejected, match="metadata is not valid"):
-        play(told(tmp_path / "app.db", metadata=metadata))
+        play(played(tmp_path / "app.db", metadata=metadata))

@@ -230,7 +230,7 @@ def fine(name: str, values: set[tuple[str, int]]) -> list[int]:
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_a_wrong_value_is_refused_in_our_words_at_every_entry(name: str) -> None:
+def test_a_wrong_value_is_refused_with_our_error_at_every_entry(name: str) -> None:
     assert taken(lambda bad: ENTRIES[name](memory(), bad)) == fine(name, FINE)
 
 
@@ -421,7 +421,7 @@ def test_the_agent_itself_and_one_that_is_just_like_it_may_be_started() -> None:
 # What is right stays right
 
 
-def test_numbers_and_names_that_are_right_are_taken() -> None:
+def test_valid_numbers_and_names_are_accepted() -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop(model_of("done"))]) as runtime:
             handle = await runtime.start("shop", "go", mode="task", budget=BudgetLimit(max_steps=9))  # pyright: ignore[reportArgumentType] - a text is taken too

@@ -625,7 +625,7 @@ def test_the_requester_of_a_run_cannot_approve_its_calls_under_four_eyes(name: s
 
 @pytest.mark.promise("A1")
 @pytest.mark.parametrize(("team", "who"), [(["ann", "bob"], None), (["ann"], "ann")])
-def test_four_eyes_that_cannot_be_had_mean_no(team: list[str], who: str | None) -> None:
+def test_a_call_is_denied_if_four_eyes_have_no_other_responder(team: list[str], who: str | None) -> None:
     bank = Bank()
 
     async def story() -> None:

@@ -294,7 +294,7 @@ def test_a_session_grant_names_its_scope_and_is_not_offered_for_destructive_call
 
 
 @pytest.mark.promise("S2")
-def test_never_leaves_out_no_rule_that_asks() -> None:
+def test_approval_never_does_not_override_a_rule_that_asks() -> None:
     bank = Bank()
 
     async def story() -> None:
@@ -359,7 +359,7 @@ def test_consent_under_a_policy_of_the_host_is_asked_for_once(refs: tuple[Policy
 
 @pytest.mark.promise("S2")
 @pytest.mark.parametrize("answer", [None, "allow", True, RuntimeError("no"), AllowDecision])
-def test_a_policy_that_gives_no_decision_says_no(answer: object) -> None:
+def test_a_policy_without_a_decision_denies(answer: object) -> None:
     bank = Bank()
 
     async def story() -> None:

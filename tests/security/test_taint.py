@@ -85,7 +85,7 @@ def test_a_tool_without_reads_adds_no_taint() -> None:
     assert outcome("clock", "page") == "completed"
 
 
-def test_a_rule_that_says_so_lets_a_tainted_session_out() -> None:
+def test_a_rule_can_allow_sending_from_a_tainted_session() -> None:
     policy = PolicySet(rules=(Rule("mail", "allow", tools=("send",), tainted=True),))
     assert outcome("inbox", policy=policy) == "completed"
 

@@ -78,7 +78,7 @@ def test_every_journal_is_a_run_in_good_order_that_ends(name: str) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_words_that_come_in_pieces_make_the_same_messages_as_whole_ones(data: st.DataObject) -> None:
+def test_text_in_deltas_makes_the_same_messages_as_whole_text(data: st.DataObject) -> None:
     events = STORIES[data.draw(names)]
     assert shown(play(data.draw(live(events)))) == shown(play(events))
 
@@ -196,7 +196,7 @@ def test_a_message_to_a_running_run_is_shown() -> None:
     assert {"id": "r1/said/99", "role": "user", "content": "Be quick."} in client.messages
 
 
-def test_words_that_turn_out_otherwise_are_put_right() -> None:
+def test_streamed_text_that_differs_from_the_message_is_corrected() -> None:
     events = list(STORIES["thoughts/r1"])
     at = next(at for at, event in enumerate(events) if event.type == "step.started")
     wrong = [

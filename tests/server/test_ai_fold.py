@@ -75,7 +75,7 @@ def test_a_message_that_was_built_answer_by_answer_is_the_one_that_is_resumed(na
 
 @SETTINGS
 @given(st.data())
-def test_words_that_come_in_pieces_make_the_same_message_as_whole_ones(data: st.DataObject) -> None:
+def test_text_in_deltas_makes_the_same_message_as_whole_text(data: st.DataObject) -> None:
     events = STORIES[data.draw(names)]
     assert _sorted(whole(data.draw(live(events)))) == _sorted(whole(events))
 

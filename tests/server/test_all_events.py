@@ -101,7 +101,7 @@ def test_pieces_of_answers_come_only_if_they_are_asked_for(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("query", ["after=s.MDE5YQ.7", "after=never", "types=Run"])
-def test_a_question_that_is_none_is_refused(tmp_path: Path, query: str) -> None:
+def test_an_invalid_query_is_refused(tmp_path: Path, query: str) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             assert (await client.get(f"/events?{query}")).status_code in (400, 422)

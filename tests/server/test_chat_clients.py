@@ -95,7 +95,7 @@ def test_the_thread_id_of_another_user_is_a_separate_thread_without_its_interrup
     run(main())
 
 
-def test_the_same_run_again_is_the_same_run_and_other_words_under_its_name_are_refused(
+def test_a_repeated_run_id_is_the_same_run_and_other_messages_under_it_are_refused(
     tmp_path: Path,
 ) -> None:
     async def main() -> None:
@@ -394,7 +394,9 @@ def test_a_chat_is_answered_resumed_and_regenerated_from_an_earlier_message(tmp_
     run(main())
 
 
-def test_a_chat_can_go_back_only_so_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_regenerations_of_a_chat_is_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sessions, "THREAD_REWINDS_MAX", 2)
 
     async def main() -> None:

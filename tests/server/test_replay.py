@@ -13,7 +13,7 @@ from windlass_protocol import Cursor, EventMeta, RunCursor
 from windlass_server.streams import PacedStream
 
 
-class Told:
+class EventList:
     """A stream of events that are there."""
 
     def __init__(self, events: Iterable[Event]) -> None:
@@ -53,7 +53,7 @@ def test_pauses_are_as_long_as_they_were_and_never_longer_than_wished() -> None:
     async def main() -> None:
         clock = FakeClock()
         # The third is from before a clock was put back.
-        inner = Told([at(10), at(14), at(4), at(59)])
+        inner = EventList([at(10), at(14), at(4), at(59)])
         feed = PacedStream(inner, clock, speed=2, pause_s_max=5)
         await feed.open()
         shown = list[tuple[float, Cursor]]()
@@ -78,7 +78,7 @@ def test_pauses_are_as_long_as_they_were_and_never_longer_than_wished() -> None:
 def test_a_reader_that_stops_waiting_gets_the_event_when_it_comes_back() -> None:
     async def main() -> None:
         clock = FakeClock()
-        feed = PacedStream(Told([at(0), at(4)]), clock, speed=1, pause_s_max=60)
+        feed = PacedStream(EventList([at(0), at(4)]), clock, speed=1, pause_s_max=60)
         assert await anext(feed) == at(0)
         task = asyncio.create_task(anext(feed))
         await asyncio.sleep(0)

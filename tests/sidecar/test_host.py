@@ -46,13 +46,13 @@ def test_a_tool_of_the_host_is_executed_by_the_host(described: JsonObject) -> No
             done = await client.method("stream.done")
             assert params_of(done)["ok"] is True
             assert {"lines": 3} in [
-                cast(JsonObject, one).get("data") for one in chunks(_told(client), "toolResult")
+                cast(JsonObject, one).get("data") for one in chunks(_stream_messages(client), "toolResult")
             ]
 
     play(story())
 
 
-def _told(client: Client) -> list[JsonObject]:
+def _stream_messages(client: Client) -> list[JsonObject]:
     return [message for message in client.heard if str(message.get("method")).startswith("stream.")]
 
 
@@ -73,7 +73,7 @@ def test_the_error_of_a_host_tool_is_passed_to_the_model(answer: JsonObject, wor
             request = await client.method("host.tool.call")
             client.send({"jsonrpc": "2.0", "id": request["id"], **answer})
             await client.method("stream.done")
-            [result] = chunks(_told(client), "toolResult")
+            [result] = chunks(_stream_messages(client), "toolResult")
             assert isinstance(result, dict)
             assert result["success"] is False
             assert words in str(result["error"])
@@ -109,10 +109,10 @@ def test_an_approval_is_a_request_to_the_host_and_its_answer_counts() -> None:
             assert "Run mail?" in str(asked["prompt"])
             client.answer(request, {"optionId": "approve", "responder": "ada"})
             await client.method("stream.done")
-            [result] = chunks(_told(client), "toolResult")
+            [result] = chunks(_stream_messages(client), "toolResult")
             assert isinstance(result, dict)
             assert result["data"] == "sent"
-            [requests] = chunks(_told(client), "inputRequests")
+            [requests] = chunks(_stream_messages(client), "inputRequests")
             assert requests == [asked]
 
     play(story())
@@ -137,7 +137,7 @@ def test_an_invalid_answer_is_asked_for_again_with_the_reason() -> None:
             given: JsonObject = {"streamId": "s1", "requestId": request_id, "optionId": "deny"}
             assert await client.result("agent.input.answer", given) is None
             await client.method("stream.done")
-            [result] = chunks(_told(client), "toolResult")
+            [result] = chunks(_stream_messages(client), "toolResult")
             assert isinstance(result, dict)
             assert result["success"] is False
             assert (await client.error("agent.input.answer", given))["code"] == -32602
@@ -188,7 +188,7 @@ def test_a_question_of_the_model_reaches_the_host() -> None:
             given: JsonObject = {"streamId": "s1", "requestId": request["requestId"], "text": "in Oslo"}
             await client.result("agent.input.answer", given)
             await client.method("stream.done")
-            assert "in Oslo" in said(_told(client))
+            assert "in Oslo" in said(_stream_messages(client))
             assert all(one.get("method") != "host.input.request" for one in client.heard), (
                 "it never said it can"
             )
@@ -217,7 +217,7 @@ def test_a_stream_that_was_cut_off_goes_on_when_it_is_asked_for_again(tmp_path: 
             await start(client, "note then mail")
             client.answer(await client.method("host.input.request"), {"optionId": "approve"})
             assert params_of(await client.method("stream.done"))["ok"] is True
-            assert len(chunks(_told(client), "toolResult")) == 2
+            assert len(chunks(_stream_messages(client), "toolResult")) == 2
         assert done == ["note then mail"]
 
     play(story())
@@ -237,7 +237,7 @@ def test_the_number_of_concurrent_calls_to_the_host_is_limited(monkeypatch: pyte
         async with sidecar() as client:
             await start(client, "open_file", tools=[OPEN_FILE])
             await client.method("stream.done")
-            [result] = chunks(_told(client), "toolResult")
+            [result] = chunks(_stream_messages(client), "toolResult")
             assert "too many requests to the host" in str(result)
 
     play(story())

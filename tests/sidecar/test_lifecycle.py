@@ -351,7 +351,7 @@ def test_a_frame_that_is_refused_is_no_event() -> None:
     play(story())
 
 
-def told(teller: Teller, kind: str, **data: object) -> list[object]:
+def notified(teller: Teller, kind: str, **data: object) -> list[object]:
     handler = {
         "words": teller.words,
         "thoughts": teller.thoughts,
@@ -366,41 +366,41 @@ def told(teller: Teller, kind: str, **data: object) -> list[object]:
 
 def test_text_is_sent_once_whether_streamed_or_not() -> None:
     teller = Teller()
-    assert told(teller, "began") == []
-    assert told(teller, "words", messageDelta="Hel", messageSoFar="Hel") == [{"delta": "Hel"}]
-    assert told(teller, "words", messageDelta="lo", messageSoFar="Hello") == [{"delta": "lo"}]
-    assert told(teller, "words", messageDelta="", messageSoFar="Hello") == []
-    assert told(teller, "finished", message="Hello you") == [{"delta": " you"}]
-    assert told(teller, "began") == []
-    assert told(teller, "finished", message="Not seen live") == [{"delta": "Not seen live"}]
-    assert told(teller, "began") == []
-    assert told(teller, "finished", message=None) == []
+    assert notified(teller, "began") == []
+    assert notified(teller, "words", messageDelta="Hel", messageSoFar="Hel") == [{"delta": "Hel"}]
+    assert notified(teller, "words", messageDelta="lo", messageSoFar="Hello") == [{"delta": "lo"}]
+    assert notified(teller, "words", messageDelta="", messageSoFar="Hello") == []
+    assert notified(teller, "finished", message="Hello you") == [{"delta": " you"}]
+    assert notified(teller, "began") == []
+    assert notified(teller, "finished", message="Not seen live") == [{"delta": "Not seen live"}]
+    assert notified(teller, "began") == []
+    assert notified(teller, "finished", message=None) == []
 
 
 def test_a_retried_answer_sends_restart() -> None:
     teller = Teller()
-    told(teller, "began")
-    assert told(teller, "thoughts", reasoningDelta="hm") == [{"reasoningDelta": "hm"}]
-    assert told(teller, "words", messageDelta="wro") == [{"delta": "wro"}]
-    assert told(teller, "began") == [{"restart": True}]
-    assert told(teller, "words", messageDelta="wr") == [{"delta": "wr"}]
-    assert told(teller, "finished", message="right") == [{"restart": True}, {"delta": "right"}]
+    notified(teller, "began")
+    assert notified(teller, "thoughts", reasoningDelta="hm") == [{"reasoningDelta": "hm"}]
+    assert notified(teller, "words", messageDelta="wro") == [{"delta": "wro"}]
+    assert notified(teller, "began") == [{"restart": True}]
+    assert notified(teller, "words", messageDelta="wr") == [{"delta": "wr"}]
+    assert notified(teller, "finished", message="right") == [{"restart": True}, {"delta": "right"}]
 
 
 def test_calls_are_sent_in_pieces_and_whole_and_failures_with_their_ids() -> None:
     teller = Teller()
-    assert told(teller, "arguments", callId="c", inputDelta="{", toolName="t") == [
+    assert notified(teller, "arguments", callId="c", inputDelta="{", toolName="t") == [
         {"toolCallDelta": {"id": "c", "argumentsDelta": "{", "name": "t"}}
     ]
-    assert told(teller, "arguments", callId="c", inputDelta="}") == [
+    assert notified(teller, "arguments", callId="c", inputDelta="}") == [
         {"toolCallDelta": {"id": "c", "argumentsDelta": "}"}}
     ]
     action = {"kind": "tool-call", "callId": "c", "toolName": "t", "input": "no object"}
     other = {"kind": "load-skill", "callId": "d", "input": "x"}
-    assert told(teller, "calls", actions=[action, other]) == [
+    assert notified(teller, "calls", actions=[action, other]) == [
         {"toolCall": {"id": "c", "name": "t", "arguments": {"": "no object"}}}
     ]
     result = {"callId": "c", "toolName": "t", "output": None}
-    assert told(teller, "result", result=result, status="failed") == [
+    assert notified(teller, "result", result=result, status="failed") == [
         {"toolResult": {"id": "c", "name": "t", "success": False, "error": "the call failed"}}
     ]

@@ -40,7 +40,7 @@ def run(folder: Path, command: str, *, timeout_s: int = 120) -> dict[str, object
     return play(bash(folder, command, timeout_s=timeout_s))
 
 
-async def heard(fifo: Path) -> str:
+async def read_fifo(fifo: Path) -> str:
     """Return the text written into a fifo, after waiting for it."""
     return (await asyncio.to_thread(fifo.read_text)).strip()
 
@@ -94,7 +94,7 @@ def test_a_timed_out_command_is_killed_with_all_its_children(tmp_path: Path) -> 
     async def story() -> None:
         os.mkfifo(tmp_path / "born")
         task = asyncio.create_task(bash(tmp_path, f"echo before; {STUBBORN}", timeout_s=3))
-        pid = int(await heard(tmp_path / "born"))
+        pid = int(await read_fifo(tmp_path / "born"))
         told = await task
         assert told["exit_code"] is None
         assert told["output"] == "before\n"
@@ -113,7 +113,7 @@ def test_a_cancelled_command_is_ended_with_all_its_children(tmp_path: Path) -> N
     async def story() -> None:
         os.mkfifo(tmp_path / "born")
         task = asyncio.create_task(bash(tmp_path, STUBBORN))
-        pid = int(await heard(tmp_path / "born"))
+        pid = int(await read_fifo(tmp_path / "born"))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

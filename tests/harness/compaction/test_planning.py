@@ -125,27 +125,27 @@ def test_when_not_even_the_newest_result_fits_it_is_shortened_and_not_lost() -> 
     assert "shortened from" in str(part.output.value)
 
 
-def test_when_nothing_of_the_window_fits_only_the_summary_and_the_users_words_stay() -> None:
+def test_when_nothing_of_the_window_fits_only_the_summary_and_the_user_message_stay() -> None:
     history = [user("task"), calls("a", words="w" * 20_000), results(a="ok")]
     made = plan(history, config(2000, window=2))
     assert made.kept_from == 3
     assert [type(message) for message in apply(made, history, summary="s")] == [UserMessage, UserMessage]
 
 
-def test_the_last_words_of_the_user_stay_word_for_word_however_long() -> None:
+def test_the_last_user_message_stays_verbatim_at_any_length() -> None:
     task = "do this exactly: " + "x" * 4000
     history = [user(task), *work(40)]
     after = apply(plan(history, config(5000)), history, summary="s")
     assert user(task) in after
 
 
-def test_short_earlier_words_of_the_user_stay_too_and_long_ones_are_left_to_the_summary() -> None:
+def test_short_earlier_user_messages_stay_and_long_ones_are_left_to_the_summary() -> None:
     history = [user("y" * 5000), *work(5), user("build it in Rust"), *work(20), user("yes"), *work(20)]
     after = apply(plan(history, config(5000, window=2)), history, summary="s")
     assert [message for message in after if is_real_user(message)] == [user("build it in Rust"), user("yes")]
 
 
-def test_context_texts_are_not_taken_for_the_users_words() -> None:
+def test_context_is_not_taken_for_a_user_message() -> None:
     history = [user("task"), *work(20), context("the time is noon"), *work(20)]
     after = apply(plan(history, config(5000, window=2)), history, summary="s")
     assert after[1] == user("task")
@@ -189,7 +189,7 @@ def test_pinned_messages_are_counted() -> None:
     assert size(apply(with_them, history, summary="s" * 50_000)) <= with_them.tokens_after
 
 
-def test_a_giant_message_of_the_user_is_honestly_said_not_to_fit() -> None:
+def test_a_plan_with_a_giant_user_message_does_not_fit() -> None:
     history = [user("x" * 40_000)]
     made = plan(history, config(1000))
     assert not made.fits
@@ -197,7 +197,7 @@ def test_a_giant_message_of_the_user_is_honestly_said_not_to_fit() -> None:
     assert apply(made, history) == tuple(history)
 
 
-def test_a_history_that_cannot_be_helped_does_not_cost_a_model_call_at_each_step() -> None:
+def test_a_history_that_cannot_be_shortened_costs_no_model_call() -> None:
     history: tuple[ModelMessage, ...] = (user("x" * 40_000),)
     model_calls = 0
     for index in range(50):
@@ -316,7 +316,7 @@ def test_a_plan_holds_by_the_callers_own_estimate() -> None:
     assert "ssss" in str(after[0].content), "some of the summary is left"
 
 
-def test_a_summary_that_has_no_room_by_the_callers_estimate_is_honestly_said_not_to_fit() -> None:
+def test_a_plan_without_room_for_its_summary_does_not_fit() -> None:
     history = [user("task"), *work(40, "ok")]
     made = plan(history, config(500, window=2), estimate=five_times)
     assert not made.fits

@@ -35,13 +35,13 @@ def test_with_a_provider_count_only_later_messages_are_estimated() -> None:
     assert input_tokens(history, everything, overhead_tokens=7) == 50
 
 
-def test_a_count_of_a_longer_history_is_not_believed() -> None:
+def test_a_token_count_of_a_longer_history_is_ignored() -> None:
     history = [user("a" * 100)]
     stale = config(0, last_known_input_tokens=5, last_known_prompt_message_count=2)
     assert input_tokens(history, stale) == estimate_tokens(history[0])
 
 
-def test_the_threshold_itself_is_not_too_much() -> None:
+def test_a_history_at_the_threshold_is_not_compacted() -> None:
     history = [user("hello")]
     tokens = estimate_tokens(history[0])
     assert not should_compact(history, config(tokens))

@@ -55,7 +55,7 @@ def loops(letters: str) -> list[tuple[FailureKind, str, int, bool]]:
         ("ABCDAAA", [(REPEATED, "AAA", 1, True)]),
     ],
 )
-def test_the_same_over_and_over_is_a_loop(
+def test_repeated_equal_calls_are_a_loop(
     letters: str, expected: list[tuple[FailureKind, str, int, bool]]
 ) -> None:
     assert loops(letters) == expected

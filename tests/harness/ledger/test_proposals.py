@@ -51,7 +51,7 @@ def test_a_proposal_goes_from_open_to_applied() -> None:
     assert state.applied_at is not None
 
 
-def test_the_newest_word_counts_until_it_is_applied() -> None:
+def test_the_newest_decision_counts_until_the_proposal_is_applied() -> None:
     journal = settle(settle(made(), is_accepted=True), is_accepted=False)
     assert status(journal) is ProposalStatus.REFUSED
     assert status(apply(journal)) is ProposalStatus.REFUSED, "what was refused cannot be applied"

@@ -215,7 +215,7 @@ def test_a_run_that_is_cancelled_before_its_turn_ends_without_touching_the_one_u
     assert runs["r2"].is_cancel_requested
 
 
-def test_without_words_it_ends_without_words() -> None:
+def test_a_withdrawn_run_without_a_reason_ends_without_a_reason() -> None:
     session = asked()
     session.tell(withdrawn())
     assert session.data("run.cancel_requested") == {"runId": "r2"}

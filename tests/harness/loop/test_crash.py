@@ -252,7 +252,7 @@ def test_an_interrupted_once_call_waits_until_a_person_decides(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["calls of every kind", "retries", "output repaired", "approvals"])
-def test_a_second_crash_while_recovering_is_borne_as_well(name: str) -> None:
+def test_a_run_survives_a_second_crash_during_recovery(name: str) -> None:
     scene = SCENES[name]
     before = whole(scene)
     for cut in cuts(before)[1::3]:

@@ -104,7 +104,7 @@ def test_calls_are_counted_each_for_itself_and_an_end_of_one_ends_its_count() ->
     assert request.action.call_id == "c-put"
 
 
-def test_the_limit_is_a_rule() -> None:
+def test_the_interruption_limit_comes_from_the_rules() -> None:
     session = begun("look", Rules(interruptions_max=1))
     assert session.turn() == []
     assert session.types.count("action.started") == 1
@@ -130,7 +130,7 @@ def test_a_model_call_that_always_ends_its_process_fails_the_run_with_advice() -
     assert "start a new run" in error.message
 
 
-def test_one_crash_less_and_the_model_is_asked_again() -> None:
+def test_one_crash_below_the_limit_the_model_is_called_again() -> None:
     session = Session()
     session.tell(run_asked())
     session = crashes(session, INTERRUPTIONS_MAX - 1)

@@ -192,7 +192,7 @@ def test_under_random_events_records_are_valid_and_a_run_ends_once(
 
 @settings(max_examples=50)
 @given(records=streams())
-def test_the_loop_bears_any_history(records: list[Record]) -> None:
+def test_the_loop_accepts_any_history(records: list[Record]) -> None:
     """Other writers may leave anything.
 
     Planning must not fail because a turn or a step is missing.

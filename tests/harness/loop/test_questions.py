@@ -69,7 +69,7 @@ def test_a_question_is_shown_with_its_options_and_the_run_waits() -> None:
 
 
 @pytest.mark.parametrize("text", ["red", " RED ", "deep red", "1"])
-def test_words_that_name_an_option_are_that_option(text: str) -> None:
+def test_a_text_that_names_an_option_selects_it(text: str) -> None:
     session = asking()
     assert answer(session, text=text) == ["input.resolved"]
     assert session.turn() == [CallModel(1, 1)]
@@ -78,7 +78,7 @@ def test_words_that_name_an_option_are_that_option(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["re", "3", "0", "red or blue", ""])
-def test_other_words_are_no_answer_unless_any_words_are(text: str) -> None:
+def test_other_text_is_an_answer_only_if_freeform_is_allowed(text: str) -> None:
     session = asking()
     assert answer(session, text=text) == ["approval.candidate"]
     assert session.turn() == []
@@ -156,7 +156,7 @@ def test_a_message_during_a_model_call_follows_the_answer() -> None:
     assert roles == ["user", "assistant", "user"]
 
 
-def test_a_word_while_tools_run_comes_after_their_results() -> None:
+def test_a_message_while_tools_run_follows_their_results() -> None:
     session = asked(calls(call("look")))
     (tool,) = begin_all(session)
     steer(session, "hurry")
@@ -178,5 +178,5 @@ def test_a_message_to_a_run_records_its_sender() -> None:
     assert run.speakers == ("ann",)
 
 
-def test_a_word_without_a_run_is_nothing_to_the_loop() -> None:
+def test_a_message_without_a_run_is_ignored_by_the_loop() -> None:
     assert steer(Session(), "hello") == []

@@ -146,7 +146,7 @@ def test_a_run_is_never_begun_while_another_goes_on() -> None:
         asked().tell(run_asked("r2"))
 
 
-def test_a_run_with_nothing_to_say_does_not_end_with_the_words_of_the_run_before() -> None:
+def test_a_run_with_an_empty_answer_does_not_end_with_the_output_of_the_run_before() -> None:
     session = World([[says("old words")]]).drive(Session(), run_asked())
     session.tell(run_asked("r2", message=""))
     assert session.turn() == [CallModel(0, 1)]
@@ -296,7 +296,7 @@ def test_events_of_finished_effects_change_nothing() -> None:
         assert session.tell(event) == []
 
 
-def test_the_last_words_are_those_of_the_newest_answer() -> None:
+def test_the_output_is_the_text_of_the_newest_answer() -> None:
     assert last_text(Session().state) == ""
     session = asked()
     assert last_text(session.state) == ""

@@ -174,7 +174,7 @@ def test_a_computed_word_is_never_proof_of_a_read(command: str) -> None:
         "for x in a\ndo echo $x\ndone",
     ],
 )
-def test_a_literal_read_in_any_dress_is_safe(command: str) -> None:
+def test_a_literal_read_in_any_quoting_is_safe(command: str) -> None:
     assert classify_shell_command(command).reasons == ()
 
 

@@ -60,7 +60,7 @@ class Listening(ScriptedModel):
         return super().stream(messages, tools=known, temperature=temperature)
 
 
-def told(found: StepPrompt) -> Asked:
+def request_of(found: StepPrompt) -> Asked:
     """A prompt as the model got it."""
     system = [LLMMessage("system", found.system)] if found.system else []
     return [*system, *found.messages], list(found.tools), found.temperature
@@ -105,7 +105,7 @@ def test_a_rebuilt_prompt_equals_the_request_of_the_model(name: str, tmp_path: P
             for number in range(2):
                 step = 0
                 while (found := await runtime.sessions.prompt(f"r{number}", step)) is not None:
-                    assert told(found) == model.asked[at]
+                    assert request_of(found) == model.asked[at]
                     assert (QUESTIONS in found.unknown) == (name == "with questions")
                     at, step = at + 1, step + 1
             assert at == len(model.asked) >= 4

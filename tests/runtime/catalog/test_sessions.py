@@ -247,7 +247,7 @@ def test_a_session_belongs_to_the_owner_of_its_first_run(path: Path | None) -> N
 
 @pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\u200f", "\u061c"])
 @pytest.mark.parametrize("name", ["run_id", "session_id", "owner"])
-def test_names_that_read_as_others_are_refused(name: str, mark: str) -> None:
+def test_names_that_look_like_others_are_refused(name: str, mark: str) -> None:
     async def story(runtime: AgentRuntime) -> None:
         with pytest.raises(Rejected, match=f"{name} must be .* change the direction of text"):
             await runtime.start("clerk", "go", **{name: f"ab{mark}cd"})  # pyright: ignore[reportArgumentType] - ids alone

@@ -54,7 +54,7 @@ async def mail(to: str) -> str:
 
 
 @dataclass
-class Told:
+class HookRun:
     """The result of a run, and all records of its session."""
 
     result: RunResult
@@ -108,10 +108,12 @@ def shop(script: Iterable[Answer] | Writer, ledger: Ledger, **parts: Any) -> Age
 CHARGE = (call("charge", {"cents": 5}), say("done"))
 
 
-def run(*hooks: Any, script: Any = CHARGE, until: Sequence[str] = ("session.waiting",), **parts: Any) -> Told:
+def run(
+    *hooks: Any, script: Any = CHARGE, until: Sequence[str] = ("session.waiting",), **parts: Any
+) -> HookRun:
     """Drive an agent with these hooks to the end of one run."""
 
-    async def story() -> Told:
+    async def story() -> HookRun:
         ledger = Ledger()
         options = {name: parts.pop(name) for name in ("output_sinks", "is_attended") if name in parts}
         specs = parts.pop("sinks", ())
@@ -119,7 +121,7 @@ def run(*hooks: Any, script: Any = CHARGE, until: Sequence[str] = ("session.wait
         async with AgentRuntime.in_memory([agent], **options) as runtime:
             handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
             result = await handle.wait(timeout=STORY_S_MAX)
-            return Told(result, await events_of(runtime, until=until), ledger)
+            return HookRun(result, await events_of(runtime, until=until), ledger)
 
     return play(story())
 

@@ -159,7 +159,7 @@ def test_a_pause_goes_by_the_wall_clock_when_its_process_is_gone() -> None:
 
 
 @pytest.mark.parametrize("jump_s", [DAY_S, -DAY_S])
-def test_a_run_that_goes_on_does_not_notice(jump_s: float) -> None:
+def test_an_active_run_is_not_affected_by_a_clock_jump(jump_s: float) -> None:
     scene = Scene(call("work"), say("one"))
 
     async def story() -> float:

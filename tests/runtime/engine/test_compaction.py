@@ -482,7 +482,7 @@ def test_a_process_without_the_agent_does_not_look_at_a_wanted_compaction_again_
 # redeploys
 
 
-def test_any_number_of_orderly_redeploys_in_one_compaction_is_borne() -> None:
+def test_a_session_survives_any_number_of_orderly_redeploys_in_one_compaction() -> None:
     async def story(scene: Scene) -> tuple[RunStatus, list[str]]:
         inner = scene.store
         scene.store = KeptStore(inner)

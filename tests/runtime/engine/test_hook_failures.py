@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
-from tests.runtime.engine.hook_rig import CHARGE, Ledger, Told, events_of, play, run, shop
+from tests.runtime.engine.hook_rig import CHARGE, HookRun, Ledger, events_of, play, run, shop
 
 from windlass.engine.binding import Binding
 from windlass.engine.cut import Late, Raised, Returned, cut
@@ -168,7 +168,7 @@ def test_a_hook_that_stops_the_run_when_it_fails_does_so_cleanly_at_every_point(
 def stopped(hook: Any, script: Any) -> Any:
     """Drive a run to its end, saying yes to everything."""
 
-    async def story() -> Told:
+    async def story() -> HookRun:
         ledger = Ledger()
         agent = shop(script, ledger, hooks=[hook], output=Answer)
         async with AgentRuntime.in_memory([agent]) as runtime:
@@ -178,7 +178,7 @@ def stopped(hook: Any, script: Any) -> Any:
                     (request,) = await handle.requests()
                     await handle.answer(request.request_id, "approve", responder="ann")
             result = await handle.wait(timeout=300)
-            return Told(result, await events_of(runtime, until=["session.waiting"]), ledger)
+            return HookRun(result, await events_of(runtime, until=["session.waiting"]), ledger)
 
     return play(story())
 
@@ -259,7 +259,7 @@ def test_a_change_that_is_unsound_or_too_large_is_not_made(point: str, change: C
     assert told in str(failed["error"])
 
 
-def test_a_change_of_nothing_is_no_change():
+def test_an_empty_change_of_a_hook_changes_nothing():
     found = run(at("after_tool_call", lambda _call: Change()))
     assert found.hooks() == [("h", "completed")]
     assert found.all("hook.completed")[0]["changed"] is False
@@ -406,7 +406,7 @@ class Bound:
         self.hooks = hooks
 
 
-def test_work_is_cut_at_its_time_and_not_a_moment_later():
+def test_a_hook_is_cancelled_at_its_timeout():
     async def story() -> list[object]:
         async def quick() -> int:
             return 5

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel, JsonValue
-from tests.runtime.engine.hook_rig import CHARGE, Ledger, Told, events_of, play, run, shop
+from tests.runtime.engine.hook_rig import CHARGE, HookRun, Ledger, events_of, play, run, shop
 
 from windlass.hooks import POINTS, hook
 from windlass.ports.host import Change, HookAnswer, HookCall, Veto
@@ -242,7 +242,7 @@ def test_a_completion_that_is_vetoed_goes_back_to_the_model():
     assert [one.text for one in seen] == ["done", "tested, done"]
 
 
-def test_a_model_that_is_never_let_go_fails_in_the_end():
+def test_a_completion_that_is_always_vetoed_fails_the_run():
     never = at("before_run_complete", lambda _call: Veto("never"), right="veto")
     told = run(never, script=[say("done")] * 9)
     assert told.error.startswith("policy_denial: A hook did not let the run complete, over 3 times")
@@ -278,10 +278,10 @@ def test_a_typed_output_is_published_only_when_the_run_may_complete():
     assert [str(data["hash"])[:7] for data in told.all("output.validated")] == ["sha256:"] * 2
 
 
-def asking(*hooks: Any, answer: str = "approve") -> Told:
+def asking(*hooks: Any, answer: str = "approve") -> HookRun:
     """Drive an agent that mails, and answer when it asks."""
 
-    async def story() -> Told:
+    async def story() -> HookRun:
         ledger = Ledger()
         agent = shop([call("mail", {"to": "ann"}), say("done")], ledger, hooks=list(hooks))
         async with AgentRuntime.in_memory([agent]) as runtime:
@@ -290,7 +290,7 @@ def asking(*hooks: Any, answer: str = "approve") -> Told:
                 if event.type == "run.waiting":
                     (request,) = await handle.requests()
                     await handle.answer(request.request_id, answer, responder="ann")
-            return Told(
+            return HookRun(
                 await handle.wait(timeout=300), await events_of(runtime, until=["session.waiting"]), ledger
             )
 
@@ -318,12 +318,12 @@ def test_hooks_see_that_a_person_said_no():
     assert told.all("action.result")[0]["status"] == "rejected"
 
 
-def asked_for(told: Told) -> JsonObject:
+def asked_for(told: HookRun) -> JsonObject:
     (request,) = cast(list[JsonObject], told.all("input.requested")[0]["requests"])
     return request
 
 
-def output_of(told: Told) -> JsonValue:
+def output_of(told: HookRun) -> JsonValue:
     return cast(JsonObject, told.all("action.result")[0]["result"])["output"]
 
 

@@ -37,7 +37,7 @@ class SharedStore(WrappedStore):
         pass
 
 
-def heard(messages: Sequence[LLMMessage]) -> Answer:
+def echoing(messages: Sequence[LLMMessage]) -> Answer:
     """Never ends the first answer, and echoes later messages."""
     words = str(messages[-1].content)
     return Answer("…", gate=asyncio.Event()) if words == "wait" else say(f"heard {words}")
@@ -57,11 +57,11 @@ async def ended(scene: Scene, runtime: AgentRuntime, run_id: str) -> str:
     return (await runtime.handle(run_id).wait(timeout=WAIT_S)).output
 
 
-def test_words_that_come_with_a_cancel_of_the_run_under_way_begin_the_next_run() -> None:
+def test_a_message_posted_with_a_cancel_of_the_running_run_starts_the_next_run() -> None:
     async def story(scene: Scene) -> None:
         async with (
-            scene.runtime([agent_of(ScriptedModel(heard))]) as owner,
-            Scene(scene.clock, scene.store).runtime([agent_of(ScriptedModel(heard))]) as other,
+            scene.runtime([agent_of(ScriptedModel(echoing))]) as owner,
+            Scene(scene.clock, scene.store).runtime([agent_of(ScriptedModel(echoing))]) as other,
         ):
             first = await owner.start("shop", "wait", session_id="s1", run_id="r1")
             await running(scene, first)
@@ -77,8 +77,8 @@ def test_words_that_come_with_a_cancel_of_the_run_under_way_begin_the_next_run()
 def test_a_message_after_a_cancel_of_another_run_is_taken(is_ended: bool) -> None:
     async def story(scene: Scene) -> None:
         async with (
-            scene.runtime([agent_of(ScriptedModel(heard))]) as owner,
-            Scene(scene.clock, scene.store).runtime([agent_of(ScriptedModel(heard))]) as other,
+            scene.runtime([agent_of(ScriptedModel(echoing))]) as owner,
+            Scene(scene.clock, scene.store).runtime([agent_of(ScriptedModel(echoing))]) as other,
         ):
             first = await owner.start("shop", "wait", session_id="s1", run_id="r1")
             await running(scene, first)
@@ -97,7 +97,7 @@ def test_a_message_after_a_cancel_of_another_run_is_taken(is_ended: bool) -> Non
 
 def test_a_message_with_a_taken_run_id_starts_a_run_with_another_id() -> None:
     async def story(scene: Scene) -> None:
-        async with scene.runtime([agent_of(ScriptedModel(heard))]) as runtime:
+        async with scene.runtime([agent_of(ScriptedModel(echoing))]) as runtime:
             taken = await runtime.start("shop", "hello", session_id="s2", run_id="steer/s1/m1")
             await taken.wait(timeout=WAIT_S)
             first = await runtime.start("shop", "hello", session_id="s1", run_id="r1")

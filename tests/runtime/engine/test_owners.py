@@ -158,7 +158,7 @@ async def speak(scene: Scene, agent_id: str) -> None:
         await gone.steer(agent_id, "do not forget me", session_id="s", message_id="m1")
 
 
-def test_words_that_begin_a_run_wait_for_a_process_that_has_their_agent() -> None:
+def test_a_message_that_starts_a_run_waits_for_a_process_with_its_agent() -> None:
     async def story(scene: Scene) -> None:
         street = Street(scene)
         await speak(scene, "B")
@@ -469,7 +469,9 @@ class OddStore(SharedStore):
         return await super().due(now_ms=now_ms, limit=limit, agents=agents)
 
 
-def test_a_defect_while_looking_for_work_does_not_end_the_looking(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_while_looking_for_work_does_not_stop_the_sweep(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def story(scene: Scene) -> None:
         street = Street(scene)
         street.store = store = OddStore(scene.store)

@@ -163,7 +163,7 @@ def _gap(one: Event) -> tuple[object, ...] | None:
         (4, 4, "found 4"),
     ],
 )
-def test_a_queue_that_cannot_be_is_refused(capacity: int, reserve: int, complaint: str) -> None:
+def test_an_invalid_queue_is_refused(capacity: int, reserve: int, complaint: str) -> None:
     with pytest.raises(Rejected, match=complaint):
         QueueOptions(capacity, reserve)
     QueueOptions(SUBSCRIBER_EVENTS_MAX, 1)

@@ -54,7 +54,7 @@ def test_a_tool_that_cancels_itself_is_a_failed_call() -> None:
     assert inside(stage.data("action.result")[0], "error", "code") == "cancelled"
 
 
-def test_a_tool_that_does_not_even_end_when_its_time_is_over_is_left_to_itself() -> None:
+def test_a_tool_that_ignores_its_timeout_is_abandoned() -> None:
     ends = asyncio.Event()
 
     @tool(mode="read", timeout_ms=50)
@@ -137,7 +137,7 @@ def test_a_large_result_is_kept_where_the_host_says() -> None:
     assert inside(stage.data("action.result")[0], "contentRef", "hash") in shelf.kept
 
 
-def test_words_in_place_of_an_answer_pass_the_request_over() -> None:
+def test_a_message_in_place_of_an_answer_ignores_the_request() -> None:
     stage = staged(call("guarded", {"x": 1}), say("Ok."))
     play(stage.send("Go."), stage)
     picture = FilePart(data="data:text/plain,d", media_type="text/plain")

@@ -94,7 +94,7 @@ def test_no_failure_of_a_model_ends_a_conversation(error: Exception) -> None:
     assert stage.types[-3:] == ["turn.completed", "run.completed", "session.waiting"]
 
 
-class Leaves:
+class ExitingModel:
     """A model that raises SystemExit."""
 
     async def stream(
@@ -109,12 +109,12 @@ class Leaves:
 
 
 def test_a_model_that_would_end_the_process_fails_its_turn_alone() -> None:
-    stage = staged(resolve_model=lambda _: Leaves())
+    stage = staged(resolve_model=lambda _: ExitingModel())
     assert play(stage.send("Hi."), stage).next is None
     assert stage.types[-4:] == FAILED
 
 
-def test_a_model_that_cannot_be_had_is_a_failed_step() -> None:
+def test_an_unavailable_model_is_a_failed_step() -> None:
     def nobody(reference: ModelReference) -> ScriptedModel:
         raise WRONG_KEY
 

@@ -539,7 +539,7 @@ def test_nothing_is_acknowledged_that_goes_into_a_removed_file(
     run(story())
 
 
-def test_an_owner_that_came_back_before_its_funeral_keeps_its_sessions(path: Path) -> None:
+def test_an_owner_that_returns_before_its_cleanup_keeps_its_sessions(path: Path) -> None:
     connection, locks = connect(path), sqlite_owners.OwnerLocks(path)
     transaction = Transaction(connection, prepare(connection, path, durability="power"), locks=locks)
     transaction.begin()
@@ -567,7 +567,7 @@ asyncio.run(story())
 """
 
 
-def test_a_funeral_that_did_not_take_place_can_be_held_at_once(
+def test_a_missed_cleanup_of_a_dead_owner_can_be_done_at_once(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
@@ -671,7 +671,7 @@ def test_every_sqlite_error_maps_to_an_error_class_without_its_text(
         (sqlite3.OperationalError("something new"), Unavailable),
     ],
 )
-def test_errors_without_a_code_of_sqlite_say_it_too(error: Any, expected: type[AgentError]) -> None:
+def test_errors_without_a_sqlite_code_are_mapped_too(error: Any, expected: type[AgentError]) -> None:
     assert type(translate(error)) is expected
 
 

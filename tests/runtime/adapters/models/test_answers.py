@@ -15,8 +15,8 @@ from tests.runtime.adapters.models.wire import (
     Wire,
     anthropic_blocks,
     ask,
+    collect,
     event,
-    hear,
     openai_chunk,
     play,
     serving,
@@ -79,13 +79,13 @@ def test_a_name_that_the_api_forbids_is_replaced_and_comes_back(wire: Wire) -> N
         # The name on the wire is known once it was sent.
         async with serving(Reply(wire.text(["ok"]))) as server:
             provider = wire.make(server.url, ModelSettings())
-            await hear(provider.stream(HI, tools=[ODD]))
+            await collect(provider.stream(HI, tools=[ODD]))
             await provider.aclose()
         [tool] = server.asked[0].body["tools"]
         sent = tool["function"]["name"] if wire is OPENAI else tool["name"]
         async with serving(Reply(wire.calls([("c", sent, ["{}"])]))) as server:
             provider = wire.make(server.url, ModelSettings())
-            heard = await hear(provider.stream(HI, tools=[ODD]))
+            heard = await collect(provider.stream(HI, tools=[ODD]))
             await provider.aclose()
         return sent, heard.calls[0][1]
 
@@ -102,7 +102,7 @@ def test_a_connection_is_used_again(wire: Wire) -> None:
         async with serving(Reply(wire.text(["a"])), Reply(wire.text(["b"]))) as server:
             provider = wire.make(server.url, ModelSettings())
             for _ in range(3):
-                await hear(provider.stream(HI))
+                await collect(provider.stream(HI))
             await provider.aclose()
             return server.connections, len(server.asked)
 
@@ -110,7 +110,7 @@ def test_a_connection_is_used_again(wire: Wire) -> None:
 
 
 TWO_LOOPS = """
-from tests.runtime.adapters.models.wire import HI, WIRES, Reply, hear, play, serving
+from tests.runtime.adapters.models.wire import HI, WIRES, Reply, collect, play, serving
 from windlass.adapters.models import ModelSettings
 
 wire, made, ports = WIRES["{name}"], [], [0]
@@ -120,7 +120,7 @@ async def work():
         ports[0] = server.port
         if not made:
             made.append(wire.make(server.url, ModelSettings()))
-        print((await hear(made[0].stream(HI))).text, end="")
+        print((await collect(made[0].stream(HI))).text, end="")
 
 play(work)
 play(work)
@@ -157,8 +157,8 @@ def test_answers_can_be_held_to_a_schema_without_changing_the_model(wire: Wire) 
     async def work() -> list[dict[str, object]]:
         async with serving(Reply(wire.text(["{}"]))) as server:
             provider = wire.make(server.url, ModelSettings())
-            await hear(provider.with_output(schema).stream(HI))
-            await hear(provider.stream(HI))
+            await collect(provider.with_output(schema).stream(HI))
+            await collect(provider.stream(HI))
             await provider.aclose()
             assert server.connections == 1
             return [asked.body for asked in server.asked]
@@ -207,7 +207,7 @@ def test_a_refusal_is_shown_and_ends_as_one() -> None:
     assert (heard.text, heard.finish) == ("I will not.", "refusal")
 
 
-def test_an_end_without_the_last_mark_is_an_end() -> None:
+def test_a_stream_without_its_done_mark_is_complete_after_the_finish_reason() -> None:
     assert ask(OPENAI, openai({"content": "Yes"}))[0].text == "Yes"
 
 

@@ -1,7 +1,7 @@
 """The demo model."""
 
 import pytest
-from tests.runtime.adapters.models.wire import Heard, hear, play
+from tests.runtime.adapters.models.wire import Collected, collect, play
 
 from windlass import Agent, AgentRuntime, LLMMessage, tool
 from windlass.adapters.models import DemoModel
@@ -15,14 +15,14 @@ WEATHER: JsonObject = {
 PAY: JsonObject = {"name": "pay", "description": "", "inputSchema": None}
 
 
-def said(text: str, *tools: JsonObject) -> Heard:
-    return play(lambda: hear(DemoModel().stream([LLMMessage("user", text)], tools=tools)))
+def said(text: str, *tools: JsonObject) -> Collected:
+    return play(lambda: collect(DemoModel().stream([LLMMessage("user", text)], tools=tools)))
 
 
 def test_the_demo_model_lists_its_tools() -> None:
     assert "get_weather, pay" in said("Hello", WEATHER, PAY).text
     assert "no tools" in said("Hello").text
-    assert "no tools" in play(lambda: hear(DemoModel().stream([]))).text
+    assert "no tools" in play(lambda: collect(DemoModel().stream([]))).text
 
 
 def test_the_demo_model_calls_the_tool_that_the_message_names_first() -> None:
@@ -66,7 +66,7 @@ def test_arguments_fit_simple_schemas(schema: JsonObject, value: JsonValue) -> N
 
     async def work() -> object:
         asked: JsonObject = {"name": "thing", "description": "", "inputSchema": inputs}
-        heard = await hear(model.stream([LLMMessage("user", "use thing")], tools=[asked]))
+        heard = await collect(model.stream([LLMMessage("user", "use thing")], tools=[asked]))
         return heard.calls[0][2]
 
     assert play(work) == encode({"x": value}).decode()

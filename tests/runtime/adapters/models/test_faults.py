@@ -272,7 +272,7 @@ def test_every_refusal_maps_to_a_fault_and_a_retry_class(wire: Wire, name: str) 
 
 
 @BOTH
-def test_only_the_loop_tries_again(wire: Wire) -> None:
+def test_providers_do_not_retry_by_themselves(wire: Wire) -> None:
     async def work() -> int:
         async with serving(refusal(503, body(wire, "overloaded_error")), Reply(wire.text(["a"]))) as server:
             provider = wire.make(server.url, ModelSettings())
@@ -290,7 +290,7 @@ def test_a_refused_key_names_the_variable_and_a_missing_model_is_asked_after() -
     assert "such a model" in failure(OPENAI, refusal(404, body(OPENAI, "x", code="model_not_found"))).message
 
 
-def test_an_empty_account_is_no_busy_server() -> None:
+def test_an_exhausted_quota_is_not_a_rate_limit() -> None:
     error = failure(OPENAI, refusal(429, body(OPENAI, "insufficient_quota", code="insufficient_quota")))
     assert (fault(error), error.retry) == ("quota", RetryClass.USER_ACTION_NEEDED)
 
@@ -372,7 +372,7 @@ def test_a_server_that_is_not_there_can_be_tried_again(wire: Wire) -> None:
 
 @BOTH
 @pytest.mark.parametrize("url", ["ftp://x", "nonsense"])
-def test_an_address_that_is_none_is_the_hosts_to_mend(wire: Wire, url: str) -> None:
+def test_an_invalid_base_url_needs_a_change_of_host_configuration(wire: Wire, url: str) -> None:
     async def work() -> None:
         await anext(wire.make(url, ModelSettings()).stream(HI))
 

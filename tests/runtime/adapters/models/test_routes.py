@@ -5,7 +5,7 @@ import sys
 from unittest.mock import patch
 
 import pytest
-from tests.runtime.adapters.models.wire import ANTHROPIC, KEY, OPENAI, Reply, hear, play, serving
+from tests.runtime.adapters.models.wire import ANTHROPIC, KEY, OPENAI, Reply, collect, play, serving
 
 from windlass import Agent, AgentRuntime, LLMMessage, Rejected, Unavailable, run_sync
 from windlass.adapters.models import (
@@ -93,7 +93,7 @@ def test_an_address_in_the_environment_counts_and_ollama_never_sees_the_key_of_a
             for route_id in ("openai", "ollama", "openai-compat", "anthropic"):
                 provider = known.provider(route_id, "m")
                 assert provider is not None
-                assert (await hear(provider.stream([LLMMessage("user", "Hi")]))).text == "a"
+                assert (await collect(provider.stream([LLMMessage("user", "Hi")]))).text == "a"
             assert known.provider("demo", "m") is not None
             await known.aclose()
             sent = [asked.headers["authorization"] for asked in server.asked]

@@ -233,7 +233,7 @@ WIRES: Final = {wire.name: wire for wire in (OPENAI, ANTHROPIC)}
 
 
 @dataclass(slots=True)
-class Heard:
+class Collected:
     """The chunks of an answer, put together."""
 
     text: str = ""
@@ -257,9 +257,9 @@ class Heard:
             self.calls[len(self.calls)] = [delta.id, delta.name, json.dumps(delta.arguments)]
 
 
-async def hear(chunks: AsyncIterator[LLMStreamChunk]) -> Heard:
+async def collect(chunks: AsyncIterator[LLMStreamChunk]) -> Collected:
     """Read an answer to its end."""
-    heard = Heard()
+    heard = Collected()
     async for chunk in chunks:
         heard.take(chunk)
     return heard
@@ -281,14 +281,14 @@ def ask(
     messages: Sequence[LLMMessage] = HI,
     settings: ModelSettings | None = None,
     **options: object,
-) -> tuple[Heard, list[Asked]]:
+) -> tuple[Collected, list[Asked]]:
     """Call a provider once; return its answer and the request that the server got."""
 
-    async def work() -> tuple[Heard, list[Asked]]:
+    async def work() -> tuple[Collected, list[Asked]]:
         async with serving(*replies) as server:
             provider = wire.make(server.url, settings or ModelSettings())
             try:
-                return await hear(provider.stream(messages, **cast(Any, options))), server.asked
+                return await collect(provider.stream(messages, **cast(Any, options))), server.asked
             finally:
                 await provider.aclose()
 

@@ -100,7 +100,7 @@ def test_an_append_that_fails_once_is_made_once(fault: str, at: int) -> None:
 
 
 @pytest.mark.parametrize("at", APPENDS)
-def test_a_failed_read_is_repeated(at: int) -> None:
+def test_a_failed_read_back_of_an_ambiguous_append_is_repeated(at: int) -> None:
     plan = Plan(append={at: "hide"})
 
     def fault(name: str) -> str | None:

@@ -135,7 +135,9 @@ def test_a_wrong_call_raises_and_records_nothing_if_strict(tmp_path: Path, name:
     assert (len(run.decisions), run.problems) == (1, ())
 
 
-def test_end_run_needs_a_boolean(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_run_arguments_of_the_wrong_type_are_refused_if_strict_and_logged_if_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     runtime = started(tmp_path, strict=True)
     with pytest.raises(RecordingError, match="success must be True or False, found nope"):
         runtime.end_run(anything("nope"))

@@ -291,7 +291,7 @@ def test_an_exception_of_an_executor_is_recorded_and_raised(runtime: Runtime, er
     assert decision.outcome.error == (str(error) or type(error).__name__)
 
 
-def test_enumerations_accept_the_values_of_the_wire() -> None:
+def test_enumerations_equal_those_of_the_wire() -> None:
     assert {kind.name: kind.value for kind in DecisionType} == {k.name: k.value for k in WireDecisionType}
     assert {kind.name: kind.value for kind in RunStatus} == {k.name: k.value for k in DecisionRunStatus}
 

@@ -81,7 +81,7 @@ def test_serial_calls_of_a_tool_see_the_state_of_the_call_before() -> None:
 
 
 @pytest.mark.parametrize("ends", ["cancelled", "closed"])
-def test_a_serial_turn_ends_with_its_run(ends: str, tmp_path: Path) -> None:
+def test_a_cancelled_or_closed_run_gives_up_its_place_in_a_serial_tool(ends: str, tmp_path: Path) -> None:
     kept, go_on = asyncio.Event(), asyncio.Event()
 
     @tool(mode="safe_write", effect="idempotent", concurrency=1)

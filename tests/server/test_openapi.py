@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi import checks
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, TIMEOUT_S, in_thread, talker
-from tests.server.test_doors import routes
+from tests.server.test_access import routes
 
 from windlass_server import Settings, Tenants, create_app
 from windlass_server.guard import PUBLIC

@@ -181,7 +181,7 @@ def origin_headers(server: Server) -> dict[str, str]:
     return {"origin": "https://app.example.com", "access-control-request-method": "GET"}
 
 
-def test_origins_that_are_not_configured_are_refused(tmp_path: Path) -> None:
+def test_cors_headers_are_sent_to_configured_origins_only(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             answer = await client.options("/agents", headers=origin_headers(server))

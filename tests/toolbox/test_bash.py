@@ -197,7 +197,7 @@ def test_unrunnable_commands_are_refused_with_a_message(
         play(use(tool_of(Workspace(tmp_path), "bash"), arguments))
 
 
-def test_a_fake_repository_makes_git_run_no_hooks(tmp_path: Path) -> None:
+def test_a_folder_that_looks_like_a_bare_repository_makes_git_run_no_command(tmp_path: Path) -> None:
     if shutil.which("git") is None:
         pytest.skip("there is no git")
     run(tmp_path, "git init -q --bare bare")

@@ -406,7 +406,7 @@ class Bound:
         self.hooks = hooks
 
 
-def test_a_hook_is_cancelled_at_its_timeout():
+def test_a_coroutine_is_cut_at_its_timeout_and_the_cancel_of_its_caller_passes():
     async def story() -> list[object]:
         async def quick() -> int:
             return 5

@@ -7,7 +7,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 
 /** What axe finds, each with the elements that it is about; and whether the page is wider than the screen. */
 export async function flaws(page: Page): Promise<readonly string[]> {
-  // Given by the tester, past the policy of the server, which takes no script from anybody else.
+  // Injected by the test, past the content security policy, which allows only scripts of the server.
   if (await page.evaluate(() => !("axe" in globalThis))) await page.evaluate(AXE);
   return page.evaluate(async () => {
     const { axe } = globalThis as unknown as {

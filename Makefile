@@ -117,7 +117,7 @@ test-real: $(VENV)/.ready  ## the loop with a small real model; fetches 130 MB o
 
 # A real browser against a real server; without one it says so and goes on, unless CI is set.
 browser-tests: $(VENV)/.ready $(INSPECTOR)
-	# Where nobody may install a browser these tests say so, and are left out.
+	# Without a browser, and without the right to install one, these tests are skipped with a message.
 	test -x "$${CHROMIUM:-/usr/bin/chromium}" || { apt-get update -q && apt-get install -qy chromium; } || true
 	cd web/inspector && ../../$(NODE)/vitest run
 

@@ -78,8 +78,8 @@ def test_the_answer_of_a_remote_agent_is_the_result_of_the_call_and_is_untrusted
 def test_the_usage_of_a_remote_agent_counts_against_the_budget_of_its_caller(tmp_path: Path) -> None:
     async def main() -> None:
         used = LLMUsage(input_tokens=700, output_tokens=300, cost_micros=5_000)
-        dear = Agent("dear", model=ScriptedModel(lambda _: say("Here.", usage=used)))
-        async with served(tmp_path, dear) as (server, _):
+        costly = Agent("costly", model=ScriptedModel(lambda _: say("Here.", usage=used)))
+        async with served(tmp_path, costly) as (server, _):
             result, _events = await worked(boss(server.port))
             assert result.usage is not None
             assert (result.usage.input_tokens, result.usage.cost_micros) == (700, 5_000)
@@ -122,7 +122,7 @@ async def asked(handle: RunHandle) -> Any:
         if event.type == "run.waiting" and event.data.get("on") == "input":
             [request] = await handle.requests()
             return request
-    raise AssertionError("nobody was asked")
+    raise AssertionError("no request was made")
 
 
 def test_a_request_that_was_answered_on_the_server_does_not_hold_up_the_one_here(tmp_path: Path) -> None:

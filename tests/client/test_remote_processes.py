@@ -42,7 +42,7 @@ async def working(client: Client) -> str:
         async for event in feed:
             if event.type == "message.appended":
                 return found[0].run_id
-    raise AssertionError("it ended before anybody could look")
+    raise AssertionError("the run ended before it was observed")
 
 
 async def done_once(client: Client, child: subprocess.Popen[str], run_id: str) -> str:

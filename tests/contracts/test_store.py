@@ -275,7 +275,7 @@ def test_an_owner_that_renews_its_lease_keeps_its_sessions(play: Play) -> None:
     play(story)
 
 
-# What is due
+# Due sessions
 
 
 async def start(store: Store, session_id: str, run_id: str, *, agent_id: str) -> int:
@@ -580,12 +580,12 @@ def test_a_closed_store_is_unavailable_and_may_be_closed_again(play: Play) -> No
 
 def test_many_sessions_may_write_at_the_same_time(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
-        doors = (store, other)
-        owners = [await claim(doors[n % 2], f"s{n}", f"o{n % 2}") for n in range(20)]
+        stores = (store, other)
+        owners = [await claim(stores[n % 2], f"s{n}", f"o{n % 2}") for n in range(20)]
 
         async def drive(index: int) -> None:
             for seq in range(10):
-                await write(doors[index % 2], owners[index], seq, after=seq)
+                await write(stores[index % 2], owners[index], seq, after=seq)
 
         await asyncio.gather(*(drive(index) for index in range(20)))
         for index in range(20):
@@ -599,7 +599,7 @@ def test_many_sessions_may_write_at_the_same_time(play: Play) -> None:
 def test_of_many_writers_with_the_same_claim_one_wins_each_number(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         mine = await claim(store)
-        attempts = (write(door, mine, n) for n, door in enumerate((store, other) * 10))
+        attempts = (write(each, mine, n) for n, each in enumerate((store, other) * 10))
         results = await asyncio.gather(*attempts, return_exceptions=True)
         assert sum(isinstance(result, Appended) for result in results) == 1
         assert sum(isinstance(result, Conflict) for result in results) == 19

@@ -425,8 +425,8 @@ def test_waiting_runs_are_counted_by_owner_and_agent(play: Play) -> None:
         await store.append(Batch(mine, 2, drafts, standing=Standing.WAITING, runs=waiting, asked=asked))
         assert await other.waiting() == Waiting(1, 2, LATER)
         assert await other.waiting(owner="ann", agent_id="a1") == Waiting(1, 2, LATER)
-        for nobody in ({"owner": "bob"}, {"agent_id": "a2"}):
-            assert await other.waiting(**nobody) == Waiting(0, 0, None)
+        for unmatched in ({"owner": "bob"}, {"agent_id": "a2"}):
+            assert await other.waiting(**unmatched) == Waiting(0, 0, None)
 
     play(story)
 

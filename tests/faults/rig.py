@@ -35,7 +35,7 @@ WAIT_S: Final = 300.0
 """The longest that any one thing may take."""
 Choice = Literal["retry", "skip", "supply"]
 Detail = Literal["calls", "commits", "statements"]
-"""Where points are: around store calls, commits as well, or all statements as well."""
+"""Places of failpoints: around store calls, also commits, or also all statements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Life:
     choice: Choice = "retry"
     act: Literal["kill", "stop"] = "kill"
     ahead_s: float = 0.0
-    """How far the clock is ahead: an owner from before its lease is dead to it."""
+    """The clock offset: with it, owners of earlier processes have lost their lease."""
     mutant: str = ""
 
 
@@ -345,7 +345,7 @@ def plain(record: Record) -> dict[str, Any]:
     }
 
 
-# mutants: what the tests must find
+# mutants: bugs that the tests must find
 
 
 class EarlyStore(FailpointStore):

@@ -64,7 +64,7 @@ def calling(made: Tool[..., Any], arguments: Any = None, **parts: Any) -> Agent:
     return Agent("shop", model=model, tools=[made], **parts)
 
 
-# what is raised
+# exceptions
 
 
 class Item(BaseModel):
@@ -228,7 +228,7 @@ def test_a_request_for_consent_expires_within_a_century() -> None:
     assert abs(lasts - timedelta(milliseconds=WAIT_MS_MAX)) < timedelta(hours=1)
 
 
-# what an answer cost
+# cost of an answer
 
 
 @pytest.mark.parametrize(("given", "kept"), [(-1, 0), (1.2, 2), (0.1, 1), (2**70, 10**11), (7, 7)], ids=str)
@@ -328,7 +328,7 @@ def test_the_log_says_where_a_model_or_a_tool_failed_without_its_secrets(
     assert "hunter2" not in caplog.text
 
 
-# what does not end
+# hanging code
 
 
 async def deaf() -> None:

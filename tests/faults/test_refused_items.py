@@ -113,7 +113,7 @@ def test_a_cancel_with_a_refused_reason_cancels_without_the_reason() -> None:
     Scene(store=PickyStore()).play(story)
 
 
-# what cannot even be folded
+# items that cannot be folded
 
 
 class SpoilingStore(MemoryStore):
@@ -137,7 +137,7 @@ def test_an_unfoldable_message_fails_the_run_it_would_start_and_no_other() -> No
             bad = await runtime.handle("steer/s1/m1").wait(timeout=WAIT_S)
             assert bad.error is not None
             assert "could not be driven: ValidationError" in bad.error.message
-            assert "well" in str(await records_of(scene.store)), "and what came with it is heard"
+            assert "well" in str(await records_of(scene.store)), "and the items that came with it are taken"
 
     Scene(store=SpoilingStore()).play(story)
 

@@ -141,7 +141,7 @@ def test_a_checkpoint_that_cannot_sync_stops_writing_too(
     run(story())
 
 
-# A disk that loses what was not synced
+# A disk that loses unsynced writes
 
 
 @pytest.fixture

@@ -165,7 +165,7 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "part and options of a row makes that row again; seeds decide everything but the order of threads.",
         "",
         "A trial is one store: processes are killed at counted points, one after the other, until one is let",
-        "through; then the journal, the ledger of side effects and all that anybody was told are compared.",
+        "through; then the journal, the ledger of side effects and all acknowledged outputs are compared.",
         "Mutants are broken on purpose, and must be found wrong; everything else must not.",
         "",
         "In `disks` a trial is a crash of the machine: each write that was not synced is kept, dropped, torn",

@@ -136,7 +136,7 @@ def _true_result(call: _Call, result: Fact, entries: list[Fact]) -> Iterator[Vio
     output: Fact = result["data"]["result"]["output"] or {}
     proof = output.get("proof")
     if result["epoch"] != last["epoch"]:
-        yield Violation("made-up result", f"{call.key}: nobody performed it in epoch {result['epoch']}")
+        yield Violation("made-up result", f"{call.key}: no process performed it in epoch {result['epoch']}")
     if proof not in [entry["proof"] for entry in entries if entry["attempt"] == len(call.starts)]:
         yield Violation("made-up result", f"{call.key}: {proof} is not in the ledger")
 
@@ -150,7 +150,7 @@ def _recovered(call: _Call) -> Iterator[Violation]:
         elif call.tool not in REPEATABLE and not any(
             seq in span and choice == "retry" for seq, choice in call.settled
         ):
-            yield Violation("repeated", f"{call.key} ({call.tool}), and nobody said so")
+            yield Violation("repeated", f"{call.key} ({call.tool}), and no retry was recorded")
     if call.tool not in REPEATABLE and len(call.found) != len(call.asked):
         yield Violation("not parked", f"{call.key} was found {len(call.found)} times")
 

@@ -119,7 +119,7 @@ def test_every_written_model_is_read_back(case: Case, data: st.DataObject) -> No
     assert decode(type(model), encode(back)) == back
 
 
-# --- what is shared -------------------------------------------------------------------------------
+# --- shared parts -------------------------------------------------------------------------------
 
 
 def doubled(make: Callable[[object], object], times: int) -> Any:

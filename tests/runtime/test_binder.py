@@ -312,7 +312,7 @@ def test_a_run_with_a_missing_model_waits_and_continues_later(tmp_path: Path) ->
     play(story())
 
 
-# What one process binds
+# Binding in one process
 
 
 class Broken(CountingStore):
@@ -409,12 +409,12 @@ def test_packages_of_a_resolver_are_compared_as_well(change: PackageChange) -> N
         gone = RuntimeBinder(
             ports(store, resolver=Resolver(None), providers=PROVIDERS, package_change=change)
         )
-        nobody = RuntimeBinder(ports(store, providers=PROVIDERS, package_change=change))
+        missing = RuntimeBinder(ports(store, providers=PROVIDERS, package_change=change))
         if change is PackageChange.CONTINUE:
-            for binder in (other, gone, nobody):
+            for binder in (other, gone, missing):
                 assert (await binder(run_of(old))).package == old
             return
-        for binder, message in ((gone, "gone"), (nobody, "has no package any more")):
+        for binder, message in ((gone, "gone"), (missing, "has no package any more")):
             with pytest.raises(Rejected, match=message):
                 await binder(run_of(old))
         if change is PackageChange.REFUSE:

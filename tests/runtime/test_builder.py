@@ -310,10 +310,10 @@ async def tool_result(builder: Builder, name: str = "look") -> object:
 def test_a_tool_for_one_package_comes_before_the_agents_own_and_before_those_for_any() -> None:
     async def story() -> None:
         package = package_of(shop(tools=[look]))
-        anybody = ToolRoute("look", look)
+        general = ToolRoute("look", look)
         ours = ToolRoute("look", look_elsewhere, "shop")
-        assert await tool_result(whole().package(package).tool_routes([anybody, ours])) == "key is elsewhere"
-        assert await tool_result(whole().package(package).tool_route(anybody)) == "key is there"
+        assert await tool_result(whole().package(package).tool_routes([general, ours])) == "key is elsewhere"
+        assert await tool_result(whole().package(package).tool_route(general)) == "key is there"
         own = whole().agent(shop(tools=[look])).tool_executor(look_elsewhere)
         assert await tool_result(own) == "key is there"
         routed = whole().agent(shop(tools=[look])).tool_route(ours)
@@ -377,7 +377,7 @@ def test_hooks_and_sinks_are_found_by_the_packages_that_name_them() -> None:
 
 
 ATTENDED: dict[str, tuple[Callable[[Builder], Builder], bool]] = {
-    "nobody": (lambda b: b, False),
+    "no dispatcher": (lambda b: b, False),
     "attended": (lambda b: b.attended(), True),
     "not attended": (lambda b: b.attended(is_attended=False), False),
     "a dispatcher": (lambda b: b.approval_dispatcher(SilentDispatcher()), True),

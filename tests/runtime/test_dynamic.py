@@ -365,7 +365,7 @@ def test_a_grant_for_the_session_is_for_the_tool_as_it_was_described(second: str
     play(story())
 
 
-# what goes wrong
+# failures
 
 
 async def _hangs(_: DynamicContext) -> str:

@@ -243,7 +243,7 @@ def test_an_answer_without_a_responder_is_denied_with_advice() -> None:
     play(story())
 
 
-# What authors define
+# Definitions of agents, tools and hooks
 
 
 LOOSE_HOOK: Any = hook

@@ -30,7 +30,7 @@ async def at_once() -> None:
     pass
 
 
-async def for_ever() -> None:
+async def hang() -> None:
     await asyncio.Event().wait()
 
 
@@ -83,7 +83,7 @@ def played(policy: Slow, **options: int) -> tuple[float, list[str], dict[str, An
     return run_in_fake_time(story(), clock=clock)
 
 
-@pytest.mark.parametrize("wait", [for_ever, deaf])
+@pytest.mark.parametrize("wait", [hang, deaf])
 def test_a_call_is_denied_if_its_policy_times_out(wait: Wait) -> None:
     took_s, sent, result = played(Slow(before=wait))
     assert sent == []
@@ -92,14 +92,14 @@ def test_a_call_is_denied_if_its_policy_times_out(wait: Wait) -> None:
 
 
 def test_a_result_is_withheld_if_its_policy_times_out() -> None:
-    _, sent, result = played(Slow(after=for_ever))
+    _, sent, result = played(Slow(after=hang))
     assert sent == ["sent"]
     assert (result["status"], result["error"]["code"]) == ("failed", "policy.timeout")
     assert "a result" not in str(result)
 
 
 def test_the_time_can_be_set_and_is_not_used_up_by_one_that_decides() -> None:
-    took_s, sent, result = played(Slow(before=for_ever), policy_timeout_ms=50)
+    took_s, sent, result = played(Slow(before=hang), policy_timeout_ms=50)
     assert (sent, result["error"]["code"]) == ([], "policy.timeout")
     assert took_s < POLICY_TIMEOUT_MS / 1_000
     assert played(Slow(before=lambda: asyncio.sleep(0.04)), policy_timeout_ms=50)[1] == ["sent"]
@@ -107,7 +107,7 @@ def test_the_time_can_be_set_and_is_not_used_up_by_one_that_decides() -> None:
 
 def test_a_start_is_denied_if_its_policy_times_out() -> None:
     async def policy(request: RunRequest, package: RuntimePackage) -> PolicyDecision:
-        await for_ever()
+        await hang()
         return ALLOW
 
     async def story() -> None:

@@ -395,10 +395,12 @@ def test_a_request_that_comes_while_older_ones_are_looked_for_is_dispatched_once
 
 def test_a_desk_that_was_never_opened_can_be_closed() -> None:
     async def story() -> None:
-        async def nobody(session_id: str, responses: object) -> None: ...
+        async def ignore_answer(session_id: str, responses: object) -> None: ...
 
         store = CountingStore()
-        desk = ApprovalDesk(Desk(), Feed(store, SystemClock()), store=store, answer=nobody, timeout_ms=1)
+        desk = ApprovalDesk(
+            Desk(), Feed(store, SystemClock()), store=store, answer=ignore_answer, timeout_ms=1
+        )
         await desk.aclose()
 
     play(story())

@@ -418,7 +418,7 @@ def test_the_agent_itself_and_one_that_is_just_like_it_may_be_started() -> None:
     play(story())
 
 
-# What is right stays right
+# Valid values stay valid
 
 
 def test_valid_numbers_and_names_are_accepted() -> None:
@@ -433,7 +433,7 @@ def test_valid_numbers_and_names_are_accepted() -> None:
     play(story())
 
 
-# What authors define
+# Definitions of agents, tools and hooks
 
 
 LOOSE_AGENT: Any = Agent

@@ -76,7 +76,7 @@ async def asked(handle: RunHandle, times: int = 1) -> tuple[InputRequest, ...]:
             seen += event.type == "run.waiting"
             if seen == times:
                 return await handle.requests()
-    raise AssertionError("the run ended and asked nobody")
+    raise AssertionError("the run ended without a request")
 
 
 async def ended(handle: RunHandle) -> str:

@@ -707,7 +707,7 @@ def test_only_responders_that_were_named_may_answer(tmp_path: Path) -> None:
     assert bank.paid == []
 
 
-# what an answer must be
+# the form of an answer
 
 
 @pytest.mark.promise("A1")

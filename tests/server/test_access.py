@@ -168,7 +168,7 @@ def test_a_resource_of_another_user_answers_like_a_missing_one(tmp_path: Path, w
             checked = 0
             for method, path in routes(at.server.app):
                 if who == "approver" and "/approvals" in path:
-                    continue  # what approvers are for
+                    continue  # allowed for approvers
                 if "{" not in path:
                     answer = await ask(client, method, path, ids={})
                     assert CANARY not in answer.text
@@ -230,7 +230,7 @@ def test_every_list_shows_a_stranger_the_same_as_a_tenant_in_which_nothing_happe
                 for path in lists:
                     name = path.removeprefix(PREFIX)
                     if who == "approver" and name == "/approvals":
-                        continue  # what approvers are for
+                        continue  # allowed for approvers
                     query = queries.get(name, {})
                     own = await ask(ann, "GET", path, ids={}, query=query)
                     theirs = await ask(stranger, "GET", path, ids={}, query=query)

@@ -29,9 +29,9 @@ def test_an_approver_answers_for_others_and_sees_nothing_else(tmp_path: Path) ->
             [open_] = (await approves.get("/approvals")).json()["requests"]
             assert (open_["owner"], open_["runId"]) == ("ann", begun["runId"])
             path = f"/approvals/{open_['request']['requestId']}"
-            for nobody in (other, away):
-                assert (await nobody.get("/approvals")).json()["requests"] == []
-                assert (await nobody.post(path, json={"optionId": "approve"})).status_code == 404
+            for outsider in (other, away):
+                assert (await outsider.get("/approvals")).json()["requests"] == []
+                assert (await outsider.post(path, json={"optionId": "approve"})).status_code == 404
             # The requester sees the request, and may not approve it.
             own = await asks.post(path, json={"optionId": "approve"})
             assert (own.status_code, own.json()["code"]) == (403, "denied")
@@ -56,7 +56,7 @@ def test_an_approver_answers_for_others_and_sees_nothing_else(tmp_path: Path) ->
                 assert late.status_code == 409
                 assert "approved (approve) by boss" in late.json()["detail"]
                 assert late.json()["ids"]["runId"] == begun["runId"]
-            for nobody in (other, away):
-                assert (await nobody.post(path, json={"optionId": "deny"})).status_code == 404
+            for outsider in (other, away):
+                assert (await outsider.post(path, json={"optionId": "deny"})).status_code == 404
 
     run(main())

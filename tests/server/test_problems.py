@@ -167,11 +167,11 @@ def test_a_start_with_an_unknown_model_is_unavailable(tmp_path: Path) -> None:
 
 def test_a_start_that_the_host_policy_denies_is_forbidden(tmp_path: Path) -> None:
     async def main() -> None:
-        async def nobody(*_: object, **__: object) -> Any:
+        async def deny(*_: object, **__: object) -> Any:
             raise PermissionError
 
         agent = Agent("shy", model=ScriptedModel([]))
-        async with serving(tmp_path, [agent], policy=nobody) as server, server.client() as client:
+        async with serving(tmp_path, [agent], policy=deny) as server, server.client() as client:
             check(await client.post("/sessions", json={"message": "Hello."}), 403, "denied")
 
     run(main())

@@ -97,7 +97,7 @@ def test_a_run_is_shown_again_from_its_beginning_to_its_end_and_nothing_is_run(t
             begun = (await client.post("/sessions", json={"message": "Pay."})).json()
             found = await waiting(client, begun["runId"])
             path = f"/runs/{begun['runId']}"
-            # Of one under way, what there is of it.
+            # The records so far of a run under way.
             half = await watch(server.port, f"{path}/replay?pause_max=0")
             assert said(half)[-1].type == "run.waiting"
             request_id = found["requests"][0]["requestId"]

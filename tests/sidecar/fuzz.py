@@ -53,7 +53,7 @@ class Nowhere:
             yield frame
 
     async def send(self, body: bytes) -> None:
-        raise AssertionError("nobody is asked anything")
+        raise AssertionError("no request is expected")
 
     async def room(self) -> None:
         pass
@@ -171,7 +171,7 @@ def _constant(_: str) -> float:
     raise Unreadable
 
 
-# what chance writes
+# random lines
 
 _TOKENS: Final = (
     b"{",

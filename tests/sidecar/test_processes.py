@@ -38,7 +38,7 @@ def noisy(text: str) -> str:
 
 @tool(mode="read")
 def sleepy() -> str:
-    """Never end, whoever asks."""
+    """Never end."""
     while True:
         time.sleep(60)
 
@@ -75,7 +75,7 @@ async def loud() -> str:
 
 @tool(mode="read")
 async def gives_up() -> str:
-    """Cancel what nobody cancelled."""
+    """Cancel itself."""
     raise asyncio.CancelledError
 
 @tool(mode="read")

@@ -211,7 +211,7 @@ def assert_run_ends_once(records: Sequence[Record]) -> None:
             over.add(record.run_id)
 
 
-# what happens
+# events
 
 
 def error(
@@ -420,7 +420,7 @@ class World:
             case CheckOutput():
                 return self.check(effect, session.state.run_notes.rejections)
             case _:
-                raise AssertionError(f"nobody asked for {effect.key}")
+                raise AssertionError(f"not requested: {effect.key}")
 
     def drive(self, session: Session, *events: LoopEvent) -> Session:
         """Drive a session until no effect and no input is left."""

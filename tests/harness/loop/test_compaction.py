@@ -154,7 +154,7 @@ def test_no_message_is_estimated_twice() -> None:
     assert weights.since(50, messages, revision=2) == 0
 
 
-# what it costs
+# usage
 
 
 def test_a_compaction_is_charged_to_the_run() -> None:
@@ -176,7 +176,7 @@ def test_a_run_without_tokens_does_not_begin_a_compaction() -> None:
     assert "compaction.requested" not in other.types
 
 
-# what goes wrong
+# failures
 
 
 def test_a_compaction_that_fails_is_tried_again_after_a_while() -> None:

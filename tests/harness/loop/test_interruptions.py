@@ -200,7 +200,7 @@ def test_a_handover_records_nothing_about_effects_of_an_older_owner() -> None:
     assert running.tell(HandedOver()) == []
 
 
-# what never began
+# calls that never began
 
 
 def test_a_call_that_never_began_is_made_by_the_next_owner_however_often_it_is_passed_on() -> None:

@@ -469,7 +469,7 @@ def test_the_question_about_an_interrupted_call_names_it() -> None:
     assert request.prompt.startswith("The call of send was interrupted")
 
 
-# what was taken to people
+# requests taken to people
 
 
 def test_a_request_that_was_dispatched_is_noted_and_the_next_one_is_not() -> None:

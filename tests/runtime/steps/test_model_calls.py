@@ -115,10 +115,10 @@ def test_a_model_that_would_end_the_process_fails_its_turn_alone() -> None:
 
 
 def test_an_unavailable_model_is_a_failed_step() -> None:
-    def nobody(reference: ModelReference) -> ScriptedModel:
+    def unavailable(reference: ModelReference) -> ScriptedModel:
         raise WRONG_KEY
 
-    stage = staged(resolve_model=nobody)
+    stage = staged(resolve_model=unavailable)
     assert play(stage.send("Hi."), stage).next is None
     assert stage.types[-4:] == FAILED
 

@@ -174,6 +174,6 @@ def test_a_step_does_as_much_in_a_long_conversation_as_in_a_short_one(
     wire: Wire, wrap: Callable[[LLMProvider], LLMProvider]
 ) -> None:
     work = work_of_steps(wire, wrap)
-    # What the clock adds now and then is left out.
+    # Occasional calls of the clock are left out.
     early, late = min(work[EARLY]), min(work[LATE])
     assert late <= early, work

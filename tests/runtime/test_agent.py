@@ -169,7 +169,7 @@ def test_output_types_and_schemas_become_a_contract():
     contract = output_contract(Invoice, "shop")
     assert contract.schema_id == "Invoice"
     assert contract.json_schema == {
-        "description": "What is owed.",
+        "description": "An invoice.",
         "type": "object",
         "properties": {"total": {"type": "integer"}},
         "required": ["total"],

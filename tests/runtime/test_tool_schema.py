@@ -117,7 +117,7 @@ def test_a_type_hint_becomes_the_schema_that_says_the_same(name: str, schema: Js
 def test_models_inside_are_definitions_without_unknown_fields_or_titles():
     definitions = cast(dict[str, JsonObject], EVERYTHING.input_schema["$defs"])
     assert definitions["Place"] == {
-        "description": "Where something is.",
+        "description": "A place.",
         "type": "object",
         "properties": {
             "street": {"type": "string"},

@@ -15,7 +15,7 @@ RUNTIME := tests/runtime tests/contracts
 HARD := tests/faults tests/sim
 APART := tests/contracts/test_store_machine.py tests/harness/loop/test_crash.py \
 	tests/harness/loop/test_properties.py tests/docs tests/fences tests/golden tests/promises tests/security \
-	tests/server/test_crowd.py tests/server/test_openapi.py tests/server/test_page.py tests/server/test_story.py \
+	tests/server/test_crowd.py tests/server/test_openapi.py tests/server/test_page.py tests/server/test_processes.py \
 	tests/tools
 COUNTING := 'not slow and not hypothesis'
 COUNTED := windlass,windlass_server,windlass_sidecar,windlass_cli

@@ -27,7 +27,7 @@ def demo(folder: Path, *before: str) -> Generator["Demo"]:
 
 
 class Demo:
-    """What a demo says."""
+    """The output of a demo."""
 
     def __init__(self, child: "subprocess.Popen[str]") -> None:
         self._child = child
@@ -58,7 +58,7 @@ def test_a_demo_killed_while_waiting_resumes_the_same_run_and_pays_once(tmp_path
     with demo(tmp_path) as second:
         assert second.until(r"Continuing run (\S+) from") == run
         assert second.until(r"windlass approvals answer (\S+) approve") == request
-        # Somebody answers while it runs; it takes that from the store.
+        # The request is answered by another process; the demo reads the answer from the store.
         assert run_apart(tmp_path, "approvals", "answer", request, "approve").code == 0
         second.until(r"(✓ pay)")
         second.until(r"(runs show)")

@@ -80,7 +80,7 @@ def test_the_store_and_the_server_show_the_same(
         assert ran == run_here(capsys, *store, *command), command
     # The first line has the time, and the last a checksum of all.
     assert exported[1:-1] == run_here(capsys, *store, "sessions", "export", session_id).out.splitlines()[1:-1]
-    # What goes on takes longer and longer.
+    # The later parts take longer and longer.
     for command, ran in zip((("runs", "show", run_id), ("trace", run_id)), trees, strict=True):
         assert _timeless(ran) == _timeless(run_here(capsys, *store, *command))
 

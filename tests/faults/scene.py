@@ -17,7 +17,7 @@ from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import Record
 
 GUARD_S: Final = 100_000.0
-"""Of fake time: whatever takes longer hangs."""
+"""In fake time: a longer wait means a hang."""
 
 
 @dataclass(slots=True)

@@ -191,7 +191,7 @@ TAMPERING = {
     "the session is gone": "DELETE FROM sessions WHERE session_id = 's1'",
     "the session ends earlier": "UPDATE sessions SET last_seq = 6 WHERE session_id = 's1'",
     "the session has another chain": "UPDATE sessions SET chain = zeroblob(16) WHERE session_id = 's1'",
-    "the session stands nowhere": "UPDATE sessions SET standing = 'lost' WHERE session_id = 's1'",
+    "the session has no standing": "UPDATE sessions SET standing = 'lost' WHERE session_id = 's1'",
     "the session has another name": "UPDATE sessions SET session_id = 's9' WHERE session_id = 's1'",
 }
 
@@ -313,7 +313,7 @@ def test_records_of_one_store_cannot_be_put_into_another(folder: Path, origin: s
             "INSERT INTO appends SELECT * FROM theirs.appends WHERE last_seq = 13",
         )
         store = await SqliteStore.open(ours)
-        # A record of a copy fits what both have in common, and not what comes after it here.
+        # A record of a copy fits the common prefix, and not the records after it in this file.
         with pytest.raises(Corrupt, match=r"record 1[34] of session s1"):
             await store.read("s1")
         with pytest.raises(Corrupt):

@@ -3,8 +3,8 @@
     python -m tests.faults.torture all --write
     python -m tests.faults.torture kills --trials 40 --first 1 --place /dev/shm
 
-Each part prints one line of JSON and exits with 1 if anything is wrong. Nothing of the project is imported by
-whoever only wants the numbers: see `test_kills.py`.
+Each part prints one line of JSON and exits with 1 if anything is wrong. Importing this module imports
+nothing of the project: see `test_kills.py`.
 """
 
 import argparse

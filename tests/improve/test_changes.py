@@ -1,4 +1,4 @@
-"""Changes to agents: what can be proposed, and what becomes of it."""
+"""Changes to agents: the parts that can be proposed, and their effect."""
 
 import pytest
 from tests.improve.rig import clerk

@@ -72,7 +72,7 @@ def test_every_generated_file_says_so_in_its_first_line() -> None:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """A copy of spec/ with what is generated from it."""
+    """A copy of spec/ with the generated files."""
     shutil.copytree(SPEC, tmp_path / "spec", ignore=shutil.ignore_patterns("examples"))
     assert main([], tmp_path) == 0
     return tmp_path
@@ -141,7 +141,7 @@ def test_types_cannot_be_changed() -> None:
     assert usage.input_tokens == 1
 
 
-def test_open_types_keep_and_closed_types_refuse_what_they_do_not_know() -> None:
+def test_open_types_keep_and_closed_types_refuse_unknown_fields() -> None:
     for name, model in models().items():
         is_open = definitions()[name]["additionalProperties"]
         assert model.model_config.get("extra") == ("allow" if is_open else "forbid"), name

@@ -1,4 +1,4 @@
-"""What is wrong with a call is told: raised if strict, logged otherwise."""
+"""Invalid calls: raised if strict, logged if not."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -116,7 +116,7 @@ def test_without_a_run_a_call_says_so_and_does_nothing(
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_call_is_logged_and_does_what_it_can(
+def test_an_invalid_call_is_logged_and_the_run_can_still_end(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     call, answer, words = WRONG[name]
@@ -139,7 +139,9 @@ def test_a_wrong_call_raises_and_records_nothing_if_strict(tmp_path: Path, name:
     assert (len(run.decisions), run.problems) == (1, ())
 
 
-def test_a_run_ends_well_or_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_run_arguments_of_the_wrong_type_are_refused_if_strict_and_logged_if_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     runtime = started(tmp_path, strict=True)
     with pytest.raises(RecordingError, match="success must be True or False, found nope"):
         runtime.end_run(anything("nope"))
@@ -203,7 +205,7 @@ def test_confidence_out_of_range_is_kept_as_it_was_given(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("path", [None, "", 7, b"/tmp"])
-def test_a_place_that_is_none_is_refused(path: object) -> None:
+def test_an_invalid_storage_path_is_refused(path: object) -> None:
     with pytest.raises(RecordingError):
         Runtime(anything(path))
 

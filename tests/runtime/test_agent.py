@@ -50,7 +50,7 @@ def watch(call: HookCall) -> None:
 
 
 class Invoice(BaseModel):
-    """What is owed."""
+    """An invoice."""
 
     total: int
 
@@ -63,7 +63,7 @@ def test_an_agent_needs_a_name_and_a_model():
         agent.__setattr__("name", "other")
 
 
-def test_a_model_may_be_any_provider_and_is_known_by_what_it_says_of_itself():
+def test_the_route_of_a_model_object_comes_from_its_attributes():
     assert Agent("a", model=ScriptedModel([])).route == ("scripted", "scripted")
     assert Agent("a", model=ScriptedModel([], route_id="r", model_id="m")).route == ("r", "m")
     assert Agent("a", model=Plain()).route == ("object", "Plain")
@@ -138,14 +138,14 @@ LOOSE_AGENT: Any = Agent
         ({"output": {"type": float("inf")}}, "the output schema is not JSON"),
     ],
 )
-def test_a_part_that_cannot_work_is_refused_in_words(parts: dict[str, object], words: str):
+def test_an_invalid_part_of_an_agent_is_refused_with_a_message(parts: dict[str, object], words: str):
     with pytest.raises(Rejected, match=words) as caught:
         LOOSE_AGENT("shop", **{"model": "a/b", **parts})
     assert caught.value.kind == ErrorKind.INVALID_PACKAGE
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "ü", "a" * 65])
-def test_a_name_is_one_that_every_provider_takes(name: str):
+def test_an_agent_name_must_be_valid_for_every_provider(name: str):
     with pytest.raises(Rejected, match="the name of an agent"):
         Agent(name, model="a/b")
 
@@ -158,18 +158,18 @@ def test_agents_go_inside_one_another_up_to_a_limit():
         Agent("a", model="a/b", subagents=[agent])
 
 
-def test_there_are_as_many_tools_as_the_limit_allows():
+def test_the_number_of_tools_of_an_agent_is_limited():
     tools = [tool(look.function, name=f"look_{number}") for number in range(513)]
     assert Agent("a", model="a/b", tools=tools[:512])
     with pytest.raises(Rejected, match="tools: found 513, limit 512"):
         Agent("a", model="a/b", tools=tools)
 
 
-def test_an_output_is_a_contract_whatever_it_was_written_as():
+def test_output_types_and_schemas_become_a_contract():
     contract = output_contract(Invoice, "shop")
     assert contract.schema_id == "Invoice"
     assert contract.json_schema == {
-        "description": "What is owed.",
+        "description": "An invoice.",
         "type": "object",
         "properties": {"total": {"type": "integer"}},
         "required": ["total"],

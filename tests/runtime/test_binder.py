@@ -1,4 +1,4 @@
-"""Runs whose agent has changed: they continue, move, or are refused."""
+"""Runs after a change of their agent: they continue, move, or are refused."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -180,7 +180,7 @@ def test_a_run_that_moved_continues_with_the_package_it_moved_to(tmp_path: Path)
     play(story())
 
 
-def test_a_run_that_is_refused_fails_and_names_what_changed(tmp_path: Path) -> None:
+def test_a_refused_run_fails_and_names_the_changes(tmp_path: Path) -> None:
     async def story() -> None:
         path = tmp_path / "app.db"
         await begin(path, seller(instructions="Old words.")[0])
@@ -201,7 +201,7 @@ def test_a_run_that_is_refused_fails_and_names_what_changed(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("change", list(PackageChange))
-def test_a_run_whose_agent_has_not_changed_just_goes_on(tmp_path: Path, change: PackageChange) -> None:
+def test_a_run_of_an_unchanged_agent_goes_on(tmp_path: Path, change: PackageChange) -> None:
     async def story() -> None:
         path = tmp_path / "app.db"
         await begin(path, seller()[0])
@@ -239,7 +239,7 @@ def test_a_run_with_a_contract_of_its_own_continues_under_the_package_that_was_k
     play(story())
 
 
-def test_a_run_that_moves_must_still_return_what_was_agreed(tmp_path: Path) -> None:
+def test_a_moved_run_keeps_its_output_contract(tmp_path: Path) -> None:
     async def story() -> None:
         path = tmp_path / "app.db"
         await begin(path, seller(TYPED, output=NUMBER)[0])
@@ -284,7 +284,7 @@ def test_a_cancelled_run_ends_as_cancelled_also_when_its_agent_is_refused(tmp_pa
     play(story())
 
 
-def test_a_run_can_be_cancelled_where_nobody_could_go_on_with_it(tmp_path: Path) -> None:
+def test_a_run_can_be_cancelled_where_its_model_is_missing(tmp_path: Path) -> None:
     async def story() -> None:
         path = tmp_path / "app.db"
         await begin(path, seller()[0])
@@ -297,7 +297,7 @@ def test_a_run_can_be_cancelled_where_nobody_could_go_on_with_it(tmp_path: Path)
     play(story())
 
 
-def test_a_run_whose_model_is_missing_today_is_not_lost(tmp_path: Path) -> None:
+def test_a_run_with_a_missing_model_waits_and_continues_later(tmp_path: Path) -> None:
     async def story() -> None:
         path = tmp_path / "app.db"
         await begin(path, seller()[0])
@@ -312,7 +312,7 @@ def test_a_run_whose_model_is_missing_today_is_not_lost(tmp_path: Path) -> None:
     play(story())
 
 
-# What one process binds
+# Binding in one process
 
 
 class Broken(CountingStore):
@@ -340,7 +340,7 @@ def run_of(package: RuntimePackage, **parts: object) -> RunState:
 
 
 class Resolver:
-    """Knows one package, or none."""
+    """A resolver with one package, or none."""
 
     def __init__(self, package: RuntimePackage | None) -> None:
         self._package = package
@@ -367,7 +367,7 @@ def test_a_content_store_that_is_away_fails_nothing_for_good() -> None:
     play(story())
 
 
-def test_a_package_that_nobody_kept_ends_the_run() -> None:
+def test_a_run_without_its_stored_package_is_rejected() -> None:
     async def story() -> None:
         binder = RuntimeBinder(ports(CountingStore(), providers=PROVIDERS))
         with pytest.raises(Rejected, match="is not stored any more") as caught:
@@ -381,7 +381,7 @@ def test_a_package_that_nobody_kept_ends_the_run() -> None:
     play(story())
 
 
-def test_a_model_that_nobody_provides_today_is_unavailable_and_no_other_takes_its_place() -> None:
+def test_a_missing_model_is_unavailable_and_not_replaced_by_another() -> None:
     async def story() -> None:
         store = CountingStore()
         package = package_of()
@@ -409,12 +409,12 @@ def test_packages_of_a_resolver_are_compared_as_well(change: PackageChange) -> N
         gone = RuntimeBinder(
             ports(store, resolver=Resolver(None), providers=PROVIDERS, package_change=change)
         )
-        nobody = RuntimeBinder(ports(store, providers=PROVIDERS, package_change=change))
+        missing = RuntimeBinder(ports(store, providers=PROVIDERS, package_change=change))
         if change is PackageChange.CONTINUE:
-            for binder in (other, gone, nobody):
+            for binder in (other, gone, missing):
                 assert (await binder(run_of(old))).package == old
             return
-        for binder, message in ((gone, "gone"), (nobody, "is not registered with this runtime any more")):
+        for binder, message in ((gone, "gone"), (missing, "is not registered with this runtime any more")):
             with pytest.raises(Rejected, match=message):
                 await binder(run_of(old))
         if change is PackageChange.REFUSE:
@@ -429,7 +429,7 @@ def test_packages_of_a_resolver_are_compared_as_well(change: PackageChange) -> N
     play(story())
 
 
-def test_packages_of_older_runs_are_read_once_and_not_kept_in_memory_for_ever() -> None:
+def test_packages_of_older_runs_are_read_once_and_evicted_from_memory() -> None:
     async def story() -> None:
         store = Broken()
         store.is_broken = False
@@ -446,7 +446,7 @@ def test_packages_of_older_runs_are_read_once_and_not_kept_in_memory_for_ever() 
     play(story())
 
 
-def test_what_is_told_of_a_change_has_an_end() -> None:
+def test_the_description_of_a_change_is_bounded() -> None:
     many = [tool(look.function, mode="read", name=f"tool_{at}_{'x' * 40}") for at in range(50)]
     text = difference(package_of(shop(tools=[])), package_of(shop(tools=many)))
     assert len(text) == CHANGES_CHARS_MAX

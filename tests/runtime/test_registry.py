@@ -29,7 +29,7 @@ def test_an_agent_is_registered_with_all_that_its_package_names() -> None:
     assert registered.policy is not None
 
 
-def test_an_agent_whose_model_is_a_text_brings_no_model() -> None:
+def test_an_agent_with_a_model_name_registers_no_provider() -> None:
     assert register_agent(Agent("a", model="openai/gpt-5")).provider is None
 
 
@@ -39,7 +39,7 @@ def test_a_package_brings_nothing_but_itself() -> None:
     assert (registered.policy, registered.provider) == (None, None)
 
 
-def test_an_agent_that_must_return_what_is_no_schema_is_refused() -> None:
+def test_an_agent_with_an_invalid_output_schema_is_refused() -> None:
     with pytest.raises(Rejected, match="agent shop: output is not a usable JSON Schema: it is not"):
         shop(output={"type": "nonsense"})
 

@@ -15,7 +15,7 @@ from windlass_protocol import ErrorKind, Event, RunCursor, RunStatus
 ASKS = [call("mail", {"to": "ada"}), say("done")]
 
 
-def test_a_handle_names_its_run_and_knows_where_it_is() -> None:
+def test_a_handle_has_the_id_and_status_of_its_run() -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop(model_of("done"))]) as runtime:
             handle = await runtime.start("shop", "go", run_id="r1")
@@ -78,7 +78,7 @@ def test_a_request_is_answered_through_the_handle(option: str, was_sent: bool) -
     play(story())
 
 
-def test_a_run_is_cancelled_through_the_handle_with_who_and_why() -> None:
+def test_cancelling_through_the_handle_records_by_and_reason() -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop(ScriptedModel(ASKS))]) as runtime:
             handle = await runtime.start("shop", "go", run_id="r1")

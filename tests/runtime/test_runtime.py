@@ -42,7 +42,7 @@ ASKS = [call("mail", {"to": "ada"}), say("done")]
 
 
 def memory(*answers: Answer, **options: Unpack[RuntimeOptions]) -> AgentRuntime:
-    """A runtime in memory whose model says this."""
+    """A runtime in memory with a model that says this."""
     return AgentRuntime.in_memory([shop(ScriptedModel(answers))], **options)
 
 
@@ -50,14 +50,14 @@ def memory(*answers: Answer, **options: Unpack[RuntimeOptions]) -> AgentRuntime:
 
 
 class Price(BaseModel):
-    """What something costs."""
+    """A price."""
 
     cents: int
     tags: tuple[str, ...] = ()
 
 
 class Even(BaseModel):
-    """A number that its schema does not tell all of."""
+    """A number with a validator beyond its schema."""
 
     number: int
 
@@ -271,7 +271,7 @@ def test_a_wait_that_is_cancelled_cancels_nothing_else() -> None:
         "terminal_event",
     ],
 )
-def test_a_run_that_nobody_ever_started_is_a_conflict_with_its_id(use: str) -> None:
+def test_an_unknown_run_is_a_conflict_with_its_id(use: str) -> None:
     async def story() -> None:
         async with memory() as runtime:
             handle = runtime.handle("nobody")
@@ -301,7 +301,7 @@ def test_a_run_that_nobody_ever_started_is_a_conflict_with_its_id(use: str) -> N
 # Results
 
 
-def test_the_result_is_what_the_journal_says() -> None:
+def test_the_result_comes_from_the_journal() -> None:
     async def story() -> None:
         usage = LLMUsage(input_tokens=3, output_tokens=4)
         script = [
@@ -417,7 +417,7 @@ def test_a_run_that_another_process_drives_can_be_waited_for_answered_and_cancel
 # Snapshots
 
 
-def test_a_snapshot_tells_where_a_run_is_from_the_inbox_to_its_end() -> None:
+def test_a_snapshot_has_the_status_of_a_run_from_the_inbox_to_its_end() -> None:
     async def story() -> None:
         gate = asyncio.Event()
         source = SourceRef(kind=SourceKind.USER, id="ada")
@@ -693,7 +693,7 @@ def test_every_event_of_a_run_can_be_read_as_its_record() -> None:
 
 
 @pytest.mark.parametrize("message", ["", []])
-def test_a_run_is_for_something(message: Any) -> None:
+def test_a_run_needs_a_message(message: Any) -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop()]) as runtime:
             with pytest.raises(Rejected, match="the message is empty: it must hold at least one part"):

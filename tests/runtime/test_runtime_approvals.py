@@ -1,4 +1,4 @@
-"""Approval dispatchers: asked once for each request, again only if nobody knows."""
+"""Approval dispatchers: called once for each request, and again only if the outcome is unknown."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ Reply = Callable[[InputRequest], Awaitable[InputResponse | None]]
 
 
 class Desk:
-    """A dispatcher that notes what it is asked, and replies as the test says."""
+    """A dispatcher that records its requests, and replies as the test says."""
 
     def __init__(self, reply: Reply | None = None) -> None:
         self.asked: list[tuple[str, str, str]] = []
@@ -75,7 +75,7 @@ def test_an_answer_of_the_dispatcher_is_an_answer_like_any_other() -> None:
     play(story())
 
 
-def test_a_request_is_durable_before_the_dispatcher_hears_of_it() -> None:
+def test_a_request_is_durable_before_the_dispatcher_is_called() -> None:
     async def story() -> None:
         store = CountingStore()
         seen: list[list[str]] = []
@@ -140,7 +140,7 @@ def test_a_dispatcher_that_fails_is_logged_by_kind_and_leaves_the_request_open(
     reply: Reply, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
-        ear = Ear()
+        ear = LogSignal()
         logging.getLogger("windlass.runtime.approvals").addHandler(ear)
         async with memory(Desk(reply), responders=["ada"]) as runtime:
             handle = await runtime.start("shop", "go")
@@ -156,8 +156,8 @@ def test_a_dispatcher_that_fails_is_logged_by_kind_and_leaves_the_request_open(
     assert "secret" not in caplog.text
 
 
-class Ear(logging.Handler):
-    """Hears that something was logged."""
+class LogSignal(logging.Handler):
+    """A log handler that sets an event."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -191,7 +191,7 @@ def test_a_dispatcher_that_hangs_is_given_up_and_the_request_stays_open(
     run_in_fake_time(story(), clock=clock)
 
 
-def test_a_slow_dispatcher_holds_nobody_else_up_and_is_left_when_the_runtime_closes() -> None:
+def test_a_slow_dispatcher_does_not_block_runs_and_is_cancelled_at_close() -> None:
     async def story() -> None:
         ended: list[str] = []
 
@@ -265,7 +265,7 @@ def test_a_request_that_was_dispatched_with_an_unknown_outcome_is_dispatched_aga
 
 
 class Full(CountingStore):
-    """A store whose inboxes take no notes."""
+    """A store with inboxes that refuse notes."""
 
     async def post(
         self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
@@ -342,8 +342,8 @@ def test_requests_of_many_sessions_are_found_again() -> None:
     play(story())
 
 
-class Away(CountingStore):
-    """A store whose catalogue cannot be read."""
+class UnreadableCatalogue(CountingStore):
+    """A store with an unreadable catalogue."""
 
     async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
         raise Unavailable("away", kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.RETRYABLE)
@@ -353,7 +353,7 @@ def test_a_store_that_is_away_while_open_requests_are_looked_for_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story() -> None:
-        store = Away()
+        store = UnreadableCatalogue()
         builder = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
         builder.policy(allow_start).agent(shop(ScriptedModel(ASKS))).approval_dispatcher(Desk(approve))
         async with builder.build() as runtime:
@@ -369,7 +369,7 @@ def test_a_request_that_comes_while_older_ones_are_looked_for_is_dispatched_once
         gate = asyncio.Event()
 
         class Slow(CountingStore):
-            """A store whose catalogue takes its time."""
+            """A store with a slow catalogue."""
 
             async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
                 await gate.wait()
@@ -393,10 +393,12 @@ def test_a_request_that_comes_while_older_ones_are_looked_for_is_dispatched_once
 
 def test_a_desk_that_was_never_opened_can_be_closed() -> None:
     async def story() -> None:
-        async def nobody(session_id: str, responses: object) -> None: ...
+        async def ignore_answer(session_id: str, responses: object) -> None: ...
 
         store = CountingStore()
-        desk = ApprovalDesk(Desk(), Feed(store, SystemClock()), store=store, answer=nobody, timeout_ms=1)
+        desk = ApprovalDesk(
+            Desk(), Feed(store, SystemClock()), store=store, answer=ignore_answer, timeout_ms=1
+        )
         await desk.aclose()
 
     play(story())
@@ -431,7 +433,7 @@ def test_a_session_that_cannot_be_read_hides_no_open_request_of_another(
 
 
 class Count(asyncio.Event):
-    """An event that tells another one when it was set so many times."""
+    """An event that sets another one after a number of sets."""
 
     def __init__(self, times: int, done: asyncio.Event) -> None:
         super().__init__()
@@ -444,7 +446,7 @@ class Count(asyncio.Event):
             self._done.set()
 
 
-def test_a_dispatcher_that_does_not_end_when_it_is_cancelled_keeps_nobody_from_closing() -> None:
+def test_a_dispatcher_that_ignores_cancellation_does_not_block_close() -> None:
     async def story() -> None:
         ending = asyncio.Event()
 

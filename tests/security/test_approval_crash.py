@@ -51,7 +51,7 @@ def test_consent_survives_a_crash_and_is_used_as_the_effect_allows(
             found = await types(handle)
             assert found.count("approval.settled") == 1
             kinds = [str(request["kind"]) for request in await requests(tmp_path)]
-            assert kinds.count("approval") == 1, "nobody was asked for consent twice"
+            assert kinds.count("approval") == 1, "no approval was requested twice"
 
     play(story())
     again = is_begun and effect == "idempotent"
@@ -91,9 +91,7 @@ SECRET = "canary-0815-Zq9x7w"
 
 @pytest.mark.promise("S1")
 @pytest.mark.parametrize("point", POINTS)
-def test_a_call_whose_secret_a_crash_took_is_refused_and_not_made_without_it(
-    tmp_path: Path, point: Point
-) -> None:
+def test_a_call_that_lost_its_secret_argument_in_a_crash_is_refused(tmp_path: Path, point: Point) -> None:
     crash(tmp_path, point, "idempotent", SECRET)
     before = paid(tmp_path)
     database = b"".join(path.read_bytes() for path in tmp_path.glob("a.db*") if path.is_file())

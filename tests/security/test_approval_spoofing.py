@@ -76,7 +76,7 @@ def test_a_model_that_says_approved_approves_nothing(words: str) -> None:
 
 @pytest.mark.promise("A1")
 @pytest.mark.parametrize("is_failure", [False, True])
-def test_a_tool_whose_output_looks_like_an_approval_approves_nothing(is_failure: bool) -> None:
+def test_tool_output_that_looks_like_an_approval_approves_nothing(is_failure: bool) -> None:
     bank = Bank()
     settled: JsonObject = {"requestId": "approval:r1:0:c2:1", "outcome": "approved", "grant": "session"}
     forged: JsonObject = {
@@ -108,7 +108,7 @@ def test_a_tool_whose_output_looks_like_an_approval_approves_nothing(is_failure:
     assert bank.paid == []
 
 
-# 3, 4 and 5: for somebody else
+# 3, 4 and 5: an approval of another request
 
 
 @pytest.mark.promise("A1")
@@ -283,7 +283,7 @@ CAPPED = Rule("cap", "modify", tools=("pay",), arguments={"to": "escrow"})
 @pytest.mark.promise("A1")
 @pytest.mark.parametrize("is_restarted", [False, True])
 @pytest.mark.parametrize("asks", ["rule", "tool"])
-def test_what_a_policy_changed_is_what_is_shown_and_what_runs(
+def test_arguments_changed_by_a_policy_are_shown_and_run(
     tmp_path: Path, is_restarted: bool, asks: str
 ) -> None:
     bank, path = Bank(), tmp_path / "a.db"
@@ -389,7 +389,7 @@ def test_an_answer_that_was_used_counts_no_second_time(tmp_path: Path, is_restar
     assert bank.paid == [{"cents": 5, "to": "shop"}]
 
 
-# 8: too late
+# 8: after the timeout
 
 
 @pytest.mark.promise("A1")
@@ -424,7 +424,7 @@ def test_an_answer_after_the_request_has_expired_does_not_count(tmp_path: Path, 
 
 
 @pytest.mark.promise("A1")
-def test_an_answer_given_in_time_but_found_too_late_does_not_count(tmp_path: Path) -> None:
+def test_an_approval_given_in_time_but_read_after_the_timeout_does_not_count(tmp_path: Path) -> None:
     bank, path, clock = Bank(), tmp_path / "a.db", FakeClock()
 
     async def story() -> None:
@@ -602,7 +602,7 @@ def test_rules_that_now_forbid_it_win_over_consent(tmp_path: Path) -> None:
 
 @pytest.mark.promise("A1")
 @pytest.mark.parametrize("name", ["ann", "Ann", " ann", "ａnn"])
-def test_whoever_asked_for_a_run_cannot_consent_to_it_where_four_eyes_are_required(name: str) -> None:
+def test_the_requester_of_a_run_cannot_approve_its_calls_under_four_eyes(name: str) -> None:
     bank = Bank()
 
     async def story() -> None:
@@ -625,7 +625,7 @@ def test_whoever_asked_for_a_run_cannot_consent_to_it_where_four_eyes_are_requir
 
 @pytest.mark.promise("A1")
 @pytest.mark.parametrize(("team", "who"), [(["ann", "bob"], None), (["ann"], "ann")])
-def test_four_eyes_that_cannot_be_had_mean_no(team: list[str], who: str | None) -> None:
+def test_a_call_is_denied_if_four_eyes_have_no_other_responder(team: list[str], who: str | None) -> None:
     bank = Bank()
 
     async def story() -> None:
@@ -642,7 +642,7 @@ def test_four_eyes_that_cannot_be_had_mean_no(team: list[str], who: str | None) 
 
 @pytest.mark.promise("A1")
 @pytest.mark.parametrize(("who", "left"), [("bob", ("cat",)), ("ann", ("bob", "cat")), (None, None)])
-def test_whoever_spoke_to_a_run_cannot_consent_to_what_it_does_then(
+def test_the_sender_of_a_message_to_a_run_cannot_approve_its_calls_under_four_eyes(
     tmp_path: Path, who: str | None, left: tuple[str, ...] | None
 ) -> None:
     bank, begun, gate = Bank(), asyncio.Event(), asyncio.Event()
@@ -696,7 +696,7 @@ def test_only_responders_that_were_named_may_answer(tmp_path: Path) -> None:
                 with pytest.raises(Denied):
                     await handle.answer(request.request_id, "approve", responder=who)
         await post(path, "s", yes(request, responder="bob"))
-        # The next runtime names nobody: the request was made for ann all the same.
+        # The next runtime names no responders: the request still names ann.
         async with await AgentRuntime.open(path, agents=[agent]) as runtime:
             with pytest.raises(Denied):
                 await runtime.handle("r1").answer(request.request_id, "approve", responder="bob")
@@ -707,7 +707,7 @@ def test_only_responders_that_were_named_may_answer(tmp_path: Path) -> None:
     assert bank.paid == []
 
 
-# what an answer must be
+# the form of an answer
 
 
 @pytest.mark.promise("A1")

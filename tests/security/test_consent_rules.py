@@ -1,4 +1,4 @@
-"""When people are asked, what they may grant, and what no grant reaches."""
+"""Approval rules: when people are asked, session grants, and calls that no grant covers."""
 
 import asyncio
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_a_grant_holds_for_its_tool_in_its_session_and_survives_a_restart(tmp_pa
 
     @tool(mode="external")
     async def mail(to: str) -> str:
-        """Write to somebody."""
+        """Write a mail."""
         mails.append(to)
         return "sent"
 
@@ -268,7 +268,7 @@ def test_once_asks_until_a_person_grants_the_session() -> None:
     ("mode", "approval", "has_grant"),
     [("external", "policy", True), ("destructive", "policy", False), ("destructive", "once", True)],
 )
-def test_a_grant_says_that_it_is_for_every_call_and_is_not_offered_for_what_destroys(
+def test_a_session_grant_names_its_scope_and_is_not_offered_for_destructive_calls(
     mode: str, approval: str, has_grant: bool
 ) -> None:
     bank = Bank()
@@ -294,7 +294,7 @@ def test_a_grant_says_that_it_is_for_every_call_and_is_not_offered_for_what_dest
 
 
 @pytest.mark.promise("S2")
-def test_never_leaves_out_no_rule_that_asks() -> None:
+def test_approval_never_does_not_override_a_rule_that_asks() -> None:
     bank = Bank()
 
     async def story() -> None:
@@ -313,7 +313,7 @@ def test_never_leaves_out_no_rule_that_asks() -> None:
 
 
 class HostPolicy:
-    """A policy that answers what it is told to, and names no version."""
+    """A policy with scripted answers and without a version."""
 
     version = "h1"
 
@@ -359,7 +359,7 @@ def test_consent_under_a_policy_of_the_host_is_asked_for_once(refs: tuple[Policy
 
 @pytest.mark.promise("S2")
 @pytest.mark.parametrize("answer", [None, "allow", True, RuntimeError("no"), AllowDecision])
-def test_a_policy_that_gives_no_decision_says_no(answer: object) -> None:
+def test_a_policy_without_a_decision_denies(answer: object) -> None:
     bank = Bank()
 
     async def story() -> None:
@@ -397,10 +397,10 @@ def test_a_result_that_the_policy_does_not_let_through_is_withheld_from_the_mode
             assert cast(JsonObject, data["result"])["output"] is None
 
     play(story())
-    assert len(bank.paid) == len(policy.seen) == 1, "it was made, and the policy has seen what came of it"
+    assert len(bank.paid) == len(policy.seen) == 1, "it was made, and the policy has seen its result"
 
 
-# nobody there
+# unattended
 
 
 @pytest.mark.promise("S2")
@@ -417,7 +417,7 @@ def test_a_result_that_the_policy_does_not_let_through_is_withheld_from_the_mode
         ("never", None, None),
     ],
 )
-def test_when_nobody_is_there_what_needs_consent_is_denied_and_nothing_hangs(
+def test_a_call_that_needs_approval_is_denied_in_an_unattended_runtime(
     approval: str, policy: ToolPolicy | None, code: str | None
 ) -> None:
     bank = Bank()

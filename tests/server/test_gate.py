@@ -1,4 +1,4 @@
-"""Which part of a run is shown, when more is asked while something is open."""
+"""The part of a run that is streamed while requests are open."""
 
 import pytest
 from tests.server.stories import STORIES
@@ -68,7 +68,7 @@ def test_answers_that_leave_something_open_are_for_no_wait() -> None:
     assert past_of(asked_more()).behind(frozenset({"nobody"}), needs_all=False) is None
 
 
-def test_what_was_asked_is_settled_when_the_run_is_over() -> None:
+def test_open_requests_are_settled_at_the_end_of_the_run() -> None:
     past = past_of(STORIES["cancelled/r1"])
     assert past.settled == {FIRST}
     assert pauses(list(STORIES["cancelled/r1"]), past.whole()) == []

@@ -1,4 +1,4 @@
-"""What the sidecar sends by itself is what spec/ says, from ready to shutdown."""
+"""Notifications of the sidecar match spec/, from ready to shutdown."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ all_of_them = [weather, mail, ask_question]
 
 
 def start(child: Process, stream_id: str, tool: JsonValue, **params: JsonValue) -> None:
-    """Begin a stream whose model calls one tool."""
+    """Begin a stream with a model that calls one tool."""
     name = tool["name"] if isinstance(tool, dict) else tool
     asked: JsonValue = [{"role": "user", "content": str(name).replace("_", " ")}]
     given: JsonObject = {"provider": "demo", "model": "m", "messages": asked, "tools": [tool], **params}
@@ -125,7 +125,7 @@ def test_pieces_that_only_some_models_send_are_of_the_spec_too() -> None:
         check({"jsonrpc": "2.0", "method": method, "params": {"streamId": "s", **params}})
 
 
-def test_the_sidecar_lists_what_it_sends_with_the_types_of_the_spec() -> None:
+def test_the_sidecar_lists_its_notifications_with_the_types_of_the_spec() -> None:
     listed = {name: kind.__name__ for name, kind in {**NOTIFICATIONS, **HOST_METHODS}.items()}
     assert listed == TYPES
 

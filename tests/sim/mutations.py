@@ -56,7 +56,7 @@ def _patched(*patches: tuple[Any, str, Any]) -> Generator[None]:
 def mutation(make: Callable[[], list[tuple[Any, str, Any]]]) -> Mutation:
     """Keep a mutation by its name.
 
-    `make` returns what to patch, anew for each simulation.
+    `make` returns the patches, anew for each simulation.
     """
 
     def planted() -> AbstractContextManager[None]:
@@ -67,7 +67,7 @@ def mutation(make: Callable[[], list[tuple[Any, str, Any]]]) -> Mutation:
 
 
 def _taking(kind: type, change: Callable[..., Any]) -> list[tuple[Any, str, Any]]:
-    """Change what comes of one kind of event."""
+    """Change the records of one kind of event."""
     take = driver.take
 
     def taken(state: Any, event: Any, **more: Any) -> Any:
@@ -79,13 +79,13 @@ def _taking(kind: type, change: Callable[..., Any]) -> list[tuple[Any, str, Any]
 
 
 def _advancing(change: Callable[[Plan], Plan]) -> list[tuple[Any, str, Any]]:
-    """Change what comes next."""
+    """Change the planned records."""
     advance = driver.advance
     return [(driver, "advance", lambda *given, **more: change(advance(*given, **more)))]
 
 
 def _judging(change: Callable[[Any, Any, Any], Any]) -> list[tuple[Any, str, Any]]:
-    """Change what is decided about a call."""
+    """Change the policy decision about a call."""
     judge = AgentWork.judge
 
     async def judged(self: AgentWork, state: Any, effect: Any) -> Any:
@@ -303,7 +303,7 @@ def a_hopeless_failure_is_tried_again() -> list[tuple[Any, str, Any]]:
 
 
 @mutation
-def nobody_waits_before_the_model_is_asked_again() -> list[tuple[Any, str, Any]]:
+def model_retries_do_not_wait() -> list[tuple[Any, str, Any]]:
     return [(Pause, "has", lambda *_: False)]
 
 
@@ -417,7 +417,7 @@ def a_cursor_repeats_one() -> list[tuple[Any, str, Any]]:
 
 
 @mutation
-def nobody_hears_of_what_other_processes_write() -> list[tuple[Any, str, Any]]:
+def records_of_other_processes_go_unnoticed() -> list[tuple[Any, str, Any]]:
     return [(Feed, "notify", lambda _: None)]
 
 

@@ -1,4 +1,4 @@
-"""Many seeds: the same command for a minute and for a night."""
+"""Runs many seeds, for a minute or for a night."""
 
 import argparse
 import os
@@ -31,7 +31,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the command line says; 0 if nothing is wrong."""
+    """Run the command line; 0 if nothing is wrong."""
     given = parsed(arguments)
     if given.jobs > 1:
         return _shared(given, arguments)
@@ -86,7 +86,7 @@ def _mutations(names: Sequence[str], seeds: range) -> int:
 
 
 def find(name: str, seeds: Iterable[int]) -> str | None:
-    """Plant a bug and return the first seed that finds it, with what it found."""
+    """Plant a bug and return the first seed that finds it, with the violation."""
     for seed in seeds:
         with MUTATIONS[name]():
             report = simulate(seed)
@@ -123,7 +123,7 @@ def start(arguments: Sequence[str], *, hash_seed: str = "random") -> subprocess.
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """Return how it ended and what it said."""
+    """Return the exit code and the output."""
     text, _ = process.communicate()
     _say(text.rstrip() or f"ended with {process.returncode} and without a word")
     return process.returncode, text

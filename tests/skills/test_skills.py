@@ -145,7 +145,7 @@ def test_a_link_is_refused_wherever_it_is(place: str, tmp_path: Path) -> None:
     assert "is a symbolic link" in refused(root)
 
 
-def test_a_pipe_is_refused_and_nobody_waits_for_it(tmp_path: Path) -> None:
+def test_a_named_pipe_is_refused_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(write(tmp_path, "one") / "pipe")
     assert "pipe is not a file" in refused(tmp_path)
 
@@ -187,7 +187,7 @@ def test_files_of_a_skill_have_limits_too(tmp_path: Path) -> None:
     assert "levels of folders" in refused(tmp_path / "c")
 
 
-def test_there_are_only_so_many_skills(tmp_path: Path) -> None:
+def test_the_number_of_skills_is_limited(tmp_path: Path) -> None:
     for at in range(SKILLS_MAX):
         write(tmp_path / "a", f"s{at}")
     assert len(Skills(tmp_path / "a")) == SKILLS_MAX
@@ -228,14 +228,14 @@ def test_the_tool_returns_the_body_and_the_files_of_a_skill(tmp_path: Path) -> N
     assert asyncio.run(load("xyz")) == "there is no skill xyz; there are one, two"
 
 
-def test_a_body_stays_what_it_was_when_it_was_read(tmp_path: Path) -> None:
+def test_a_loaded_skill_does_not_change_with_its_file(tmp_path: Path) -> None:
     folder = write(tmp_path, "one")
     skills = Skills(tmp_path)
     (folder / "SKILL.md").write_text("something else", encoding="utf-8")
     assert asyncio.run(skills.load("one"))["instructions"] == "# one\n\nDo it."
 
 
-def test_an_agent_is_told_of_its_skills_and_can_load_them(tmp_path: Path) -> None:
+def test_the_prompt_of_an_agent_lists_its_skills_and_it_can_load_them(tmp_path: Path) -> None:
     write(tmp_path, "one")
     model = ScriptedModel([call("load_skill", {"skill": "one"}), say("Done.")])
     agent = Agent("a", model=model, instructions="Be brief.", skills=Skills(tmp_path))
@@ -245,7 +245,7 @@ def test_an_agent_is_told_of_its_skills_and_can_load_them(tmp_path: Path) -> Non
     assert asyncio.run(agent.run("Go.")).output == "Done."
 
 
-def test_the_words_and_the_tool_can_be_given_by_hand(tmp_path: Path) -> None:
+def test_the_prompt_text_and_the_tool_of_skills_can_be_given_separately(tmp_path: Path) -> None:
     write(tmp_path, "one")
     skills = Skills(tmp_path)
     agent = Agent("a", model="m/m", instructions=f"Be brief. {skills.words}", tools=[skills.tool])
@@ -254,7 +254,7 @@ def test_the_words_and_the_tool_can_be_given_by_hand(tmp_path: Path) -> None:
         Agent("a", model="m/m", tools=[skills.tool], skills=skills)
 
 
-def test_an_agent_without_skills_is_as_it_was() -> None:
+def test_an_agent_without_skills_has_no_skill_prompt_or_tool() -> None:
     agent = Agent("a", model="m/m", instructions="Be brief.", skills=["named"])
     assert (agent.prompt, agent.offered_tools) == ("Be brief.", ())
     assert compile_package(agent).skills == ("named",)
@@ -280,7 +280,7 @@ def test_the_fingerprint_of_an_agent_covers_every_byte_of_its_skills(tmp_path: P
     assert fingerprint(compile_package(agent())) == fingerprint(first)
 
 
-def test_an_order_of_skills_means_nothing(tmp_path: Path) -> None:
+def test_the_order_of_skills_does_not_change_the_fingerprint(tmp_path: Path) -> None:
     write(tmp_path, "one")
     write(tmp_path, "two")
     one, two = load_skills(tmp_path)

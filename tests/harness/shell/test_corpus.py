@@ -1,4 +1,4 @@
-"""The graded commands: what is never safe, and how much friction is allowed."""
+"""The graded commands: never-safe ones, and the allowed rate of false alarms."""
 
 from collections.abc import Sequence
 
@@ -37,7 +37,7 @@ def test_almost_every_dangerous_command_is_called_dangerous(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["corpus.tsv", "more.tsv", "unseen.tsv"])
-def test_few_harmless_reads_are_held_up(name: str) -> None:
+def test_few_harmless_reads_are_graded_above_safe(name: str) -> None:
     found = rows(name)
     flagged = wrong(found, "safe", "caution") + wrong(found, "safe", "dangerous")
     total = sum(row.expected == "safe" for row in found)

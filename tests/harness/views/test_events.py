@@ -54,7 +54,7 @@ def test_a_record_is_shown_with_its_place_and_its_facts() -> None:
         run_id="r1",
         agent_id="helper",
     )
-    assert "epoch" not in shown_as.model_dump(), "who owns a session is nobody's business"
+    assert "epoch" not in shown_as.model_dump(), "the owner of a session is not public"
 
 
 def test_a_delta_carries_the_id_of_the_message_that_it_will_be_part_of() -> None:
@@ -144,6 +144,6 @@ def test_subagents_show_as_orchestration() -> None:
 
 
 @pytest.mark.parametrize("kind", ["something.new", "turn.started", "policy.decided"])
-def test_what_has_no_place_in_the_simple_stream_is_left_out(kind: str) -> None:
+def test_events_without_a_form_in_the_simple_stream_are_left_out(kind: str) -> None:
     loose = Event.model_construct(type=kind, data={}, meta=EventMeta(at="2026-01-31T09:00:00Z"))
     assert to_sse(loose, ()) == ()

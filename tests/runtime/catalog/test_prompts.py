@@ -1,4 +1,4 @@
-"""What a model was asked, made again from what is kept: it is what the model got."""
+"""Prompts rebuilt from the journal equal the requests of the model."""
 
 import asyncio
 import json
@@ -60,7 +60,7 @@ class Listening(ScriptedModel):
         return super().stream(messages, tools=known, temperature=temperature)
 
 
-def told(found: StepPrompt) -> Asked:
+def request_of(found: StepPrompt) -> Asked:
     """A prompt as the model got it."""
     system = [LLMMessage("system", found.system)] if found.system else []
     return [*system, *found.messages], list(found.tools), found.temperature
@@ -90,7 +90,7 @@ AGENTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_a_prompt_is_what_the_model_got(name: str, tmp_path: Path) -> None:
+def test_a_rebuilt_prompt_equals_the_request_of_the_model(name: str, tmp_path: Path) -> None:
     async def main() -> None:
         model = Listening(script)
         given: dict[str, Any] = {"tools": [look], **AGENTS[name]}
@@ -105,7 +105,7 @@ def test_a_prompt_is_what_the_model_got(name: str, tmp_path: Path) -> None:
             for number in range(2):
                 step = 0
                 while (found := await runtime.sessions.prompt(f"r{number}", step)) is not None:
-                    assert told(found) == model.asked[at]
+                    assert request_of(found) == model.asked[at]
                     assert (QUESTIONS in found.unknown) == (name == "with questions")
                     at, step = at + 1, step + 1
             assert at == len(model.asked) >= 4
@@ -113,7 +113,7 @@ def test_a_prompt_is_what_the_model_got(name: str, tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_what_is_not_there_is_none_and_what_is_lost_is_said(tmp_path: Path) -> None:
+def test_an_unknown_prompt_is_none_and_a_lost_package_is_reported(tmp_path: Path) -> None:
     async def main() -> None:
         agent = Agent("a", model=Listening(script), tools=[look], instructions="Look.")
         path = tmp_path / "a.db"
@@ -137,7 +137,7 @@ def test_what_is_not_there_is_none_and_what_is_lost_is_said(tmp_path: Path) -> N
 
 
 async def _without_package(lines: list[str], path: Path) -> StepPrompt | None:
-    """The first prompt of an imported session whose package was left out."""
+    """The first prompt of a session imported without its package."""
 
     kept = [line for line in lines[:-1] if '"isOwn":false' not in line]
     total = sha256("".join(f"{line}\n" for line in kept).encode()).hexdigest()

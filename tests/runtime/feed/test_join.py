@@ -1,4 +1,4 @@
-"""Whoever joins at whatever moment sees the same, once and in order."""
+"""Readers that join at any moment see the same events, once and in order."""
 
 from collections.abc import Awaitable, Callable
 
@@ -197,7 +197,7 @@ def test_a_new_feed_over_the_same_store_goes_on_from_a_cursor() -> None:
 
 @pytest.mark.promise("F2")
 def test_nothing_is_shown_before_it_is_durable() -> None:
-    """Whatever any reader has at any moment is in the journal at that moment."""
+    """Every event that a reader has is in the journal at that moment."""
 
     async def main() -> None:
         world = World(WatchedStore(1))

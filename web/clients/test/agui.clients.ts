@@ -139,7 +139,7 @@ describe.each(kinds)("HttpAgent %s", (version, make) => {
     }
   });
 
-  test("answers to some of what is open, to what was never asked, and words in between are refused", async () => {
+  test("partial answers, answers to unknown requests, and messages in between are refused", async () => {
     const agent = client("twice", "both");
     say(agent, "Pay twice.");
     await run(agent);

@@ -7,7 +7,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 
 /** Violations with their elements, and whether the page is wider than the screen. */
 export async function flaws(page: Page): Promise<readonly string[]> {
-  // Injected by the test, because the Content-Security-Policy of the server forbids foreign scripts.
+  // Injected by the test, past the content security policy, which allows only scripts of the server.
   if (await page.evaluate(() => !("axe" in globalThis))) await page.evaluate(AXE);
   return page.evaluate(async () => {
     const { axe } = globalThis as unknown as {

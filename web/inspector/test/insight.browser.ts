@@ -14,7 +14,7 @@ inBrowser("versions and proposals", () => {
   });
   afterAll(() => server.end());
 
-  it("a proposal is read, checked, and refused with words", async () => {
+  it("a proposal is read, checked, and refused with a reason", async () => {
     await server.post("/proposals", { goal: "parcels", agent: "clerk" });
     const { page, faults } = await openPage(server.url, "/decisions?view=proposals");
     await page.getByText("It never says the number.").waitFor();

@@ -1,4 +1,4 @@
-"""Signed thoughts: what a model thought goes back to it, untouched or not at all."""
+"""Signed reasoning: returned to the model unchanged or left out."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ CALL: tuple[Json, list[Json]] = ({"type": "tool_use", "id": "c1", "name": "look"
 
 
 def kept() -> JsonObject:
-    """What the provider wants to have kept of the signed thoughts."""
+    """The provider data of the signed reasoning."""
     found: list[JsonObject | None] = []
 
     async def work() -> None:
@@ -102,7 +102,7 @@ def test_thoughts_that_are_not_as_the_model_wrote_them_are_left_out(changes: Jso
 
 
 @pytest.mark.parametrize(("name", "value"), [("model", "another"), ("blocks", "[masked]"), ("digest", None)])
-def test_what_was_changed_on_the_way_is_left_out(name: str, value: str | None) -> None:
+def test_altered_reasoning_is_left_out(name: str, value: str | None) -> None:
     data = kept()["anthropic"]
     assert isinstance(data, dict)
     changed = {"anthropic": {**data, name: value}}

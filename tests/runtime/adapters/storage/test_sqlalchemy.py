@@ -1,4 +1,4 @@
-"""What holds for the storage in a database beyond the contract of its port."""
+"""The SQLAlchemy storage: properties beyond the storage contract."""
 
 import asyncio
 import sqlite3
@@ -291,7 +291,7 @@ def test_a_missing_driver_is_named_with_the_extra_that_brings_it(monkeypatch: py
     run(work())
 
 
-def test_a_connection_that_broke_while_nobody_used_it_is_made_anew(postgres: Postgres) -> None:
+def test_a_connection_that_broke_while_idle_is_reopened(postgres: Postgres) -> None:
     place = Place("postgres", postgres.new_database())
 
     async def work() -> None:

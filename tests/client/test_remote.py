@@ -228,14 +228,14 @@ def test_a_caller_that_is_cancelled_while_undriven_cancels_its_remote_run_when_i
         begun = asyncio.Event()
         async with served(tmp_path / "data", stuck(begun)) as (server, client):
             agent, store = boss(server.port), tmp_path / "app.db"
-            async with await AgentRuntime.open(store, agents=[agent], durability="process") as runtime:
+            async with AgentRuntime.open(store, agents=[agent], durability="process") as runtime:
                 await runtime.start(agent, "Begin.", session_id="s", run_id="r")
                 await begun.wait()
             [there] = (await client.runs.list()).items
             assert there.status.value == "running", "who goes away in good order comes back to it"
-            async with await AgentRuntime.open(store, agents=[], durability="process") as runtime:
+            async with AgentRuntime.open(store, agents=[], durability="process") as runtime:
                 await runtime.cancel_run("r")
-            async with await AgentRuntime.open(store, agents=[agent], durability="process") as runtime:
+            async with AgentRuntime.open(store, agents=[agent], durability="process") as runtime:
                 assert (await runtime.handle("r").wait()).status.value == "cancelled"
                 assert await ended_there(client) == "run.cancelled"
 

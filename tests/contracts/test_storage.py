@@ -426,6 +426,7 @@ def test_a_list_gives_from_one_item_to_its_limit(place: Place, limit: int) -> No
     check(place, test)
 
 
+@pytest.mark.uncounted
 def test_a_batch_may_be_as_large_as_its_limit_and_a_page_holds_all_of_it(place: Place) -> None:
     async def test(storage: StorageAdapter) -> None:
         await storage.upsert_trace(trace())
@@ -601,6 +602,7 @@ def test_many_writers_of_one_document_leave_one_of_their_versions(place: Place) 
     check(place, test)
 
 
+@pytest.mark.uncounted
 def test_many_writers_of_different_documents_lose_nothing(place: Place) -> None:
     async def test(storage: StorageAdapter) -> None:
         await storage.upsert_trace(trace())

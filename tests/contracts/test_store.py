@@ -98,6 +98,7 @@ def test_an_empty_store_has_nothing_to_read(play: Play) -> None:
     play(story)
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("after", range(9))
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
 def test_reading_in_pages_gives_every_record_once(play: Play, after: int, limit: int) -> None:

@@ -89,9 +89,7 @@ def test_a_close_during_policy_decisions_does_not_wait_and_leaves_no_ambiguous_c
         assert bank.paid == []
         bank.go_on.set()
         policy = Policy(100)
-        async with await AgentRuntime.open(
-            tmp_path / "a.db", agents=[bank.agent()], tool_policy=policy
-        ) as again:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[bank.agent()], tool_policy=policy) as again:
             recorded = await finished(again.handle("r"))
         assert "recovery.started" not in recorded
         assert "input.requested" not in recorded
@@ -114,7 +112,7 @@ def test_calls_that_wait_for_their_turn_when_a_runtime_is_closed_are_made_by_the
         bank.go_on.set()
         await closing
         begun = len(bank.paid)
-        async with await AgentRuntime.open(
+        async with AgentRuntime.open(
             tmp_path / "a.db", agents=[bank.agent()], tool_policy=Policy(100)
         ) as again:
             recorded = await finished(again.handle("r"))
@@ -137,9 +135,7 @@ def test_a_call_that_never_began_and_is_denied_by_the_next_owner_says_so(tmp_pat
         await bank.begun.wait()
         bank.go_on.set()
         await runtime.aclose()
-        async with await AgentRuntime.open(
-            tmp_path / "a.db", agents=[bank.agent()], tool_policy=Never()
-        ) as again:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[bank.agent()], tool_policy=Never()) as again:
             handle = again.handle("r")
             await finished(handle)
             told = [event.data["error"] async for event in handle.events() if "error" in event.data]

@@ -178,7 +178,7 @@ def test_a_call_through_the_runtime_asks_a_person_and_then_reaches_the_server(tm
         async with opened(friendly()) as servers:
             model = ScriptedModel([call("f__add", {"a": 1, "b": 2}), say("Three.")])
             agent = Agent("clerk", model=model, tools=servers.tools)
-            async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+            async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
                 handle = await runtime.start(agent, "Add.")
                 async for event in handle.events():
                     if event.type == "run.waiting":

@@ -202,6 +202,7 @@ def test_the_limits_of_writing_are_those_of_reading() -> None:
         assert refusal(lambda number=number: encode([number])).code == "number_out_of_range"
 
 
+@pytest.mark.uncounted
 @pytest.mark.promise("L1")
 def test_a_list_that_holds_itself_is_refused_before_it_is_unfolded() -> None:
     once: list[JsonValue] = []

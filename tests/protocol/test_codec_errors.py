@@ -98,6 +98,7 @@ def test_error_texts_contain_no_text_of_pydantic(kind: dict[str, Any]) -> None:
     assert "nput" not in text
 
 
+@pytest.mark.uncounted
 def test_no_wire_type_needs_the_generic_error_text() -> None:
     kinds: set[str] = set()
     for case in refused():

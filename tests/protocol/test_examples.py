@@ -42,6 +42,7 @@ def is_shown_inside_events(definition: str) -> bool:
     return definition.endswith("Data")
 
 
+@pytest.mark.uncounted
 @pytest.mark.promise("W1")
 @pytest.mark.parametrize("judge", EACH_JUDGE)
 def test_every_valid_example_is_accepted(judge: str) -> None:
@@ -49,6 +50,7 @@ def test_every_valid_example_is_accepted(judge: str) -> None:
     assert [str(case) for case, accepted in zip(VALID, verdicts, strict=True) if not accepted] == []
 
 
+@pytest.mark.uncounted
 @pytest.mark.promise("W1")
 @pytest.mark.parametrize("judge", EACH_JUDGE)
 def test_every_invalid_example_is_refused(judge: str) -> None:

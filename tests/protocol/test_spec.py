@@ -14,6 +14,8 @@ from tools.gen.model import SpecError
 from tools.gen.python import python_files
 from tools.gen.typescript import typescript_files
 
+pytestmark = pytest.mark.uncounted
+
 Schema = dict[str, Any]
 
 

@@ -53,7 +53,7 @@ def seller(script: list[Answer] | None = None, **parts: object) -> tuple[Agent, 
 
 async def begin(path: Path, agent: Agent, output: Output | None = None) -> None:
     """Start a run and leave it where it waits for consent."""
-    async with await AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
+    async with AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
         handle = await runtime.start(agent, "go", session_id="s1", run_id="r1", output=output)
         await until(handle, "run.waiting")
 
@@ -66,7 +66,7 @@ async def approve(handle: RunHandle) -> None:
 async def go_on(path: Path, agent: Agent, change: str | None = None) -> RunResult:
     """Open the file again with another agent, and let the run end."""
     options: RuntimeOptions = {} if change is None else {"package_change": change}
-    async with await AgentRuntime.open(path, agents=[agent], durability="process", **options) as runtime:
+    async with AgentRuntime.open(path, agents=[agent], durability="process", **options) as runtime:
         handle = runtime.handle("r1")
         await approve(handle)
         return await handle.wait()
@@ -120,7 +120,7 @@ def test_a_run_that_moves_has_the_package_of_today_and_says_so_once(tmp_path: Pa
         await begin(path, old)
         script = [*SCRIPT[:1], call("mail", {"to": "bob"}), say("done")]
         agent, _ = seller(script, instructions="New words.")
-        async with await AgentRuntime.open(path, agents=[agent], package_change="move") as runtime:
+        async with AgentRuntime.open(path, agents=[agent], package_change="move") as runtime:
             handle = runtime.handle("r1")
             await approve(handle)
             await until_waiting_again(handle)
@@ -167,7 +167,7 @@ def test_a_run_that_moved_continues_with_the_package_it_moved_to(tmp_path: Path)
         script = [*SCRIPT[:1], call("mail", {"to": "bob"}), say("done")]
         await begin(path, seller(script, instructions="One.")[0])
         two, _ = seller(script, instructions="Two.")
-        async with await AgentRuntime.open(path, agents=[two], package_change="move") as runtime:
+        async with AgentRuntime.open(path, agents=[two], package_change="move") as runtime:
             handle = runtime.handle("r1")
             await approve(handle)
             await until_waiting_again(handle)
@@ -259,7 +259,7 @@ def test_the_policy_of_today_holds_for_a_run_that_continues(tmp_path: Path) -> N
         await begin(path, seller(script)[0])
         strict = PolicySet((Rule("no", "deny", tools=("look",), reason="Nobody looks any more."),))
         agent, model = seller(script, policy=strict)
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             handle = runtime.handle("r1")
             await approve(handle)
             # Other rules, so the consent to the mail is asked for again.
@@ -276,7 +276,7 @@ def test_a_cancelled_run_ends_as_cancelled_also_when_its_agent_is_refused(tmp_pa
         path = tmp_path / "app.db"
         await begin(path, seller()[0])
         agent, _ = seller(instructions="New words.")
-        async with await AgentRuntime.open(path, agents=[agent], package_change="refuse") as runtime:
+        async with AgentRuntime.open(path, agents=[agent], package_change="refuse") as runtime:
             handle = runtime.handle("r1")
             await handle.cancel()
             assert (await handle.wait()).status is RunStatus.CANCELLED
@@ -289,7 +289,7 @@ def test_a_run_can_be_cancelled_where_its_model_is_missing(tmp_path: Path) -> No
         path = tmp_path / "app.db"
         await begin(path, seller()[0])
         elsewhere = shop(ScriptedModel([], route_id="elsewhere"))
-        async with await AgentRuntime.open(path, agents=[elsewhere]) as runtime:
+        async with AgentRuntime.open(path, agents=[elsewhere]) as runtime:
             handle = runtime.handle("r1")
             await handle.cancel()
             assert (await handle.wait()).status is RunStatus.CANCELLED
@@ -302,11 +302,11 @@ def test_a_run_with_a_missing_model_waits_and_continues_later(tmp_path: Path) ->
         path = tmp_path / "app.db"
         await begin(path, seller()[0])
         elsewhere = shop(ScriptedModel([], route_id="elsewhere"))
-        async with await AgentRuntime.open(path, agents=[elsewhere]) as runtime:
+        async with AgentRuntime.open(path, agents=[elsewhere]) as runtime:
             handle = runtime.handle("r1")
             await approve(handle)
             assert await handle.status() is RunStatus.WAITING
-        async with await AgentRuntime.open(path, agents=[seller()[0]]) as runtime:
+        async with AgentRuntime.open(path, agents=[seller()[0]]) as runtime:
             assert (await runtime.handle("r1").wait()).output == "done"
 
     play(story())
@@ -460,7 +460,7 @@ def test_the_same_run_can_be_started_again_after_the_agent_changed(tmp_path: Pat
         path = tmp_path / "app.db"
         await begin(path, seller(instructions="Old words.")[0])
         agent, _ = seller(instructions="New words.")
-        async with await AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
+        async with AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
             handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
             await approve(handle)
             assert (await handle.wait()).status is RunStatus.COMPLETED

@@ -98,15 +98,11 @@ def test_a_call_that_waits_for_consent_is_pending_also_after_a_restart_and_faile
     async def story() -> None:
         script = [call("mail", {"to": "ada"}), say("Not sent.")]
         store = tmp_path / "a.db"
-        async with await AgentRuntime.open(
-            store, agents=[shop(ScriptedModel(by_history(script)))]
-        ) as runtime:
+        async with AgentRuntime.open(store, agents=[shop(ScriptedModel(by_history(script)))]) as runtime:
             await until(await runtime.start("shop", "Write.", run_id="r1"), "run.waiting")
             before = await runtime.decisions("r1")
         assert (before.status, successes(before)) == (DecisionRunStatus.RUNNING, [None])
-        async with await AgentRuntime.open(
-            store, agents=[shop(ScriptedModel(by_history(script)))]
-        ) as runtime:
+        async with AgentRuntime.open(store, agents=[shop(ScriptedModel(by_history(script)))]) as runtime:
             assert await runtime.decisions("r1") == before
             handle = runtime.handle("r1")
             (request,) = await handle.requests()
@@ -192,7 +188,7 @@ def test_options_are_those_of_the_version_that_chose_when_a_run_moved(tmp_path: 
         script = ScriptedModel(by_history([call("mail", {"to": "ada"}), say("Sent.")]))
         old = shop(script)
         new = Agent("shop", model=script, tools=[*old.tools, ask_question])
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[old]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[old]) as runtime:
             await until(await runtime.start("shop", "Write.", run_id="r1"), "run.waiting")
         moves = await AgentRuntime.open(tmp_path / "a.db", agents=[new], package_change=PackageChange.MOVE)
         async with moves as runtime:

@@ -226,7 +226,7 @@ def test_a_slow_sink_holds_up_neither_the_next_run_nor_its_cancelling():
 async def left_behind(path: Path, box: Box, until: str) -> None:
     """A runtime that is closed while its sink hangs, which looks like a crash."""
     agent = shop([say("done")], Ledger(), output_sinks=[BOX])
-    async with await AgentRuntime.open(path, agents=[agent], output_sinks=[box]) as runtime:
+    async with AgentRuntime.open(path, agents=[agent], output_sinks=[box]) as runtime:
         handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
         await handle.wait(timeout=300)
         await events_of(runtime, until=[until])
@@ -238,9 +238,7 @@ def test_a_delivery_that_a_restart_interrupted_is_unknown_and_not_made_again(tmp
     async def story() -> tuple[tuple[DeliveryState, ...], list[str]]:
         await left_behind(tmp_path / "app.db", box, "delivery.intended")
         agent = shop([say("done")], Ledger(), output_sinks=[BOX])
-        async with await AgentRuntime.open(
-            tmp_path / "app.db", agents=[agent], output_sinks=[later]
-        ) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent], output_sinks=[later]) as runtime:
             events = await events_of(runtime, until=["delivery.unknown"])
             result = await runtime.handle("r1").wait(timeout=300)
             assert (result.status, result.output) == ("completed", "done")
@@ -259,9 +257,7 @@ def test_a_delivery_that_was_recorded_is_not_made_again_after_a_restart(tmp_path
     async def story() -> tuple[DeliveryState, ...]:
         await left_behind(tmp_path / "app.db", box, "delivery.completed")
         agent = shop([say("done")], Ledger(), output_sinks=[BOX])
-        async with await AgentRuntime.open(
-            tmp_path / "app.db", agents=[agent], output_sinks=[later]
-        ) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent], output_sinks=[later]) as runtime:
             return await runtime.deliveries("r1")
 
     (state,) = play(story())
@@ -275,7 +271,7 @@ def test_the_output_of_a_run_goes_to_no_sink_that_its_agent_got_later(tmp_path: 
     async def story() -> tuple[DeliveryState, ...]:
         await left_behind(tmp_path / "app.db", box, "delivery.intended")
         agent = shop([say("done")], Ledger(), output_sinks=[BOX, OutputSinkSpec(sink_id="later")])
-        async with await AgentRuntime.open(
+        async with AgentRuntime.open(
             tmp_path / "app.db", agents=[agent], output_sinks=[Box(), later], package_change="move"
         ) as runtime:
             await events_of(runtime, until=["delivery.unknown"])
@@ -297,14 +293,10 @@ def test_a_delivery_that_ends_while_the_runtime_closes_is_recorded(tmp_path: Pat
 
     async def story() -> tuple[DeliveryState, ...]:
         agent = shop([say("done")], Ledger(), output_sinks=[BOX])
-        async with await AgentRuntime.open(
-            tmp_path / "app.db", agents=[agent], output_sinks=[Slow()]
-        ) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent], output_sinks=[Slow()]) as runtime:
             await (await runtime.start(agent, "go", session_id="s1", run_id="r1")).wait(timeout=300)
             await gate.wait()
-        async with await AgentRuntime.open(
-            tmp_path / "app.db", agents=[agent], output_sinks=[Box()]
-        ) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent], output_sinks=[Box()]) as runtime:
             return await runtime.deliveries("r1")
 
     (state,) = play(story())

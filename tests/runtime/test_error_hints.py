@@ -334,7 +334,7 @@ def test_a_runtime_is_opened_by_entering_it(tmp_path: Path) -> None:
             assert (await (await runtime.start("shop", "go", run_id="r1")).wait()).output == "done"
         error = await refusal(lambda: runtime.start("shop", "go"))
         assert "the runtime was closed" in error.message
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
             assert (await runtime.handle("r1").wait()).output == "done"
 
     play(story())

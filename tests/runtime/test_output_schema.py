@@ -135,6 +135,7 @@ def laugh(levels: int, width: int) -> dict[str, Any]:
     return {"$defs": defs, "$ref": f"#/$defs/d{levels}"}
 
 
+@pytest.mark.uncounted
 def test_a_schema_that_asks_for_endless_work_is_given_up():
     (error,) = check_output(output_contract(laugh(10, 20), "x"), "1").errors
     assert error.code == "too_much"

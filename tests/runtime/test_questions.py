@@ -39,7 +39,7 @@ def test_a_question_waits_over_a_restart_and_its_answer_is_the_result(tmp_path: 
 
     async def story() -> None:
         agent, _ = painter(*script)
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
             handle = await runtime.start(agent, "paint", session_id="s1", run_id="r1")
             request = await the_request(handle)
             assert (request.prompt, request.kind, request.allow_freeform) == (
@@ -48,7 +48,7 @@ def test_a_question_waits_over_a_restart_and_its_answer_is_the_result(tmp_path: 
                 False,
             )
         agent, model = painter(*script)
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
             handle = runtime.handle("r1")
             with pytest.raises(Rejected, match="has no option"):
                 await handle.answer(request.request_id, text="green")
@@ -188,7 +188,7 @@ def test_a_message_during_the_last_answer_continues_the_run() -> None:
 def test_a_message_to_an_idle_session_starts_a_run(tmp_path: Path) -> None:
     async def story() -> None:
         agent = Agent("a", model=ScriptedModel(lambda messages: say(f"heard {len(messages)}")))
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
             await (await runtime.start(agent, "hello", session_id="s1")).wait(timeout=300)
             message_id = await runtime.steer(agent, "and again", session_id="s1", message_id="m1")
             run_id = f"steer/s1/{message_id}"
@@ -217,10 +217,10 @@ def test_a_message_to_a_run_that_waits_for_approval_does_not_approve(tmp_path: P
         return Agent("shop", model=ScriptedModel(by_history(script)), tools=[pay])
 
     async def story() -> None:
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
             handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
             request = await the_request(handle)
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
             await runtime.steer("shop", "approve", session_id="s1")
             assert (await runtime.handle("r1").wait(timeout=300)).output == "all right"
             with pytest.raises(Conflict):

@@ -659,16 +659,16 @@ def test_a_runtime_is_opened_once_however_often_it_is_resumed() -> None:
 def test_a_session_of_an_agent_that_this_process_does_not_have_is_left_alone(tmp_path: Path) -> None:
     async def story() -> None:
         path = tmp_path / "app.db"
-        async with await AgentRuntime.open(path, agents=[shop(ScriptedModel(ASKS))]) as runtime:
+        async with AgentRuntime.open(path, agents=[shop(ScriptedModel(ASKS))]) as runtime:
             handle = await runtime.start("shop", "go", run_id="r1")
             await until(handle, "run.waiting")
         other = Agent("other", model=model_of())
-        async with await AgentRuntime.open(path, agents=[other]) as runtime:
+        async with AgentRuntime.open(path, agents=[other]) as runtime:
             handle = runtime.handle("r1")
             (asked,) = await handle.requests()
             await handle.answer(asked.request_id, "approve")
         after = ScriptedModel([say("done")])
-        async with await AgentRuntime.open(path, agents=[shop(after)]) as runtime:
+        async with AgentRuntime.open(path, agents=[shop(after)]) as runtime:
             assert (await runtime.handle("r1").wait()).output == "done"
 
     play(story())

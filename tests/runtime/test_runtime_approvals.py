@@ -318,6 +318,7 @@ async def answered(handle: RunHandle) -> None:
     await handle.answer(asked.request_id, "approve")
 
 
+@pytest.mark.uncounted
 def test_requests_of_many_sessions_are_found_again() -> None:
     async def story() -> None:
         store = CountingStore()
@@ -409,7 +410,7 @@ def test_a_session_that_cannot_be_read_hides_no_open_request_of_another(
 ) -> None:
     async def story() -> None:
         path, agent = tmp_path / "store.db", shop(ScriptedModel(by_history(ASKS)))
-        async with await AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
+        async with AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
             for name in ("a", "b", "c"):
                 await until(await runtime.start(agent, "go", session_id=name), "run.waiting")
         database = sqlite3.connect(path)
@@ -421,9 +422,7 @@ def test_a_session_that_cannot_be_read_hides_no_open_request_of_another(
         database.close()
         desk, done = Desk(), asyncio.Event()
         desk.called = Count(2, done)
-        async with await AgentRuntime.open(
-            path, agents=[agent], durability="process", approval_dispatcher=desk
-        ):
+        async with AgentRuntime.open(path, agents=[agent], durability="process", approval_dispatcher=desk):
             await done.wait()
         assert sorted(session_id for _, session_id, _ in desk.asked) == ["a", "c"]
 

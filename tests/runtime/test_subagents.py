@@ -489,9 +489,9 @@ async def data_of_now(runtime: AgentRuntime, session_id: str, kind: str) -> list
 def test_a_question_of_a_subagent_waits_over_restarts(tmp_path: Path) -> None:
     async def story() -> None:
         script = (asks(), say("black it is"))
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[levels(*script)]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[levels(*script)]) as runtime:
             request = await the_request(await start(runtime, levels(*script)))
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[levels(*script)]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[levels(*script)]) as runtime:
             assert [one.request_id for one in await runtime.session_requests("s1")] == [request.request_id]
             await runtime.handle("r1").answer(request.request_id, text="black")
             assert (await runtime.handle("r1").wait(timeout=300)).output == "top is done"

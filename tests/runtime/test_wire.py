@@ -37,7 +37,7 @@ async def show(d: dict[str, object], ctx: ToolContext) -> object:
 async def played(file: Path, *script: Answer, metadata: dict[str, JsonValue] | None = None) -> None:
     """Run an agent, and read each of its events by the strict rules of the wire."""
     agent = Agent("clerk", model=ScriptedModel(by_history([*script, say("done")])), tools=[count, show])
-    async with await AgentRuntime.open(file, agents=[agent], durability="process") as runtime:
+    async with AgentRuntime.open(file, agents=[agent], durability="process") as runtime:
         handle = await runtime.start(agent, "go", metadata=metadata)
         assert (await handle.wait()).status is RunStatus.COMPLETED
         async for event in handle.events():

@@ -194,7 +194,7 @@ def test_consent_in_one_session_is_none_in_another(tmp_path: Path) -> None:
 
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             one = await runtime.start(agent, "go", run_id="r1", session_id="tenant-a")
             two = await runtime.start(agent, "go", run_id="r2", session_id="tenant-b")
             (ours,), (theirs,) = await asked(one), await asked(two)
@@ -292,7 +292,7 @@ def test_arguments_changed_by_a_policy_are_shown_and_run(
 
     async def story() -> None:
         agent = bank.agent([pay(5, to="thief"), DONE], policy=rules, approval=approval)
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1")
             (request,) = await asked(handle)
             assert "escrow" in request.prompt
@@ -301,7 +301,7 @@ def test_arguments_changed_by_a_policy_are_shown_and_run(
                 await handle.answer(request.request_id, "approve")
                 assert await ended(handle) == "completed"
         if is_restarted:
-            async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+            async with AgentRuntime.open(path, agents=[agent]) as runtime:
                 handle = runtime.handle("r1")
                 await handle.answer(request.request_id, "approve")
                 assert await ended(handle) == "completed"
@@ -339,11 +339,11 @@ def test_arguments_that_something_changed_after_the_consent_are_asked_about_agai
 
     async def story() -> None:
         agent = bank.agent([pay(5), DONE])
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             (first,) = await asked(await runtime.start(agent, "go", run_id="r1", session_id="s"))
         await post(path, "s", yes(first))
         changed = replace(agent, hooks=[divert])
-        async with await AgentRuntime.open(path, agents=[changed], package_change="move") as runtime:
+        async with AgentRuntime.open(path, agents=[changed], package_change="move") as runtime:
             (second,) = await asked(runtime.handle("r1"), 2)
             assert "thief" in second.prompt
             assert second.request_id != first.request_id
@@ -363,7 +363,7 @@ def test_an_answer_that_was_used_counts_no_second_time(tmp_path: Path, is_restar
 
     async def story() -> None:
         agent = bank.agent([pay(5, call_id="c1"), pay(5, call_id="c1"), DONE])
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (first,) = await asked(handle)
             await runtime.answer_session("s", [yes(first)])
@@ -373,7 +373,7 @@ def test_an_answer_that_was_used_counts_no_second_time(tmp_path: Path, is_restar
             if not is_restarted:
                 await replay(runtime, first.request_id, second.request_id)
         if is_restarted:
-            async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+            async with AgentRuntime.open(path, agents=[agent]) as runtime:
                 await replay(runtime, first.request_id, second.request_id)
 
     async def replay(runtime: AgentRuntime, used: str, open_one: str) -> None:
@@ -400,7 +400,7 @@ def test_an_answer_after_the_request_has_expired_does_not_count(tmp_path: Path, 
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
         options: RuntimeOptions = {"machine": machine(clock), "approval_expires_ms": 60_000}
-        async with await AgentRuntime.open(path, agents=[agent], **options) as runtime:
+        async with AgentRuntime.open(path, agents=[agent], **options) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             if not is_down:
@@ -412,7 +412,7 @@ def test_an_answer_after_the_request_has_expired_does_not_count(tmp_path: Path, 
                 return
         clock.advance(61)
         await post(path, "s", yes(request))
-        async with await AgentRuntime.open(path, agents=[agent], **options) as runtime:
+        async with AgentRuntime.open(path, agents=[agent], **options) as runtime:
             await drive(runtime.handle("r1"))
 
     async def drive(handle: RunHandle) -> None:
@@ -430,12 +430,12 @@ def test_an_approval_given_in_time_but_read_after_the_timeout_does_not_count(tmp
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
         options: RuntimeOptions = {"machine": machine(clock), "approval_expires_ms": 60_000}
-        async with await AgentRuntime.open(path, agents=[agent], **options) as runtime:
+        async with AgentRuntime.open(path, agents=[agent], **options) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
         await post(path, "s", yes(request))
         clock.advance(3_600)
-        async with await AgentRuntime.open(path, agents=[agent], **options) as runtime:
+        async with AgentRuntime.open(path, agents=[agent], **options) as runtime:
             assert await ended(runtime.handle("r1")) == "completed"
 
     play(story())
@@ -451,14 +451,14 @@ def test_an_answer_that_was_acknowledged_in_time_is_taken_but_consent_does_not_o
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
         options: RuntimeOptions = {"machine": machine(clock), "approval_expires_ms": 60_000}
-        async with await AgentRuntime.open(path, agents=[agent], **options) as runtime:
+        async with AgentRuntime.open(path, agents=[agent], **options) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
         desk = Agent("desk", model=ScriptedModel([DONE]))
-        async with await AgentRuntime.open(path, agents=[desk], **options) as runtime:
+        async with AgentRuntime.open(path, agents=[desk], **options) as runtime:
             await runtime.handle("r1").answer(request.request_id, option)
         clock.advance(3_600)
-        async with await AgentRuntime.open(path, agents=[agent], **options) as runtime:
+        async with AgentRuntime.open(path, agents=[agent], **options) as runtime:
             handle = runtime.handle("r1")
             if option == "approve":
                 (again,) = await asked(handle, 2)
@@ -483,7 +483,7 @@ def test_an_answer_before_the_request_does_not_count(tmp_path: Path) -> None:
 
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             with pytest.raises(Conflict):
                 await runtime.answer_session("s", [early])
             await post(path, "s", early, key="answer:before")
@@ -510,12 +510,12 @@ def test_of_two_answers_in_the_inbox_the_first_counts(tmp_path: Path, first: str
 
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
         await post(path, "s", yes(request, first, responder="ann"), key="answer:1")
         await post(path, "s", yes(request, second, responder="bob"), key="answer:2")
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             handle = runtime.handle("r1")
             assert await ended(handle) == "completed"
             found = await types(handle)
@@ -561,11 +561,11 @@ def test_consent_under_other_rules_is_asked_for_again(tmp_path: Path) -> None:
 
     async def story() -> None:
         script = [pay(), DONE]
-        async with await AgentRuntime.open(path, agents=[bank.agent(script, policy=before)]) as runtime:
+        async with AgentRuntime.open(path, agents=[bank.agent(script, policy=before)]) as runtime:
             handle = await runtime.start("teller", "go", run_id="r1", session_id="s")
             (first,) = await asked(handle)
         await post(path, "s", yes(first))
-        async with await AgentRuntime.open(path, agents=[bank.agent(script, policy=after)]) as runtime:
+        async with AgentRuntime.open(path, agents=[bank.agent(script, policy=after)]) as runtime:
             handle = runtime.handle("r1")
             (second,) = await asked(handle, 2)
             assert "New rules." in second.prompt
@@ -585,11 +585,11 @@ def test_rules_that_now_forbid_it_win_over_consent(tmp_path: Path) -> None:
 
     async def story() -> None:
         script = [pay(), DONE]
-        async with await AgentRuntime.open(path, agents=[bank.agent(script)]) as runtime:
+        async with AgentRuntime.open(path, agents=[bank.agent(script)]) as runtime:
             (request,) = await asked(await runtime.start("teller", "go", run_id="r1", session_id="s"))
         await post(path, "s", yes(request))
         forbidding = bank.agent(script, policy=PolicySet((Rule("no", "deny"),)))
-        async with await AgentRuntime.open(path, agents=[forbidding]) as runtime:
+        async with AgentRuntime.open(path, agents=[forbidding]) as runtime:
             assert await ended(runtime.handle("r1")) == "completed"
             assert await codes(runtime.handle("r1")) == ["policy.denied"]
 
@@ -657,7 +657,7 @@ def test_the_sender_of_a_message_to_a_run_cannot_approve_its_calls_under_four_ey
     async def story() -> None:
         agent = bank.agent([call("wait", {}, call_id="c0"), pay(call_id="c1"), DONE], more=[wait])
         path, team = tmp_path / "a.db", ["ann", "bob", "cat"]
-        async with await AgentRuntime.open(path, agents=[agent], responders=team, four_eyes=True) as runtime:
+        async with AgentRuntime.open(path, agents=[agent], responders=team, four_eyes=True) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s", source=source("ann"))
             await begun.wait()
             given = None if who is None else source(who)
@@ -689,7 +689,7 @@ def test_only_responders_that_were_named_may_answer(tmp_path: Path) -> None:
 
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
-        async with await AgentRuntime.open(path, agents=[agent], responders=["ann"]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent], responders=["ann"]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             for who in ("bob", "ANN", "", None):
@@ -697,7 +697,7 @@ def test_only_responders_that_were_named_may_answer(tmp_path: Path) -> None:
                     await handle.answer(request.request_id, "approve", responder=who)
         await post(path, "s", yes(request, responder="bob"))
         # The next runtime names no responders: the request still names ann.
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             with pytest.raises(Denied):
                 await runtime.handle("r1").answer(request.request_id, "approve", responder="bob")
             await runtime.handle("r1").answer(request.request_id, "deny", responder="ann")

@@ -54,13 +54,13 @@ def test_a_grant_holds_for_its_tool_in_its_session_and_survives_a_restart(tmp_pa
 
     async def story() -> None:
         agent = bank.agent(script, more=[mail])
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             await handle.answer(request.request_id, "approve_session")
             assert await ended(handle) == "completed"
             assert [one["cents"] for one in bank.paid] == [1, 2]
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
             again = await runtime.start(agent, "go", run_id="r2", session_id="s")
             (request,) = await asked(again)
             assert request.prompt.startswith("Run mail?"), "another tool"
@@ -82,7 +82,7 @@ def test_a_grant_does_not_hold_for_a_tool_of_another_agent(tmp_path: Path) -> No
     async def story() -> None:
         one = ours.agent([pay(1), DONE], name="one")
         two = theirs.agent([pay(1), DONE, pay(2), DONE], name="two")
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[one, two]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[one, two]) as runtime:
             handle = await runtime.start(one, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             await handle.answer(request.request_id, "approve_session")
@@ -102,13 +102,13 @@ def test_a_grant_ends_with_the_rules_it_was_given_under(tmp_path: Path) -> None:
 
     async def story() -> None:
         agent = bank.agent(script)
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             await handle.answer(request.request_id, "approve_session")
             assert await ended(handle) == "completed"
         agent = bank.agent(script, policy=PolicySet((Rule("mail", "deny", tools=("mail",)),)))
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r2", session_id="s")
             await asked(handle)
 
@@ -156,13 +156,13 @@ def test_a_grant_for_a_tool_that_became_a_shell_tool_covers_no_command(tmp_path:
 
     async def story() -> None:
         agent = shell_agent(ran, "ls", is_shell=False)
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             await handle.answer(request.request_id, "approve_session")
             assert await ended(handle) == "completed"
         agent = shell_agent(ran, *commands)
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r2", session_id="s")
             for times in (1, 2):
                 (request,) = await asked(handle, times)

@@ -114,7 +114,7 @@ async def tour(folder: Path, secrets: Sequence[str], sink: list[tuple[str, objec
     quoting = Rejected(ALL, kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NOT_RETRYABLE)
     broken = Agent("broken", model=ScriptedModel(lambda _: fail(quoting, after=ALL)))
     agents = [agent, simple, broken]
-    async with await AgentRuntime.open(folder / "a.db", agents=agents, secrets=secrets) as runtime:
+    async with AgentRuntime.open(folder / "a.db", agents=agents, secrets=secrets) as runtime:
         handle = await runtime.start(
             agent,
             ALL,
@@ -204,7 +204,7 @@ def test_inbox_items_hold_no_secret(tmp_path: Path) -> None:
 
     async def story() -> None:
         agent = Agent("a", model=ScriptedModel(by_history([call("send", {"text": "x"})])), tools=[send])
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent], secrets=SECRETS) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent], secrets=SECRETS) as runtime:
             first = await runtime.start(agent, "go", run_id="r1", session_id="s")
             await asked(first)
             await runtime.start(agent, ALL, run_id="r2", session_id="s", context=[ALL], metadata={"n": ALL})
@@ -271,7 +271,7 @@ def test_a_package_that_holds_a_secret_is_refused_before_anything_is_kept(tmp_pa
             )
         ):
             path = tmp_path / f"{number}.db"
-            async with await AgentRuntime.open(path, agents=[agent], secrets=SECRETS) as runtime:
+            async with AgentRuntime.open(path, agents=[agent], secrets=SECRETS) as runtime:
                 with pytest.raises(Rejected, match="registered secret") as caught:
                     await runtime.start(agent, "go")
                 assert hits_in_texts([("error", "".join(traceback.format_exception(caught.value)))]) == []
@@ -300,7 +300,7 @@ def test_two_calls_with_secret_ids_stay_two_calls(tmp_path: Path) -> None:
             "send", {"text": "two"}, call_id=SECRETS[20]
         )
         agent = Agent("a", model=ScriptedModel(by_history([both, say("ok")])), tools=[send])
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent], secrets=SECRETS) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent], secrets=SECRETS) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1")
             first, second = await asked(handle)
             assert first.request_id != second.request_id

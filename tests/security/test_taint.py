@@ -93,14 +93,14 @@ def test_a_rule_can_allow_sending_from_a_tainted_session() -> None:
 def test_taint_is_recorded_and_survives_a_restart(tmp_path: Path) -> None:
     async def story() -> None:
         first = agent("page")
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[first]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[first]) as runtime:
             handle = await runtime.start("clerk", "Go.", session_id="s", run_id="r1")
             result = await until(handle, "action.result")
             assert result.data["taint"] == ["untrusted"]
             assert (await handle.wait(timeout=300)).status is RunStatus.COMPLETED
         script = [call("salaries"), call("send", {"text": "ada: 5"}), say("Done.")]
         again = Agent("clerk", model=ScriptedModel(script), tools=[*TOOLS.values()], policy=ALLOWED)
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[again]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[again]) as runtime:
             handle = await runtime.start("clerk", "Go on.", session_id="s", run_id="r2")
             await until(handle, "run.waiting")
             (request,) = await handle.requests()

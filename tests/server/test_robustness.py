@@ -72,6 +72,7 @@ async def unread_export(folder: Path, limits: Limits, connection: type[Connectio
             yield server
 
 
+@pytest.mark.uncounted
 def test_an_unread_export_blocks_no_other_request_and_is_disconnected(tmp_path: Path) -> None:
     async def main() -> None:
         limits = replace(FAST, requests_max=1, wait_s_max=0.05, send_s_max=1)
@@ -82,6 +83,7 @@ def test_an_unread_export_blocks_no_other_request_and_is_disconnected(tmp_path: 
     run(main())
 
 
+@pytest.mark.uncounted
 def test_nothing_is_kept_for_a_client_that_does_not_take_it(tmp_path: Path) -> None:
     async def main() -> None:
         async with unread_export(tmp_path, FAST, Lost):

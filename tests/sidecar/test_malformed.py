@@ -60,6 +60,7 @@ def test_a_real_process_answers_every_malformed_line_and_stays_alive(tmp_path: P
         assert process.ended() == 0
 
 
+@pytest.mark.uncounted
 @pytest.mark.promise("L1")
 def test_twenty_thousand_random_lines_get_the_codes_of_an_independent_rule() -> None:
     told = asyncio.run(fuzz(20_000, seed=20_260_707))

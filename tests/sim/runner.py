@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.sim.mutations import MUTATIONS
+from tests.sim.mutations import MUTATIONS, RARE
 
 from windlass.testing import simulate
 
@@ -86,8 +86,8 @@ def _mutations(names: Sequence[str], seeds: range) -> int:
 
 
 def find(name: str, seeds: Iterable[int]) -> str | None:
-    """Plant a bug and return the first seed that finds it, with the violation."""
-    for seed in seeds:
+    """Plant a bug; return the first seed that finds it, with the violation. `RARE` is tried first."""
+    for seed in (*([RARE[name]] if name in RARE else ()), *seeds):
         with MUTATIONS[name]():
             report = simulate(seed)
         if report.problems:

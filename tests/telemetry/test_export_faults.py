@@ -81,6 +81,7 @@ def failing_at(number: int, original: Callable[..., Awaitable[object]]) -> Calla
     return ask
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("name", ["read_all", "listed_session", "run", "read"])
 @pytest.mark.parametrize("number", range(1, 12))
 def test_one_read_that_fails_costs_no_span_and_repeats_none(

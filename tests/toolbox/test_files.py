@@ -68,6 +68,7 @@ def test_the_shown_part_of_a_file_is_limited_in_bytes(tmp_path: Path) -> None:
     assert f"go on with offset={len(lines) + 1}]" in told
 
 
+@pytest.mark.uncounted
 def test_a_huge_file_is_read_in_parts_and_never_as_a_whole(tmp_path: Path) -> None:
     path = tmp_path / "huge"
     with path.open("wb") as file:

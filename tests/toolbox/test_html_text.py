@@ -48,6 +48,7 @@ def test_a_page_becomes_plain_text(page: str, shown: str) -> None:
     assert html_text(page, URL) == shown
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     "piece",
     [

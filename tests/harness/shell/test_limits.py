@@ -66,6 +66,7 @@ def test_more_words_than_a_family_compares_are_not_safe() -> None:
     assert "unknown/size" in codes
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     "piece",
     [

@@ -95,9 +95,7 @@ def test_a_rebuilt_prompt_equals_the_request_of_the_model(name: str, tmp_path: P
         model = Listening(script)
         given: dict[str, Any] = {"tools": [look], **AGENTS[name]}
         agent = Agent("a", model=model, **given)
-        async with await AgentRuntime.open(
-            tmp_path / "a.db", agents=[agent], durability="process"
-        ) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent], durability="process") as runtime:
             for number in range(2):
                 handle = await runtime.start(agent, f"Go {number}.", session_id="s", run_id=f"r{number}")
                 assert (await handle.wait(timeout=STORY_S_MAX)).status == "completed"
@@ -117,7 +115,7 @@ def test_an_unknown_prompt_is_none_and_a_lost_package_is_reported(tmp_path: Path
     async def main() -> None:
         agent = Agent("a", model=Listening(script), tools=[look], instructions="Look.")
         path = tmp_path / "a.db"
-        async with await AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
+        async with AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
             await (await runtime.start(agent, "Go.", session_id="s", run_id="r")).wait()
             assert await runtime.sessions.prompt("r", 7) is None
             with pytest.raises(Conflict):
@@ -142,6 +140,6 @@ async def _without_package(lines: list[str], path: Path) -> StepPrompt | None:
     kept = [line for line in lines[:-1] if '"isOwn":false' not in line]
     total = sha256("".join(f"{line}\n" for line in kept).encode()).hexdigest()
     end = json.dumps({"kind": "end", "lines": len(kept), "sha256": total}, separators=(",", ":"))
-    async with await AgentRuntime.open(path, agents=[], durability="process") as runtime:
+    async with AgentRuntime.open(path, agents=[], durability="process") as runtime:
         await runtime.sessions.import_([*kept, end])
         return await runtime.sessions.prompt("r", 0)

@@ -193,6 +193,7 @@ def test_a_request_expires_at_once_when_the_clock_is_put_behind_its_time() -> No
     run_in_fake_time(story(), clock=scene.clock)
 
 
+@pytest.mark.uncounted
 def test_a_request_stays_open_until_the_wall_clock_says_that_it_has_expired() -> None:
     scene = Scene(call("mail"), say("one"))
 

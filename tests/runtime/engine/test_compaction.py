@@ -68,6 +68,7 @@ def of(records: Sequence[Record], kind: str) -> list[Record]:
 # a long walk
 
 
+@pytest.mark.uncounted
 def test_a_walk_of_400_steps_keeps_its_task_and_stays_in_the_window() -> None:
     guide = Guide(400, 8_000)
     status, records = play(walker(guide))
@@ -80,6 +81,7 @@ def test_a_walk_of_400_steps_keeps_its_task_and_stays_in_the_window() -> None:
     assert of(records, "run.completed")[0].data["output"] == "Arrived at stone 400."
 
 
+@pytest.mark.uncounted
 def test_a_runtime_that_forgets_everything_makes_the_same_walk() -> None:
     guide = Guide(40, 6_000)
     with always_replay():

@@ -402,10 +402,10 @@ def test_hooks_that_were_recorded_do_not_run_again_after_a_restart(tmp_path: Pat
 
     async def story() -> list[Any]:
         agent = agent_with(seen)
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
             await runtime.start(agent, "go", session_id="s1", run_id="r1")
             await events_of(runtime, until=["run.waiting"])
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent_with(later)]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent_with(later)]) as runtime:
             handle = runtime.handle("r1")
             (request,) = await handle.requests()
             await handle.answer(request.request_id, "approve", responder="ann")

@@ -101,6 +101,7 @@ def check_answers(events: list[Event]) -> set[str]:
     return set(shown)
 
 
+@pytest.mark.uncounted
 @pytest.mark.promise("F1")
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize(("pause", "delay"), [(0, 0), (1, 0), (1, 1), (1, 2), (2, 1), (3, 0), (ENOUGH, 3)])
@@ -126,6 +127,7 @@ def test_every_moment_of_joining_shows_the_same(scope: str, pause: int, delay: i
         run(lambda moment=moment: joined_at(moment))
 
 
+@pytest.mark.uncounted
 @pytest.mark.promise("F1")
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize("pause", [1, 2, ENOUGH])

@@ -155,6 +155,7 @@ def test_nothing_is_held_for_readers_that_have_seen_everything() -> None:
     run(main)
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("way", ["cancel", "aclose", "forget"])
 def test_a_reader_that_goes_away_leaves_nothing_behind(way: str) -> None:
     async def main() -> None:
@@ -215,6 +216,7 @@ def test_a_reader_cancelled_as_it_is_woken_loses_nothing() -> None:
     run(main)
 
 
+@pytest.mark.uncounted
 def test_a_thousand_readers_of_one_session_share_the_work() -> None:
     async def main() -> None:
         store = WatchedStore()

@@ -143,7 +143,7 @@ def test_the_thoughts_of_a_run_go_back_also_after_a_restart(tmp_path: Path) -> N
             for is_again in (False, True):
                 provider = ANTHROPIC.make(server.url, THINKS)
                 agent = Agent("helper", model=provider, tools=[look])
-                async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+                async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
                     handle = await runtime.start(agent, "Find it.", run_id="r1", session_id="s")
                     if is_again:
                         (request,) = await handle.requests()

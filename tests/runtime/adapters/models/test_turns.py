@@ -23,6 +23,8 @@ from windlass.errors import Rejected
 from windlass.ports.model import LLMMessage
 from windlass_protocol import ToolCall
 
+pytestmark = pytest.mark.uncounted
+
 Convert = Callable[[Sequence[LLMMessage]], Sequence[object]]
 MAKERS: dict[str, Callable[[], Convert]] = {
     "openai": lambda: _with(openai_messages, openai_turns("reasoning_content")),

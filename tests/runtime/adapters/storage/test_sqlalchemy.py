@@ -74,6 +74,7 @@ def test_a_sqlite_file_is_written_durably_and_keeps_its_references(
     assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
 
 
+@pytest.mark.uncounted
 def test_storages_on_one_database_wait_for_each_other_and_lose_nothing(place: Place) -> None:
     async def work() -> None:
         async with place.open() as one, place.open() as two, place.open() as three:

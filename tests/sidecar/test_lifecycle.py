@@ -249,7 +249,7 @@ number = 5
     for names, words in (
         (["sidecar_test_tools:number"], "no tools found"),
         (["sidecar_test_tools:missing"], "has no missing"),
-        (["sidecar_test_tools:one", "sidecar_test_tools"], "already"),
+        (["sidecar_test_tools:one", "sidecar_test_tools"], "duplicate tool one"),
         (["no_such_module_at_all"], "no module named"),
     ):
         with pytest.raises(Rejected, match=words):

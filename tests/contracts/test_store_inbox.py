@@ -18,18 +18,8 @@ from tests.contracts.stores import (
 
 from windlass.errors import Conflict, Rejected
 from windlass.limits import CONTENT_BYTES_MAX, INBOX_ITEM_BYTES_MAX, INBOX_ITEMS_MAX, INBOX_STARTS_MAX
-from windlass.ports.store import (
-    START,
-    Arrivals,
-    Batch,
-    InboxItem,
-    JsonObject,
-    NewRun,
-    Posted,
-    RunRow,
-    Standing,
-)
-from windlass_protocol import ContentRef, RunStatus
+from windlass.ports.store import START, Arrivals, Batch, InboxItem, NewRun, Posted, RunRow, Standing
+from windlass_protocol import ContentRef, JsonObject, RunStatus
 
 RUN = NewRun("r1", "a1", "sha256:1")
 

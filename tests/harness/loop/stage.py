@@ -63,6 +63,7 @@ from windlass_protocol import (
     FinishReason,
     InputResponse,
     InterruptDecision,
+    JsonObject,
     ModifyDecision,
     OutputError,
     PolicyDecision,
@@ -73,7 +74,6 @@ from windlass_protocol import (
     UserMessage,
 )
 
-JsonObject = dict[str, JsonValue]
 START: Final = datetime(2026, 1, 31, 9, tzinfo=UTC)
 ENDS: Final = ("run.completed", "run.failed", "run.cancelled", "run.budget_exhausted")
 VERSION: Final = "v1"

@@ -6,15 +6,7 @@ from typing import Any
 from tests.harness.loop.stage import ASK, Session, call, calls, judged, run_asked, says
 
 from windlass_harness.loop.effects import CallHooks, CheckOutput, Effect, JudgeCall, is_errand
-from windlass_harness.loop.events import (
-    AnswersGiven,
-    CallRefused,
-    CancelAsked,
-    HooksRan,
-    JsonObject,
-    Note,
-    OutputChecked,
-)
+from windlass_harness.loop.events import AnswersGiven, CallRefused, CancelAsked, HooksRan, Note, OutputChecked
 from windlass_harness.loop.hooked import (
     AFTER_APPROVAL_DECISION,
     AFTER_RUN_TERMINAL,
@@ -26,7 +18,7 @@ from windlass_harness.loop.hooked import (
 )
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.snapshot import dump_loop, load_loop
-from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, InputResponse, RetryClass
+from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, InputResponse, JsonObject, RetryClass
 
 STOP: JsonObject = ErrorInfo(
     code=ErrorCode.DENIED,

@@ -42,11 +42,10 @@ from windlass_protocol import (
     ErrorInfo,
     FinishReason,
     InputOutcome,
+    JsonObject,
     RecoveryChoice,
     TextPart,
 )
-
-JsonObject = dict[str, JsonValue]
 
 
 def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules = DEFAULT_RULES) -> Plan:

@@ -3,15 +3,12 @@
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic import JsonValue
 from pydantic_core import to_json
 
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import CallReturned, Moment, StateChange, StateGiven
 from windlass_harness.loop.state import LoopState
-from windlass_protocol import ActionStatus
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import ActionStatus, JsonObject
 
 STATE_KEYS_MAX: Final = 1_024
 """Of one session."""

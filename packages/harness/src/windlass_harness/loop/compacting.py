@@ -6,8 +6,6 @@ nothing outside of the session, so one that was interrupted is done again.
 
 from collections.abc import Set
 
-from pydantic import JsonValue
-
 from windlass_harness.compaction import estimate_tokens
 from windlass_harness.loop import ends, failures
 from windlass_harness.loop.compacted import ASKED, OVERFLOW, THRESHOLD, lowered
@@ -19,10 +17,8 @@ from windlass_harness.loop.rules import CompactionRule, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import next_retry_delay_ms, should_retry
 from windlass_harness.views.runs import UNKNOWN_MODEL
-from windlass_protocol import CompactionConfig
+from windlass_protocol import CompactionConfig, JsonObject
 from windlass_protocol.limits import INTEGER_MAX
-
-JsonObject = dict[str, JsonValue]
 
 
 def before_step(state: LoopState, *, now: Moment, rules: Rules) -> Plan | None:

@@ -4,12 +4,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
-from pydantic import JsonValue
-
-from windlass_protocol import PrivacyClass, Record
+from windlass_protocol import JsonObject, PrivacyClass, Record
 from windlass_protocol.unchecked import unchecked
 
-JsonObject = dict[str, JsonValue]
 ID_CHARS_MAX: Final = 512
 
 

@@ -7,9 +7,7 @@ from pydantic import JsonValue
 
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.views.runs import RunState
-from windlass_protocol import CompactionConfig
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import CompactionConfig, JsonObject
 
 
 @dataclass(frozen=True, slots=True)

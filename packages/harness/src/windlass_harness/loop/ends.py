@@ -2,17 +2,14 @@
 
 from typing import Final
 
-from pydantic import JsonValue
-
 from windlass_harness.loop import failures, family
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import Moment
 from windlass_harness.loop.notes import number_in
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import INTERRUPTED, NOT_EXECUTED, STOPPED_READING, Call, CallStage
-from windlass_protocol import BudgetName, EffectClass, ErrorInfo, RunMode
+from windlass_protocol import BudgetName, EffectClass, ErrorInfo, JsonObject, RunMode
 
-JsonObject = dict[str, JsonValue]
 Ending = tuple[Draft, ...]
 
 

@@ -10,11 +10,10 @@ from windlass_protocol import (
     ErrorInfo,
     FinishReason,
     InputResponse,
+    JsonObject,
     OutputError,
     PolicyDecision,
 )
-
-JsonObject = dict[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,7 @@ from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import Call, CallStage
 from windlass_harness.views.runs import RunState
-from windlass_protocol import InputOutcome
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import InputOutcome, JsonObject
 
 ASK: Final = "child_asks"
 """The kind of an item with what a subagent asks people."""

@@ -3,11 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from pydantic import JsonValue
-
-from windlass_protocol import Record
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import JsonObject, Record
 
 RUN_STARTING: Final = "run_starting"
 BEFORE_TOOL_CALL: Final = "before_tool_call"

@@ -14,13 +14,12 @@ from windlass_protocol import (
     ErrorInfo,
     FinishReason,
     InputOutcome,
+    JsonObject,
     OutputContract,
     Record,
     RecoveryChoice,
 )
 from windlass_protocol.limits import INTEGER_MAX
-
-JsonObject = dict[str, JsonValue]
 
 CONSENTED: Final = "approval.granted"
 """Code of a decision that lets a call through because a person consented to it."""

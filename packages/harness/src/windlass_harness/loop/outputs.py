@@ -7,9 +7,7 @@ from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import Moment, OutputChecked
 from windlass_harness.loop.rules import OUTPUT_REPAIRS, Rules
 from windlass_harness.loop.state import LoopState
-from windlass_protocol import OutputError
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import JsonObject, OutputError
 
 
 def checked(state: LoopState, event: OutputChecked, *, now: Moment, rules: Rules) -> list[Draft]:

@@ -17,11 +17,10 @@ from windlass_protocol import (
     InputOutcome,
     InputRequest,
     InputResponse,
+    JsonObject,
     RecoveryChoice,
     parse,
 )
-
-JsonObject = dict[str, JsonValue]
 
 APPROVE: Final = "approve"
 APPROVE_SESSION: Final = "approve_session"

@@ -2,16 +2,13 @@
 
 from typing import Final
 
-from pydantic import JsonValue
-
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import Moment
 from windlass_harness.loop.notes import CallNotes
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import Call, CallStage
-from windlass_protocol import InputOutcome
+from windlass_protocol import InputOutcome, JsonObject
 
-JsonObject = dict[str, JsonValue]
 _NOT_AGAIN: Final = "The call was interrupted: it may or may not have taken effect, and is not run again."
 
 

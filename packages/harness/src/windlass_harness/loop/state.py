@@ -7,8 +7,6 @@ takes records one by one, because copying it for each record would make long ses
 from collections.abc import Callable, Iterable
 from typing import Final, cast
 
-from pydantic import JsonValue
-
 from windlass_harness.budget import would_exceed
 from windlass_harness.compaction import Weights
 from windlass_harness.loop import failures
@@ -44,12 +42,11 @@ from windlass_protocol import (
     ErrorInfo,
     FinishReason,
     InputOutcome,
+    JsonObject,
     PrivacyClass,
     Record,
     RecoveryChoice,
 )
-
-JsonObject = dict[str, JsonValue]
 
 
 class LoopState:

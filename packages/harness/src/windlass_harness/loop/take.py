@@ -54,9 +54,7 @@ from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import next_retry_delay_ms, should_retry
 from windlass_harness.views.history import Call, CallStage
-from windlass_protocol import RecoveryChoice
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import JsonObject, RecoveryChoice
 
 
 def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFAULT_RULES) -> list[Draft]:

@@ -2,16 +2,12 @@
 
 from typing import Final
 
-from pydantic import JsonValue
-
 from windlass_harness.loop import family
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import CancelAsked, Moment, RunRefused, RunWithdrawn
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import RunState
-from windlass_protocol import ParentRun
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import JsonObject, ParentRun
 
 
 def facts_of(body: JsonObject) -> JsonObject:

@@ -2,8 +2,6 @@
 
 from typing import assert_never
 
-from pydantic import JsonValue
-
 from windlass_harness.loop import people, unstarted
 from windlass_harness.loop.drafts import Draft
 from windlass_harness.loop.events import (
@@ -18,8 +16,8 @@ from windlass_harness.loop.events import (
 )
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.session import SessionStatus
+from windlass_protocol import JsonObject
 
-JsonObject = dict[str, JsonValue]
 Wish = RunAsked | Steered | AnswersGiven | RequestDispatched | CancelAsked | RunWithdrawn | RunRefused
 
 

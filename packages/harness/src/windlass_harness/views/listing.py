@@ -15,8 +15,6 @@ from pydantic import JsonValue
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import RunStatus, Usage
 
-JsonObject = dict[str, JsonValue]
-
 TITLE_CHARS_MAX: Final = 120
 TITLE_WORDS_MAX: Final = 16
 """Words of a title that are indexed."""

@@ -40,6 +40,7 @@ from windlass_protocol import (
     InputRequest,
     InputRequestedData,
     InputResolvedData,
+    JsonObject,
     MessageReceivedData,
     ModelReference,
     OutputRequestedData,
@@ -84,8 +85,6 @@ DEFAULT_COMPACTION: Final = CompactionConfig(
     threshold=THRESHOLD_TOKENS, recent_window_size=RECENT_WINDOW_SIZE
 )
 NO_HISTORY: Final = History()
-
-JsonObject = dict[str, JsonValue]
 
 
 class TurnStatus(StrEnum):

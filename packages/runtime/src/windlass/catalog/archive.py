@@ -41,10 +41,8 @@ from windlass_harness.redact import Redactor, mask_text
 from windlass_harness.views.history import CallStage
 from windlass_harness.views.listing import RUN_STATUSES, Told, content_hashes, told_by
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
-from windlass_protocol import CausalIds, ContentRef, ErrorKind, Record, RetryClass, RunStatus
+from windlass_protocol import CausalIds, ContentRef, ErrorKind, JsonObject, Record, RetryClass, RunStatus
 from windlass_protocol.limits import INTEGER_MAX
-
-JsonObject = dict[str, JsonValue]
 
 FORMAT: Final = "windlass-session"
 VERSION: Final = 1

@@ -22,9 +22,16 @@ from windlass.tools.calling import ARGUMENT_LIMITS
 from windlass_harness.loop.events import AskedCall, ModelAnswered
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX
 from windlass_harness.redact import Redactor
-from windlass_protocol import CodecError, ErrorKind, FinishReason, RetryClass, ToolCall, canonical, parse
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import (
+    CodecError,
+    ErrorKind,
+    FinishReason,
+    JsonObject,
+    RetryClass,
+    ToolCall,
+    canonical,
+    parse,
+)
 
 CHUNKS_IN_A_ROW_MAX: Final = 256
 """Chunks that are taken before somebody else has a turn."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Final, Protocol
 
-from pydantic import JsonValue
-
 from windlass.agent import check_sink
 from windlass.dynamic import Placed
 from windlass.engine.compaction_rules import compaction_rule
@@ -24,9 +22,15 @@ from windlass_harness.loop.events import Note
 from windlass_harness.loop.rules import Rules
 from windlass_harness.redact import Redactor
 from windlass_harness.views.runs import RunState
-from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, ModelMessage, RetryClass, RuntimePackage
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import (
+    ErrorCode,
+    ErrorInfo,
+    ErrorKind,
+    JsonObject,
+    ModelMessage,
+    RetryClass,
+    RuntimePackage,
+)
 
 NOBODY: Final = ErrorInfo(
     code=ErrorCode.REJECTED,

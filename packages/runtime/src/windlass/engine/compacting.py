@@ -29,6 +29,7 @@ from windlass_protocol import (
     ErrorInfo,
     ErrorKind,
     FinishReason,
+    JsonObject,
     ModelMessage,
     RetryClass,
     UserMessage,
@@ -36,7 +37,6 @@ from windlass_protocol import (
 
 _LOG: Final = logging.getLogger(__name__)
 
-JsonObject = dict[str, JsonValue]
 
 NOTHING_TO_COMPACT: Final = "nothing_to_compact"
 _NOTHING: Final = ErrorInfo(

@@ -23,9 +23,7 @@ from windlass_harness.loop.family import child_of
 from windlass_harness.loop.notes import Child
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import RunState
-from windlass_protocol import AllowDecision, ModifyDecision, ToolResult
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import AllowDecision, JsonObject, ModifyDecision, ToolResult
 
 REFUSED = "subagent_refused"
 """Code of a call whose subagent may not or cannot start."""

@@ -19,9 +19,7 @@ from windlass.ports.model import (
     ModelRejected,
     OutputProvider,
 )
-from windlass_protocol import OutputContract
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import JsonObject, OutputContract
 
 REFUSED_MAX: Final = 64
 """Schemas that a server is known not to take; forgotten ones are only tried again."""

@@ -8,8 +8,6 @@ from threading import Lock
 from typing import Final, assert_never, cast
 from weakref import WeakKeyDictionary
 
-from pydantic import JsonValue
-
 from windlass.engine.answer import elapsed_ms, whole
 from windlass.engine.cut import Late, Raised, cut
 from windlass.engine.failures import log_failure
@@ -42,10 +40,9 @@ from windlass_protocol import (
     HookPhase,
     HookSpec,
     HookStatus,
+    JsonObject,
     RetryClass,
 )
-
-JsonObject = dict[str, JsonValue]
 
 _PHASES: Final = {HookPhase.EARLY: 0, HookPhase.NORMAL: 1, HookPhase.LATE: 2}
 _VETO_STOPS: Final = frozenset({RUN_STARTING, BEFORE_MODEL_CALL, AFTER_MODEL_CALL})

@@ -8,7 +8,8 @@ from typing import Final
 from windlass.engine.answer import Collector, collect
 from windlass.engine.cut import Late, Raised, cut
 from windlass.limits import MODEL_IDLE_TIMEOUT_MS
-from windlass.ports.model import JsonObject, LLMMessage, LLMProvider
+from windlass.ports.model import LLMMessage, LLMProvider
+from windlass_protocol import JsonObject
 
 LEAVE_S: Final = 0.5
 """How long code that was told to end may take for that, before nobody waits for it any more."""

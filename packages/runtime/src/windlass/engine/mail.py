@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from windlass.engine.care import NO_CARE, Care
-from windlass.ports.store import CANCEL, COMPACT, START, STATE, STEER, InboxItem, JsonObject, NewRun
+from windlass.ports.store import CANCEL, COMPACT, START, STATE, STEER, InboxItem, NewRun
 from windlass_harness.loop.drafts import within_limit
 from windlass_harness.loop.events import (
     AnswersGiven,
@@ -22,7 +22,7 @@ from windlass_harness.loop.events import (
     Steered,
 )
 from windlass_harness.loop.family import ASK, REPORT, SETTLE
-from windlass_protocol import InputResponse
+from windlass_protocol import InputResponse, JsonObject
 
 _NOT_KEPT: Final = "[A message that could not be kept.]"
 _NOT_RETURNED: Final = "The subagent has ended, but what it returned could not be kept."

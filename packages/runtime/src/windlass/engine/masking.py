@@ -9,8 +9,7 @@ from pydantic_core import to_json
 from windlass.ports.feed import LiveAnswer
 from windlass_harness.redact import Redactor
 from windlass_harness.redact.text import MaskedStream
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import JsonObject
 
 SECRET_INPUTS_MAX: Final = 4_096
 SECRET_INPUTS_BYTES_MAX: Final = 64 * 1_048_576

@@ -1,6 +1,5 @@
 """The history of a session as the messages that a model gets."""
 
-from pydantic import JsonValue
 from pydantic_core import to_json
 
 from windlass.ports.model import LLMMessage
@@ -8,6 +7,7 @@ from windlass_harness.views.history import HistoryDraft
 from windlass_harness.views.payloads import as_text
 from windlass_protocol import (
     AssistantMessage,
+    JsonObject,
     ModelMessage,
     OutputContract,
     ReasoningPart,
@@ -23,7 +23,6 @@ from windlass_protocol import (
 )
 from windlass_protocol.unchecked import unchecked
 
-JsonObject = dict[str, JsonValue]
 _CALL_FIELDS = set(ToolCall.model_fields)
 _ERRORS = {ToolOutputType.ERROR_TEXT, ToolOutputType.ERROR_JSON, ToolOutputType.EXECUTION_DENIED}
 

@@ -9,9 +9,7 @@ from pydantic import JsonValue
 from windlass.feed.events import show_delta
 from windlass.feed.limits import LIVE_BYTES_MAX, LIVE_CHARS_MAX, LIVE_PIECES_MAX
 from windlass.feed.weight import PART_BYTES, weight
-from windlass_protocol import Event, Record
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import Event, JsonObject, Record
 
 
 @dataclass(frozen=True, slots=True)

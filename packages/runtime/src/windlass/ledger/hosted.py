@@ -19,10 +19,10 @@ from windlass.errors import AgentError
 from windlass.ledger.kinds import RecordingError
 from windlass.ledger.spool import Durability, FilePlace, Ledger
 from windlass.ports.recorded import NumberedRow, RunStore, by_session
-from windlass.ports.store import Batch, JsonObject, Store
+from windlass.ports.store import Batch, Store
 from windlass.runtime.core import CoreRuntime
 from windlass_harness.loop.drafts import Draft
-from windlass_protocol import Record
+from windlass_protocol import JsonObject, Record
 
 T = TypeVar("T")
 

@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from pydantic import JsonValue
-
 from windlass_harness.loop.drafts import Draft, Post
 from windlass_harness.loop.family import CANCEL as CANCEL
 from windlass_harness.loop.family import START as START
 from windlass_harness.views.listing import Told
-from windlass_protocol import ContentRef, InputOutcome, InputRequest, Record, RunStatus, Usage
+from windlass_protocol import ContentRef, InputOutcome, InputRequest, JsonObject, Record, RunStatus, Usage
 from windlass_protocol import SessionStatus as SessionStatus
 
 NO_USAGE: Final = Usage()
@@ -337,8 +335,6 @@ class Archive(Protocol):
         """
         ...
 
-
-JsonObject = dict[str, JsonValue]
 
 STEER: Final = "steer"
 """The kind of an item with a message to the current run, or to a new one."""

@@ -6,8 +6,6 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
-from pydantic import JsonValue
-
 from windlass.catalog.agent_sessions import AgentSessions
 from windlass.catalog.sessions import Sessions
 from windlass.engine.engine import Engine, Ports
@@ -59,6 +57,7 @@ from windlass_protocol import (
     DecisionRunStatus,
     InputRequest,
     InputResponse,
+    JsonObject,
     Record,
     RunRequest,
     RunResult,
@@ -244,9 +243,6 @@ class RuntimeViews:
     ) -> EventStream:
         """Watch the events that a compiled filter lets through."""
         return self._bus().subscribe_filtered(event_filter, cursor)
-
-
-JsonObject = dict[str, JsonValue]
 
 
 class CoreRuntime(RuntimeViews):

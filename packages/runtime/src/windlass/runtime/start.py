@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
-from pydantic import JsonValue
-
 from windlass.agent import check_sink, output_contract, subagent_tool, subagent_words
 from windlass.attachments import check_parts
 from windlass.engine.cut import TooLate, within
@@ -51,6 +49,7 @@ from windlass_protocol import (
     DenyDecision,
     ErrorKind,
     InterruptDecision,
+    JsonObject,
     ModifyDecision,
     OutputContract,
     RetryClass,
@@ -135,7 +134,6 @@ def check_no_secret(ports: RuntimePorts, content: bytes, *, run_id: str | None =
         )
 
 
-JsonObject = dict[str, JsonValue]
 _NO_HOOKS: Final[Mapping[str, Hook]] = {}
 _NO_TOOLS: Final[Mapping[str, Tool[..., object]]] = {}
 

@@ -17,10 +17,10 @@ from windlass.adapters.journals.faults import rejected, too_large
 from windlass.adapters.journals.packing import pack, unpack
 from windlass.adapters.journals.rules import started_by
 from windlass.limits import BATCH_RECORDS_MAX, CONTENT_BYTES_MAX, INBOX_ITEM_BYTES_MAX, RECORD_BYTES_MAX
-from windlass.ports.store import STEER, Batch, JsonObject, NewRun
+from windlass.ports.store import STEER, Batch, NewRun
 from windlass_harness.loop.drafts import ID_CHARS_MAX, Draft, Post
 from windlass_harness.views.listing import Told, told_by_start
-from windlass_protocol import ContentRef, PrivacyClass, Record
+from windlass_protocol import ContentRef, JsonObject, PrivacyClass, Record
 from windlass_protocol.unchecked import unchecked
 
 INTEGER_MAX: Final = 2**63 - 1

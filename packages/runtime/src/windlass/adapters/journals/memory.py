@@ -29,7 +29,6 @@ from windlass.ports.store import (
     Batch,
     Claim,
     InboxItem,
-    JsonObject,
     NewRun,
     Posted,
     RunRow,
@@ -37,7 +36,7 @@ from windlass.ports.store import (
     Standing,
 )
 from windlass_harness.loop.drafts import Post
-from windlass_protocol import ContentRef, Record, RunStatus
+from windlass_protocol import ContentRef, JsonObject, Record, RunStatus
 
 
 class MemoryStore(MemoryArchive):

@@ -38,7 +38,6 @@ from windlass.ports.store import (
     Claim,
     CountFilter,
     InboxItem,
-    JsonObject,
     KeptItem,
     NewRun,
     OpenRequest,
@@ -56,7 +55,7 @@ from windlass.ports.store import (
     Waiting,
 )
 from windlass_harness.loop.drafts import Post
-from windlass_protocol import ContentRef, Record
+from windlass_protocol import ContentRef, JsonObject, Record
 
 T = TypeVar("T")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Protocol
 
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.store import Appended, Batch, Claim, ContentStore, NewRun, Standing, Store
-from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.events import Draft
 from windlass_protocol import JsonObject, Record
 
 AT = "2026-01-31T09:30:00.250Z"

@@ -23,7 +23,7 @@ from tests.contracts.stores import (
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.limits import BATCH_RECORDS_MAX, OWNER_LEASE_MS, RECORD_BYTES_MAX
 from windlass.ports.store import CANCEL, START, Appended, Batch, Claim, NewRun, SessionRow, Standing, Store
-from windlass_harness.loop.drafts import Draft, number, place
+from windlass_harness.loop.events import Draft, number, place
 from windlass_protocol import PrivacyClass, RunStatus
 
 

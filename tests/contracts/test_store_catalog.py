@@ -32,7 +32,7 @@ from windlass.ports.store import (
     StoredAppend,
     Waiting,
 )
-from windlass_harness.loop.drafts import Draft, Post
+from windlass_harness.loop.events import Draft, Post
 from windlass_harness.views.listing import Told
 from windlass_protocol import InputOutcome, InputRequest, JsonObject, Record, RunStatus
 

@@ -16,8 +16,8 @@ from tests.faults.mutants import mutated
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.adapters.journals.sqlite_schema import Connection, Cursor, Durability, Value, connect
+from windlass.adapters.journals.sqlite.schema import Connection, Cursor, Durability, Value, connect
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.errors import Conflict
 from windlass.feed import Feed

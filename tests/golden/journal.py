@@ -10,8 +10,7 @@ from typing import Final
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from windlass_harness.loop.snapshot import dump_loop
-from windlass_harness.loop.state import LoopState
+from windlass_harness.loop.state import LoopState, dump_loop
 from windlass_harness.tracing import fold_trace
 from windlass_harness.views import (
     dump_state,

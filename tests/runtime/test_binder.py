@@ -15,7 +15,7 @@ from tests.runtime.runtime_rig import (
     until,
 )
 
-from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
 from windlass.agent import Agent, Output
 from windlass.errors import Rejected, Unavailable

@@ -12,7 +12,7 @@ import pytest
 from tests.runtime.runtime_rig import CountingStore, play, shop, until
 
 from windlass.adapters.system import SystemClock
-from windlass.engine.mail import DISPATCHED
+from windlass.engine.inbox import DISPATCHED
 from windlass.errors import Rejected, Unavailable
 from windlass.feed import Feed
 from windlass.policy import allow_start

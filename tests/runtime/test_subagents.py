@@ -22,7 +22,7 @@ from windlass.scribe import RedactingScribe
 from windlass.testing import Answer, FakeClock, ScriptedModel, by_history, call, fail, run_in_fake_time, say
 from windlass.tools.question import ask_question
 from windlass_harness.budget import BudgetLimit
-from windlass_harness.loop.drafts import Draft, Post
+from windlass_harness.loop.events import Draft, Post
 from windlass_harness.loop.rules import Rules
 from windlass_harness.policy import CallFacts, PolicySet, Rule
 from windlass_protocol import (

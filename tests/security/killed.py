@@ -10,7 +10,7 @@ from typing import Final, Literal
 from tests.security.bank import asked
 
 from windlass import Agent, AgentRuntime, tool
-from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
 from windlass.feed import Feed
 from windlass.policy import allow_start

@@ -14,24 +14,28 @@ from typing import Any, Final
 
 from windlass import refusals
 from windlass.adapters.journals import memory
-from windlass.engine import driver, loading, mailbox, making
+from windlass.engine import driver
+from windlass.engine import effects as making
+from windlass.engine import inbox as mailbox
+from windlass.engine import writer as loading
+from windlass.engine.clocks import Steady
 from windlass.engine.driver import Driver
-from windlass.engine.steady import Steady
-from windlass.engine.work import AgentWork
+from windlass.engine.effects import AgentWork
 from windlass.engine.writer import SessionWriter
 from windlass.errors import Ambiguous
 from windlass.feed.bus import Feed
-from windlass.feed.line import SessionLine, StoreLine
+from windlass.feed.subscription import SessionLine, StoreLine
 from windlass.ports.store import Appended, Claim, Posted
 from windlass.testing.stores import WrappedStore
-from windlass_harness.loop.effects import Plan, RunTool
 from windlass_harness.loop.events import (
     AnswersGiven,
     CallJudged,
     CallReturned,
     CancelAsked,
     ModelFailed,
+    Plan,
     RunAsked,
+    RunTool,
     RunWithdrawn,
 )
 from windlass_harness.loop.notes import Pause

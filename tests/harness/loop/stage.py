@@ -11,42 +11,40 @@ from pydantic_core import to_json
 
 from windlass_harness.compaction import completed_data, plan, plan_eviction
 from windlass_harness.loop.advance import advance
-from windlass_harness.loop.drafts import Draft, number
-from windlass_harness.loop.effects import (
-    CallModel,
-    CheckOutput,
-    Compact,
-    Effect,
-    JudgeCall,
-    Plan,
-    ReviewReport,
-    RunTool,
-)
 from windlass_harness.loop.events import (
     AnswersGiven,
     AskedCall,
     CallJudged,
+    CallModel,
     CallRefused,
     CallReturned,
+    CheckOutput,
     ChildSaid,
+    Compact,
     CompactionBroken,
     Delegation,
+    Draft,
+    Effect,
     HistoryCompacted,
+    JudgeCall,
     LoopEvent,
     ModelAnswered,
     ModelFailed,
     Moment,
     OutputChecked,
+    Plan,
     Plea,
+    ReviewReport,
     RunAsked,
+    RunTool,
     StateChange,
     Taken,
+    number,
 )
-from windlass_harness.loop.family import REPORT
 from windlass_harness.loop.notes import CONSENTED
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
-from windlass_harness.loop.snapshot import dump_loop
-from windlass_harness.loop.state import LoopState
+from windlass_harness.loop.state import LoopState, dump_loop
+from windlass_harness.loop.subagents import REPORT
 from windlass_harness.loop.take import take
 from windlass_harness.views.runs import AFTER_END
 from windlass_protocol import (

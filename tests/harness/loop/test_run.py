@@ -22,17 +22,19 @@ from tests.harness.loop.stage import (
 )
 
 from windlass_harness.loop.advance import last_text
-from windlass_harness.loop.drafts import number, place
-from windlass_harness.loop.effects import CallModel, CheckOutput
 from windlass_harness.loop.events import (
+    CallModel,
     CallRefused,
     CallReturned,
+    CheckOutput,
     ModelAnswered,
     ModelFailed,
     Note,
     OutputChecked,
     Stopped,
     Taken,
+    number,
+    place,
 )
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.take import take

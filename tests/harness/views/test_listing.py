@@ -3,7 +3,7 @@
 import pytest
 from pydantic import JsonValue
 
-from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.events import Draft
 from windlass_harness.loop.notes import Grant
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views import fold_decisions, fold_session, fold_usage

@@ -11,8 +11,8 @@ from tests.faults.test_interruptions import KeptStore
 from tests.runtime.engine.compaction_rig import TASK, Guide, is_summary, walk_tool, walker
 
 from windlass import Agent, AgentRuntime, tool
-from windlass.engine.compaction_rules import compaction_rule
-from windlass.engine.reach import LEFT_MS
+from windlass.engine.binding import compaction_rule
+from windlass.engine.engine import LEFT_MS
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.package import check_package, compile_package
 from windlass.ports.model import LLMMessage, LLMUsage, window_tokens

@@ -9,7 +9,7 @@ from tests.faults.scene import Scene, agent_of
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.system import SystemClock
 from windlass.engine.engine import SWEEP_S
-from windlass.engine.mailbox import PAGE_ITEMS, Mailbox
+from windlass.engine.inbox import PAGE_ITEMS, Mailbox
 from windlass.engine.writer import Lost
 from windlass.limits import INBOX_STARTS_MAX
 from windlass.ports.store import START, Batch, InboxItem

@@ -12,8 +12,8 @@ from tests.faults.rig import runtime_on
 from tests.faults.scene import Scene, records_of
 
 from windlass import Agent, AgentRuntime, LLMProvider, tool
+from windlass.engine.effects import AgentWork
 from windlass.engine.engine import SWEEP_S, SWEPT_MAX
-from windlass.engine.work import AgentWork
 from windlass.errors import Conflict
 from windlass.feed import Feed
 from windlass.limits import OWNER_LEASE_MS

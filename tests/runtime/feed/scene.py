@@ -10,10 +10,10 @@ from pydantic import JsonValue
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.feed import Feed
-from windlass.feed.line import Floor
+from windlass.feed.subscription import Floor
 from windlass.ports.feed import EventStream, LiveAnswer
 from windlass.ports.store import Batch, Claim, NewRun, Store
-from windlass_harness.loop.drafts import Draft, number, place
+from windlass_harness.loop.events import Draft, number, place
 from windlass_protocol import Event, PrivacyClass, Record, RunStatus
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from tests.harness.views.journal import streams
 from tests.runtime.feed.scene import ENOUGH, Reader, WatchedStore, World, draft, drain, ended, run, ticks
 
 from windlass.errors import Conflict, Unavailable
-from windlass.feed.events import show
+from windlass.feed.live import show
 from windlass.ports.feed import EventBus, StreamOptions
 from windlass_harness.views.events import to_event
 from windlass_protocol import ErrorKind, Record, RetryClass, RunCursor

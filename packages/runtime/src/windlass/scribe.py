@@ -6,7 +6,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.events import Draft
 from windlass_harness.redact import Redactor
 
 

@@ -17,13 +17,14 @@ from tests.faults.disk import Disk, Sync
 from tests.permissions import open_folder, read_only
 
 from tools.files import ROOT
-from windlass.adapters.journals import locks as locks_module
-from windlass.adapters.journals import sqlite_owners, sqlite_schema, sqlite_writer
-from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.adapters.journals.sqlite_errors import translate
-from windlass.adapters.journals.sqlite_files import OpenFiles
-from windlass.adapters.journals.sqlite_schema import APPLICATION_ID, Durability, connect, prepare
-from windlass.adapters.journals.sqlite_writes import Transaction
+from windlass.adapters.journals.sqlite import files as locks_module
+from windlass.adapters.journals.sqlite import schema as sqlite_schema
+from windlass.adapters.journals.sqlite import transactions as sqlite_writer
+from windlass.adapters.journals.sqlite import writes as sqlite_owners
+from windlass.adapters.journals.sqlite.files import OpenFiles
+from windlass.adapters.journals.sqlite.schema import APPLICATION_ID, Durability, connect, prepare, translate
+from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.adapters.journals.sqlite.writes import Transaction
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.store import Batch, Standing

@@ -8,29 +8,32 @@ from collections.abc import Set
 
 from pydantic import JsonValue
 
-from windlass_harness.loop import compacting, ends, failures, hooks, people
-from windlass_harness.loop.drafts import Draft
-from windlass_harness.loop.effects import (
+from windlass_harness.loop import compaction as compacting
+from windlass_harness.loop import ends, failures, hooks, people
+from windlass_harness.loop.ends import denied
+from windlass_harness.loop.events import (
     NOTHING,
     CallModel,
     CheckOutput,
+    Draft,
     Effect,
     JudgeCall,
+    Moment,
     Plan,
     ReviewReport,
     RunTool,
     judge_key,
     run_key,
 )
-from windlass_harness.loop.events import Moment
-from windlass_harness.loop.hooked import (
+from windlass_harness.loop.notes import (
     AFTER_APPROVAL_DECISION,
     BEFORE_RUN_COMPLETE,
+    INTERRUPTED,
     ON_RUN_CANCEL_REQUESTED,
     RUN_STARTING,
+    SUBAGENT,
+    CallNotes,
 )
-from windlass_harness.loop.notes import INTERRUPTED, SUBAGENT, CallNotes
-from windlass_harness.loop.refused import denied
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.times import ms_of

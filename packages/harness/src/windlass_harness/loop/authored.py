@@ -5,8 +5,7 @@ from typing import Final
 
 from pydantic_core import to_json
 
-from windlass_harness.loop.drafts import Draft
-from windlass_harness.loop.events import CallReturned, Moment, StateChange, StateGiven
+from windlass_harness.loop.events import CallReturned, Draft, Moment, StateChange, StateGiven
 from windlass_harness.loop.state import LoopState
 from windlass_protocol import ActionStatus, JsonObject
 

@@ -1,19 +1,26 @@
 """What can happen to a session: the inputs of the loop."""
 
 from dataclasses import dataclass
+from hashlib import sha256
+from typing import ClassVar, Final
 
 from pydantic import JsonValue
 
 from windlass_harness.loop.notes import Pause
+from windlass_harness.views.runs import RunState
 from windlass_protocol import (
     ActionStatus,
+    CompactionConfig,
     ErrorInfo,
     FinishReason,
     InputResponse,
     JsonObject,
     OutputError,
     PolicyDecision,
+    PrivacyClass,
+    Record,
 )
+from windlass_protocol.unchecked import unchecked
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,3 +398,235 @@ LoopEvent = (
     | DeliverySettled
     | StateGiven
 )
+
+ID_CHARS_MAX: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """Something for the inbox of another session, kept with a record of this one.
+
+    A key that is known there is the same item, whatever its body says.
+    """
+
+    session_id: str
+    kind: str
+    key: str
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A fact that is to become a record.
+
+    `data` is in the form of the wire and is never changed after.
+    """
+
+    type: str
+    at: str
+    data: JsonObject
+    run_id: str | None = None
+    agent_id: str | None = None
+    turn_id: str | None = None
+    step_index: int | None = None
+    attempt: int | None = None
+    privacy: PrivacyClass | None = None
+    posts: tuple[Post, ...] = ()
+    """What other sessions are told with it; no part of the record."""
+
+
+def number(draft: Draft, session_id: str, *, seq: int, epoch: int) -> Record:
+    """Return the record that a draft becomes at a place in the journal.
+
+    Its position is not known yet.
+
+    The draft is trusted: the runtime made it, and nothing is checked again.
+    """
+    fields: dict[str, object] = {
+        "session_id": session_id,
+        "seq": seq,
+        "type": draft.type,
+        "at": draft.at,
+        "data": draft.data,
+        "position": None,
+        "event_id": None,
+        "run_id": draft.run_id,
+        "agent_id": draft.agent_id,
+        "turn_id": draft.turn_id,
+        "step_index": draft.step_index,
+        "attempt": draft.attempt,
+        "epoch": epoch,
+        "causal_ids": None,
+        "privacy": draft.privacy,
+    }
+    return unchecked(Record, fields, given=_FIELDS)
+
+
+def place(record: Record, position: int) -> Record:
+    """Give a record its position in the store, before anybody else has seen it."""
+    vars(record)["position"] = position
+    return record
+
+
+def within_limit(text: str, *, most: int = ID_CHARS_MAX) -> str:
+    """Return an identifier made of others; its digest if it is longer than one may be."""
+    if len(text) <= most:
+        return text
+    return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def joined(*parts: str) -> str:
+    """Return one identifier for several: no two lists of parts have the same."""
+    return within_limit("/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts))
+
+
+_FIELDS: Final = set(Record.model_fields)
+
+
+@dataclass(frozen=True, slots=True)
+class CallModel:
+    """Ask the model for the next answer; its `step.started` is the intent."""
+
+    step_index: int
+    attempt: int
+    key: ClassVar[str] = "model"
+    """What the effect is called while it is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """Make the history shorter; its `compaction.requested` is the intent."""
+
+    config: CompactionConfig
+    overhead_tokens: int
+    key: ClassVar[str] = "compact"
+    """What the effect is called while it is under way."""
+
+
+def judge_key(call_id: str) -> str:
+    """Return what the judging of a call is called while it is under way."""
+    return f"judge:{call_id}"
+
+
+def run_key(call_id: str) -> str:
+    """Return what a call is called while it runs."""
+    return f"call:{call_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCall:
+    """Check the arguments of a call and ask the policy about it. Touches nothing."""
+
+    call_id: str
+    tool_name: str
+    input: JsonValue
+    approved_hash: str | None = None
+    """A person approved the call with these arguments."""
+    approved_policy: str | None = None
+    """Under this version of the policy."""
+
+    @property
+    def key(self) -> str:
+        """What the effect is called while it is under way."""
+        return judge_key(self.call_id)
+
+
+@dataclass(frozen=True, slots=True)
+class RunTool:
+    """Run a tool; its `action.started` is the intent."""
+
+    call_id: str
+    tool_name: str
+    arguments: JsonObject
+    idempotency_key: str
+    step_index: int
+    attempt: int
+
+    @property
+    def key(self) -> str:
+        """What the effect is called while it is under way."""
+        return run_key(self.call_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewReport:
+    """See what a subagent returned before the model does. Touches nothing."""
+
+    call_id: str
+    tool_name: str
+    arguments: JsonObject
+    report: JsonObject
+    """What its `subagent.completed` says."""
+    step_index: int
+
+    @property
+    def key(self) -> str:
+        """What the effect is called while it is under way."""
+        return f"report:{self.call_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutput:
+    """Hold the last answer against the output contract. Touches nothing."""
+
+    text: str
+    key: ClassVar[str] = "output"
+    """What the effect is called while it is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallHooks:
+    """Run the hooks of a point: of the run, or of one of its calls."""
+
+    point: str
+    run: RunState
+    call_id: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What the effect is called while it is under way."""
+        return f"hooks:{self.point}:{self.run.run_id}:{self.call_id or ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Give the output of a run to a sink; its `delivery.intended` is the intent."""
+
+    delivery_id: str
+    sink_id: str
+    dedupe_key: str
+    kind: str
+    run: RunState
+
+    @property
+    def key(self) -> str:
+        """What the effect is called while it is under way."""
+        return f"deliver:{self.delivery_id}"
+
+
+Effect = CallModel | Compact | JudgeCall | RunTool | ReviewReport | CheckOutput | CallHooks | Deliver
+
+
+def is_errand(effect: Effect) -> bool:
+    """Whether an effect is for a run that has ended, not for the one under way."""
+    return isinstance(effect, CallHooks | Deliver) and effect.run.result is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to write, then what to do.
+
+    Nothing of either means: wait, until `wake_at_ms` at the latest.
+    """
+
+    drafts: tuple[Draft, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    wake_at_ms: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write and nothing to do."""
+        return not self.drafts and not self.effects
+
+
+NOTHING = Plan()

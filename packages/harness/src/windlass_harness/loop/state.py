@@ -5,15 +5,15 @@ takes records one by one, because copying it for each record would make long ses
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final, cast
 
 from windlass_harness.budget import would_exceed
 from windlass_harness.compaction import Weights
 from windlass_harness.loop import failures
-from windlass_harness.loop.compacted import COMPACTION_RECORDS, Compacting
-from windlass_harness.loop.drafts import Draft
-from windlass_harness.loop.events import Moment
+from windlass_harness.loop.events import Draft, Moment
 from windlass_harness.loop.notes import (
+    COMPACTION_RECORDS,
     CONSENTED,
     CONTEXT_OVERFLOW,
     HANDED_OVER,
@@ -21,6 +21,7 @@ from windlass_harness.loop.notes import (
     NO_LIMITS,
     REFUSALS,
     CallNotes,
+    Compacting,
     Grant,
     RunNotes,
     follow_child,
@@ -30,9 +31,9 @@ from windlass_harness.loop.notes import (
     pause_after,
     policy_version,
 )
-from windlass_harness.loop.output_notes import OUTPUT_RECORDS, note_output
 from windlass_harness.loop.rules import DEFER_MS_MIN
 from windlass_harness.times import ms_of
+from windlass_harness.views.fold import dump_state, load_state
 from windlass_harness.views.history import Call
 from windlass_harness.views.runs import DELIVERY_RECORDS, Deliveries, RunState
 from windlass_harness.views.session import SessionDraft, SessionState
@@ -43,10 +44,45 @@ from windlass_protocol import (
     FinishReason,
     InputOutcome,
     JsonObject,
+    OutputContract,
+    OutputFailedData,
     PrivacyClass,
     Record,
     RecoveryChoice,
 )
+
+
+def note_output(notes: RunNotes, record: Record) -> None:
+    """Take a record about the output of a run."""
+    _FOLLOW_OUTPUT[record.type](notes, record)
+
+
+def _requested(notes: RunNotes, record: Record) -> None:
+    notes.contract = OutputContract.model_validate(record.data["contract"])
+
+
+def _rejected(notes: RunNotes, record: Record) -> None:
+    notes.rejections = number_in(record.data, "attempt")
+
+
+def _failed(notes: RunNotes, record: Record) -> None:
+    errors = OutputFailedData.model_validate(record.data).errors
+    notes.failure = failures.unfit(number_in(record.data, "attempts"), errors)
+
+
+def _completed(notes: RunNotes, record: Record) -> None:
+    notes.is_validated = True
+    notes.structured = record.data.get("result")
+
+
+_FOLLOW_OUTPUT: Final[dict[str, Callable[[RunNotes, Record], None]]] = {
+    "output.requested": _requested,
+    "output.rejected": _rejected,
+    "output.failed": _failed,
+    "result.completed": _completed,
+}
+OUTPUT_RECORDS: Final = frozenset(_FOLLOW_OUTPUT)
+"""What it is folded from."""
 
 
 class LoopState:
@@ -392,3 +428,43 @@ _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     **dict.fromkeys(DELIVERY_RECORDS, lambda state, record: state.deliveries.apply(record)),
     **dict.fromkeys(COMPACTION_RECORDS, _compaction),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSnapshot:
+    """All that a loop knows."""
+
+    session: SessionState
+    notes: dict[str, CallNotes]
+    run_notes: RunNotes
+    grants: dict[str, Grant]
+    deliveries: Deliveries
+    compacting: Compacting
+
+
+def dump_loop(state: LoopState) -> bytes:
+    """Return the state as bytes."""
+    return dump_state(
+        LoopSnapshot(
+            state.session.freeze(),
+            state.notes,
+            state.run_notes,
+            state.grants,
+            state.deliveries,
+            state.compacting,
+        )
+    )
+
+
+def load_loop(snapshot: bytes) -> LoopState | None:
+    """Return the state in a snapshot; None if it has to be folded anew."""
+    found = load_state(LoopSnapshot, snapshot)
+    if found is None:
+        return None
+    state = LoopState(found.session)
+    state.notes = found.notes
+    state.run_notes = found.run_notes
+    state.grants = found.grants
+    state.deliveries = found.deliveries
+    state.compacting = found.compacting
+    return state

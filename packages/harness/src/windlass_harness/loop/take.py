@@ -4,20 +4,12 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from windlass_harness.loop import (
-    authored,
-    compacting,
-    delivery,
-    ends,
-    failures,
-    family,
-    hooks,
-    outputs,
-    people,
-    wishes,
-)
+from windlass_harness.loop import authored, delivery, ends, failures, hooks, people
+from windlass_harness.loop import compaction as compacting
+from windlass_harness.loop import ends as unstarted
+from windlass_harness.loop import subagents as family
 from windlass_harness.loop.advance import found, give_up, retried
-from windlass_harness.loop.drafts import Draft, within_limit
+from windlass_harness.loop.ends import refused
 from windlass_harness.loop.events import (
     AnswersGiven,
     AskedCall,
@@ -31,6 +23,7 @@ from windlass_harness.loop.events import (
     CompactionAsked,
     CompactionBroken,
     DeliverySettled,
+    Draft,
     HandedOver,
     HistoryCompacted,
     HooksRan,
@@ -47,14 +40,125 @@ from windlass_harness.loop.events import (
     Steered,
     Stopped,
     Taken,
+    within_limit,
 )
 from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER
-from windlass_harness.loop.refused import refused
-from windlass_harness.loop.rules import DEFAULT_RULES, Rules
+from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import next_retry_delay_ms, should_retry
 from windlass_harness.views.history import Call, CallStage
-from windlass_protocol import JsonObject, RecoveryChoice
+from windlass_harness.views.session import SessionStatus
+from windlass_protocol import JsonObject, OutputError, RecoveryChoice
+
+Wish = RunAsked | Steered | AnswersGiven | RequestDispatched | CancelAsked | RunWithdrawn | RunRefused
+
+
+def granted(state: LoopState, wish: Wish, *, now: Moment) -> list[Draft]:
+    """Return the records that a wish causes; none if it comes too late to matter."""
+    match wish:
+        case RunAsked():
+            return _start(state, wish, now)
+        case Steered():
+            return _steered(state, wish, now)
+        case AnswersGiven():
+            return people.answered(state, wish, now=now)
+        case RequestDispatched():
+            return people.dispatched(state, wish, now=now)
+        case CancelAsked():
+            return _cancel(state, wish, now)
+        case RunWithdrawn() | RunRefused():
+            return unstarted.ended(state, wish, now=now)
+        case _:
+            assert_never(wish)
+
+
+def _start(state: LoopState, event: RunAsked, now: Moment) -> list[Draft]:
+    body = event.body
+    run_id, agent_id = str(body["runId"]), str(body["agentId"])
+    if run_id in state.session.run_ids:
+        return []
+    assert state.run is None, "a run waits until the one before it has ended"
+    run = unstarted.facts_of(body)
+    turn = state.session.turn
+    sequence = 0 if turn is None else turn.sequence + 1
+    given = body.get("turnId")
+    turn_id = given if isinstance(given, str) else f"turn_{sequence}"
+    place: JsonObject = {"sequence": sequence, "turnId": turn_id}
+
+    def draft(kind: str, data: JsonObject) -> Draft:
+        return Draft(kind, now.at, data, run_id=run_id, agent_id=agent_id, turn_id=turn_id)
+
+    message: JsonObject = {"message": "", **_said(body), **place}
+    drafts: list[Draft] = []
+    if state.session.status is SessionStatus.NEW:
+        opening = body.get("session")
+        data: JsonObject = opening if isinstance(opening, dict) else {}
+        drafts.append(Draft("session.started", now.at, data, agent_id=agent_id))
+    drafts += [draft("run.started", run), draft("turn.started", place), draft("message.received", message)]
+    if body.get("contract") is not None:
+        drafts.append(draft("output.requested", {"contract": body["contract"], "runId": run_id}))
+    return drafts
+
+
+def _steered(state: LoopState, event: Steered, now: Moment) -> list[Draft]:
+    """Whoever speaks instead of answering goes on without the answer."""
+    if state.run is None or state.is_ending:
+        return []
+    source = event.body.get("source")
+    sender: JsonObject = {"sender": source["id"]} if isinstance(source, dict) else {}
+    said = {"message": "", **sender, **_said(event.body)}
+    message: JsonObject = {**said, "delivery": "steer", **state.turn_place()}
+    return [*people.passed_over(state, now), state.draft("message.received", message, now=now)]
+
+
+def _said(body: JsonObject) -> JsonObject:
+    return {name: body[name] for name in unstarted.SAID if body.get(name) is not None}
+
+
+def _cancel(state: LoopState, event: CancelAsked, now: Moment) -> list[Draft]:
+    run = state.run
+    if run is None or run.run_id != event.run_id or run.is_cancel_requested:
+        return []
+    return [state.draft("run.cancel_requested", unstarted.cancel_facts(event.run_id, event), now=now)]
+
+
+def checked(state: LoopState, event: OutputChecked, *, now: Moment, rules: Rules) -> list[Draft]:
+    """Return the records of a check: the value, a repair, or the end of all repairs."""
+    contract, run = state.run_notes.contract, state.run
+    assert contract is not None
+    assert run is not None
+    attempt = state.run_notes.rejections + 1
+    facts: JsonObject = {"schemaId": contract.schema_id, "runId": run.run_id}
+    if not event.errors:
+        hashed: JsonObject = {} if event.hash is None else {"hash": event.hash}
+        fits = state.draft("output.validated", {**facts, "attempt": attempt, **hashed}, now=now)
+        if event.veto is not None:
+            return [fits, *hooks.vetoed(state, event.veto, now=now, rules=rules)]
+        return [fits, state.draft("result.completed", {"result": event.value, **state.place()}, now=now)]
+    errors: list[JsonValue] = [error.model_dump(mode="json", by_alias=True) for error in event.errors]
+    repairs = OUTPUT_REPAIRS if contract.max_repair_attempts is None else contract.max_repair_attempts
+    if attempt > repairs:
+        return [state.draft("output.failed", {**facts, "attempts": attempt, "errors": errors}, now=now)]
+    repair: JsonObject = {
+        "message": "",
+        "context": [repair_prompt(event.errors)],
+        "delivery": "repair",
+        **state.turn_place(),
+    }
+    return [
+        state.draft("output.rejected", {**facts, "attempt": attempt, "errors": errors}, now=now),
+        state.draft("message.received", repair, now=now),
+    ]
+
+
+def repair_prompt(errors: tuple[OutputError, ...]) -> str:
+    """Return what a model is told whose answer does not fit the output contract."""
+    lines = "\n".join(f"- {error.path or '/'}: {error.message}" for error in errors)
+    return (
+        "Your last answer does not fit the required output schema:\n"
+        f"{lines}\n"
+        "Answer again with one JSON value that fits the schema, and with nothing else."
+    )
 
 
 def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFAULT_RULES) -> list[Draft]:
@@ -64,9 +168,9 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
     """
     match event:
         case RunAsked() | Steered() | AnswersGiven() | RequestDispatched():
-            return wishes.granted(state, event, now=now)
+            return granted(state, event, now=now)
         case CancelAsked() | RunWithdrawn() | RunRefused():
-            return wishes.granted(state, event, now=now)
+            return granted(state, event, now=now)
         case Taken():
             return _taken(state, event, now)
         case HandedOver():
@@ -139,7 +243,7 @@ def _take_step(
         case CallJudged() | CallRefused() | CallAsks():
             return _decided(state, event, now, rules)
         case OutputChecked():
-            return outputs.checked(state, event, now=now, rules=rules)
+            return checked(state, event, now=now, rules=rules)
         case Stopped():
             return [*ends.failed(state, event.error, now=now)]
         case _:

@@ -15,7 +15,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from windlass.engine.moments import moment
+from windlass.engine.clocks import moment
 from windlass.errors import Conflict, Rejected, kind_of
 from windlass.ports.clock import Clock
 from windlass.ports.store import (
@@ -33,8 +33,7 @@ from windlass.ports.store import (
 from windlass.refusals import bad_request, check_id, notes_name, unknown_session
 from windlass_harness.ledger.proposals import is_notes
 from windlass_harness.loop.advance import advance
-from windlass_harness.loop.drafts import Draft, number
-from windlass_harness.loop.events import CancelAsked, Moment
+from windlass_harness.loop.events import CancelAsked, Draft, Moment, number
 from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.take import take
 from windlass_harness.redact import Redactor, mask_text

@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar, cast
 from pydantic_core import from_json
 
 from windlass.agent import subagent_tool
-from windlass.engine.prompt import Prompt, system_words
+from windlass.engine.model_call import Prompt, system_words
 from windlass.errors import Rejected, kind_of
 from windlass.hooks import BEFORE_MODEL_CALL
 from windlass.package import package_of

@@ -10,42 +10,228 @@ session next reads it anew.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import Final, TypeGuard
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, TypeGuard
 
-from windlass.engine.care import NO_CARE, Care
-from windlass.engine.inner import Inner
-from windlass.engine.mailbox import Mailbox, Post
-from windlass.engine.moments import moment
-from windlass.engine.performer import Work, perform
-from windlass.engine.steady import Steady
-from windlass.engine.tasks import Tasks
+from windlass.engine.clocks import Steady, moment
+from windlass.engine.deadline import Inner
+from windlass.engine.inbox import Mailbox, Post
+from windlass.engine.quarantine import NO_CARE, Care
 from windlass.engine.writer import Lost, SessionWriter
 from windlass.errors import Unavailable
+from windlass.ports.clock import Clock
 from windlass.ports.store import Standing
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.delivery import errands
-from windlass_harness.loop.effects import (
+from windlass_harness.loop.events import (
     NOTHING,
     CallHooks,
     CallModel,
+    CheckOutput,
     Compact,
+    Deliver,
     Effect,
-    Plan,
-    RunTool,
-    is_errand,
-)
-from windlass_harness.loop.events import (
     HandedOver,
+    JudgeCall,
     LoopEvent,
     Moment,
+    Note,
+    Plan,
+    ReviewReport,
+    RunTool,
     Stopped,
     Taken,
+    is_errand,
 )
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.take import take
 from windlass_harness.views.runs import RunState
+
+GRACE_S: Final = 2.0
+"""How long an effect that was cancelled may take to end."""
+
+
+class Tasks:
+    """Effects under way, and how long they may take to end once told to."""
+
+    def __init__(self, clock: Clock, bell: asyncio.Event) -> None:
+        self._clock = clock
+        self._bell = bell
+        self.under_way: dict[str, asyncio.Task[LoopEvent]] = {}
+        self.errands: dict[str, asyncio.Task[LoopEvent]] = {}
+        """What is done for runs that have ended; cancelling the next run does not touch it."""
+        self._gives_up: asyncio.Task[None] | None = None
+        self._is_stopping = False
+
+    def __bool__(self) -> bool:
+        return bool(self.under_way or self.errands)
+
+    @property
+    def has_done(self) -> bool:
+        """Whether one is done that nobody has collected."""
+        return any(task.done() for task in (*self.under_way.values(), *self.errands.values()))
+
+    def start(self, effect: Effect, work: Callable[[], Awaitable[LoopEvent]]) -> None:
+        """Perform an effect."""
+        task = asyncio.create_task(self._rung(work), name=f"windlass {effect.key}")
+        (self.errands if is_errand(effect) else self.under_way)[effect.key] = task
+        task.add_done_callback(self._on_done)
+
+    async def _rung(self, work: Callable[[], Awaitable[LoopEvent]]) -> LoopEvent:
+        try:
+            return await work()
+        finally:
+            # Now and not when the task is done: the driver wakes right after that.
+            self._bell.set()
+
+    def _on_done(self, task: "asyncio.Task[LoopEvent]") -> None:
+        # One that was cancelled before it began never got to the bell.
+        if task.cancelled():
+            self._bell.set()
+
+    def collect(self) -> list[LoopEvent]:
+        """Return what came of those that are done."""
+        events: list[LoopEvent] = []
+        for tasks in (self.under_way, self.errands):
+            for key, task in [*tasks.items()]:
+                if task.done():
+                    del tasks[key]
+                    if not task.cancelled():
+                        events.append(task.result())
+        if not self.under_way and not (self._is_stopping and self.errands):
+            self._end_grace()
+        return events
+
+    def cancel(self) -> None:
+        """Tell those of the run under way to end, and wait for that, but not for ever."""
+        if self.under_way and self._gives_up is None:
+            for task in self.under_way.values():
+                task.cancel()
+            self._set_limit()
+
+    def stop(self, *keys: str) -> None:
+        """Wait for nothing for ever any more; those named are told to end at once."""
+        self._is_stopping = True
+        for key, task in self.under_way.items():
+            if key in keys:
+                task.cancel()
+        if self:
+            self._set_limit()
+
+    def _set_limit(self) -> None:
+        if self._gives_up is None:
+            self._gives_up = asyncio.create_task(self._clock.sleep(GRACE_S))
+            self._gives_up.add_done_callback(self._on_grace_over)
+
+    def _on_grace_over(self, grace: "asyncio.Task[None]") -> None:
+        if not grace.cancelled():
+            self.abandon(with_errands=self._is_stopping)
+
+    def _end_grace(self) -> None:
+        """Give up on nothing any more: all that was told to end has ended."""
+        if self._gives_up is not None:
+            self._gives_up.cancel()
+            self._gives_up = None
+
+    def abandon(self, *, with_errands: bool = True) -> None:
+        """Care no more about effects that do not end; what they still do is not recorded."""
+        for tasks in (self.under_way, self.errands) if with_errands else (self.under_way,):
+            for task in tasks.values():
+                task.cancel()
+            tasks.clear()
+        self._end_grace()
+        self._bell.set()
+
+
+class Work(Protocol):
+    """Who performs effects; each answers with what happened.
+
+    Nothing is raised but cancellation.
+    """
+
+    def has_agent(self, agent_id: str, /) -> bool:
+        """Whether runs of an agent can be driven here."""
+        ...
+
+    def stop(self) -> None:
+        """Begin no tool any more; those that have not begun say so."""
+        ...
+
+    def recorded(self, state: LoopState) -> None:
+        """Note that all that was drafted is durable."""
+        ...
+
+    async def bind(self, state: LoopState, inner: Inner) -> tuple[Note, ...] | Stopped | None:
+        """Find what the run needs of this process; return what to record of that.
+
+        None if it was broken off, because nobody wants the run any more.
+
+        Raises:
+            AgentError: it cannot be found now; the session has to be tried again.
+        """
+        ...
+
+    async def judge(self, state: LoopState, effect: JudgeCall) -> LoopEvent:
+        """Check a call and ask the policy about it; touches nothing."""
+        ...
+
+    async def check(self, state: LoopState, effect: CheckOutput) -> LoopEvent:
+        """Hold an answer against the output contract; touches nothing."""
+        ...
+
+    async def ask(self, state: LoopState, effect: CallModel) -> LoopEvent:
+        """Ask the model."""
+        ...
+
+    async def compact(self, state: LoopState, effect: Compact) -> LoopEvent:
+        """Make the history of the session shorter."""
+        ...
+
+    async def run(self, state: LoopState, effect: RunTool) -> LoopEvent:
+        """Run a tool."""
+        ...
+
+    async def review(self, state: LoopState, effect: ReviewReport) -> LoopEvent:
+        """See what a subagent returned before the model does; touches nothing."""
+        ...
+
+    async def rules(self, run: RunState, rules: Rules) -> Rules:
+        """Return the rules of a run, which may have ended.
+
+        They are those given, and what its package adds.
+        """
+        ...
+
+    async def hooks(self, state: LoopState, effect: CallHooks) -> LoopEvent:
+        """Call the hooks of a point."""
+        ...
+
+    async def deliver(self, effect: Deliver) -> LoopEvent:
+        """Give an output to a sink."""
+        ...
+
+
+async def perform(work: Work, state: LoopState, *, effect: Effect) -> LoopEvent:
+    """Have an effect done; return what happened."""
+    match effect:
+        case CallModel():
+            return await work.ask(state, effect)
+        case Compact():
+            return await work.compact(state, effect)
+        case RunTool():
+            return await work.run(state, effect)
+        case JudgeCall():
+            return await work.judge(state, effect)
+        case ReviewReport():
+            return await work.review(state, effect)
+        case CheckOutput():
+            return await work.check(state, effect)
+        case CallHooks():
+            return await work.hooks(state, effect)
+        case Deliver():
+            return await work.deliver(effect)
+
 
 SHORT_WAIT_MS: Final = 30_000
 """A wait up to this long is spent awake; a longer one costs a row, not a task."""

@@ -3,20 +3,56 @@
 Drafts become records, folded at once and durable together.
 """
 
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
 
-from windlass.engine.patience import patiently
-from windlass.errors import AgentError, Ambiguous, Conflict
+from windlass.errors import AgentError, Ambiguous, Conflict, Unavailable
 from windlass.ports.clock import Clock
-from windlass.ports.store import Appended, Batch, Claim, Journal, NewRun, Standing
-from windlass_harness.loop.drafts import Draft, number, place
-from windlass_harness.loop.state import LoopState
+from windlass.ports.store import Appended, Batch, Claim, Journal, NewRun, Snapshots, Standing
+from windlass_harness.loop.events import Draft, number, place
+from windlass_harness.loop.state import LoopState, dump_loop, load_loop
 from windlass_harness.redact import Redactor
 from windlass_harness.views.listing import RUN_STATUSES
 from windlass_harness.views.runs import DELIVERY_RECORDS
-from windlass_protocol import Record, RunStatus
+from windlass_protocol import Record, RetryClass, RunStatus
+
+T = TypeVar("T")
+
+ATTEMPTS_MAX: Final = 5
+RETRY_DELAY_S: Final = 0.05
+"""Before the second attempt; each wait is twice the one before it."""
+
+
+DELAY_S_MAX: Final = 1.0
+DEAR_S_MAX: Final = 600.0
+"""How long what cannot be had again is tried to be kept, as when a disk is full."""
+
+
+async def patiently(
+    call: Callable[[], Awaitable[T]], clock: Clock, *, is_dear: Callable[[], bool] = lambda: False
+) -> T:
+    """Make a call that may be repeated, again and again if it fails, but not for ever.
+
+    For as long as it is dear it is repeated up to ten minutes, unless the store says that it never will.
+
+    Raises:
+        Unavailable: it failed each time.
+        Ambiguous: it may have happened the last time.
+    """
+    attempts, until_s = 0, clock.monotonic() + DEAR_S_MAX
+    while True:
+        attempts += 1
+        try:
+            return await call()
+        except (Ambiguous, Unavailable) as error:
+            is_passing = isinstance(error, Ambiguous) or error.retry is RetryClass.RETRYABLE
+            is_worth_it = is_passing and is_dear() and clock.monotonic() < until_s
+            if attempts >= ATTEMPTS_MAX and not is_worth_it:
+                raise
+        await clock.sleep(min(RETRY_DELAY_S * 2 ** min(attempts - 1, ATTEMPTS_MAX), DELAY_S_MAX))
 
 
 class Lost(Exception):
@@ -196,3 +232,58 @@ class SessionWriter:
 
 
 _DEAR: Final = frozenset({"action.result", *DELIVERY_RECORDS} - {"delivery.intended"})
+
+SNAPSHOT_RECORDS_MIN: Final = 256
+"""A shorter tail of records is read faster than a snapshot is written."""
+STATE_BYTES_MAX: Final = 1_073_741_824
+"""A larger state is folded from its records again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A session, and the number of the last record in its snapshot."""
+
+    state: LoopState
+    snapshot_seq: int
+
+
+async def load(store: Journal, snapshots: Snapshots, *, session_id: str) -> Loaded:
+    """Fold a session. A snapshot that cannot be used is passed over.
+
+    Raises:
+        Corrupt: the journal is damaged.
+    """
+    state, seq = LoopState(), 0
+    saved = await snapshots.load(session_id)
+    if saved is not None:
+        found = _unpacked(saved[1])
+        if found is not None and found.seq == saved[0]:
+            state, seq = found, saved[0]
+    while True:
+        records = await store.read(session_id, after=state.seq)
+        if not records:
+            return Loaded(state, seq)
+        state.apply_all(records)
+
+
+def wants_snapshot(state: LoopState, snapshot_seq: int) -> bool:
+    """Whether enough has happened for a new snapshot to be worth its bytes.
+
+    The distance grows with the session, so that all snapshots of it together stay a fraction of its records.
+    """
+    return state.seq - snapshot_seq >= max(SNAPSHOT_RECORDS_MIN, snapshot_seq)
+
+
+async def save(snapshots: Snapshots, session_id: str, *, state: LoopState) -> None:
+    """Keep the state of a session."""
+    await snapshots.save(session_id, state.seq, state=zlib.compress(dump_loop(state), 1))
+
+
+def _unpacked(snapshot: bytes) -> LoopState | None:
+    """Return the state in a snapshot; None if it cannot be used."""
+    unpacker = zlib.decompressobj()
+    try:
+        dump = unpacker.decompress(snapshot, STATE_BYTES_MAX)
+    except zlib.error:
+        return None
+    return load_loop(dump) if unpacker.eof else None

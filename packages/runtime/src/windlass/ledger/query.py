@@ -10,7 +10,7 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from windlass.adapters.journals.sqlite_errors import refused
+from windlass.adapters.journals.sqlite.schema import refused
 from windlass.adapters.wall import now_ms
 from windlass.json_value import text_of
 from windlass.ledger.index import catch_up, read_summary

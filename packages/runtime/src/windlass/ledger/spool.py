@@ -12,8 +12,8 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeVar, cast, get_args
 from weakref import WeakSet
 
-from windlass.adapters.journals.permissions import may_make_files
-from windlass.adapters.journals.spool import Spool, spool_folder
+from windlass.adapters.journals.sqlite.files import may_make_files
+from windlass.adapters.journals.sqlite.spool import Spool, spool_folder
 from windlass.adapters.wall import day_and_time, random_hex
 from windlass.json_value import JsonForm, JsonValue, json_value
 from windlass.ledger.kinds import RecordingError
@@ -295,7 +295,7 @@ class FilePlace:
 
     def open(self) -> "RunStore":
         """Open the journal."""
-        from windlass.adapters.journals.sqlite_recorded import RecordedStore  # noqa: PLC0415 - slow to import
+        from windlass.adapters.journals.sqlite.recorded import RecordedStore  # noqa: PLC0415 - slow to import
 
         return RecordedStore(self.database, durability=self.durability)
 

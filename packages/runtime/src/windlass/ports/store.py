@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from windlass_harness.loop.drafts import Draft, Post
-from windlass_harness.loop.family import CANCEL as CANCEL
-from windlass_harness.loop.family import START as START
+from windlass_harness.loop.events import Draft, Post
+from windlass_harness.loop.subagents import CANCEL as CANCEL
+from windlass_harness.loop.subagents import START as START
 from windlass_harness.views.listing import Told
 from windlass_protocol import ContentRef, InputOutcome, InputRequest, JsonObject, Record, RunStatus, Usage
 from windlass_protocol import SessionStatus as SessionStatus

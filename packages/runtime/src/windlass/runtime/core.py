@@ -8,10 +8,10 @@ from typing import Final, Self
 
 from windlass.catalog.agent_sessions import AgentSessions
 from windlass.catalog.sessions import Sessions
+from windlass.engine.clocks import moment
+from windlass.engine.effects import Shared
 from windlass.engine.engine import Engine, Ports
-from windlass.engine.mail import ANSWER, item_key
-from windlass.engine.moments import moment
-from windlass.engine.work import Shared
+from windlass.engine.inbox import ANSWER, item_key
 from windlass.errors import Conflict, Rejected
 from windlass.package import package_of
 from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
@@ -45,7 +45,7 @@ from windlass.runtime.start import (
 )
 from windlass.tools.question import ask_question
 from windlass_harness.ledger.goals import evaluation_session, with_evaluations
-from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.events import Draft
 from windlass_harness.views.decisions import DecisionsState, fold_decisions, with_options
 from windlass_harness.views.family import ChildSession
 from windlass_harness.views.fold import Position

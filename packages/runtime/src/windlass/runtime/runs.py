@@ -9,9 +9,8 @@ from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from windlass.agent import Output
-from windlass.engine.loading import load
-from windlass.engine.mail import ANSWER, answers_in
-from windlass.engine.mailbox import each_item
+from windlass.engine.inbox import ANSWER, answers_in, each_item
+from windlass.engine.writer import load
 from windlass.errors import Rejected, kind_of
 from windlass.ports.feed import EventBus, EventStream, refused
 from windlass.ports.store import COMPACT, STATE, NewRun, RunRow, Store

@@ -11,9 +11,9 @@ from typing import Final, cast
 
 from windlass.agent import check_sink, output_contract, subagent_tool, subagent_words
 from windlass.attachments import check_parts
-from windlass.engine.cut import TooLate, within
-from windlass.engine.delegating import Task
-from windlass.engine.judge import settled, timed_out
+from windlass.engine.approval import settled, timed_out
+from windlass.engine.deadline import TooLate, within
+from windlass.engine.subagents import Task
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.hooks import Hook, check_hook
 from windlass.package import check_contract, check_package, compaction_route, fingerprint, package_json
@@ -37,8 +37,8 @@ from windlass.refusals import (
 from windlass.runtime.registry import RuntimePorts
 from windlass.tools import Tool, as_pinned
 from windlass_harness.ledger.proposals import BUILDER, is_notes
-from windlass_harness.loop.family import is_childs
 from windlass_harness.loop.notes import Child
+from windlass_harness.loop.subagents import is_childs
 from windlass_harness.redact import mask_text
 from windlass_protocol import (
     AllowDecision,

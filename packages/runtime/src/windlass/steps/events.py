@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Final, cast
 
-from windlass.engine.judge import settled
-from windlass.engine.moments import moment
+from windlass.engine.approval import settled
+from windlass.engine.clocks import moment
 from windlass.feed.live import LiveStep
 from windlass.ports.clock import Clock
 from windlass.ports.feed import LiveAnswer

@@ -10,8 +10,7 @@ from windlass.errors import Corrupt
 from windlass.limits import SNAPSHOT_BYTES_MAX
 from windlass.tools.context import STEPS_KEY
 from windlass_harness.loop.people import matched, refusal
-from windlass_harness.loop.snapshot import dump_loop, load_loop
-from windlass_harness.loop.state import LoopState
+from windlass_harness.loop.state import LoopState, dump_loop, load_loop
 from windlass_harness.views.fold import Position
 from windlass_harness.views.session import SessionDraft, SessionState, SessionStatus, TurnState
 from windlass_protocol import (

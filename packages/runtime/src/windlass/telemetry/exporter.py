@@ -19,7 +19,7 @@ from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
-from windlass.adapters.journals.locks import take_lock
+from windlass.adapters.journals.sqlite.files import take_lock
 from windlass.adapters.telemetry.environment import Settings, settings
 from windlass.ports.clock import IDLE, Clock
 from windlass.ports.store import Store

@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 from pydantic_core import to_json
 
 from windlass import errors
-from windlass.engine import loading
+from windlass.engine import writer as loading
 from windlass.errors import AgentError
 from windlass.testing.models import always_replay
 from windlass.testing.simulator.checks import check

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from windlass.engine.loading import load
+from windlass.engine.writer import load
 from windlass.errors import AgentError
 from windlass.ports.store import Standing
 from windlass.testing.simulator.calls import check_calls, check_requests, objects
 from windlass.testing.simulator.people import Gone, People, Watcher
 from windlass.testing.simulator.process import check_family
 from windlass.testing.simulator.world import Post, World, folded
-from windlass_harness.loop.snapshot import dump_loop, load_loop
+from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_harness.views import fold_runs
 from windlass_harness.views.runs import AFTER_END, RUN_ENDS, run_id_of
 from windlass_protocol import EVENT_DATA, Record

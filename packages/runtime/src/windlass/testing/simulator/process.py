@@ -27,7 +27,7 @@ from windlass.testing.stores import FaultRates, FaultyStore
 from windlass.testing.time import sequential_ids
 from windlass.tools import ToolFailed, tool
 from windlass.tools.context import ToolContext
-from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.events import Draft
 from windlass_harness.policy import CallFacts
 from windlass_harness.views import fold_runs
 from windlass_protocol import (

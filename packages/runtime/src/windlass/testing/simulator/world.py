@@ -17,9 +17,8 @@ from windlass.adapters.journals.memory import MemoryStore
 from windlass.ports.store import Appended, Batch, Claim, NewRun, Posted
 from windlass.testing.time import FakeClock, SeededRandom, seeded_random
 from windlass.tools.context import ToolContext
-from windlass_harness.loop.drafts import Draft
-from windlass_harness.loop.snapshot import dump_loop
-from windlass_harness.loop.state import LoopState
+from windlass_harness.loop.events import Draft
+from windlass_harness.loop.state import LoopState, dump_loop
 from windlass_harness.times import elapsed_ms
 from windlass_protocol import Event, JsonObject, Record
 

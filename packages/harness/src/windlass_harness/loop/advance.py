@@ -153,6 +153,7 @@ def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
     data: JsonObject = {**state.place(index), "promptMessageCount": len(state.session.history.messages)}
     if run.model_id is not None:
         data["modelId"] = run.model_id
+    attempt = notes.attempt + 1 if notes.is_retry else 1
     draft = Draft(
         "step.started",
         now.at,
@@ -161,9 +162,9 @@ def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
         agent_id=run.agent_id,
         turn_id=turn.turn_id,
         step_index=index,
-        attempt=notes.attempt + 1 if notes.is_retry else 1,
+        attempt=attempt,
     )
-    return Plan((draft,))
+    return Plan((draft,), (CallModel(index, attempt),))
 
 
 def _finish(state: LoopState, now: Moment, rules: Rules) -> Plan:

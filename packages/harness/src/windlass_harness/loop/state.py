@@ -89,7 +89,7 @@ class LoopState:
     """A session as the loop sees it."""
 
     def __init__(self, state: SessionState | None = None) -> None:
-        self.session = SessionDraft(state or SessionState())
+        self.use(SessionDraft(state or SessionState()))
         self.notes: dict[str, CallNotes] = {}
         self.run_notes = RunNotes()
         self.grants: dict[str, Grant] = {}
@@ -99,11 +99,21 @@ class LoopState:
         self.epoch = 0
         """Of the owner; intents of an older one were interrupted."""
 
+    def use(self, session: SessionDraft) -> None:
+        """Replace the session that records are applied to."""
+        self.session = session
+        self.run = _under_way(session.run)
+        """The run under way; None if there is none."""
+
     def apply(self, record: Record) -> None:
-        """Take the next record."""
+        """Apply the next record."""
         if self.run_notes.epoch != record.epoch:
             self.run_notes.change_hands(record, paused_until_ms(self))
-        self.session.apply(record)
+        session = self.session
+        before = session.run
+        session.apply(record)
+        if session.run is not before:
+            self.run = _under_way(session.run)
         follow = _FOLLOW.get(record.type)
         if follow is not None:
             follow(self, record)
@@ -128,12 +138,6 @@ class LoopState:
     def seq(self) -> int:
         """The number of the last record."""
         return self.session.seq
-
-    @property
-    def run(self) -> RunState | None:
-        """The run that is under way; None if there is none."""
-        run = self.session.run
-        return None if run is None or run.result is not None else run
 
     @property
     def has_answered(self) -> bool:
@@ -165,11 +169,10 @@ class LoopState:
         """Return the coordinates that the data of a step's record has."""
         turn = self.session.turn
         assert turn is not None, "no turn has begun"
-        place: JsonObject = {"sequence": turn.sequence, "turnId": turn.turn_id}
         step = turn.step_index if step_index is None else step_index
-        if step is not None:
-            place["stepIndex"] = step
-        return place
+        if step is None:
+            return {"sequence": turn.sequence, "turnId": turn.turn_id}
+        return {"sequence": turn.sequence, "turnId": turn.turn_id, "stepIndex": step}
 
     def turn_place(self) -> JsonObject:
         """Return the coordinates that the data of a turn's record has."""
@@ -215,6 +218,10 @@ class LoopState:
         return would_exceed(
             notes.budget, notes.limits, step=step, tool_call=tool_call, tokens=tokens, wall_ms=wall_ms
         )
+
+
+def _under_way(run: RunState | None) -> RunState | None:
+    return None if run is None or run.result is not None else run
 
 
 def paused_until_ms(state: LoopState) -> int:

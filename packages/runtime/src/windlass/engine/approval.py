@@ -23,7 +23,7 @@ from windlass.tools import SHELL_PARAMETER, Tool
 from windlass.tools.calling import Arguments, arguments_hash, arguments_of
 from windlass.tools.question import question_of
 from windlass.tools.router import unknown_tool
-from windlass_harness.loop.events import CallAsks, CallJudged, CallRefused, JudgeCall, Plea
+from windlass_harness.loop.events import CallAsks, CallJudged, CallRefused, JudgeCall, Note, Plea
 from windlass_harness.loop.notes import CONSENTED
 from windlass_harness.loop.state import LoopState
 from windlass_harness.policy import CallFacts, Taint, decide_tool_mode
@@ -272,6 +272,27 @@ async def judge(
         return CallRefused(effect.call_id, "policy.failed", told)
 
 
+def judge_allowed(binding: Binding, effect: JudgeCall, decision: AllowDecision) -> Judged | CallRefused:
+    """Judge a call of a tool that the rules allow, whatever its arguments; see `settled_by_rules`."""
+    tool = binding.tools[effect.tool_name]
+    try:
+        arguments = arguments_of(tool, effect.input, mask=binding.redactor.text)
+    except Rejected as error:
+        return CallRefused(effect.call_id, "invalid_arguments", error.message)
+    return Judged(_judged(effect.call_id, tool, decision, arguments), arguments)
+
+
+def settled_by_rules(binding: Binding, effect: JudgeCall, judged: object) -> AllowDecision | None:
+    """Return the decision of a call that the rules alone allow, and would allow with any other arguments."""
+    decision = judged.event.decision if isinstance(judged, Judged) else None
+    tool, policy = binding.tools.get(effect.tool_name), binding.policy
+    if not isinstance(decision, AllowDecision) or tool is None or effect.approved_hash is not None:
+        return None
+    is_by_rules = isinstance(policy, RulesPolicy) and not policy.reads_arguments
+    is_plain = isinstance(tool.approval, ApprovalRule) and not tool.is_shell and not tool.is_question
+    return decision if is_by_rules and is_plain and not binding.hooks.points else None
+
+
 async def _judge(
     binding: Binding, state: LoopState, *, effect: JudgeCall, clock: Clock, is_attended: bool
 ) -> Judged | CallRefused | CallAsks:
@@ -324,17 +345,28 @@ async def _weigh(
             can_grant_session=can_grant,
         )
         decision, plea = (decision, asked) if isinstance(asked, Plea) else (asked, None)
-    event = CallJudged(
-        effect.call_id,
+    return Judged(_judged(effect.call_id, tool, decision, final, plea=plea, notes=notes), final)
+
+
+def _judged(
+    call_id: str,
+    tool: Tool[..., object],
+    decision: PolicyDecision,
+    arguments: Arguments,
+    *,
+    plea: Plea | None = None,
+    notes: tuple[Note, ...] = (),
+) -> CallJudged:
+    return CallJudged(
+        call_id,
         decision,
         effect=tool.effect.value,
         mode=decide_tool_mode(tool.name, tool.mode).value,
-        arguments=final.json,
-        arguments_hash=final.hash,
+        arguments=arguments.json,
+        arguments_hash=arguments.hash,
         plea=plea,
         notes=notes,
     )
-    return Judged(event, final)
 
 
 def _asks(binding: Binding, call_id: str, gate: Gate, *, is_attended: bool) -> CallAsks | CallRefused:

@@ -9,7 +9,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from windlass.engine.binding import Binding
-from windlass.engine.deadline import TooLate, within
+from windlass.engine.deadline import LEAVE_S, Deadlines, Late, Raised, TooLate, cut, within
 from windlass.engine.masking import MaskedAnswer
 from windlass.engine.model_call import Asked, Collector, listen, to_llm
 from windlass.engine.results import broken_off, model_error
@@ -133,6 +133,18 @@ async def _told_by(tool: Tool[..., object], context: CompactionContext) -> list[
 # the summary
 
 
+async def _listened(asked: Asked, collector: Collector, most_s: float) -> None:
+    """Call the model; a provider that does not even end when it is cancelled is left to itself."""
+    work = listen(asked, collector, most_s=most_s, deadlines=Deadlines())
+    match await cut(work, most_s + LEAVE_S, is_patient=True):
+        case Late():
+            raise TimeoutError
+        case Raised(error):
+            raise error
+        case _:
+            pass
+
+
 async def _summarise(
     binding: Binding, request: Sequence[ModelMessage], patience: Patience
 ) -> ModelAnswered | CompactionBroken:
@@ -140,7 +152,7 @@ async def _summarise(
     messages = [one for message in request for one in to_llm(message)]
     asked = Asked(binding.summary_provider, messages, temperature=0)
     try:
-        await listen(asked, collector, most_s=patience.limit_ms / 1_000)
+        await _listened(asked, collector, patience.limit_ms / 1_000)
         answer = collector.answer(latency_ms=0)
         if answer.text.strip() and answer.finish_reason in _USABLE:
             return answer

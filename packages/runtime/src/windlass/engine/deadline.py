@@ -1,9 +1,10 @@
-"""Waiting for code of the host, but never longer than it may take."""
+"""Time limits for code of the application, and waits that a cancel interrupts."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from inspect import isawaitable
+from math import inf
 from typing import Final, Generic, TypeVar, cast
 
 from windlass.errors import is_for_us
@@ -145,15 +146,105 @@ def _leave(task: asyncio.Task[object]) -> None:
     task.add_done_callback(_LEFT.discard)
 
 
+LEAVE_S: Final = 0.5
+"""How long cancelled code may take to end before it is left to itself."""
 _TICK_S: Final = 0.001
 """Less than that is no time to wait for: clocks count in parts of it."""
 _LEFT: Final[set[asyncio.Task[object]]] = set()
 
 
-class Inner:
-    """Waits for what the driver does itself, like judging a call.
+class Deadlines:
+    """The time limits of all effects of a runtime, watched by one timer of the event loop.
 
-    Somebody may ring meanwhile: `is_unwanted` is asked then, and if it says so the wait is broken off.
+    An effect takes far less time than it may, so a timer of its own would be set and cancelled for nothing.
+    The one timer is set for the earliest limit, and is left alone when that limit is lifted.
+    """
+
+    def __init__(self) -> None:
+        self._open: set[Limit] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._at = inf
+
+    def limit(self, seconds: float, on_left: Callable[[], None] | None = None) -> "Limit":
+        """Return a time limit for the block of a `with` statement; see `Limit`."""
+        return Limit(self, seconds, on_left)
+
+    def add(self, limit: "Limit") -> None:
+        """Watch a limit."""
+        self._open.add(limit)
+        if limit.at < self._at:
+            self._arm(limit.loop, limit.at)
+
+    def drop(self, limit: "Limit") -> None:
+        """Watch a limit no longer."""
+        self._open.discard(limit)
+
+    def _arm(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._at = loop.call_at(at, self._tick, loop), at
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer, self._at = None, inf
+        now = loop.time() + _TICK_S
+        for limit in [one for one in self._open if one.at <= now]:
+            self._open.discard(limit)
+            limit.expire()
+        if self._open and self._timer is None:
+            self._arm(loop, min(one.at for one in self._open))
+
+
+class Limit:
+    """A time limit of the current task, as `asyncio.timeout` sets one.
+
+    When it is over the task is cancelled, and the block raises TimeoutError. If the block does not end within
+    `LEAVE_S` after that, `on_left` is called once: nothing waits for the block any more.
+    """
+
+    __slots__ = ("_before", "_deadlines", "_on_left", "_task", "at", "is_left", "is_over", "loop")
+
+    def __init__(self, deadlines: Deadlines, seconds: float, on_left: Callable[[], None] | None) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "a time limit needs a task"
+        self._deadlines = deadlines
+        self._task = task
+        self._on_left = on_left
+        self._before = 0
+        self.loop = asyncio.get_running_loop()
+        self.at = self.loop.time() + seconds
+        """When the time is over, by the event loop; may be put off."""
+        self.is_over = False
+        self.is_left = False
+
+    def __enter__(self) -> "Limit":
+        self._before = self._task.cancelling()
+        self._deadlines.add(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        self._deadlines.drop(self)
+        if self.is_over:
+            left = self._task.uncancel()
+            if isinstance(error, asyncio.CancelledError) and left <= self._before:
+                raise TimeoutError from error
+
+    def expire(self) -> None:
+        """Cancel the task; the second time, give the block up."""
+        if not self.is_over:
+            self.is_over = True
+            self._task.cancel()
+            if self._on_left is not None:
+                self.at = self.loop.time() + LEAVE_S
+                self._deadlines.add(self)
+        elif self._on_left is not None:
+            self.is_left = True
+            self._on_left()
+
+
+class Inner:
+    """Awaits work of the driver itself, such as policy decisions; a cancel interrupts it.
+
+    When an item arrives meanwhile, `is_unwanted` says whether to interrupt the work.
     """
 
     def __init__(self, is_unwanted: Callable[[], Awaitable[bool]]) -> None:
@@ -162,10 +253,10 @@ class Inner:
         self._lookout: asyncio.Task[None] | None = None
         self._is_broken_off = False
         self._is_rung = False
-        """Whether somebody rang while nothing was waited for."""
+        """Whether an item arrived while there was no work."""
 
     async def do(self, work: Awaitable[T]) -> T | None:
-        """Return what came of some work; None if it was broken off."""
+        """Return the result of some work; None if it was interrupted."""
         self._waiter = waiter = asyncio.current_task()
         assert waiter is not None, "a driver is a task"
         self._is_broken_off = False
@@ -174,7 +265,7 @@ class Inner:
         try:
             found = await work
         except asyncio.CancelledError:
-            # Somebody else may have cancelled the driver as well.
+            # The driver itself may be cancelled as well.
             if not self._is_broken_off or waiter.uncancel():
                 raise
             found = None
@@ -189,7 +280,7 @@ class Inner:
         return found
 
     def ring(self) -> None:
-        """Find out whether the work is still wanted."""
+        """Find out whether to interrupt the work."""
         self._is_rung = self._waiter is None
         if self._waiter is not None and self._lookout is None:
             self._lookout = asyncio.create_task(self._look())
@@ -199,7 +290,7 @@ class Inner:
             self.break_off()
 
     def break_off(self) -> None:
-        """Wait no longer."""
+        """Interrupt the work."""
         self._is_rung = self._waiter is None
         if self._waiter is not None and not self._is_broken_off:
             self._is_broken_off = True

@@ -1,24 +1,24 @@
 """The effects of a session: the model is asked, calls are judged and made."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from pydantic import JsonValue
 
 from windlass.agent import receipt_of
-from windlass.engine.approval import Judged, deciders_of, judge
+from windlass.engine.approval import Judged, deciders_of, judge, judge_allowed, settled_by_rules
 from windlass.engine.binding import NOBODY, Binder, Binding
 from windlass.engine.clocks import Lease, Steady
 from windlass.engine.compaction import Patience, compact
-from windlass.engine.deadline import Inner, Late, Raised, Returned, cut
+from windlass.engine.deadline import Deadlines, Inner, Late, Raised, cut
 from windlass.engine.dynamic import Means, resolve_run, resolve_step
 from windlass.engine.hook_points import after_call, at_point, check_answer, hook_call
 from windlass.engine.masking import MaskedAnswer, SecretInputs, log_failure
-from windlass.engine.model_call import LEAVE_S, Asked, Collector, Prompt, elapsed_ms, listen, system_words
+from windlass.engine.model_call import Asked, Collector, Prompt, elapsed_ms, listen, system_words
 from windlass.engine.output import Holding
 from windlass.engine.results import (
     Results,
@@ -31,7 +31,7 @@ from windlass.engine.results import (
 )
 from windlass.engine.subagents import Delegator, delegated, reviewed, with_subagents
 from windlass.engine.writer import SessionWriter
-from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable, is_for_us, is_told_to_end
+from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable, is_for_us
 from windlass.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
 from windlass.limits import (
     DELIVERY_ATTEMPTS_MAX,
@@ -45,7 +45,7 @@ from windlass.ports.host import Delivery, OutputSink
 from windlass.ports.model import LLMMessage
 from windlass.ports.store import ContentStore, Standing
 from windlass.tools import Tool, ToolFailed
-from windlass.tools.calling import Arguments, ToolRun, late, run_tool
+from windlass.tools.calling import Arguments, ToolRun, call_tool, late, outcome_of
 from windlass.tools.context import ToolContext, ToolControl, ToolState
 from windlass.tools.router import ToolGates
 from windlass_harness.loop.events import (
@@ -59,6 +59,7 @@ from windlass_harness.loop.events import (
     CompactionBroken,
     Deliver,
     DeliverySettled,
+    Effect,
     JudgeCall,
     LoopEvent,
     ModelAnswered,
@@ -67,6 +68,7 @@ from windlass_harness.loop.events import (
     ReviewReport,
     RunTool,
     Stopped,
+    is_errand,
 )
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, Rules
 from windlass_harness.loop.state import LoopState
@@ -74,6 +76,7 @@ from windlass_harness.redact import Redactor
 from windlass_harness.views.runs import RunState
 from windlass_protocol import (
     ActionStatus,
+    AllowDecision,
     AskDecision,
     ContentRef,
     DeferDecision,
@@ -84,55 +87,119 @@ from windlass_protocol import (
     RetryClass,
 )
 
+GRACE_S: Final = 2.0
+"""How long a cancelled effect may take to end."""
+Performed = Coroutine[object, object, LoopEvent]
 
-class Beginnings:
-    """Knows which calls have begun: of the others it is certain that they did nothing."""
 
-    def __init__(self) -> None:
-        self._waiting: dict[str, asyncio.Task[object] | None] = {}
-        """Calls that have not begun, and who makes them."""
+class Tasks:
+    """The effects of a session in progress, each in a task of its own, and the grace of cancelled ones."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.ring: Callable[[], None] = lambda: None
+        """Called when an effect has ended."""
+        self._cancelled: set[asyncio.Task[LoopEvent]] = set()
+        self.under_way: dict[str, asyncio.Task[LoopEvent]] = {}
+        self.errands: dict[str, asyncio.Task[LoopEvent]] = {}
+        """Effects for runs that have ended; cancelling the next run does not touch them."""
+        self._grace: asyncio.Task[None] | None = None
         self._is_stopping = False
 
-    def stop(self) -> None:
-        """Let no call begin any more."""
-        self._is_stopping = True
-        for task in self._waiting.values():
-            if task is not None:
-                task.cancel()
+    def __bool__(self) -> bool:
+        return bool(self.under_way or self.errands)
 
-    def begin(self, call_id: str) -> None:
-        """Note that a call begins now."""
-        del self._waiting[call_id]
+    @property
+    def has_done(self) -> bool:
+        """Whether an effect has ended and is not collected."""
+        for task in self.under_way.values():
+            if task.done():
+                return True
+        return any(task.done() for task in self.errands.values()) if self.errands else False
 
-    async def made(self, call_id: str, make: Callable[[], Awaitable[LoopEvent]]) -> LoopEvent:
-        """Make a call; one that is told to end before it begins says so."""
-        if self._is_stopping:
-            return CallUnbegun(call_id)
-        self._waiting[call_id] = asyncio.current_task()
+    def start(self, effect: Effect, work: Performed) -> None:
+        """Perform an effect."""
+        tasks = self.errands if is_errand(effect) else self.under_way
+        tasks[effect.key] = asyncio.create_task(self._perform(work))
+
+    def take_over(self, key: str, work: Performed) -> None:
+        """Finish an effect in another task; its own task ignores cancellation and is left to itself."""
+        left = self.under_way.pop(key)
+        self._cancelled.add(left)
+        _LEFT.add(left)
+        left.add_done_callback(_LEFT.discard)
+        self.under_way[key] = asyncio.create_task(self._perform(work))
+
+    async def _perform(self, work: Performed) -> LoopEvent:
         try:
-            return await make()
-        except asyncio.CancelledError:
-            if call_id in self._waiting:
-                return CallUnbegun(call_id)
-            raise
+            return await work
         finally:
-            self._waiting.pop(call_id, None)
+            # Here and not in a done callback: the driver is then woken one turn of the event loop earlier.
+            self.ring()
+
+    def collect(self) -> list[LoopEvent]:
+        """Return the events of the effects that have ended."""
+        events: list[LoopEvent] = []
+        for tasks in (self.under_way, self.errands):
+            for key, task in [*tasks.items()]:
+                if task.done():
+                    del tasks[key]
+                    self._cancelled.discard(task)
+                    if not task.cancelled():
+                        events.append(task.result())
+        if self._grace is not None and not self.under_way and not (self._is_stopping and self.errands):
+            self._end_grace()
+        return events
+
+    def cancel(self) -> None:
+        """Cancel the effects of the run under way, and wait for their end for the grace at most."""
+        if self.under_way and self._grace is None:
+            self._cancel(self.under_way.values())
+            self._begin_grace()
+
+    def stop(self, *keys: str) -> None:
+        """Limit all effects to the grace; those named are cancelled at once."""
+        self._is_stopping = True
+        self._cancel([task for key, task in self.under_way.items() if key in keys])
+        if self:
+            self._begin_grace()
+
+    def is_cancelled(self) -> bool:
+        """Return whether the current task was cancelled here, rather than by the code that it runs."""
+        return asyncio.current_task() in self._cancelled
+
+    def _cancel(self, tasks: Iterable[asyncio.Task[LoopEvent]]) -> None:
+        for task in tasks:
+            self._cancelled.add(task)
+            task.cancel()
+        # A task that is cancelled before its first turn does not ring; it has ended when this is called.
+        asyncio.get_running_loop().call_soon(self.ring)
+
+    def _begin_grace(self) -> None:
+        if self._grace is None:
+            self._grace = asyncio.create_task(self._clock.sleep(GRACE_S))
+            self._grace.add_done_callback(self._on_grace_over)
+
+    def _on_grace_over(self, grace: "asyncio.Task[None]") -> None:
+        if not grace.cancelled():
+            self.abandon(with_errands=self._is_stopping)
+
+    def _end_grace(self) -> None:
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+
+    def abandon(self, *, with_errands: bool = True) -> None:
+        """Drop effects that do not end; their results are not recorded."""
+        for tasks in (self.under_way, self.errands) if with_errands else (self.under_way,):
+            self._cancel(tasks.values())
+            tasks.clear()
+        self._end_grace()
+        self.ring()
 
 
-async def made(tool: Tool[..., object], arguments: Arguments, *, context: ToolContext) -> ToolRun:
-    """Run a tool; one that does not even end when its time is over is left to itself."""
-    running = run_tool(tool, arguments.values, context=context)
-    if not tool.shape.signature.is_async:
-        # Whoever waits for a thread can always be told to stop waiting.
-        return await running
-    outcome = await cut(running, tool.timeout_ms / 1000 + LEAVE_S, is_patient=True)
-    match outcome:
-        case Returned(found):
-            return found
-        case Raised(error):
-            raise error
-        case _:
-            return late(tool, tool.timeout_ms, context=context)
+_LEFT: Final[set[asyncio.Task[LoopEvent]]] = set()
+"""Tasks that nothing waits for; held until they end, because the event loop holds them weakly."""
 
 
 def shown_by(live: MaskedAnswer | None, effect: RunTool) -> Callable[[JsonValue], None]:
@@ -146,42 +213,36 @@ def shown_by(live: MaskedAnswer | None, effect: RunTool) -> Callable[[JsonValue]
 
 
 class Turns:
-    """The turns of the calls of one session.
+    """The turns of the calls of one session, for tools with a limit on concurrent calls.
 
-    One that keeps something in the session lasts until that is recorded: the next call sees it.
+    The turn of a call that changed the state of the session lasts until its result is recorded: the next call
+    sees the change.
     """
 
-    def __init__(self, gates: Callable[[], ToolGates]) -> None:
-        self._gates = gates
+    def __init__(self) -> None:
         self._lasting: set[str] = set()
         self._over: dict[str, asyncio.Semaphore] = {}
-        """Gates of calls that are done, and whose turns last."""
+        """The gates of calls that have ended, and whose turns last."""
 
-    @asynccontextmanager
-    async def of(self, tool: Tool[..., object], call_id: str) -> AsyncGenerator[None]:
-        """Wait for the turn of a call, and let the next one have it after."""
-        gate = self._gates().of(tool)
-        if not isinstance(gate, asyncio.Semaphore):
-            yield
-            return
-        await gate.acquire()
-        try:
-            yield
-        finally:
-            if call_id in self._lasting:
-                self._lasting.remove(call_id)
-                self._over[call_id] = gate
-            else:
-                gate.release()
+    def leave(self, call_id: str, gate: asyncio.Semaphore) -> None:
+        """End the turn of a call, unless it lasts."""
+        if call_id in self._lasting:
+            self._lasting.remove(call_id)
+            self._over[call_id] = gate
+        else:
+            gate.release()
 
     def last(self, call_id: str) -> None:
         """Let the turn of a call last until its result is recorded."""
         self._lasting.add(call_id)
 
     def recorded(self, is_open: Callable[[str], bool]) -> None:
-        """Let the next have their turns, after calls that have their results."""
+        """End the turns of calls with recorded results."""
         for call_id in [one for one in self._over if not is_open(one)]:
             self._over.pop(call_id).release()
+
+    def __bool__(self) -> bool:
+        return bool(self._over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +258,7 @@ class Shared:
     """Calls of one answer."""
     gates: ToolGates = field(default_factory=ToolGates)
     secret_inputs: SecretInputs = field(default_factory=SecretInputs)
+    deadlines: Deadlines = field(default_factory=Deadlines)
     lease: Lease = field(default_factory=Lease)
     delegator: Delegator | None = None
     after_chunk: Callable[[], Awaitable[None]] | None = None
@@ -267,6 +329,28 @@ _BOUND_MAX: Final = 2
 """Runs of a session that are bound at the same time."""
 
 
+@dataclass(slots=True)
+class _Call:
+    """A call of a tool while it is made."""
+
+    effect: RunTool
+    run: RunState
+    binding: Binding
+    tool: Tool[..., object]
+    arguments: Arguments
+    started: float
+    """By the monotonic clock."""
+    context: ToolContext | None = None
+    on_end: Callable[[], None] | None = None
+    """Ends the turn of the call."""
+
+    def end(self) -> None:
+        """End the turn of the call, once."""
+        end, self.on_end = self.on_end, None
+        if end is not None:
+            end()
+
+
 class AgentWork:
     """Performs the effects of one session."""
 
@@ -294,11 +378,40 @@ class AgentWork:
         """What the model wrote for the calls of its last answer; records have it without secrets."""
         self._arguments: dict[str, Arguments] = {}
         """What calls that were judged will run with."""
-        self._beginnings = Beginnings()
-        self._turns = Turns(lambda: shared.gates)
+        self._allowed: dict[tuple[str, frozenset[str]], AllowDecision] = {}
+        """Decisions of the rules that no argument changes, by tool and taint."""
+        self._turns = Turns()
+        self._unbegun: dict[str, asyncio.Task[object] | None] = {}
+        """Calls that have not begun, with their tasks: it is certain that they did nothing."""
+        self._is_stopping = False
+        self.tasks = Tasks(shared.clock)
+
+    def perform(self, state: LoopState, effect: Effect) -> Performed:
+        """Return the coroutine that performs an effect; its result is the event that follows.
+
+        It raises nothing but cancellation.
+        """
+        match effect:
+            case CallModel():
+                return self.ask(state)
+            case RunTool():
+                return self.run(state, effect)
+            case JudgeCall():
+                return self.judge(state, effect)
+            case Compact():
+                return self.compact(state, effect)
+            case ReviewReport():
+                return self.review(state, effect)
+            case CheckOutput():
+                return self.check(state, effect)
+            case CallHooks():
+                return self.hooks(state, effect)
+            case Deliver():
+                return self.deliver(effect)
 
     async def _binding(self, state: LoopState) -> Binding | None:
-        return None if state.run is None else await self._bound_to(state.run)
+        run = state.run
+        return None if run is None else self._bound.get(run.run_id) or await self._bound_to(run)
 
     async def _bound_to(self, run: RunState) -> Binding | None:
         binding = self._bound.get(run.run_id)
@@ -308,6 +421,7 @@ class AgentWork:
                 while len(self._bound) >= _BOUND_MAX:
                     del self._bound[next(iter(self._bound))]
                 self._bound[run.run_id] = binding
+                self._allowed.clear()
         return binding
 
     def _can_ask(self, state: LoopState) -> bool:
@@ -336,10 +450,12 @@ class AgentWork:
     def _use(self, binding: Binding, state: LoopState) -> None:
         if state.run is not None:
             self._bound[state.run.run_id] = binding
+            self._allowed.clear()
 
     def recorded(self, state: LoopState) -> None:
         """Note that all that was drafted is durable."""
-        self._turns.recorded(lambda call_id: state.call(call_id) is not None)
+        if self._turns:
+            self._turns.recorded(lambda call_id: state.call(call_id) is not None)
 
     def close(self) -> None:
         """Show nothing more: the session is not driven here any more."""
@@ -349,7 +465,10 @@ class AgentWork:
 
     def stop(self) -> None:
         """Begin no tool any more; those that have not begun say so."""
-        self._beginnings.stop()
+        self._is_stopping = True
+        for task in self._unbegun.values():
+            if task is not None:
+                task.cancel()
 
     async def judge(self, state: LoopState, effect: JudgeCall) -> LoopEvent:
         """Check a call and ask the policy about it; touches nothing."""
@@ -362,12 +481,20 @@ class AgentWork:
         written = self._inputs.get(effect.call_id, effect.input)
         if written is not effect.input:
             effect = replace(effect, input=written)
-        judged = await judge(
-            binding, state, effect=effect, clock=shared.clock, is_attended=self._can_ask(state)
-        )
+        known = (effect.tool_name, state.session.taint)
+        decision = self._allowed.get(known)
+        if decision is not None and effect.approved_hash is None and not state.grants:
+            judged = judge_allowed(binding, effect, decision)
+        else:
+            judged = await judge(
+                binding, state, effect=effect, clock=shared.clock, is_attended=self._can_ask(state)
+            )
+            settled = settled_by_rules(binding, effect, judged)
+            if settled is not None and not state.grants:
+                self._allowed[known] = settled
         if isinstance(judged, Judged):
             self._arguments[effect.call_id] = judged.arguments
-            # Whoever judges it again judges what it would run with.
+            # If the call is judged again, its arguments are those that it would run with.
             self._inputs[effect.call_id] = judged.arguments.json
             if isinstance(judged.event.decision, AskDecision | DeferDecision):
                 shared.secret_inputs.keep(
@@ -433,7 +560,7 @@ class AgentWork:
         await self._shared.lease.held(self._shared.clock)
         return await deliver(binding.sinks, effect, clock=self._shared.clock)
 
-    async def ask(self, state: LoopState, effect: CallModel) -> LoopEvent:
+    async def ask(self, state: LoopState) -> LoopEvent:
         """Ask the model; whatever goes wrong is an answer too."""
         binding = await self._binding(state)
         if binding is None:
@@ -447,29 +574,31 @@ class AgentWork:
         if isinstance(found, Stopped):
             return ModelFailed(found.error)
         self._use(found.binding, state)
-        answer = await self._ask(found.binding, state)
-        return replace(answer, notes=(*found.notes, *answer.notes))
+        return await self._ask(found.binding, state, found.notes)
 
-    async def _ask(self, binding: Binding, state: LoopState) -> ModelAnswered | ModelFailed:
+    async def _ask(
+        self, binding: Binding, state: LoopState, notes: tuple[Note, ...] = ()
+    ) -> ModelAnswered | ModelFailed:
         system = system_words(binding.instructions, state.run_notes.contract)
         messages = self._prompt.messages(state.session.history, system)
         run, hooks = state.run, binding.hooks
         assert run is not None, "only a run asks the model"
         if not hooks.points:
-            return await self._converse(binding, state, messages)
+            return await self._converse(binding, state, messages, notes)
         clock = self._shared.clock
         gate = await hooks.run(
             replace(hook_call(BEFORE_MODEL_CALL, run, state=state), messages=tuple(messages)), clock=clock
         )
+        notes = (*notes, *gate.notes)
         if gate.stop is not None:
-            return ModelFailed(gate.stop, notes=gate.notes)
+            return ModelFailed(gate.stop, notes=notes)
         messages += [LLMMessage("user", text) for text in gate.context]
-        answer = await self._converse(binding, state, messages)
+        answer = await self._converse(binding, state, messages, notes)
         if isinstance(answer, ModelFailed):
-            return replace(answer, notes=gate.notes)
+            return answer
         call = replace(hook_call(AFTER_MODEL_CALL, run, state=state), text=answer.text, asked=answer.calls)
         after = await hooks.run(call, clock=clock)
-        notes = (*gate.notes, *after.notes)
+        notes = (*notes, *after.notes)
         if after.stop is None:
             return replace(answer, notes=notes)
         if self._live is not None:
@@ -493,87 +622,173 @@ class AgentWork:
         return await compact(binding, state, effect=effect, patience=patience)
 
     async def _converse(
-        self, binding: Binding, state: LoopState, messages: Sequence[LLMMessage]
+        self, binding: Binding, state: LoopState, messages: Sequence[LLMMessage], notes: tuple[Note, ...]
     ) -> ModelAnswered | ModelFailed:
-        assert self._writer.step is not None, "a step begins before its model is asked"
-        self._live = MaskedAnswer(self._shared.bus.live(self._writer.step), binding.redactor)
-        collector = Collector(self._live, binding.redactor, calls_max=self._shared.calls_max)
-        clock = self._shared.clock
-        started = clock.monotonic()
-        most_ms = self._steady.time_left_ms(state, most_ms=MODEL_TIMEOUT_MS)
+        """Call the model; whatever goes wrong is in the answer."""
+        shared, step = self._shared, self._writer.step
+        assert step is not None, "a step begins before its model is called"
+        live = self._live = MaskedAnswer(shared.bus.live(step), binding.redactor)
+        collector = Collector(live, binding.redactor, calls_max=shared.calls_max)
+        started = shared.clock.monotonic()
+        tools = binding.definitions(can_ask=self._can_ask(state))
+        provider = self._holding.of(binding.provider, state.run_notes.contract, has_tools=bool(tools))
+
+        def leave() -> None:
+            live.close()
+            late = model_error(TimeoutError(), binding.redactor)
+            self.tasks.take_over(CallModel.key, self._failed(state, late, collector.usage, notes))
+
         try:
-            tools = binding.definitions(can_ask=self._can_ask(state))
-            provider = self._holding.of(binding.provider, state.run_notes.contract, has_tools=bool(tools))
-            asked = Asked(provider, messages, tools, binding.temperature)
-            after = self._shared.after_chunk
-            await listen(asked, collector, most_s=most_ms / 1000, after_chunk=after)
-            answer = collector.answer(latency_ms=elapsed_ms(clock, started))
-            self._inputs = {call.call_id: call.input for call in answer.calls}
-            self._arguments.clear()
-            self._shared.secret_inputs.forget(self._writer.session_id)
-            return with_subagents(answer, binding.tools)
+            await listen(
+                Asked(provider, messages, tools, binding.temperature),
+                collector,
+                most_s=self._steady.time_left_ms(state, most_ms=MODEL_TIMEOUT_MS) / 1000,
+                deadlines=shared.deadlines,
+                on_left=leave,
+                after_chunk=shared.after_chunk,
+            )
+            answer = collector.answer(latency_ms=elapsed_ms(shared.clock, started), notes=notes)
         except asyncio.CancelledError:
-            self._live.close()
-            if is_told_to_end():
+            live.close()
+            if self.tasks.is_cancelled():
                 raise
             failure = broken_off("answer")
         except BaseException as error:  # the model boundary: a provider may raise anything
-            self._live.close()
+            live.close()
             if is_for_us(error):
                 raise
             failure = model_error(error, binding.redactor)
+        else:
+            self._inputs = {call.call_id: call.input for call in answer.calls}
+            self._arguments.clear()
+            shared.secret_inputs.forget(self._writer.session_id)
+            return with_subagents(answer, binding.tools)
+        return await self._failed(state, failure, collector.usage, notes)
+
+    async def _failed(
+        self, state: LoopState, failure: ErrorInfo, usage: JsonObject | None, notes: tuple[Note, ...]
+    ) -> ModelFailed:
         if failure.retry_after_ms is not None:
-            # A run does not wait for a busy server longer than it may live.
+            # A run does not wait for a busy server longer than its budget.
             wait_ms = self._steady.time_left_ms(state, most_ms=failure.retry_after_ms)
             failure = failure.model_copy(update={"retry_after_ms": wait_ms})
-        return ModelFailed(failure, chance=self._shared.random(), usage=collector.usage)
+        return ModelFailed(failure, chance=self._shared.random(), usage=usage, notes=notes)
 
     async def run(self, state: LoopState, effect: RunTool) -> LoopEvent:
-        """Run a tool; whatever goes wrong is a result too."""
-        return await self._beginnings.made(effect.call_id, lambda: self._run(state, effect))
+        """Run a tool; whatever goes wrong is in the result.
+
+        A call that is stopped before it begins says so.
+        """
+        call_id = effect.call_id
+        if self._is_stopping:
+            return CallUnbegun(call_id)
+        self._unbegun[call_id] = asyncio.current_task()
+        try:
+            return await self._run(state, effect)
+        except asyncio.CancelledError:
+            if call_id in self._unbegun:
+                return CallUnbegun(call_id)
+            raise
+        finally:
+            self._unbegun.pop(call_id, None)
 
     async def _run(self, state: LoopState, effect: RunTool) -> LoopEvent:
         run, binding = state.run, await self._binding(state)
         assert run is not None, "only a run calls tools"
+        call_id = effect.call_id
         tool = None if binding is None else binding.tools.get(effect.tool_name)
         if binding is None or tool is None:
             told = f"there is no tool {effect.tool_name} any more"
-            return failed(effect.call_id, "unknown_tool", message=told)
-        arguments = self._arguments.get(effect.call_id) or kept_arguments(tool, effect)
+            return failed(call_id, "unknown_tool", message=told)
+        arguments = self._arguments.get(call_id) or kept_arguments(tool, effect)
         if isinstance(arguments, CallReturned):
             return arguments
-        clock = self._shared.clock
-        started = clock.monotonic()
+        call = _Call(effect, run, binding, tool, arguments, self._shared.clock.monotonic())
+        gate = self._shared.gates.of(tool)
+        if gate is not None:
+            await gate.acquire()
+            call.on_end = partial(self._turns.leave, call_id, gate)
         try:
-            async with self._turns.of(tool, effect.call_id):
-                # Only what is still ours to begin is begun.
-                await self._shared.lease.held(clock)
-                self._beginnings.begin(effect.call_id)
-                context = self._context(tool, state, run=run, effect=effect)
-                outcome = await made(tool, arguments, context=context)
-                if context.state.change is not None:
-                    self._turns.last(effect.call_id)
+            # Only a session that is still owned here starts effects.
+            await self._shared.lease.held(self._shared.clock)
+            self._begin(call_id)
+            call.context = self._context(tool, state, run=run, effect=effect)
+            outcome = await self._call(state, call)
         except asyncio.CancelledError:
-            if is_told_to_end():
+            if self.tasks.is_cancelled():
                 raise
             told = f"{tool.name} broke off by itself; whether it did anything is not known"
-            return failed(effect.call_id, "cancelled", message=told, duration_ms=elapsed_ms(clock, started))
+            duration_ms = elapsed_ms(self._shared.clock, call.started)
+            return failed(call_id, "cancelled", message=told, duration_ms=duration_ms)
+        finally:
+            call.end()
+        return await self._finish(state, call, outcome)
+
+    def _begin(self, call_id: str) -> None:
+        """Note that a call begins now: it may have an effect."""
+        del self._unbegun[call_id]
+
+    async def _call(self, state: LoopState, call: "_Call") -> ToolRun:
+        """Run the function of a tool within its time.
+
+        A function that does not even end when it is cancelled is left to itself: another task finishes the
+        call, with its hooks and its review, as one whose time was over.
+        """
+        tool, context = call.tool, call.context
+
+        def leave() -> None:
+            call.end()
+            outcome = late(tool, tool.timeout_ms, context=context)
+            self.tasks.take_over(call.effect.key, self._finish(state, call, outcome))
+
+        limit = self._shared.deadlines.limit(tool.timeout_ms / 1000, leave)
+        try:
+            with limit:
+                outcome = ToolRun(await call_tool(tool, call.arguments.values, context))
+        except BaseException as error:  # the tool boundary: whatever it is, the model hears of it
+            if is_for_us(error):
+                if context is not None:
+                    context.control.cancel()
+                raise
+            outcome = outcome_of(error, tool, tool.timeout_ms, context=context, is_over=limit.is_over)
+        if limit.is_left:
+            # Another task has finished the call.
+            raise asyncio.CancelledError
+        if context is not None and context.state.change is not None and call.on_end is not None:
+            self._turns.last(call.effect.call_id)
+        return outcome
+
+    async def _finish(self, state: LoopState, call: "_Call", outcome: ToolRun) -> CallReturned:
+        """Make the result of a call: bounded, without secrets, seen by hooks and the policy."""
+        effect, run, binding, tool = call.effect, call.run, call.binding, call.tool
+        clock, redactor = self._shared.clock, binding.redactor
+        duration_ms = elapsed_ms(clock, call.started)
         if outcome.error is not None and not isinstance(outcome.error, ToolFailed):
-            log_failure(f"tool {tool.name} failed", outcome.error, redactor=binding.redactor)
-        results = Results(self._shared.content, clock=clock, redactor=binding.redactor)
-        returned = await results.returned(effect.call_id, outcome, duration_ms=elapsed_ms(clock, started))
-        if returned.status is ActionStatus.COMPLETED:
-            returned = replace(returned, state=context.state.change)
-        returned = await after_call(binding, run, state=state, effect=effect, returned=returned, clock=clock)
-        reviewed = await review(binding, tool, arguments=arguments, returned=returned)
-        # Also a failure may quote what the tool has read; and whoever withholds a result undoes no call.
+            log_failure(f"tool {tool.name} failed", outcome.error, redactor=redactor)
+        results = Results(self._shared.content, clock=clock, redactor=redactor)
+        returned = await results.returned(effect.call_id, outcome, duration_ms=duration_ms)
+        change = None
+        if call.context is not None and returned.status is ActionStatus.COMPLETED:
+            change = call.context.state.change
+        if change is not None:
+            returned = replace(returned, state=change)
+        if binding.hooks.points:
+            returned = await after_call(
+                binding, run, state=state, effect=effect, returned=returned, clock=clock
+            )
+        reviewed = await review(binding, tool, arguments=call.arguments, returned=returned)
+        if reviewed is returned and not tool.reads:
+            return returned
+        # A failure too may quote what the tool has read; and withholding a result undoes no call.
         brought = tuple(one.value for one in tool.reads)
         return replace(reviewed, state=returned.state, notes=returned.notes, taint=brought)
 
     def _context(
         self, tool: Tool[..., object], state: LoopState, *, run: RunState, effect: RunTool
-    ) -> ToolContext:
-        """Return what a tool is told of its call; its time begins now."""
+    ) -> ToolContext | None:
+        """Return the context of a call, whose time begins now; None if the tool does not take it."""
+        if tool.shape.signature.context_name is None:
+            return None
         return ToolContext(
             self._writer.session_id,
             run.run_id,

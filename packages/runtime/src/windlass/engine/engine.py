@@ -298,7 +298,7 @@ class Engine:
             self._dropped[session_id] = self._dropped.get(session_id, 0) + 1
         elif driver is not None and driver.has_mail:
             self.wake(session_id)
-        elif driver is not None and driver.is_puzzled:
+        elif driver is not None and driver.has_unknown_item:
             self._reach.leave(session_id, "its inbox has an item of a kind that this release does not know")
 
     def _drop(self, session_id: str, error: BaseException) -> None:

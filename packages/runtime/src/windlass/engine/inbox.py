@@ -274,7 +274,7 @@ class Mailbox:
         """Numbers of those whose bodies have to be read again."""
         self._seen = 0
         self._has_new = False
-        self.is_puzzled = False
+        self.has_unknown_item = False
         """Whether there is something that this release does not know."""
 
     @property
@@ -302,7 +302,7 @@ class Mailbox:
             for item in items:
                 self._seen = item.number
                 if item.kind not in KINDS:
-                    self.is_puzzled = True
+                    self.has_unknown_item = True
                     continue
                 self._items.append(self._held(item))
                 self._has_new = True

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from inspect import isasyncgen, isawaitable
 from math import ceil, isfinite
@@ -12,7 +12,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from windlass.engine.deadline import Late, Raised, cut
+from windlass.engine.deadline import Deadlines, cut
 from windlass.engine.masking import MaskedAnswer
 from windlass.errors import AgentError, Rejected, Unavailable, kind_of
 from windlass.limits import (
@@ -25,7 +25,7 @@ from windlass.limits import (
 from windlass.ports.clock import Clock
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, LLMUsage, ToolCallDelta
 from windlass.tools.calling import ARGUMENT_LIMITS
-from windlass_harness.loop.events import AskedCall, ModelAnswered
+from windlass_harness.loop.events import AskedCall, ModelAnswered, Note
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX
 from windlass_harness.redact import Redactor
 from windlass_harness.views.history import HistoryDraft
@@ -87,7 +87,7 @@ def _count(name: str, count: object) -> int:
 
 
 CHUNKS_IN_A_ROW_MAX: Final = 256
-"""Chunks that are taken before somebody else has a turn."""
+"""Chunks that are taken before other tasks have a turn."""
 CLOSE_S: Final = 1.0
 """How long a stream may take to close."""
 _CALL_ID: Final = re.compile(r"[A-Za-z0-9_.+-]{1,128}").fullmatch
@@ -173,7 +173,7 @@ class Collector:
         if self._size > MODEL_TEXT_CHARS_MAX:
             raise _rejected(f"answer too large: over the limit of {MODEL_TEXT_CHARS_MAX:,} characters")
 
-    def answer(self, *, latency_ms: int) -> ModelAnswered:
+    def answer(self, *, latency_ms: int, notes: tuple[Note, ...] = ()) -> ModelAnswered:
         """Return the whole answer.
 
         Raises:
@@ -200,6 +200,7 @@ class Collector:
             usage=self.usage,
             latency_ms=latency_ms,
             provider_data=self._provider_data,
+            notes=notes,
         )
 
 
@@ -287,36 +288,6 @@ def finish_reason(reason: FinishReason | str) -> FinishReason:
     return _FINISH.get(str(reason).lower(), FinishReason.OTHER)
 
 
-async def collect(
-    chunks: AsyncIterator[LLMStreamChunk] | Awaitable[AsyncIterator[LLMStreamChunk]],
-    collector: Collector,
-    *,
-    on_chunk: Callable[[], None],
-    after_chunk: Callable[[], Awaitable[None]] | None = None,
-) -> None:
-    """Feed the collector until the stream ends; the stream is closed in any case.
-
-    `on_chunk` is called before each chunk is taken, `after_chunk` when it is.
-    """
-    stream = await chunks if isawaitable(chunks) else chunks
-    count = 0
-    try:
-        async for chunk in stream:
-            on_chunk()
-            collector.take(chunk)
-            if after_chunk is not None:
-                await after_chunk()
-            count += 1
-            if not count % CHUNKS_IN_A_ROW_MAX:
-                # A stream that never waits would let nobody else have a turn.
-                await asyncio.sleep(0)  # noqa: TID251 - a turn, not a time
-    except BaseException:
-        await _close(stream)
-        raise
-    if not isasyncgen(stream):
-        await _close(stream)
-
-
 async def _close(stream: object) -> None:
     """End a stream; one that does not end in time is left to itself."""
     close = getattr(stream, "aclose", None)
@@ -333,8 +304,6 @@ def _rejected(message: str) -> AgentError:
     return Rejected(message, kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NOT_RETRYABLE)
 
 
-LEAVE_S: Final = 0.5
-"""How long code that was told to end may take for that, before nobody waits for it any more."""
 _IDLE_SLACK: Final = 0.05
 """The part of the idle limit by which it may be too short."""
 
@@ -354,55 +323,45 @@ async def listen(
     collector: Collector,
     *,
     most_s: float,
+    deadlines: Deadlines,
+    on_left: Callable[[], None] | None = None,
     after_chunk: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Ask the model, and feed its answer to the collector.
+    """Call the model and feed its answer to the collector; the stream is closed in any case.
+
+    `on_left` is called if the provider does not even end when it is cancelled: nothing waits for it then.
 
     Raises:
         TimeoutError: it was silent, or took, for too long.
     """
-    listener = _Listener(most_s)
-    work = listener.listen(asked, collector, after_chunk=after_chunk)
-    outcome = await cut(work, listener.left_s, is_patient=True)
-    listener.is_over = True
-    if isinstance(outcome, Late):
-        raise TimeoutError
-    if isinstance(outcome, Raised):
-        raise outcome.error
-
-
-class _Listener:
-    """One call of a model, and how long it may still take."""
-
-    def __init__(self, most_s: float) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._latest = self._loop.time() + most_s
-        self._idle_s = min(most_s, MODEL_IDLE_TIMEOUT_MS / 1000)
-        self._touched = self._loop.time()
-        self._limit: asyncio.Timeout | None = None
-        self.is_over = False
-
-    def left_s(self) -> float:
-        """Return how long to wait before the call is left to itself."""
-        return min(self._latest, self._touched + self._idle_s) + LEAVE_S - self._loop.time()
-
-    async def listen(
-        self, asked: Asked, collector: Collector, *, after_chunk: Callable[[], Awaitable[None]] | None
-    ) -> None:
-        async with asyncio.timeout(self._idle_s) as self._limit:
-            chunks = asked.provider.stream(
-                asked.messages, tools=asked.tools or None, temperature=asked.temperature
-            )
-            await collect(chunks, collector, on_chunk=self._on_chunk, after_chunk=after_chunk)
-
-    def _on_chunk(self) -> None:
-        """Put the limit off with every chunk, not to the millisecond."""
-        if self.is_over:
-            raise asyncio.CancelledError
-        now = self._loop.time()
-        if now - self._touched > self._idle_s * _IDLE_SLACK and self._limit is not None:
-            self._touched = now
-            self._limit.reschedule(min(self._latest, now + self._idle_s))
+    idle_s = min(most_s, MODEL_IDLE_TIMEOUT_MS / 1000)
+    with deadlines.limit(idle_s, on_left) as limit:
+        time, touched = limit.loop.time, limit.at - idle_s
+        latest, slack_s, count = touched + most_s, idle_s * _IDLE_SLACK, 0
+        chunks = asked.provider.stream(
+            asked.messages, tools=asked.tools or None, temperature=asked.temperature
+        )
+        stream = chunks if isasyncgen(chunks) or not isawaitable(chunks) else await chunks
+        try:
+            async for chunk in stream:
+                if limit.is_left:
+                    raise asyncio.CancelledError
+                now = time()
+                if now - touched > slack_s:
+                    # Each chunk puts the idle limit off, though not to the millisecond.
+                    touched, limit.at = now, min(latest, now + idle_s)
+                collector.take(chunk)
+                if after_chunk is not None:
+                    await after_chunk()
+                count += 1
+                if not count % CHUNKS_IN_A_ROW_MAX:
+                    # A stream that never waits would block the event loop.
+                    await asyncio.sleep(0)  # noqa: TID251 - a turn, not a time
+        except BaseException:
+            await _close(stream)
+            raise
+        if not isasyncgen(stream):
+            await _close(stream)
 
 
 _CALL_FIELDS = set(ToolCall.model_fields)

@@ -110,13 +110,15 @@ def open_loop(session: HarnessSession, state: StepState) -> LoopState:
     loop = loop or LoopState()
     loop.epoch = EPOCH
     authored = {key: value for key, value in (session.state or {}).items() if key != STEPS_KEY}
-    loop.session = SessionDraft(
-        replace(
-            kept,
-            compaction=session.compaction,
-            output_schema=session.output_schema,
-            authored=authored,
-            history=replace(kept.history, messages=session.history),
+    loop.use(
+        SessionDraft(
+            replace(
+                kept,
+                compaction=session.compaction,
+                output_schema=session.output_schema,
+                authored=authored,
+                history=replace(kept.history, messages=session.history),
+            )
         )
     )
     return loop
@@ -154,7 +156,7 @@ def close_loop(
     if requests and place is not None:
         asked = PendingInputBatch(event=place, requests=requests)
     usage = loop.run_notes.usage
-    loop.session = SessionDraft(slim)
+    loop.use(SessionDraft(slim))
     state = StepState(
         place=place,
         is_turn_open=is_turn_open,

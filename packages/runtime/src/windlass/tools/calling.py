@@ -245,47 +245,67 @@ class ToolRun:
 async def run_tool(tool: Tool[..., object], values: Mapping[str, object], *, context: ToolContext) -> ToolRun:
     """Run a tool with validated values, once, within its time and that of the context.
 
-    Whatever the tool raises is in the answer; only cancelling gets out. The context is cancelled when nobody
-    waits for the tool any more, which is how one that is not async can know.
+    Whatever the tool raises is in the answer; only cancelling gets out. The context is cancelled when nothing
+    waits for the tool any more, which is how a function that is not async can know.
     """
     timeout_ms = min(tool.timeout_ms, context.timeout_ms or tool.timeout_ms)
     limit = asyncio.timeout(timeout_ms / 1_000)
     try:
         async with limit:
-            return ToolRun(await _call(tool, values, context))
-    except ToolFailed as error:
+            return ToolRun(await call_tool(tool, values, context))
+    except BaseException as error:  # the tool boundary: whatever it is, the model hears of it
+        if is_for_us(error):
+            context.control.cancel()
+            raise
+        return outcome_of(error, tool, timeout_ms, context=context, is_over=limit.expired())
+
+
+def outcome_of(
+    error: BaseException,
+    tool: Tool[..., object],
+    timeout_ms: int,
+    *,
+    context: ToolContext | None,
+    is_over: bool,
+) -> ToolRun:
+    """Return the outcome of a tool that raised an error; `is_over` says that its time was over."""
+    if isinstance(error, ToolFailed):
         # What is told in the end is masked anew, with the secrets of the runtime.
         told = mask_text(error.message[: 2 * FAILED_CHARS_MAX])[:FAILED_CHARS_MAX]
         return ToolRun(failure(told), error, is_retryable=error.is_retryable)
-    except NoJsonForm as error:
+    if isinstance(error, NoJsonForm):
         told = no_json_form_text(error)
         return ToolRun(failure(told), ToolFailed(told))
-    except asyncio.CancelledError:
-        context.control.cancel()
-        raise
-    except BaseException as error:  # the tool boundary: whatever it is, the model hears of it
-        if is_for_us(error):
-            raise
-        if not limit.expired():
-            return ToolRun(failure(failure_text(error)), error)
+    if is_over:
         return late(tool, timeout_ms, context=context)
+    return ToolRun(failure(failure_text(error)), error)
 
 
-def late(tool: Tool[..., object], timeout_ms: int, *, context: ToolContext) -> ToolRun:
-    """Return what came of a call whose time is over; the tool is told, if it asks."""
-    context.control.cancel()
+def late(tool: Tool[..., object], timeout_ms: int, *, context: ToolContext | None) -> ToolRun:
+    """Return the outcome of a call whose time is over; the tool can ask its context for that."""
+    if context is not None:
+        context.control.cancel()
     told = f"{tool.name} did not finish within {timeout_ms:,} ms; whether it did anything is not known"
     return ToolRun(failure(told), is_timeout=True)
 
 
-async def _call(tool: Tool[..., object], values: Mapping[str, object], context: ToolContext) -> ToolResult:
-    """Call the function of a tool; in a thread if it is not async."""
+async def call_tool(
+    tool: Tool[..., object], values: Mapping[str, object], context: ToolContext | None
+) -> ToolResult:
+    """Call the function of a tool; in a thread if it is not async.
+
+    Raises:
+        BaseException: whatever the tool raises; see `failed_run`.
+    """
     signature = tool.shape.signature
     given = dict(values)
     if signature.context_name is not None:
         given[signature.context_name] = context
     if signature.is_async:
-        return await _result_of(await cast(Awaitable[object], tool.function(**given)))
+        value = await cast(Awaitable[object], tool.function(**given))
+        if isinstance(value, ToolResult) or is_light(value):
+            return tool_result(value)
+        return await in_own_thread(partial(tool_result, value))
     returned = await in_thread(partial(_call_tool, tool, given))
     if isinstance(returned, _Later):
         return await _result_of(await returned.value)

@@ -16,9 +16,9 @@ from unittest.mock import patch
 
 from benchmarks.measure import Row
 from benchmarks.samples import TEXT
+from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.adapters.journals.sqlite.schema import Durability
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.ports.store import Batch
 from windlass_harness.loop.events import Draft
 from windlass_protocol import JsonObject

@@ -29,7 +29,8 @@ from windlass.runtime.runs import RunHandle
 from windlass.scribe import RedactingScribe
 from windlass.testing import Answer, Failpoints, FailpointStore, ScriptedModel, call, say
 from windlass.testing.stores import FullStore
-from windlass_protocol import InputRequest, JsonObject, Record
+from windlass_harness.record import Record
+from windlass_protocol import InputRequest, JsonObject
 
 WAIT_S: Final = 300.0
 """The longest that any one thing may take."""

@@ -19,7 +19,8 @@ from windlass.ports.store import Appended, Batch
 from windlass.testing import FakeClock, ScriptedModel, by_history, call, say
 from windlass.testing.stores import FullStore, WrappedStore
 from windlass_harness.loop.events import Draft
-from windlass_protocol import ErrorKind, Record, RetryClass
+from windlass_harness.record import Record
+from windlass_protocol import ErrorKind, RetryClass
 
 T = TypeVar("T")
 Fault = Callable[[str], str | None]

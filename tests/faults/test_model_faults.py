@@ -14,13 +14,13 @@ from windlass.engine import model_call as answers
 from windlass.limits import MODEL_IDLE_TIMEOUT_MS, MODEL_TIMEOUT_MS
 from windlass.ports.clock import Clock
 from windlass.testing import Answer, ScriptedModel, fail, say
+from windlass_harness.record import Record
 from windlass_harness.retry import RETRY_AFTER_MS_MAX
 from windlass_protocol import (
     BudgetLimits,
     ErrorKind,
     FinishReason,
     JsonObject,
-    Record,
     RetryClass,
     RunResult,
     RunStatus,

@@ -31,12 +31,12 @@ from windlass.scribe import RedactingScribe
 from windlass.testing import Answer, ScriptedModel, by_history, call, say, seeded_random, sequential_ids
 from windlass.tools import tool
 from windlass_harness.policy import PolicySet, Rule
+from windlass_harness.record import Record
 from windlass_harness.views.runs import RunState
 from windlass_protocol import (
     ContentRef,
     ErrorInfo,
     ErrorKind,
-    Record,
     RetryClass,
     RunResult,
     RunStatus,

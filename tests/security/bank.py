@@ -14,7 +14,8 @@ from windlass.runtime.registry import Machine
 from windlass.testing import Answer, FakeClock, ScriptedModel, by_history, call, say
 from windlass.tools import ToolOptions
 from windlass_harness import PolicySet
-from windlass_protocol import InputRequest, InputResponse, JsonObject, Record
+from windlass_harness.record import Record
+from windlass_protocol import InputRequest, InputResponse, JsonObject
 
 T = TypeVar("T")
 

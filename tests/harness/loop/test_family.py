@@ -35,7 +35,6 @@ from windlass_harness.loop.events import (
     JudgeCall,
     LoopEvent,
     OutputChecked,
-    Post,
     ReviewReport,
     RunRefused,
     RunTool,
@@ -46,6 +45,7 @@ from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_harness.loop.subagents import ASK, REPORT, SETTLE, is_childs
 from windlass_harness.loop.take import take
+from windlass_harness.record import Post
 from windlass_protocol import ActionStatus, ErrorCode, ErrorInfo, ErrorKind, InputResponse, RetryClass
 
 CHILD = "subagent:r1/0/c-child"

@@ -50,7 +50,8 @@ from windlass_harness.loop.events import (
     Taken,
 )
 from windlass_harness.loop.state import LoopState, dump_loop, load_loop
-from windlass_protocol import ActionStatus, EffectClass, FinishReason, InputResponse, Record, RetryClass
+from windlass_harness.record import Record
+from windlass_protocol import ActionStatus, EffectClass, FinishReason, InputResponse, RetryClass
 
 
 def fold(records: list[Record], state: LoopState | None = None) -> LoopState:

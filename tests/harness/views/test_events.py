@@ -3,8 +3,9 @@
 import pytest
 from tests.harness.views.journal import ERROR, FAILURE, SPENT, Facts, Journal, at, call
 
+from windlass_harness.record import from_wire
 from windlass_harness.views import fold_chat, to_event, to_sse
-from windlass_protocol import Event, EventMeta, Record
+from windlass_protocol import Event, EventMeta
 
 
 def event(kind: str, data: Facts, session_id: str | None = "s1") -> Event:
@@ -17,7 +18,7 @@ def shown(kind: str, data: Facts) -> list[dict[str, object]]:
 
 
 def test_a_record_is_shown_with_its_place_and_its_facts() -> None:
-    record = Record.model_validate(
+    record = from_wire(
         {
             "sessionId": "s1",
             "seq": 7,

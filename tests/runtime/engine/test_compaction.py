@@ -21,7 +21,8 @@ from windlass.testing import Answer, ScriptedModel, always_replay, call, fail, s
 from windlass.tools import Tool
 from windlass.tools.context import CompactionContext
 from windlass_harness.loop.rules import COMPACTION_THRESHOLD_TOKENS
-from windlass_protocol import CompactionConfig, ErrorInfo, ErrorKind, Record, RetryClass, RunStatus
+from windlass_harness.record import Record
+from windlass_protocol import CompactionConfig, ErrorInfo, ErrorKind, RetryClass, RunStatus
 
 SMALL = CompactionConfig(threshold=4_000, recent_window_size=10)
 Writer = Callable[[Sequence[LLMMessage]], Answer]

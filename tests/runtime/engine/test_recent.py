@@ -14,7 +14,8 @@ from windlass.feed import Feed
 from windlass.policy import allow_start
 from windlass.testing import ScriptedModel, say
 from windlass_harness.loop.state import LoopState
-from windlass_protocol import Record, UserMessage
+from windlass_harness.record import Record
+from windlass_protocol import UserMessage
 
 
 def known(seq: int, *, chars: int = 0) -> Known:

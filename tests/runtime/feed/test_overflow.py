@@ -21,7 +21,7 @@ from windlass.ports.feed import (
     StreamOptions,
     SubscriberLagged,
 )
-from windlass_harness.loop.events import number
+from windlass_harness.record import number
 from windlass_protocol import Event
 from windlass_protocol.codec import encode
 

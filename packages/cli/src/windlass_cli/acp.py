@@ -18,16 +18,8 @@ from pydantic import JsonValue
 import windlass
 from windlass import AgentError, RunHandle, RunStatus, parts
 from windlass_cli.backend import ENDS, RECORDS_PER_READ, LocalStore
-from windlass_protocol import (
-    CodecError,
-    CodecLimits,
-    Event,
-    InputRequest,
-    JsonObject,
-    Record,
-    RunResult,
-    parse,
-)
+from windlass_harness.record import Record
+from windlass_protocol import CodecError, CodecLimits, Event, InputRequest, JsonObject, RunResult, parse
 from windlass_sidecar.stdio import Frame, LineReader, Refused
 
 Update = (

@@ -7,6 +7,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from windlass_harness.budget import BudgetLimit, BudgetState
+from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms, ms_of, stamp_of
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import (
@@ -16,7 +17,6 @@ from windlass_protocol import (
     InputOutcome,
     JsonObject,
     OutputContract,
-    Record,
     RecoveryChoice,
 )
 from windlass_protocol.limits import INTEGER_MAX

@@ -32,6 +32,7 @@ from windlass_harness.loop.notes import (
     policy_version,
 )
 from windlass_harness.loop.rules import DEFER_MS_MIN
+from windlass_harness.record import Record
 from windlass_harness.times import ms_of
 from windlass_harness.views.fold import dump_state, load_state
 from windlass_harness.views.history import Call
@@ -47,7 +48,6 @@ from windlass_protocol import (
     OutputContract,
     OutputFailedData,
     PrivacyClass,
-    Record,
     RecoveryChoice,
 )
 

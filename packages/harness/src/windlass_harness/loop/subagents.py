@@ -19,13 +19,13 @@ from windlass_harness.loop.events import (
     Delegation,
     Draft,
     Moment,
-    Post,
     joined,
     within_limit,
 )
 from windlass_harness.loop.notes import NOTHING_USED, Child, objects_in
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
+from windlass_harness.record import Post
 from windlass_harness.views.history import Call, CallStage
 from windlass_harness.views.runs import RunState
 from windlass_protocol import InputOutcome, JsonObject

@@ -5,6 +5,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from windlass_harness.record import Record
 from windlass_harness.views.chat import step_message_id
 from windlass_harness.views.fold import read, text_in
 from windlass_harness.views.payloads import tool_call, tool_output, tool_result
@@ -14,7 +15,6 @@ from windlass_protocol import (
     Event,
     EventMeta,
     MessageAppendedData,
-    Record,
     SSEEvent,
     SSEEventType,
     ToolCall,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
+from windlass_harness.record import Record
 from windlass_harness.views.fold import START, Position, fold, read, text_in
 from windlass_protocol import (
     BudgetLimits,
@@ -20,7 +21,6 @@ from windlass_protocol import (
     ErrorInfo,
     JsonObject,
     ParentRun,
-    Record,
     RunBudgetExhaustedData,
     RunCancelledData,
     RunCompletedData,

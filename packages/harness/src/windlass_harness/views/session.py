@@ -7,6 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from windlass_harness.record import Record
 from windlass_harness.views.family import ChildSession, FamilyDraft, ProxiedRequest
 from windlass_harness.views.fold import START, Position, read, text_in
 from windlass_harness.views.history import Call, CallStage, History, HistoryDraft, OpenStep
@@ -44,7 +45,6 @@ from windlass_protocol import (
     MessageReceivedData,
     ModelReference,
     OutputRequestedData,
-    Record,
     RecoveryChoice,
     RecoveryEffectSettledData,
     ResolverScope,

@@ -22,11 +22,12 @@ from windlass.runtime.registry import Machine
 from windlass.tools.context import RESERVED
 from windlass_harness.ledger.proposals import is_notes
 from windlass_harness.loop.authored import state_problem
-from windlass_harness.loop.events import Draft, StateChange, number
+from windlass_harness.loop.events import Draft, StateChange
 from windlass_harness.loop.subagents import is_childs
+from windlass_harness.record import Record, number
 from windlass_harness.redact import Redactor
 from windlass_harness.views.listing import Told
-from windlass_protocol import AgentSession, ErrorKind, JsonObject, Record, RetryClass
+from windlass_protocol import AgentSession, ErrorKind, JsonObject, RetryClass
 
 FACTS_KEY: Final = f"{RESERVED}session"
 """The key of the session's state that holds what `create` was given."""

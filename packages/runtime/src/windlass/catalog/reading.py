@@ -17,6 +17,7 @@ from windlass.ports.model import LLMMessage
 from windlass.ports.store import ContentStore, Journal, RunRow
 from windlass.refusals import bad_request, not_begun
 from windlass_harness.loop.state import LoopState
+from windlass_harness.record import Record
 from windlass_harness.tracing import TraceState, fold_trace
 from windlass_harness.views import (
     ChatState,
@@ -35,7 +36,6 @@ from windlass_protocol import (
     ChatMessage,
     HarnessTrace,
     JsonObject,
-    Record,
     ResolverPart,
     ResolverScope,
     ResolverSpec,

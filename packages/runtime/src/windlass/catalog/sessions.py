@@ -46,9 +46,10 @@ from windlass.refusals import (
 from windlass.runtime.registry import Machine
 from windlass_harness.ledger.proposals import is_notes
 from windlass_harness.loop.subagents import is_childs
+from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
 from windlass_harness.views.listing import words_in
-from windlass_protocol import ChatMessage, Record, RetryClass, RunStatus
+from windlass_protocol import ChatMessage, RetryClass, RunStatus
 from windlass_protocol.codec_errors import shown
 
 StatusT = TypeVar("StatusT", SessionStatus, RunStatus)

@@ -384,7 +384,7 @@ class AgentWork:
         self._unbegun: dict[str, asyncio.Task[object] | None] = {}
         """Calls that have not begun, with their tasks: it is certain that they did nothing."""
         self._is_stopping = False
-        self.tasks = Tasks(shared.clock)
+        self.tasks = Tasks(steady.clock)
 
     def perform(self, state: LoopState, effect: Effect) -> Performed:
         """Return the coroutine that performs an effect; its result is the event that follows.

@@ -34,17 +34,9 @@ from windlass.ports.feed import (
     refused,
 )
 from windlass.ports.store import RunRow
+from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
-from windlass_protocol import (
-    AgentCursor,
-    AllCursor,
-    Cursor,
-    Event,
-    FilterCursor,
-    Record,
-    RunCursor,
-    SessionCursor,
-)
+from windlass_protocol import AgentCursor, AllCursor, Cursor, Event, FilterCursor, RunCursor, SessionCursor
 
 _STORED: Final = StreamOptions(follow=False, with_live=False)
 _NEWEST_RECORDS: Final = 16

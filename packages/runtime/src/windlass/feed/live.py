@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from windlass.feed.cursors import LIVE_BYTES_MAX, LIVE_CHARS_MAX, LIVE_PIECES_MAX
-from windlass_protocol import Event, EventMeta, JsonObject, Record
+from windlass_harness.record import Record
+from windlass_protocol import Event, EventMeta, JsonObject
 from windlass_protocol.unchecked import unchecked
 
 _META_FIELDS: Final = set(EventMeta.model_fields)

@@ -13,8 +13,9 @@ from windlass.feed.live import LiveStep, Pieces, Shown, show
 from windlass.ports.feed import CursorExpired, FeedStore, StreamOptions, refused
 from windlass.ports.store import RunRow
 from windlass.refusals import unknown_run
+from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS
-from windlass_protocol import Cursor, Event, Record
+from windlass_protocol import Cursor, Event
 
 EVERYTHING: Final = ""
 """The topic of the whole store; no session has an empty id."""

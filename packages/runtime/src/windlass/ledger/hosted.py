@@ -22,7 +22,8 @@ from windlass.ports.recorded import NumberedRow, RunStore, by_session
 from windlass.ports.store import Batch, Store
 from windlass.runtime.core import CoreRuntime
 from windlass_harness.loop.events import Draft
-from windlass_protocol import JsonObject, Record
+from windlass_harness.record import Record
+from windlass_protocol import JsonObject
 
 T = TypeVar("T")
 

@@ -34,9 +34,10 @@ from windlass.ports.recorded import (
 from windlass_harness.ledger.failures import Failure, blamed, classify
 from windlass_harness.ledger.goals import RunFacts
 from windlass_harness.ledger.tapes import Tape, read_tape
+from windlass_harness.record import Record
 from windlass_harness.views.runs import run_id_of
 from windlass_protocol import Decision as WireDecision
-from windlass_protocol import DecisionRun, DecisionRunStatus, FailureKind, JsonObject, Record
+from windlass_protocol import DecisionRun, DecisionRunStatus, FailureKind, JsonObject
 
 if TYPE_CHECKING:
     from windlass.runtime.core import CoreRuntime

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from windlass_harness.loop.events import Draft, Post
+from windlass_harness.loop.events import Draft
 from windlass_harness.loop.subagents import CANCEL as CANCEL
 from windlass_harness.loop.subagents import START as START
+from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import Told
-from windlass_protocol import ContentRef, InputOutcome, InputRequest, JsonObject, Record, RunStatus, Usage
+from windlass_protocol import ContentRef, InputOutcome, InputRequest, JsonObject, RunStatus, Usage
 from windlass_protocol import SessionStatus as SessionStatus
 
 NO_USAGE: Final = Usage()
@@ -396,7 +397,10 @@ class Batch:
         An item with a known key changes nothing; an item that starts a run creates its session. They are
         accepted by a full inbox: a message between sessions must not fail because of other senders.
         """
-        return tuple(post for draft in self.drafts for post in draft.posts)
+        for draft in self.drafts:
+            if draft.posts:
+                return tuple(post for one in self.drafts for post in one.posts)
+        return ()
 
 
 @dataclass(frozen=True, slots=True)

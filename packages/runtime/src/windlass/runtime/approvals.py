@@ -13,7 +13,8 @@ from windlass.engine.writer import Publisher, load
 from windlass.errors import AgentError
 from windlass.ports.host import ApprovalDispatcher
 from windlass.ports.store import Standing, Store
-from windlass_protocol import InputRequest, InputResponse, Record
+from windlass_harness.record import Record
+from windlass_protocol import InputRequest, InputResponse
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -46,6 +46,7 @@ from windlass.runtime.start import (
 from windlass.tools.question import ask_question
 from windlass_harness.ledger.goals import evaluation_session, with_evaluations
 from windlass_harness.loop.events import Draft
+from windlass_harness.record import Record
 from windlass_harness.views.decisions import DecisionsState, fold_decisions, with_options
 from windlass_harness.views.family import ChildSession
 from windlass_harness.views.fold import Position
@@ -58,7 +59,6 @@ from windlass_protocol import (
     InputRequest,
     InputResponse,
     JsonObject,
-    Record,
     RunRequest,
     RunResult,
     RunSnapshot,

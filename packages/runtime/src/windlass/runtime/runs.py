@@ -31,6 +31,7 @@ from windlass_harness.loop.authored import state_problem
 from windlass_harness.loop.events import StateChange
 from windlass_harness.loop.people import matched, refusal
 from windlass_harness.loop.state import LoopState
+from windlass_harness.record import Record
 from windlass_harness.views.family import ChildSession
 from windlass_harness.views.runs import (
     RUN_ENDS,
@@ -49,7 +50,6 @@ from windlass_protocol import (
     InputResponse,
     JsonObject,
     OutputContract,
-    Record,
     RetryClass,
     RunCursor,
     RunResult,
@@ -342,7 +342,7 @@ def _counts(response: InputResponse, requests: Mapping[str, InputRequest], given
 
 def record_of(event: Event, session_id: str) -> Record:
     """Return the record that an event shows."""
-    return Record.model_construct(
+    return Record(
         session_id=event.session_id or session_id,
         seq=event.seq or 1,
         type=event.type,
@@ -350,7 +350,6 @@ def record_of(event: Event, session_id: str) -> Record:
         data=event.data,
         run_id=event.run_id,
         agent_id=event.agent_id,
-        turn_id=None,
     )
 
 

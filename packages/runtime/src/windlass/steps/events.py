@@ -11,6 +11,7 @@ from windlass.feed.live import LiveStep
 from windlass.ports.clock import Clock
 from windlass.ports.feed import LiveAnswer
 from windlass.steps.contract import Grammar, ToolLoopHarnessConfig
+from windlass_harness.record import Record
 from windlass_harness.views.events import to_event
 from windlass_protocol import (
     Event,
@@ -19,7 +20,6 @@ from windlass_protocol import (
     JsonObject,
     JsonValue,
     ModelMessage,
-    Record,
     RunMode,
     StepPlace,
     StepState,

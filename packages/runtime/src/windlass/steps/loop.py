@@ -44,10 +44,11 @@ from windlass.tools import Tool
 from windlass.tools.question import ask_question
 from windlass.tools.router import ToolGates
 from windlass_harness.compaction import Origin, mark
-from windlass_harness.loop.events import Plan, number, within_limit
+from windlass_harness.loop.events import Plan, within_limit
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.subagents import REPORT
 from windlass_harness.policy import PolicySet
+from windlass_harness.record import Record, number
 from windlass_harness.views.runs import RUN_ENDS, RunState
 from windlass_protocol import (
     AgentSnapshot,
@@ -59,7 +60,6 @@ from windlass_protocol import (
     ModelReference,
     OutputContract,
     ProviderRoute,
-    Record,
     RemoteAgentCallAction,
     RetryClass,
     RunMode,

@@ -38,7 +38,8 @@ from windlass.telemetry.spans import (
 )
 from windlass.telemetry.watch import Watch
 from windlass.tools.calling import in_own_thread
-from windlass_protocol import JsonObject, Record
+from windlass_harness.record import Record
+from windlass_protocol import JsonObject
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter

@@ -14,11 +14,12 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass.ports.telemetry import Attribute, Moment, Operation, Span, TraceContext
+from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
 from windlass_harness.times import ms_of
 from windlass_harness.tracing import LLM_SPAN, TOOL_SPAN, WAIT_SPAN
 from windlass_harness.views.fold import text_in
-from windlass_protocol import JsonObject, Record, TraceEvent, TraceSpan
+from windlass_protocol import JsonObject, TraceEvent, TraceSpan
 
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"

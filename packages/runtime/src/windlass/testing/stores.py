@@ -37,7 +37,8 @@ from windlass.ports.store import (
     StoredAppend,
     Waiting,
 )
-from windlass_protocol import ContentRef, ErrorKind, JsonObject, Record, RetryClass
+from windlass_harness.record import Record
+from windlass_protocol import ContentRef, ErrorKind, JsonObject, RetryClass
 
 T = TypeVar("T")
 

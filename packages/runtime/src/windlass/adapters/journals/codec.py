@@ -7,9 +7,9 @@ without the posts and the empty ones at its end. What the journal adds (session,
 import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b, sha256
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
@@ -17,10 +17,10 @@ from pydantic_core import from_json, to_json
 from windlass.adapters.journals.rules import rejected, started_by, too_large
 from windlass.limits import BATCH_RECORDS_MAX, CONTENT_BYTES_MAX, INBOX_ITEM_BYTES_MAX, RECORD_BYTES_MAX
 from windlass.ports.store import STEER, Batch, NewRun, SessionCopy, StoredAppend
-from windlass_harness.loop.events import ID_CHARS_MAX, Draft, Post
+from windlass_harness.loop.events import ID_CHARS_MAX
+from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import Told, told_by_start
-from windlass_protocol import ContentRef, JsonObject, PrivacyClass, Record
-from windlass_protocol.unchecked import unchecked
+from windlass_protocol import ContentRef, JsonObject, PrivacyClass
 
 _PLAIN: Final = b"\x00"
 _WORDS_1: Final = b"\x01"
@@ -104,9 +104,8 @@ def unpack(stored: bytes) -> bytes:
 INTEGER_MAX: Final = 2**63 - 1
 _SAFE_BRACKETS_MAX: Final = 190
 _LONG_NUMBER: Final = re.compile(rb"(?<!\d)\d{4300}")
-_EMPTY: Final = (None,) * (len(fields(Draft)) - 1)
-"""For each field but the posts, which are no part of a record."""
-_FIELDS_SET: Final = set(Record.model_fields)
+_EMPTY: Final = (None,) * 9
+"""For each field of a stored record."""
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,512}")
 
 
@@ -122,7 +121,7 @@ def check_number(what: str, value: int) -> None:
         raise rejected(f"{what} must be from 0 to {INTEGER_MAX:,}")
 
 
-def encode_batch(batch: Batch) -> bytes:
+def encode_batch(batch: Batch, *, is_packed: bool = True) -> bytes:
     """Return the body of an append.
 
     Raises:
@@ -131,10 +130,10 @@ def encode_batch(batch: Batch) -> bytes:
     check_id("a session id", batch.claim.session_id)
     if batch.wake_at_ms is not None:
         check_number("wake_at_ms", batch.wake_at_ms)
-    return encode_records(batch.drafts)
+    return encode_records(batch.drafts, is_packed=is_packed)
 
 
-def encode_records(drafts: Sequence[Draft | Record]) -> bytes:
+def encode_records(drafts: Sequence[Record], *, is_packed: bool = True) -> bytes:
     """Return the body of an append of records.
 
     Raises:
@@ -149,7 +148,7 @@ def encode_records(drafts: Sequence[Draft | Record]) -> bytes:
             size = len(_json("a record", row))
             if size > RECORD_BYTES_MAX:
                 raise too_large("record", size, limit=RECORD_BYTES_MAX)
-    return pack(body)
+    return pack(body) if is_packed else _PLAIN + body
 
 
 def encode_item(
@@ -197,7 +196,9 @@ def encode_posts(batch: Batch) -> tuple[EncodedPost, ...]:
         Rejected: one is too large, no JSON, or badly named.
     """
     posts = batch.posts
-    at = batch.drafts[-1].at if posts else ""
+    if not posts:
+        return ()
+    at = batch.drafts[-1].at
     return tuple(encode_post(post, started_by(post), at=at) for post in posts)
 
 
@@ -218,7 +219,7 @@ def decode_records(
     body: bytes, session_id: str, *, last_seq: int, last_position: int, epoch: int
 ) -> tuple[Record, ...]:
     """Return the records of an append; ValueError if the body is not one."""
-    rows = cast("list[list[JsonValue]]", from_json(unpack(body)))
+    rows: list[list[Any]] = from_json(unpack(body))
     seq, position = last_seq - len(rows), last_position - len(rows)
     records: list[Record] = []
     for row in rows:
@@ -226,25 +227,24 @@ def decode_records(
         position += 1
         row += _EMPTY[len(row) :]
         type_, at, data, run_id, agent_id, turn_id, step_index, attempt, privacy = row
-        # The checksum already says that they are what was written.
-        values: dict[str, object] = {
-            "session_id": session_id,
-            "seq": seq,
-            "type": type_,
-            "at": at,
-            "data": data,
-            "position": position,
-            "event_id": None,
-            "run_id": run_id,
-            "agent_id": agent_id,
-            "turn_id": turn_id,
-            "step_index": step_index,
-            "attempt": attempt,
-            "epoch": epoch,
-            "causal_ids": None,
-            "privacy": privacy if privacy is None else PrivacyClass(cast("str", privacy)),
-        }
-        records.append(unchecked(Record, values, given=_FIELDS_SET))
+        # They are not validated: the checksum says that they are what was written.
+        record = Record(
+            type_,
+            at,
+            data,
+            run_id,
+            agent_id,
+            turn_id,
+            step_index,
+            attempt,
+            None if privacy is None else PrivacyClass(privacy),
+            (),
+            session_id,
+            seq,
+            epoch,
+            position,
+        )
+        records.append(record)
     return tuple(records)
 
 
@@ -266,7 +266,7 @@ def content_hash(content: bytes) -> str:
     return f"sha256:{sha256(content).hexdigest()}"
 
 
-def _row(draft: Draft | Record) -> list[JsonValue]:
+def _row(draft: Record) -> list[JsonValue]:
     row: list[JsonValue] = [
         draft.type,
         draft.at,

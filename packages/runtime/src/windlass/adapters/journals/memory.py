@@ -74,9 +74,9 @@ from windlass.ports.store import (
 )
 from windlass_harness.ledger.goals import evaluation_session
 from windlass_harness.ledger.proposals import is_notes
-from windlass_harness.loop.events import Post
+from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import RunTold, Told, told_by, words_in
-from windlass_protocol import ContentRef, InputRequest, JsonObject, Record, RunStatus, Usage
+from windlass_protocol import ContentRef, InputRequest, JsonObject, RunStatus, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -630,7 +630,8 @@ class MemoryStore(MemoryArchive):
 
     async def append(self, batch: Batch) -> Appended:
         self._check_open()
-        body, posts = encode_batch(batch), encode_posts(batch)
+        # Records are kept as JSON: a reader that changes a record changes no other reader's.
+        body, posts = encode_batch(batch, is_packed=False), encode_posts(batch)
         claim, count = batch.claim, len(batch.drafts)
         session = self._sessions.get(claim.session_id)
         if session is None:
@@ -639,7 +640,7 @@ class MemoryStore(MemoryArchive):
         check_fence(row, batch)
         items = self._to_consume(session, batch)
         self._check_runs(batch)
-        fresh = [one for one in posts if not self._is_known(one, claim.session_id)]
+        fresh = [one for one in posts if not self._is_known(one, claim.session_id)] if posts else posts
         for run, number in batch.new_runs:
             self._begin_run(run, self._items[number - 1])
         first_seq, first_position = row.last_seq + 1, self._position + 1
@@ -653,11 +654,17 @@ class MemoryStore(MemoryArchive):
             item.is_consumed, item.consumed_seq = True, first_seq
         for run_id, status in batch.runs:
             self._move_run(run_id, status, first_seq if count else 0)
-        row = replace(row, last_seq=row.last_seq + count)
-        if batch.standing is not None:
-            row = replace(row, standing=batch.standing, wake_at_ms=batch.wake_at_ms)
-        session.row = replace(row, owner_id=None) if batch.is_last else row
-        self._index.follow(claim.session_id, batch, asking=session.run_under_way)
+        session.row = SessionRow(
+            row.session_id,
+            row.standing if batch.standing is None else batch.standing,
+            row.last_seq + count,
+            row.epoch,
+            row.wake_at_ms if batch.standing is None else batch.wake_at_ms,
+            None if batch.is_last else row.owner_id,
+        )
+        self._index.follow(
+            claim.session_id, batch, asking=None if batch.asked is None else session.run_under_way
+        )
         for one in fresh:
             self._keep(one)
         return Appended(first_seq, first_position)
@@ -866,12 +873,16 @@ class MemoryStore(MemoryArchive):
                 session.row = replace(session.row, owner_id=None)
 
     def _to_consume(self, session: Session, batch: Batch) -> list[Item]:
+        if not batch.consumes:
+            return []
         waiting = {item.number: item for item in session.items.values() if not item.is_consumed}
         if len(set(batch.consumes)) != len(batch.consumes) or not waiting.keys() >= set(batch.consumes):
             raise conflict("an inbox item is not, or no longer, waiting", batch.claim.session_id)
         return [waiting[number] for number in batch.consumes]
 
     def _check_runs(self, batch: Batch) -> None:
+        if not batch.runs and not batch.new_runs:
+            return
         begun = new_run_ids(batch)
         for run_id in begun & self._runs.keys():
             raise conflict(f"run id {run_id} was used for another request", batch.claim.session_id)

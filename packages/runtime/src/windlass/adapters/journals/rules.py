@@ -9,7 +9,8 @@ from pydantic_core import from_json, to_json
 from windlass.errors import Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
 from windlass.limits import INBOX_ITEMS_MAX, INBOX_STARTS_MAX, OWNER_LEASE_MS
 from windlass.ports.store import NO_USAGE, START, Batch, NewRun, SessionRow, SessionStatus
-from windlass_harness.loop.events import Draft, Post
+from windlass_harness.loop.events import Draft
+from windlass_harness.record import Post
 from windlass_harness.views.listing import RunTold, Told
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_harness.views.usage import add_usage

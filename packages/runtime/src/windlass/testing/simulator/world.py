@@ -19,8 +19,9 @@ from windlass.testing.time import FakeClock, SeededRandom, seeded_random
 from windlass.tools.context import ToolContext
 from windlass_harness.loop.events import Draft
 from windlass_harness.loop.state import LoopState, dump_loop
+from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms
-from windlass_protocol import Event, JsonObject, Record
+from windlass_protocol import Event, JsonObject
 
 TRACE_LINES_MAX: Final = 60
 _COMMIT_S_MAX: Final = 35.0

@@ -15,7 +15,7 @@ from windlass.adapters.journals.codec import decode_item, decode_records
 from windlass.adapters.journals.rules import corrupt
 from windlass.errors import Corrupt
 from windlass.ports.store import InboxItem, SessionRow, Standing
-from windlass_protocol import Record
+from windlass_harness.record import Record
 
 SESSION_KEYS_MAX: Final = 4_096
 """Numbers of sessions that are remembered."""

@@ -42,7 +42,8 @@ from windlass.ports.store import (
     StoredAppend,
     Waiting,
 )
-from windlass_protocol import ContentRef, InputOutcome, InputRequest, Record, RunStatus
+from windlass_harness.record import Record
+from windlass_protocol import ContentRef, InputOutcome, InputRequest, RunStatus
 
 INDEX_VERSION: Final = 4
 """Raised whenever the tables or what is counted changes."""

@@ -28,7 +28,7 @@ from windlass.adapters.journals.sqlite.transactions import CHECKPOINT_BYTES, JOB
 from windlass.adapters.journals.sqlite.writes import OwnerLocks, Transaction
 from windlass.errors import AgentError, Conflict
 from windlass.ports.recorded import NumberedRow, by_session
-from windlass_protocol import Record
+from windlass_harness.record import Record
 
 T = TypeVar("T")
 

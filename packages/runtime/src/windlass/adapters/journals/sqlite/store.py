@@ -60,8 +60,8 @@ from windlass.ports.store import (
     StoredAppend,
     Waiting,
 )
-from windlass_harness.loop.events import Post
-from windlass_protocol import ContentRef, JsonObject, Record
+from windlass_harness.record import Post, Record
+from windlass_protocol import ContentRef, JsonObject
 
 T = TypeVar("T")
 

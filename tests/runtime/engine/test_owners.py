@@ -23,7 +23,7 @@ from windlass.policy import allow_start
 from windlass.ports.store import Claim, Standing
 from windlass.runtime.registry import Machine
 from windlass.runtime.runs import RunHandle
-from windlass.testing import Answer, ScriptedModel, call, say, seeded_random, sequential_ids
+from windlass.testing import Answer, FakeClock, ScriptedModel, call, say, seeded_random, sequential_ids
 from windlass.testing.stores import WrappedStore
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_protocol import ErrorKind, RetryClass, RunRequest, RunStatus, RuntimePackage

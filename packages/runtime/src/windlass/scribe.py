@@ -19,10 +19,12 @@ class RedactingScribe:
 
     def __call__(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
         """Return drafts as they may be kept; the same ones if there is nothing to hide."""
-        told = [draft.data for draft in drafts]
-        if any(draft.posts for draft in drafts):
-            told += [post.body for draft in drafts for post in draft.posts]
-        return drafts if self.redactor.value(told) is told else [self._masked(draft) for draft in drafts]
+        texts: list[object] = []
+        for draft in drafts:
+            texts.append(draft.data)
+            if draft.posts:
+                texts += [post.body for post in draft.posts]
+        return drafts if self.redactor.is_clean(texts) else [self._masked(draft) for draft in drafts]
 
     def _masked(self, draft: Draft) -> Draft:
         posts = tuple(replace(post, body=self._hidden(post.body)) for post in draft.posts)

@@ -214,7 +214,7 @@ def _advance_calls(
         return Plan((*_resume(state, "expired", now), *late))
     plan = _Calls()
     for call in calls:
-        if run_key(call.call_id) in under_way or judge_key(call.call_id) in under_way:
+        if under_way and (run_key(call.call_id) in under_way or judge_key(call.call_id) in under_way):
             continue
         if call.stage is CallStage.STARTED:
             _advance_started(state, call, plan, now, rules)
@@ -222,9 +222,11 @@ def _advance_calls(
             _advance_requested(state, call, plan, now, rules)
     if plan.requests:
         plan.drafts.append(people.requested(state, plan.requests, now=now))
-    effects = tuple(effect for effect in plan.effects if effect.key not in under_way)
+    effects = plan.effects
+    if under_way and effects:
+        effects = [effect for effect in effects if effect.key not in under_way]
     if plan.drafts or effects:
-        return Plan((*_resume(state, "ready", now), *plan.drafts), effects)
+        return Plan((*_resume(state, "ready", now), *plan.drafts), tuple(effects))
     if under_way:
         return NOTHING
     return Plan(ends.exhausted(state, plan.exceeded, now=now)) if plan.exceeded else _wait(state, plan, now)
@@ -383,7 +385,7 @@ def _wait(state: LoopState, plan: _Calls, now: Moment) -> Plan:
 
 def _resume(state: LoopState, reason: str, now: Moment) -> tuple[Draft, ...]:
     run = state.run
-    if run is None or state.run_notes.waits_on is None:
+    if state.run_notes.waits_on is None or run is None:
         return ()
     data: JsonObject = {"runId": run.run_id, "reason": reason, "epoch": state.epoch}
     return (state.draft("run.resumed", data, now=now),)

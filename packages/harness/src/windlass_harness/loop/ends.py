@@ -151,7 +151,7 @@ SAID: Final = ("message", "parts", "context", "messageId", "sender")
 _NOT_OF_THE_RUN: Final = frozenset({*SAID, "contract", "session", "turnId"})
 
 
-def ended(state: LoopState, event: RunWithdrawn | RunRefused, *, now: Moment) -> list[Draft]:
+def ended_unstarted(state: LoopState, event: RunWithdrawn | RunRefused, *, now: Moment) -> list[Draft]:
     """Return the end of a run that never began: withdrawn, or unable to."""
     run_id, agent_id = str(event.body["runId"]), str(event.body["agentId"])
     if run_id in state.session.run_ids:

@@ -42,6 +42,7 @@ class Redactor:
 
     secrets: InitVar[Iterable[str]] = ()
     _known: Registered = field(init=False, repr=False)
+    _has_known: bool = field(init=False, repr=False)
     _has_digits: bool = field(init=False, repr=False)
     _long_numbers: frozenset[float] = field(init=False, repr=False)
     _plain_keys: set[tuple[object, ...]] = field(init=False, repr=False, compare=False)
@@ -59,6 +60,7 @@ class Redactor:
                     f"register secrets of {SECRET_CHARS_MIN} to {SECRET_CHARS_MAX} characters"
                 )
         object.__setattr__(self, "_known", Registered(registered))
+        object.__setattr__(self, "_has_known", bool(registered))
         object.__setattr__(self, "_has_digits", any(map(_DIGITS, registered)))
         long = frozenset(float(secret) for secret in registered if _LONG_NUMBER(secret))
         object.__setattr__(self, "_long_numbers", long)
@@ -67,7 +69,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Mask the secrets in a text; return the same object if there are none."""
-        masked = mask_shapes(self._known.mask(text))
+        masked = mask_shapes(self._known.mask(text) if self._has_known else text)
         return text if masked == text else masked
 
     def stream(self) -> MaskedStream:
@@ -129,7 +131,7 @@ class Redactor:
 
     def _are_clean(self, texts: list[str]) -> bool:
         text = "\n".join(texts)
-        if may_hold_secret(text) or self._known.spans(text):
+        if may_hold_secret(text) or (self._has_known and self._known.spans(text)):
             return False
         for one in texts:
             if _LONG_CHARS_MIN <= len(one) <= _LONG_CHARS_MAX:

@@ -272,11 +272,15 @@ async def judge(
         return CallRefused(effect.call_id, "policy.failed", told)
 
 
-def judge_allowed(binding: Binding, effect: JudgeCall, decision: AllowDecision) -> Judged | CallRefused:
+def judge_allowed(
+    binding: Binding, effect: JudgeCall, decision: AllowDecision, canonical_json: bytes | None
+) -> Judged | CallRefused:
     """Judge a call of a tool that the rules allow, whatever its arguments; see `settled_by_rules`."""
     tool = binding.tools[effect.tool_name]
     try:
-        arguments = arguments_of(tool, effect.input, mask=binding.redactor.text)
+        arguments = arguments_of(
+            tool, effect.input, mask=binding.redactor.text, canonical_json=canonical_json
+        )
     except Rejected as error:
         return CallRefused(effect.call_id, "invalid_arguments", error.message)
     return Judged(_judged(effect.call_id, tool, decision, arguments), arguments)
@@ -360,8 +364,8 @@ def _judged(
     return CallJudged(
         call_id,
         decision,
-        effect=tool.effect.value,
-        mode=decide_tool_mode(tool.name, tool.mode).value,
+        effect=tool.effect._value_,
+        mode=decide_tool_mode(tool.name, tool.mode)._value_,
         arguments=arguments.json,
         arguments_hash=arguments.hash,
         plea=plea,

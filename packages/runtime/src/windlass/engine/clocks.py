@@ -21,9 +21,13 @@ from windlass_harness.times import elapsed_ms
 
 
 def moment(clock: Clock) -> Moment:
-    """Return what time it is."""
+    """Return what time it is; the same object within one millisecond."""
     now = clock.now()
-    return Moment(stamp(now), int(now.timestamp() * 1000))
+    ms = int(now.timestamp() * 1000)
+    last = _NEWEST[0]
+    if ms != last.ms:
+        last = _NEWEST[0] = Moment(stamp(now), ms)
+    return last
 
 
 def stamp(now: datetime) -> str:
@@ -31,6 +35,7 @@ def stamp(now: datetime) -> str:
     return now.isoformat(timespec="milliseconds")[:23] + "Z"
 
 
+_NEWEST: Final = [Moment("", -1)]
 _ROUNDING_S: Final = 1e-6
 _JUMP_MS_MIN: Final = 1_000
 """A wall clock that is off by less is let be."""
@@ -50,8 +55,11 @@ class Steady:
 
     def at(self, state: LoopState, now: Moment) -> Moment:
         """Return a moment that knows which pauses of the session go on."""
-        pauses = _pauses(state)
-        now = self.aged(state, now)
+        notes = state.run_notes
+        is_retry = notes.is_retry or state.compacting.is_retry
+        pauses = _pauses(state) if is_retry or state.notes else []
+        if notes.limits.max_wall_ms is not None:
+            now = self.aged(state, now)
         if not pauses:
             self._ends.clear()
             return now
@@ -136,7 +144,10 @@ def _pauses(state: LoopState) -> list[Pause]:
     found = [run.pause] if run.is_retry and run.pause is not None else []
     if state.compacting.is_retry and state.compacting.pause is not None:
         found.append(state.compacting.pause)
-    return found + [note.pause for note in state.notes.values() if note.pause is not None]
+    for note in state.notes.values():
+        if note.pause is not None:
+            found.append(note.pause)
+    return found
 
 
 class Lease:

@@ -376,6 +376,8 @@ class AgentWork:
         """By run: the one under way, and the one before it while it is delivered."""
         self._inputs: dict[str, JsonValue] = {}
         """What the model wrote for the calls of its last answer; records have it without secrets."""
+        self._canonical: dict[str, bytes] = {}
+        """The canonical JSON of these inputs, as far as it is known."""
         self._arguments: dict[str, Arguments] = {}
         """What calls that were judged will run with."""
         self._allowed: dict[tuple[str, frozenset[str]], AllowDecision] = {}
@@ -484,7 +486,7 @@ class AgentWork:
         known = (effect.tool_name, state.session.taint)
         decision = self._allowed.get(known)
         if decision is not None and effect.approved_hash is None and not state.grants:
-            judged = judge_allowed(binding, effect, decision)
+            judged = judge_allowed(binding, effect, decision, self._canonical.pop(effect.call_id, None))
         else:
             judged = await judge(
                 binding, state, effect=effect, clock=shared.clock, is_attended=self._can_ask(state)
@@ -496,6 +498,7 @@ class AgentWork:
             self._arguments[effect.call_id] = judged.arguments
             # If the call is judged again, its arguments are those that it would run with.
             self._inputs[effect.call_id] = judged.arguments.json
+            self._canonical.pop(effect.call_id, None)
             if isinstance(judged.event.decision, AskDecision | DeferDecision):
                 shared.secret_inputs.keep(
                     self._writer.session_id,
@@ -660,9 +663,11 @@ class AgentWork:
             failure = model_error(error, binding.redactor)
         else:
             self._inputs = {call.call_id: call.input for call in answer.calls}
+            self._canonical = collector.canonical
             self._arguments.clear()
-            shared.secret_inputs.forget(self._writer.session_id)
-            return with_subagents(answer, binding.tools)
+            if shared.secret_inputs:
+                shared.secret_inputs.forget(self._writer.session_id)
+            return with_subagents(answer, binding.tools) if answer.calls else answer
         return await self._failed(state, failure, collector.usage, notes)
 
     async def _failed(

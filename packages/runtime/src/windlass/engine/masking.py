@@ -95,6 +95,9 @@ class SecretInputs:
         self._kept: dict[tuple[str, str], JsonValue] = {}
         self._sizes: dict[tuple[str, str], int] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
     def keep(self, session_id: str, call_id: str, *, value: JsonValue, redactor: Redactor) -> None:
         """Keep the arguments of a call, if there are secrets in them."""
         if redactor.value(value) is value:

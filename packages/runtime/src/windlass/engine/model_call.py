@@ -104,6 +104,8 @@ class _Piece:
     arguments: JsonObject | None = None
     size: int = 0
     """Of the arguments that came whole, in characters."""
+    canonical: bytes | None = None
+    """The canonical JSON of arguments that came whole."""
 
 
 class Collector:
@@ -123,6 +125,8 @@ class Collector:
         self._count = 0
         self.usage: JsonObject | None = None
         self._provider_data: JsonObject | None = None
+        self.canonical: dict[str, bytes] = {}
+        """The canonical JSON of arguments that came whole, by call."""
 
     def take(self, chunk: LLMStreamChunk) -> None:
         """Take the next chunk.
@@ -187,11 +191,15 @@ class Collector:
                 kind=ErrorKind.PROVIDER_FAILURE,
                 retry=RetryClass.RETRYABLE,
             )
-        text, reasoning = whole("".join(self._text)), whole("".join(self._reasoning))
-        calls = tuple(_named(self._calls, self._redactor))
-        _check_size("text", text)
-        _check_size("reasoning", [reasoning, self._provider_data] if self._provider_data else reasoning)
-        _check_size("calls", [call.input for call in calls])
+        text = whole("".join(self._text)) if self._text else ""
+        reasoning = whole("".join(self._reasoning)) if self._reasoning else ""
+        calls = tuple(_named(self._calls, self._redactor, self.canonical)) if self._calls else ()
+        if text:
+            _check_size("text", text)
+        if reasoning or self._provider_data:
+            _check_size("reasoning", [reasoning, self._provider_data] if self._provider_data else reasoning)
+        if calls and self._size >= MODEL_PART_BYTES_MAX // 6:
+            _check_size("calls", [call.input for call in calls])
         return ModelAnswered(
             text=text,
             finish_reason=self._finish,
@@ -215,7 +223,7 @@ def _check_size(what: str, value: JsonValue) -> None:
         raise _rejected(f"answer too large: its {what} has {size:,} bytes as JSON, over the limit of {limit}")
 
 
-def _named(pieces: dict[int, _Piece], redactor: Redactor) -> list[AskedCall]:
+def _named(pieces: dict[int, _Piece], redactor: Redactor, known: dict[str, bytes]) -> list[AskedCall]:
     """Give every call an id of its own: models leave them out and repeat them.
 
     One that is strange or would be masked is replaced too: two calls must never have one name to whoever
@@ -229,7 +237,10 @@ def _named(pieces: dict[int, _Piece], redactor: Redactor) -> list[AskedCall]:
         while call_id in taken:
             call_id = f"{call_id}+"
         taken.add(call_id)
-        calls.append(AskedCall(call_id, _name(redactor.text(piece.name)), _input(piece)))
+        given = _input(piece)
+        if piece.canonical is not None:
+            known[call_id] = piece.canonical
+        calls.append(AskedCall(call_id, _name(redactor.text(piece.name)), given))
     return calls
 
 
@@ -242,7 +253,7 @@ def _name(name: str) -> str:
 
 
 def _input(piece: _Piece) -> JsonValue:
-    text = whole("".join(piece.text))
+    text = whole("".join(piece.text)) if piece.text else ""
     size = len(text) if piece.arguments is None else piece.size
     if size > ARGUMENT_BYTES_MAX:
         return f"(arguments of {size:,} characters, which are too many to be kept)"
@@ -251,7 +262,7 @@ def _input(piece: _Piece) -> JsonValue:
     try:
         if piece.arguments is None:
             return parse(text.encode(), ARGUMENT_LIMITS)
-        canonical(piece.arguments, ARGUMENT_LIMITS)
+        piece.canonical = canonical(piece.arguments, ARGUMENT_LIMITS)
     except CodecError:
         # No event could hold it as JSON; whoever reads it as arguments says what is wrong.
         return text if piece.arguments is None else json.dumps(piece.arguments)

@@ -73,8 +73,12 @@ class Arguments:
 Mask = Callable[[str], str]
 
 
-def arguments_of(tool: Tool[..., object], raw: JsonValue, *, mask: Mask = mask_text) -> Arguments:
+def arguments_of(
+    tool: Tool[..., object], raw: JsonValue, *, mask: Mask = mask_text, canonical_json: bytes | None = None
+) -> Arguments:
     """Read and check the arguments of a call; a text is read as JSON.
+
+    `canonical_json` is the canonical JSON of `raw`, if the caller has it.
 
     What the message quotes is masked with `mask` before it is cut: half a secret would be none to it later.
 
@@ -88,7 +92,7 @@ def arguments_of(tool: Tool[..., object], raw: JsonValue, *, mask: Mask = mask_t
         raise _refusal(tool, [f"they are too large: {size}; send less, or in several calls"])
     try:
         value = parse(raw, ARGUMENT_LIMITS) if isinstance(raw, str) else raw
-        text = canonical(value, ARGUMENT_LIMITS)
+        text = canonical_json or canonical(value, ARGUMENT_LIMITS)
     except CodecError as error:
         problem = error.message
         if error.code is CodecErrorCode.TOO_LARGE:

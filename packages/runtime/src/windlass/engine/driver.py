@@ -12,7 +12,7 @@ from typing import Final, TypeGuard
 
 from windlass.engine.clocks import Steady, moment
 from windlass.engine.deadline import Inner
-from windlass.engine.effects import AgentWork
+from windlass.engine.effects import AgentWork, Performed
 from windlass.engine.inbox import Mailbox, Post
 from windlass.engine.quarantine import NO_CARE, Care
 from windlass.engine.writer import Lost, SessionWriter
@@ -306,7 +306,10 @@ class Driver:
         if self._is_stopping and (key in self._begun or not isinstance(effect, RunTool)):
             return
         self._begun.add(key)
-        self._tasks.start(effect, self._work.perform(self.state, effect))
+        self._tasks.start(effect, self._perform)
+
+    def _perform(self, effect: Effect) -> Performed:
+        return self._work.perform(self.state, effect)
 
     async def _write(self, *, is_last: bool) -> None:
         standing, wake_at_ms = self._standing()

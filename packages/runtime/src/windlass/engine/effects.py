@@ -117,22 +117,22 @@ class Tasks:
                 return True
         return any(task.done() for task in self.errands.values()) if self.errands else False
 
-    def start(self, effect: Effect, work: Performed) -> None:
+    def start(self, effect: Effect, perform: Callable[[Effect], Performed]) -> None:
         """Perform an effect."""
         tasks = self.errands if is_errand(effect) else self.under_way
-        tasks[effect.key] = asyncio.create_task(self._perform(work))
+        tasks[effect.key] = asyncio.create_task(self._perform(perform, effect))
 
-    def take_over(self, key: str, work: Performed) -> None:
+    def take_over(self, key: str, finish: Callable[[], Performed]) -> None:
         """Finish an effect in another task; its own task ignores cancellation and is left to itself."""
         left = self.under_way.pop(key)
         self._cancelled.add(left)
         _LEFT.add(left)
         left.add_done_callback(_LEFT.discard)
-        self.under_way[key] = asyncio.create_task(self._perform(work))
+        self.under_way[key] = asyncio.create_task(self._perform(finish))
 
-    async def _perform(self, work: Performed) -> LoopEvent:
+    async def _perform(self, perform: Callable[..., Performed], *given: Effect) -> LoopEvent:
         try:
-            return await work
+            return await perform(*given)
         finally:
             # Here and not in a done callback: the driver is then woken one turn of the event loop earlier.
             self.ring()
@@ -154,13 +154,13 @@ class Tasks:
     def cancel(self) -> None:
         """Cancel the effects of the run under way, and wait for their end for the grace at most."""
         if self.under_way and self._grace is None:
-            self._cancel(self.under_way.values())
+            self.cancel_all(self.under_way.values())
             self._begin_grace()
 
     def stop(self, *keys: str) -> None:
         """Limit all effects to the grace; those named are cancelled at once."""
         self._is_stopping = True
-        self._cancel([task for key, task in self.under_way.items() if key in keys])
+        self.cancel_all([task for key, task in self.under_way.items() if key in keys])
         if self:
             self._begin_grace()
 
@@ -168,7 +168,8 @@ class Tasks:
         """Return whether the current task was cancelled here, rather than by the code that it runs."""
         return asyncio.current_task() in self._cancelled
 
-    def _cancel(self, tasks: Iterable[asyncio.Task[LoopEvent]]) -> None:
+    def cancel_all(self, tasks: Iterable[asyncio.Task[LoopEvent]]) -> None:
+        """Cancel tasks of effects."""
         for task in tasks:
             self._cancelled.add(task)
             task.cancel()
@@ -192,7 +193,7 @@ class Tasks:
     def abandon(self, *, with_errands: bool = True) -> None:
         """Drop effects that do not end; their results are not recorded."""
         for tasks in (self.under_way, self.errands) if with_errands else (self.under_way,):
-            self._cancel(tasks.values())
+            self.cancel_all(tasks.values())
             tasks.clear()
         self._end_grace()
         self.ring()
@@ -383,7 +384,7 @@ class AgentWork:
         self._allowed: dict[tuple[str, frozenset[str]], AllowDecision] = {}
         """Decisions of the rules that no argument changes, by tool and taint."""
         self._turns = Turns()
-        self._unbegun: dict[str, asyncio.Task[object] | None] = {}
+        self._unbegun: dict[str, asyncio.Task[LoopEvent]] = {}
         """Calls that have not begun, with their tasks: it is certain that they did nothing."""
         self._is_stopping = False
         self.tasks = Tasks(steady.clock)
@@ -468,9 +469,7 @@ class AgentWork:
     def stop(self) -> None:
         """Begin no tool any more; those that have not begun say so."""
         self._is_stopping = True
-        for task in self._unbegun.values():
-            if task is not None:
-                task.cancel()
+        self.tasks.cancel_all(self._unbegun.values())
 
     async def judge(self, state: LoopState, effect: JudgeCall) -> LoopEvent:
         """Check a call and ask the policy about it; touches nothing."""
@@ -639,7 +638,7 @@ class AgentWork:
         def leave() -> None:
             live.close()
             late = model_error(TimeoutError(), binding.redactor)
-            self.tasks.take_over(CallModel.key, self._failed(state, late, collector.usage, notes))
+            self.tasks.take_over(CallModel.key, partial(self._failed, state, late, collector.usage, notes))
 
         try:
             await listen(
@@ -687,7 +686,7 @@ class AgentWork:
         call_id = effect.call_id
         if self._is_stopping:
             return CallUnbegun(call_id)
-        self._unbegun[call_id] = asyncio.current_task()
+        self._unbegun[call_id] = self.tasks.under_way[effect.key]
         try:
             return await self._run(state, effect)
         except asyncio.CancelledError:
@@ -744,7 +743,7 @@ class AgentWork:
         def leave() -> None:
             call.end()
             outcome = late(tool, tool.timeout_ms, context=context)
-            self.tasks.take_over(call.effect.key, self._finish(state, call, outcome))
+            self.tasks.take_over(call.effect.key, partial(self._finish, state, call, outcome))
 
         limit = self._shared.deadlines.limit(tool.timeout_ms / 1000, leave)
         try:

@@ -49,8 +49,9 @@ JOB_PAGES: Final = 6
 class _Job:
     work: Callable[[Transaction], object]
     size_bytes: int
-    future: asyncio.Future[object]
     loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[object] | None = None
+    """None if the caller does not wait."""
     result: object = None
     error: AgentError | None = None
 
@@ -78,6 +79,8 @@ class Writer:
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._quick: list[_Job] = []
         """What the event loop writes at its next turn, together."""
+        self._turn: asyncio.AbstractEventLoop | None = None
+        """The event loop that has written in its current turn."""
         self._closed: str | None = None
         self._lock = Lock()
         self._hands = Lock()
@@ -94,8 +97,12 @@ class Writer:
         Cancelling the wait does not stop it.
         """
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[object] = loop.create_future()
-        job = _Job(work, size_bytes, future, loop)
+        job = _Job(work, size_bytes, loop)
+        if self._is_quick and self._write_at_once(job):
+            if job.error is not None:
+                raise job.error
+            return cast("T", job.result)
+        job.future = future = loop.create_future()
         with self._lock:
             if self._closed is not None:
                 raise stopped(self._closed)
@@ -111,6 +118,31 @@ class Writer:
                     loop.call_soon(self._write_quick, loop)
                 self._quick.append(job)
         return cast("T", await future)
+
+    def _write_at_once(self, job: _Job) -> bool:
+        """Write the first request of a turn of the event loop at once; those after it share a transaction."""
+        with self._lock:
+            is_first = self._turn is not job.loop and not self._quick and self._closed is None
+            is_small = job.size_bytes <= QUICK_BYTES_MAX and self._logged_bytes < CHECKPOINT_BYTES
+            if not is_first or not is_small or not self._hands.acquire(blocking=False):
+                return False
+            self._turn = job.loop
+        job.loop.call_soon(self._end_turn)
+        try:
+            return self._write([job])
+        except BaseException as error:
+            self._abandon([job])
+            if not isinstance(error, Exception):
+                raise
+            # The caller learns that the write is in doubt, the log of the application what went wrong.
+            told = "the writer of the store failed"
+            job.loop.call_exception_handler({"message": told, "exception": error})
+            return True
+        finally:
+            self._hands.release()
+
+    def _end_turn(self) -> None:
+        self._turn = None
 
     def _is_for_loop(self, job: _Job) -> bool:
         return self._is_quick and job.size_bytes <= QUICK_BYTES_MAX and len(self._quick) < QUICK_JOBS_MAX
@@ -291,7 +323,7 @@ def _answer(jobs: Sequence[_Job]) -> None:
 
 def _settle(jobs: Sequence[_Job]) -> None:
     for job in jobs:
-        if job.future.done():
+        if job.future is None or job.future.done():
             continue
         if job.error is None:
             job.future.set_result(job.result)

@@ -133,6 +133,8 @@ class OwnerLocks:
 _NEW_SESSION: Final = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SAVE_SESSION: Final = """UPDATE sessions SET epoch = ?, last_seq = ?, last_position = ?, chain = ?,
     standing = ?, wake_at_ms = ?, owner_id = ?, seal = ? WHERE session_key = ?"""
+_LENGTHEN_SESSION: Final = """UPDATE sessions SET last_seq = ?, last_position = ?, chain = ?, seal = ?
+    WHERE session_key = ?"""
 _APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
 _SAVE_STORE: Final = "UPDATE store SET last_position = ?, seal = ?"
 _IS_PENDING: Final = "SELECT 1 FROM inbox WHERE number = ? AND session_key = ? AND consumed_seq IS NULL"
@@ -221,7 +223,7 @@ class Transaction:
         if batch.consumes:
             self._check_consumes(session, batch)
         self._check_runs(session, batch)
-        fresh = [one for one in posts if not self._is_known(one, batch.claim.session_id)]
+        fresh = [one for one in posts if not self._is_known(one, batch.claim.session_id)] if posts else ()
         for run, number in batch.new_runs:
             self._begin_run(run, session.key, item=number)
         if self._last_position is None:
@@ -241,7 +243,7 @@ class Transaction:
         for run_id, status in batch.runs:
             self._connection.execute(_MOVE_RUN, (status.value, appended.first_seq if count else 0, run_id))
         moved = self._last_position if count else session.last_position
-        self._save(StoredSession(session.key, _after(row, batch), moved, chain))
+        self._save(StoredSession(session.key, _after(row, batch), moved, chain), row)
         self._index.follow(session.key, batch)
         for one in fresh:
             self._keep(one)
@@ -377,8 +379,19 @@ class Transaction:
         self._know(session)
         return session
 
-    def _save(self, session: StoredSession) -> None:
+    def _save(self, session: StoredSession, before: SessionRow | None = None) -> None:
         row, seal = session.row, self._key.session_seal(session)
+        if (
+            before is not None
+            and row.standing is before.standing
+            and row.wake_at_ms == before.wake_at_ms
+            and row.owner_id == before.owner_id
+        ):
+            # An index is written for each of its columns that a statement names, changed or not.
+            columns = (row.last_seq, session.last_position, session.chain, seal, session.key)
+            self._connection.execute(_LENGTHEN_SESSION, columns)
+            self._know(session)
+            return
         self._connection.execute(
             _SAVE_SESSION,
             (
@@ -404,6 +417,8 @@ class Transaction:
             raise conflict("an inbox item is not, or no longer, waiting", batch.claim.session_id)
 
     def _check_runs(self, session: StoredSession, batch: Batch) -> None:
+        if not batch.runs and not batch.new_runs:
+            return
         begun = new_run_ids(batch)
         for run_id in begun:
             if self._connection.execute(_RUN_SESSION, (run_id,)).fetchone() is not None:
@@ -421,10 +436,10 @@ class Transaction:
 def _after(row: SessionRow, batch: Batch) -> SessionRow:
     is_moved = batch.standing is not None
     return SessionRow(
-        session_id=row.session_id,
-        standing=batch.standing or row.standing,
-        last_seq=row.last_seq + len(batch.drafts),
-        epoch=row.epoch,
-        wake_at_ms=batch.wake_at_ms if is_moved else row.wake_at_ms,
-        owner_id=None if batch.is_last else row.owner_id,
+        row.session_id,
+        batch.standing or row.standing,
+        row.last_seq + len(batch.drafts),
+        row.epoch,
+        batch.wake_at_ms if is_moved else row.wake_at_ms,
+        None if batch.is_last else row.owner_id,
     )

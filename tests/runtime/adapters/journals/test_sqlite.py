@@ -326,7 +326,9 @@ def test_a_defect_in_the_writer_leaves_nobody_waiting(
         monkeypatch.setattr(Transaction, "finish", defect)
         monkeypatch.setattr(sqlite_writer, "GROUP_JOBS_MAX", 1)
         results = await asyncio.gather(post(store, "k1"), post(store, "k2"), return_exceptions=True)
-        assert all(isinstance(result, Ambiguous) for result in results)
+        assert isinstance(results[0], Ambiguous)
+        # A store that writes at once has stopped before the second request arrives.
+        assert isinstance(results[1], Ambiguous if durability == "power" else Unavailable)
         with pytest.raises(Unavailable, match="open it again"):
             await post(store, "k3")
         await store.aclose()

@@ -9,9 +9,10 @@ from typing import Final
 
 from windlass_protocol import CausalIds, JsonObject, PrivacyClass
 from windlass_protocol import Record as WireRecord
+from windlass_protocol.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Post:
     """An item for the inbox of another session, durable together with a record of this one.
 

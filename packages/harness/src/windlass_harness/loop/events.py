@@ -1,6 +1,5 @@
 """What can happen to a session: the inputs of the loop."""
 
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import ClassVar, Final
 
@@ -19,9 +18,10 @@ from windlass_protocol import (
     OutputError,
     PolicyDecision,
 )
+from windlass_protocol.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moment:
     """When something happens: as the wire writes it, and in milliseconds since 1970."""
 
@@ -37,7 +37,7 @@ class Moment:
         return pause.has(self.ms) if self.held is None else pause in self.held
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Note:
     """Something that happened on the way to an event, such as a hook that ran.
 
@@ -48,7 +48,7 @@ class Note:
     data: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunAsked:
     """Somebody wants a run. `body` is its `run.started` data and what it begins with:
     `message`, `parts`, `context`, `contract`, `session`."""
@@ -56,7 +56,7 @@ class RunAsked:
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Steered:
     """Somebody says something to the run under way.
 
@@ -66,7 +66,7 @@ class Steered:
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnswersGiven:
     """Somebody answers requests."""
 
@@ -75,14 +75,14 @@ class AnswersGiven:
     """When, in milliseconds since 1970; None means now."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestDispatched:
     """A request was taken to whoever answers; nobody has to take it there again."""
 
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CancelAsked:
     """Somebody wants a run to end."""
 
@@ -91,7 +91,7 @@ class CancelAsked:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunWithdrawn:
     """Somebody wants a run to end whose turn has not come.
 
@@ -103,7 +103,7 @@ class RunWithdrawn:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunRefused:
     """A run cannot begin: the journal does not take what it would begin with.
 
@@ -114,7 +114,7 @@ class RunRefused:
     error: ErrorInfo
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AskedCall:
     """A call that the model asks for. `input` is text if it was no JSON."""
 
@@ -125,7 +125,7 @@ class AskedCall:
     """Whom it gives work to, if it does."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelAnswered:
     """The model has said all it had to say."""
 
@@ -140,7 +140,7 @@ class ModelAnswered:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelFailed:
     """The model gave no answer.
 
@@ -153,12 +153,12 @@ class ModelFailed:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompactionAsked:
     """Somebody wants the history of the session to be shorter."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HistoryCompacted:
     """The history is shorter. `data` is what `compaction.completed` says of it."""
 
@@ -166,7 +166,7 @@ class HistoryCompacted:
     usage: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompactionBroken:
     """The history could not be made shorter, or not as planned.
 
@@ -183,7 +183,7 @@ class CompactionBroken:
     """What can be done without a model, as `compaction.completed` says it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plea:
     """What a person is shown and asked for when a policy wants consent."""
 
@@ -193,7 +193,7 @@ class Plea:
     can_grant_session: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Delegation:
     """Whom a call gives work to."""
 
@@ -204,7 +204,7 @@ class Delegation:
     """Calls of the step that give work to somebody and have no result: they share what is left."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallJudged:
     """A policy has decided about a call.
 
@@ -224,7 +224,7 @@ class CallJudged:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallRefused:
     """A call cannot be made: no such tool, or arguments that do not fit."""
 
@@ -234,7 +234,7 @@ class CallRefused:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallAsks:
     """A call is a question to a person; its answer is the result."""
 
@@ -247,7 +247,7 @@ class CallAsks:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StateChange:
     """What changes in the authored state: first keys go, then values come."""
 
@@ -265,14 +265,14 @@ class StateChange:
         return data
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StateGiven:
     """Somebody outside changes the authored state of the session."""
 
     change: StateChange
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallReturned:
     """A tool is done."""
 
@@ -292,7 +292,7 @@ class CallReturned:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallUnbegun:
     """A tool whose intent was written is not run by this owner, and has not begun."""
 
@@ -300,7 +300,7 @@ class CallUnbegun:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChildSaid:
     """A subagent asks people, has their answer, or has ended: as `kind` says."""
 
@@ -308,7 +308,7 @@ class ChildSaid:
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OutputChecked:
     """The last answer was held against the output contract."""
 
@@ -321,7 +321,7 @@ class OutputChecked:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Taken:
     """A new owner has the session and goes on with it."""
 
@@ -329,12 +329,12 @@ class Taken:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HandedOver:
     """The owner lets go of the session in order; whoever comes next goes on with it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stopped:
     """The run cannot go on, for a reason that lies outside of the model and the tools."""
 
@@ -342,7 +342,7 @@ class Stopped:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HooksRan:
     """The hooks of a point of a run have run."""
 
@@ -356,7 +356,7 @@ class HooksRan:
     """Why one does not let the run complete."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeliverySettled:
     """What came of a delivery.
 
@@ -416,7 +416,7 @@ def joined(*parts: str) -> str:
     return within_limit("/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallModel:
     """Ask the model for the next answer; its `step.started` is the intent."""
 
@@ -426,7 +426,7 @@ class CallModel:
     """What the effect is called while it is under way."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compact:
     """Make the history shorter; its `compaction.requested` is the intent."""
 
@@ -446,7 +446,7 @@ def run_key(call_id: str) -> str:
     return f"call:{call_id}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JudgeCall:
     """Check the arguments of a call and ask the policy about it. Touches nothing."""
 
@@ -464,7 +464,7 @@ class JudgeCall:
         return judge_key(self.call_id)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunTool:
     """Run a tool; its `action.started` is the intent."""
 
@@ -481,7 +481,7 @@ class RunTool:
         return run_key(self.call_id)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReviewReport:
     """See what a subagent returned before the model does. Touches nothing."""
 
@@ -498,7 +498,7 @@ class ReviewReport:
         return f"report:{self.call_id}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckOutput:
     """Hold the last answer against the output contract. Touches nothing."""
 
@@ -507,7 +507,7 @@ class CheckOutput:
     """What the effect is called while it is under way."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallHooks:
     """Run the hooks of a point: of the run, or of one of its calls."""
 
@@ -521,7 +521,7 @@ class CallHooks:
         return f"hooks:{self.point}:{self.run.run_id}:{self.call_id or ''}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Deliver:
     """Give the output of a run to a sink; its `delivery.intended` is the intent."""
 
@@ -545,7 +545,7 @@ def is_errand(effect: Effect) -> bool:
     return isinstance(effect, CallHooks | Deliver) and effect.run.result is not None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """What to write, then what to do.
 

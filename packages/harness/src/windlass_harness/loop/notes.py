@@ -19,6 +19,7 @@ from windlass_protocol import (
     OutputContract,
     RecoveryChoice,
 )
+from windlass_protocol.frozen import frozen
 from windlass_protocol.limits import INTEGER_MAX
 
 RUN_STARTING: Final = "run_starting"
@@ -86,7 +87,7 @@ CONTEXT_OVERFLOW: Final = "context_overflow"
 """Code of an attempt that the model refused because there was too much to read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grant:
     """What a person allowed for the rest of the session.
 
@@ -98,7 +99,7 @@ class Grant:
     policy: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pause:
     """A time in which nothing is tried."""
 
@@ -119,7 +120,7 @@ def pause_after(record: Record, wait_ms: int) -> Pause:
     return Pause(since_ms, since_ms + wait_ms)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Child:
     """The subagent that works for a call."""
 

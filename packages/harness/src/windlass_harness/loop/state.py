@@ -5,7 +5,6 @@ takes records one by one, because copying it for each record would make long ses
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final, cast
 
 from windlass_harness.budget import would_exceed
@@ -50,6 +49,7 @@ from windlass_protocol import (
     PrivacyClass,
     RecoveryChoice,
 )
+from windlass_protocol.frozen import frozen
 
 
 def note_output(notes: RunNotes, record: Record) -> None:
@@ -437,7 +437,7 @@ _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoopSnapshot:
     """All that a loop knows."""
 

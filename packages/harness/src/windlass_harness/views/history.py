@@ -43,6 +43,7 @@ from windlass_protocol import (
     ToolResultPart,
     UserMessage,
 )
+from windlass_protocol.frozen import frozen
 
 INTERRUPTED: Final = "No result: the call was interrupted. It may or may not have taken effect."
 STOPPED_READING: Final = "No result: the call was cancelled. It only reads, so nothing was changed."
@@ -59,7 +60,7 @@ class CallStage(StrEnum):
     FINISHED = "finished"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """A call that the model requested; if only started, an intent without a result."""
 
@@ -113,7 +114,7 @@ class Call:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenStep:
     """An answer of the model that is not in the history yet."""
 
@@ -227,7 +228,7 @@ _NOTHING_BEGUN: Final = frozenset({CallStage.REQUESTED})
 _WITHOUT_RESULT: Final = frozenset({CallStage.REQUESTED, CallStage.STARTED})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class History:
     """The finished history, and the tail after it."""
 

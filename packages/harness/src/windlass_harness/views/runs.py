@@ -34,6 +34,7 @@ from windlass_protocol import (
     SourceRef,
     Usage,
 )
+from windlass_protocol.frozen import frozen
 
 
 class DeliveryStage(StrEnum):
@@ -50,7 +51,7 @@ class DeliveryStage(StrEnum):
     """It may or may not have happened; it is not repeated automatically."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeliveryState:
     """A delivery, folded from its records."""
 
@@ -165,7 +166,7 @@ An answer that comes too late is a record of the session, without a run.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunState:
     """A run, folded from its records. `result` is set once it has ended."""
 
@@ -216,7 +217,7 @@ class RunState:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunsState:
     """The runs of a session by id, in the order of their start."""
 

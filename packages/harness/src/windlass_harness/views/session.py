@@ -1,7 +1,7 @@
 """Session state: input of the next step and of crash recovery."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -58,9 +58,10 @@ from windlass_protocol import (
     TurnStartedData,
     TurnWaitingData,
 )
+from windlass_protocol.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resolved:
     """The last result of a resolver."""
 
@@ -105,7 +106,7 @@ class SessionStatus(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnState:
     """The newest turn. `step_index` is that of its newest step, None before the first."""
 
@@ -116,7 +117,7 @@ class TurnState:
     attempt: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wait:
     """The event that a session waits for: next-user-message, input, recovery, subagent, timer …"""
 
@@ -125,7 +126,7 @@ class Wait:
     request_ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionState:
     """A session, folded from its records."""
 

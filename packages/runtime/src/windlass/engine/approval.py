@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from inspect import isawaitable
 from typing import Final, TypeVar, cast
@@ -44,6 +44,7 @@ from windlass_protocol import (
     ToolMode,
     canonical,
 )
+from windlass_protocol.frozen import frozen
 
 PROMPT_CHARS_MAX: Final = 100_000
 """Nobody reads more, and nobody is asked about what was not shown whole."""
@@ -250,7 +251,7 @@ _DECISIONS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judged:
     """A decision, and what the call will run with if it may."""
 

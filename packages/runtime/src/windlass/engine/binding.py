@@ -4,7 +4,7 @@ Its package, and the things of this process that the package names.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import Final, Protocol
 
@@ -31,6 +31,7 @@ from windlass_protocol import (
     RetryClass,
     RuntimePackage,
 )
+from windlass_protocol.frozen import frozen
 
 _WINDOW_TENTHS: Final = 9
 """How much of a known window a prompt may fill before it is compacted."""
@@ -71,7 +72,7 @@ NO_SECRETS: Final = Redactor()
 """Masks what looks like a secret."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Binding:
     """A package with its model, tools, policy, hooks and sinks."""
 

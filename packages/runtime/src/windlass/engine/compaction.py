@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, cast
 
 from pydantic import JsonValue
@@ -31,6 +31,7 @@ from windlass_protocol import (
     RetryClass,
     UserMessage,
 )
+from windlass_protocol.frozen import frozen
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ _USABLE: Final = frozenset({FinishReason.STOP, FinishReason.LENGTH, FinishReason
 """How a summary may end; what was cut off at its end is still better than none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Patience:
     """How long a summary may take, and what spreads the waits before another attempt."""
 

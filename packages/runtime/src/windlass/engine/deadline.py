@@ -8,6 +8,7 @@ from math import inf
 from typing import Final, Generic, TypeVar, cast
 
 from windlass.errors import is_for_us
+from windlass_protocol.frozen import frozen
 
 T = TypeVar("T")
 
@@ -19,14 +20,14 @@ class Returned(Generic[T]):
     value: T
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Raised:
     """It failed."""
 
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Late:
     """The time was over; it was told to end, and nobody waits for that."""
 

@@ -1,7 +1,7 @@
 """Dynamic parts of an agent: asked for, recorded, and bound again after a restart."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from inspect import isawaitable, iscoroutinefunction
@@ -39,11 +39,12 @@ from windlass_protocol import (
     UserMessage,
     canonical,
 )
+from windlass_protocol.frozen import frozen
 
 _LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX, depth_max=128)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """What a resolver gave: words, tools or skills."""
 
@@ -186,7 +187,7 @@ _OF_RUN: Final = frozenset({ResolverScope.SESSION, ResolverScope.TURN})
 _OF_STEP: Final = frozenset({ResolverScope.STEP})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resolution:
     """A binding with what its resolvers gave, and the records of that."""
 
@@ -194,7 +195,7 @@ class Resolution:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Means:
     """What resolving needs of the runtime."""
 

@@ -86,6 +86,7 @@ from windlass_protocol import (
     JsonObject,
     RetryClass,
 )
+from windlass_protocol.frozen import frozen
 
 GRACE_S: Final = 2.0
 """How long a cancelled effect may take to end."""
@@ -246,7 +247,7 @@ class Turns:
         return bool(self._over)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shared:
     """What all sessions of a runtime share to perform effects."""
 
@@ -809,7 +810,7 @@ class AgentWork:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionContent:
     """A `ContentStore` that knows for which session something is put."""
 

@@ -5,7 +5,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Protocol, runtime_checkable
 
 from windlass.engine.binding import Binder
@@ -25,6 +25,7 @@ from windlass_harness.compaction import BYTES_PER_TOKEN
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_protocol import RetryClass
+from windlass_protocol.frozen import frozen
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -154,7 +155,7 @@ MESSAGE_BYTES: Final = 2_048
 """What a message takes beside its text, and a session beside its messages."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Known:
     """A session as its last driver left it."""
 
@@ -226,7 +227,7 @@ class Watched(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ports:
     """What the engine is made of."""
 

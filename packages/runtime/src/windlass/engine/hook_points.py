@@ -1,7 +1,7 @@
 """The points of a run where hooks are called, and what follows from them."""
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from windlass.engine.binding import Binding
 from windlass.engine.hooks import Outcome
@@ -35,6 +35,7 @@ from windlass_protocol import (
     PolicyKind,
     PolicyRef,
 )
+from windlass_protocol.frozen import frozen
 
 
 def hook_call(point: str, run: RunState, *, state: LoopState) -> HookCall:
@@ -43,7 +44,7 @@ def hook_call(point: str, run: RunState, *, state: LoopState) -> HookCall:
     return HookCall(point, run.session_id, run.run_id, run.agent_id, state=values)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gate:
     """What hooks made of a call that has not been judged: other arguments, or a no."""
 
@@ -75,7 +76,7 @@ async def before_call(
     return Gate(final, outcome.notes, _denial(outcome))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """What hooks made of a request for consent: other words, or a no."""
 

@@ -57,6 +57,7 @@ from windlass_protocol import (
     canonical,
     parse,
 )
+from windlass_protocol.frozen import frozen
 
 _ARGUMENTS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=ARGUMENT_LEVELS_MAX)
 _RESULT: Final = CodecLimits(message_bytes_max=TOOL_OUTPUT_CHARS_MAX, depth_max=RESULT_LEVELS_MAX)
@@ -185,7 +186,7 @@ _DENIAL_REFUSES: Final = frozenset(
 """Where a hook that fails with `deny` refuses a call; elsewhere there is only the run to end."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """What a hook says no to is not done."""
 
@@ -194,7 +195,7 @@ class Refusal:
     code: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """What the hooks of a point made of it."""
 
@@ -212,7 +213,7 @@ class Outcome:
         return any(note.data.get("changed") is True for note in self.notes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoundHook:
     """A hook of a package, and the function of this process behind it."""
 
@@ -225,7 +226,7 @@ class BoundHook:
         return self.spec.failure or HookFailure.FAIL_OPEN
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Failed:
     status: HookStatus
     code: str

@@ -52,6 +52,7 @@ from windlass_protocol import (
     canonical,
     parse,
 )
+from windlass_protocol.frozen import frozen
 from windlass_protocol.unchecked import unchecked
 
 COUNT_MAX: Final = 10**11
@@ -319,7 +320,7 @@ _IDLE_SLACK: Final = 0.05
 """The part of the idle limit by which it may be too short."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """What a model is asked."""
 

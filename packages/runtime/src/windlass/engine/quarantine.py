@@ -5,15 +5,16 @@ what came through the inbox is written item by item, so that it shows which one 
 only the bare facts are written. If no item is at fault, the run is, and it ends.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from windlass.errors import AgentError
 from windlass_harness.loop.events import Stopped
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, RetryClass
+from windlass_protocol.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """What a driver does will never come to the journal."""
 
@@ -22,7 +23,7 @@ class Refusal:
     """The items of the inbox that were answered by it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Care:
     """How carefully to drive."""
 

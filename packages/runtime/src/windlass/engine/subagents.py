@@ -1,7 +1,7 @@
 """Calls that a subagent works for: how it begins, and what is made of its report."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from pydantic import JsonValue
@@ -31,12 +31,13 @@ from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.subagents import child_of
 from windlass_harness.views.runs import RunState
 from windlass_protocol import AllowDecision, JsonObject, ModifyDecision, ToolResult
+from windlass_protocol.frozen import frozen
 
 REFUSED = "subagent_refused"
 """Code of a call whose subagent may not or cannot start."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Task:
     """What a subagent is wanted for."""
 

@@ -6,7 +6,6 @@ Drafts become records, folded at once and durable together.
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 from windlass.errors import AgentError, Ambiguous, Conflict, Unavailable
@@ -19,6 +18,7 @@ from windlass_harness.redact import Redactor
 from windlass_harness.views.listing import RUN_STATUSES
 from windlass_harness.views.runs import DELIVERY_RECORDS
 from windlass_protocol import RetryClass, RunStatus
+from windlass_protocol.frozen import frozen
 
 T = TypeVar("T")
 
@@ -259,7 +259,7 @@ STATE_BYTES_MAX: Final = 1_073_741_824
 """A larger state is folded from its records again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loaded:
     """A session, and the number of the last record in its snapshot."""
 

@@ -1,7 +1,6 @@
 """Answers while they are being written: kept until their message is durable."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from pydantic import JsonValue
@@ -9,6 +8,7 @@ from pydantic import JsonValue
 from windlass.feed.cursors import LIVE_BYTES_MAX, LIVE_CHARS_MAX, LIVE_PIECES_MAX
 from windlass_harness.record import Record
 from windlass_protocol import Event, EventMeta, JsonObject
+from windlass_protocol.frozen import frozen
 from windlass_protocol.unchecked import unchecked
 
 _META_FIELDS: Final = set(EventMeta.model_fields)
@@ -100,7 +100,7 @@ def weight(value: JsonValue) -> int:
     return total
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Kind:
     """Pieces that belong together as text."""
 

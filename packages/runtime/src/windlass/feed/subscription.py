@@ -3,7 +3,6 @@
 from asyncio import Future, get_running_loop
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol, Self
 from weakref import WeakSet
 
@@ -16,6 +15,7 @@ from windlass.refusals import unknown_run
 from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import Cursor, Event
+from windlass_protocol.frozen import frozen
 
 EVERYTHING: Final = ""
 """The topic of the whole store; no session has an empty id."""
@@ -26,7 +26,7 @@ Floor = Callable[[], Awaitable[int]]
 """The position behind which a store still has everything; 0 if it never deleted anything."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """Where a stream begins, and where the journal ended at that moment."""
 

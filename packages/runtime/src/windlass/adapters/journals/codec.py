@@ -7,7 +7,7 @@ without the posts and the empty ones at its end. What the journal adds (session,
 import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b, sha256
 from typing import Any, Final, cast
 
@@ -21,6 +21,7 @@ from windlass_harness.loop.events import ID_CHARS_MAX
 from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import Told, told_by_start
 from windlass_protocol import ContentRef, JsonObject, PrivacyClass
+from windlass_protocol.frozen import frozen
 
 _PLAIN: Final = b"\x00"
 _WORDS_1: Final = b"\x01"
@@ -176,7 +177,7 @@ def encode_item(
     return raw, blake2b(head + to_json(_sorted(from_json(asked))), digest_size=16).digest()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EncodedPost:
     """An item that an append brings along, as it is kept."""
 

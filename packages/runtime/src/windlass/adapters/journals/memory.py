@@ -77,9 +77,10 @@ from windlass_harness.ledger.proposals import is_notes
 from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import RunTold, Told, told_by, words_in
 from windlass_protocol import ContentRef, InputRequest, JsonObject, RunStatus, Usage
+from windlass_protocol.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunFacts:
     """What the index adds to a run."""
 
@@ -229,7 +230,7 @@ def fits(info: SessionInfo, wanted: SessionFilter) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Append:
     session_id: str
     last_seq: int

@@ -6,7 +6,6 @@ key of all sums is the id of the store, so a row of another store never fits.
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, Self, cast
@@ -16,6 +15,7 @@ from windlass.adapters.journals.rules import corrupt
 from windlass.errors import Corrupt
 from windlass.ports.store import InboxItem, SessionRow, Standing
 from windlass_harness.record import Record
+from windlass_protocol.frozen import frozen
 
 SESSION_KEYS_MAX: Final = 4_096
 """Numbers of sessions that are remembered."""
@@ -25,7 +25,7 @@ _FOUR: Final = struct.Struct(">4q")
 _FIVE: Final = struct.Struct(">5q")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredSession:
     """A session as its row says, with the end of its chain."""
 
@@ -35,7 +35,7 @@ class StoredSession:
     chain: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Link:
     """The end of an append, and the sum of everything in the session up to it."""
 

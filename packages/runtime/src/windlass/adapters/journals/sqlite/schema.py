@@ -8,7 +8,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Final, Literal, Protocol
@@ -17,6 +16,7 @@ from windlass.adapters.journals.rules import ambiguous, corrupt, misconfigured, 
 from windlass.adapters.journals.sqlite.files import may_change, may_make_files
 from windlass.adapters.journals.sqlite.integrity import STORE, StoreKey
 from windlass.errors import AgentError, Rejected
+from windlass_protocol.frozen import frozen
 
 APPLICATION_ID: Final = 0x574C5331
 """Marks a file as ours: WLS1."""
@@ -333,7 +333,7 @@ def refused(error: OSError) -> AgentError:
     return unavailable(f"{where} cannot be used now ({why}), nothing was written")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoreVersion:
     """A store, the version of its tables, and the one that this release makes of it."""
 

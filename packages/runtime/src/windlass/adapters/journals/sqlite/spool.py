@@ -12,13 +12,13 @@ The file is locked for as long as its process lives, which tells the living from
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from zlib import crc32
 
 from windlass.adapters.journals.sqlite.files import take_lock
 from windlass.ports.recorded import NumberedRow
+from windlass_protocol.frozen import frozen
 
 FOLDER_TRIES_MAX: Final = 50
 
@@ -85,7 +85,7 @@ def spool_folder(database: Path) -> Path:
     return database.with_name(f"{database.name}-spool")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leftover:
     """What a writer has not brought into the journal, as far as one can see now."""
 

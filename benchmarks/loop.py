@@ -1,4 +1,4 @@
-"""What the loop costs: a step by its tools, a delta by its readers, a request.
+"""Cost of the loop: a step by its tools, a delta by its readers, a request.
 
 All of it in memory and in one process, so nothing but our own work is measured.
 """

@@ -269,7 +269,7 @@ def report(*, many: int = MANY_RUNS, few: int = FEW_RUNS) -> str:
         "## Recording decisions",
         "",
         "The baseline keeps a run in memory, looks for a decision from its beginning, and writes all of it",
-        "as JSON at the end, with fsync, as the recorder does whose interface it is. Ours writes every call",
+        "as JSON at the end, with fsync, as the recorder with that interface does. Ours writes every call",
         "down before it returns (durability `process`). CPU of the process, the least of up to five rounds.",
         "",
         "| what | ours | baseline |",

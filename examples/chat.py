@@ -29,7 +29,7 @@ async def turn(runtime: AgentRuntime, number: int) -> None:
     handle = runtime.handle(f"turn-{number}")
     try:
         await handle.status()
-    except Conflict:  # nobody has started it yet
+    except Conflict:  # it has not started yet
         await runtime.start(agent, await ask("> "), session_id="chat", run_id=handle.run_id)
     async for event in handle.events():
         if event.type == "message.received":

@@ -18,7 +18,7 @@ class Invoice(BaseModel):
     due: date
 
 
-# A script in place of a model: its first answer does not fit, so it is told why and asked again.
+# A script in place of a model: its first answer does not fit, so it gets the reason and is asked again.
 # A real one: model="openai/gpt-5" and OPENAI_API_KEY.
 model = ScriptedModel(
     [

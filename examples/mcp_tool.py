@@ -24,7 +24,7 @@ async def main() -> None:
         "harbour",
         sys.executable,
         args=[__file__, "serve"],
-        # What a server says of itself is not believed: without this the policy would ask a person.
+        # Annotations of a server are not trusted: without this the policy would ask a person.
         tools={"tide": {"mode": "read"}},
     )
     async with McpServers([server], approved="approved.json") as servers:

@@ -11,7 +11,7 @@ from windlass_harness.views import fold_chat, fold_usage
 
 @tool(mode="read")
 async def weather(city: str) -> str:
-    """Say what the weather is: a read, so nobody is asked."""
+    """Say what the weather is: a read, so it needs no approval."""
     return "rain all day"
 
 

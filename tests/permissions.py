@@ -11,7 +11,7 @@ _NOBODY = 65_534
 
 @contextmanager
 def open_folder() -> Generator[Path]:
-    """A folder that everybody may look into, unlike those of the tests."""
+    """A world-readable folder, unlike those of the tests."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)

@@ -1,8 +1,8 @@
 """A PostgreSQL server for tests, from binaries of a development dependency.
 
-The server listens on a socket in a folder of its own and nowhere else. A shell stands between it and us: when
-its input ends, because we closed it or because this process is gone, it stops the server and removes the
-folder. PostgreSQL refuses to run as root, so root runs it as `nobody`.
+The server listens on a socket in a folder of its own and nowhere else. A shell is its parent: when the
+shell's input ends, because we closed it or because this process is gone, it stops the server and removes
+the folder. PostgreSQL refuses to run as root, so root runs it as `nobody`.
 """
 
 import importlib.util
@@ -99,7 +99,7 @@ def _binaries(folder: Path, user: int | None) -> Path:
     try:
         subprocess.run([programs / "postgres", "--version"], check=True, capture_output=True, user=user)
     except PermissionError:
-        # The environment lies where only its owner may look: the other user gets a copy.
+        # The environment is in a private folder: the other user gets a copy.
         copy, libraries = folder / home.name, f"{home.name}.libs"
         for name in ("bin", "lib", "share"):
             shutil.copytree(home / "pginstall18" / name, copy / "pginstall18" / name)

@@ -25,11 +25,11 @@ from tools.files import ROOT
 
 SIZE_BYTES_MAX: Final = 300 * 1_000_000
 READY_CPU_S: Final = 1.0
-"""What is aimed at; a slow machine may need more, so it is only told."""
+"""The target; a slow machine may need more, so it is only reported."""
 ANSWER_TIMEOUT_S: Final = 300
 NAME: Final = "windlass-sidecar"
 SOURCES: Final = ("protocol", "harness", "runtime", "sidecar")
-# What is imported by name when it is first needed, and so is not seen by whoever reads the imports.
+# Modules that are imported by name on first use, and so are not found by an analysis of the imports.
 HIDDEN: Final = (
     "windlass",
     "windlass_harness",
@@ -177,7 +177,7 @@ def expect(stdout: IO[bytes], wanted: str) -> dict[str, dict[str, object]]:
 
 
 def _cpu_s(pid: int) -> float:
-    """CPU seconds of a process so far; 0 where that cannot be told."""
+    """CPU seconds of a process so far; 0 where that is not available."""
     stat = Path(f"/proc/{pid}/stat")
     if not stat.exists():
         return 0.0

@@ -14,7 +14,7 @@ INTRO = """## Durable steps beside the peers
 
 A step is one answer of a scripted model in the same process that calls one tool (100 bytes of arguments),
 and the tool's result (1 kB); the last answer is a text. Each measurement is a process of its own, each peer
-lives in an environment of its own (benchmarks/peers/*.txt), and what each runner chose is told at its top
+lives in an environment of its own (benchmarks/peers/*.txt), and the settings of each runner are at its top
 (benchmarks/peers/*_run.py). Imports, opening and a run of three steps come before the clock. CPU is that of
 the whole process with all its threads, the least of up to five interleaved rounds (the slow cells have one
 or two): other people may use the machine, so wall time is left out. The raw floor is the same commits, two
@@ -44,11 +44,11 @@ GOALS_NOTE = """Why goals are missed:
   budget, checks arguments, masks secrets, writes five records in two commits, folds them, tells the feed and
   keeps a deadline for each effect: some 2,200 calls of Python functions. SQLite is a sixth of it, masking and
   folding an eighth, packing a sixteenth; the rest is spread evenly: no single part is left to take out.
-  What grows with the history is gone, which is why the distance to every peer grows with it.
+  No cost grows with the history any more, so the distance to every peer grows with it.
 - **In memory beside agent-framework**, which keeps no record, judges nothing and cannot go on after a crash.
 - **Bytes written.** A commit writes whole pages: the floor itself writes eleven times the content. Ours are
-  twice that, because the ends of session and store are sealed with every append, so that a journal whose
-  tail was cut off is noticed when it is read.
+  twice that, because the ends of session and store are sealed with every append, so that a journal
+  with its tail cut off is noticed when it is read.
 - **Resume** folds the records of the run that was killed: a snapshot is kept when a session parks, not in
   the middle of a run. By the cost of one, keeping it there would halve this row for 3 % of every step and a
   third more bytes stored. LangGraph reads one state, which it has written anew with each step: see «Bytes».
@@ -81,7 +81,7 @@ def render(results: Results, names: Sequence[str], *, counts: Sequence[int]) -> 
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table whose columns line up; all but the first to the right."""
+    """Return a Markdown table with aligned columns; all but the first to the right."""
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
 
     def line(cells: Sequence[str]) -> str:

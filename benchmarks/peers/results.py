@@ -1,4 +1,4 @@
-"""What was measured, by contender."""
+"""Measurements, by contender."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import cast
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one runner printed: numbers by name."""
+    """The output of one runner: numbers by name."""
 
     numbers: Mapping[str, float]
     versions: Mapping[str, str] = field(default_factory=dict[str, str])

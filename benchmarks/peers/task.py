@@ -1,7 +1,7 @@
 """The task that every peer does, and how it is measured. Standard library alone.
 
 A step is one answer of the model that calls one tool (about 100 bytes of arguments) and the tool's result
-(about 1 kB); the last answer is a text. The model is a script in the same process. What is counted is the
+(about 1 kB); the last answer is a text. The model is a script in the same process. The measure is the
 CPU time of the process with all its threads, because other people may use the machine; wall time is
 reported beside it.
 """

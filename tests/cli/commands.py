@@ -20,7 +20,7 @@ COMMAND = (sys.executable, "-m", "windlass_cli")
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command wrote, and how it ended."""
+    """Output and exit code of a command."""
 
     code: int
     out: str
@@ -52,7 +52,7 @@ def run_apart(folder: Path, *arguments: str, words: str = "") -> Ran:
 
 
 class Typed:
-    """A command on a terminal, and somebody who types."""
+    """A command on a pseudo-terminal, with typed input."""
 
     def __init__(self, folder: Path, arguments: Sequence[str]) -> None:
         self._mine, theirs = pty.openpty()

@@ -1,4 +1,4 @@
-"""The agent in an editor: what the official client's own tests do not reach.
+"""`acp`: cases that the official client's own tests do not cover.
 
 `web/clients` drives the command itself; here both ends are in one process.
 """
@@ -65,7 +65,7 @@ class Person:
 
     @property
     def words(self) -> str:
-        """What the agent said, all of it."""
+        """The whole text of the agent's messages."""
         chunks = [one for one in self.told if isinstance(one, schema.AgentMessageChunk)]
         return "".join(str(getattr(one.content, "text", "")) for one in chunks)
 

@@ -189,7 +189,7 @@ def test_a_check_does_not_drive_unfinished_runs(
             return "never"
 
         stuck = Agent("stuck", model=ScriptedModel(lambda _: call("wait")), tools=[wait])
-        async with await AgentRuntime.open("shop.db", agents=[stuck], durability="process") as runtime:
+        async with AgentRuntime.open("shop.db", agents=[stuck], durability="process") as runtime:
             await runtime.start(stuck, "Wait.", run_id="left")
             await begun.wait()
 

@@ -8,7 +8,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cli.commands import COMMAND, WAIT_S_MAX, Typed, run_apart
+import pytest
+from tests.cli.commands import COMMAND, WAIT_S_MAX, Typed, run_apart, run_here
 
 
 @contextmanager
@@ -27,7 +28,7 @@ def demo(folder: Path, *before: str) -> Generator["Demo"]:
 
 
 class Demo:
-    """What a demo says."""
+    """The output of a demo."""
 
     def __init__(self, child: "subprocess.Popen[str]") -> None:
         self._child = child
@@ -48,7 +49,10 @@ class Demo:
         return self._child.wait(timeout=WAIT_S_MAX)
 
 
-def test_a_demo_killed_while_waiting_resumes_the_same_run_and_pays_once(tmp_path: Path) -> None:
+def test_a_demo_killed_while_waiting_resumes_the_same_run_and_pays_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with demo(tmp_path) as first:
         request = first.until(r"windlass approvals answer (\S+) approve")
         pid = first.until(r"kill -9 (\d+)")
@@ -58,16 +62,16 @@ def test_a_demo_killed_while_waiting_resumes_the_same_run_and_pays_once(tmp_path
     with demo(tmp_path) as second:
         assert second.until(r"Continuing run (\S+) from") == run
         assert second.until(r"windlass approvals answer (\S+) approve") == request
-        # Somebody answers while it runs; it takes that from the store.
+        # The request is answered by another process; the demo reads the answer from the store.
         assert run_apart(tmp_path, "approvals", "answer", request, "approve").code == 0
         second.until(r"(✓ pay)")
         second.until(r"(runs show)")
         assert second.end(signal.SIGINT) == 130
-    again = run_apart(tmp_path, "approvals", "answer", request, "approve")
+    again = run_here(capsys, "approvals", "answer", request, "approve")
     assert again.code == 2
     assert "resolved already: approve by" in again.err
     assert f"windlass runs show {run}" in again.err
-    assert run_apart(tmp_path, "runs", "tail", "--no-follow", run).err.count("✓ pay") == 1
+    assert run_here(capsys, "runs", "tail", "--no-follow", run).err.count("✓ pay") == 1
 
 
 def test_a_killed_demo_is_resumed_in_a_terminal(tmp_path: Path) -> None:

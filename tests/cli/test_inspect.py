@@ -158,7 +158,7 @@ def test_a_run_is_shown_as_tree_waterfall_decisions_stream_and_json(
     assert "spans" in lines(capsys, "trace", run_id)[0]
 
 
-def test_a_wait_stands_between_the_steps_around_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wait_is_listed_between_the_steps_before_and_after_it(capsys: pytest.CaptureFixture[str]) -> None:
     _, run_id = begun(capsys, "Use weather, then pay.")
     [request] = [cast(Row, row["request"])["requestId"] for row in lines(capsys, "approvals", "list")]
     assert run_here(capsys, "approvals", "answer", str(request), "approve").code == 0
@@ -204,7 +204,7 @@ def test_a_session_is_forked_exported_imported_and_deleted(
     )
     assert run_here(capsys, "--store", "third.db", "sessions", "import", str(torn)).code == 2
     assert run_here(capsys, "sessions", "import", "nothing.jsonl").code == 2
-    assert run_here(capsys, "sessions", "delete", session_id).code == 2  # nobody is there to ask
+    assert run_here(capsys, "sessions", "delete", session_id).code == 2  # no person can be asked
     assert run_here(capsys, "sessions", "delete", session_id, "--yes").code == 0
     assert [row["sessionId"] for row in lines(capsys, "sessions", "list")] == ["again"]
     assert run_here(capsys, "sessions", "show", session_id).code == 2

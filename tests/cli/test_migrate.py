@@ -32,7 +32,7 @@ def version(path: Path) -> int:
         return int(number)
 
 
-def test_an_older_store_is_told_copied_and_migrated(
+def test_migrate_backs_up_an_older_store_and_upgrades_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old = tmp_path / "old.db"
@@ -50,14 +50,16 @@ def test_an_older_store_is_told_copied_and_migrated(
     assert run_here(capsys, "--store", "old.db", "runs", "list").code == 0
 
 
-def test_a_copy_takes_no_name_that_somebody_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_backup_does_not_overwrite_an_existing_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     older(tmp_path / "old.db")
     (tmp_path / "old.db.v1.bak").write_text("mine", encoding="utf-8")
     assert "old.db.v1-2.bak" in run_here(capsys, "--store", "old.db", "migrate").out
     assert (tmp_path / "old.db.v1.bak").read_text(encoding="utf-8") == "mine"
 
 
-def test_all_stores_of_the_folder_and_no_copy_if_none_is_wanted(
+def test_migrate_upgrades_all_stores_of_the_folder_without_backups_if_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "windlass-data"
@@ -70,7 +72,7 @@ def test_all_stores_of_the_folder_and_no_copy_if_none_is_wanted(
     assert not list(folder.glob("*.bak"))
 
 
-def test_a_file_of_somebody_else_in_the_folder_is_left_alone(
+def test_a_foreign_file_in_the_data_folder_is_not_migrated(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "windlass-data"
@@ -82,14 +84,14 @@ def test_a_file_of_somebody_else_in_the_folder_is_left_alone(
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640])
-def test_a_copy_is_for_the_same_eyes_as_the_store(tmp_path: Path, mode: int) -> None:
+def test_a_backup_has_the_permissions_of_the_store(tmp_path: Path, mode: int) -> None:
     old = tmp_path / "old.db"
     older(old)
     old.chmod(mode)
     assert back_up(version_of(old)).stat().st_mode & 0o777 == mode
 
 
-def test_a_copy_has_its_name_once_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backup_gets_its_name_when_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = tmp_path / "old.db"
     older(old)
 
@@ -104,7 +106,7 @@ def test_a_copy_has_its_name_once_it_is_whole(tmp_path: Path, monkeypatch: pytes
     assert not [*tmp_path.glob("*.bak*"), *tmp_path.glob("*.part*")]
 
 
-def test_a_copy_is_named_by_what_it_is_and_not_by_what_the_store_was(tmp_path: Path) -> None:
+def test_a_backup_is_named_after_the_version_of_its_content(tmp_path: Path) -> None:
     old = tmp_path / "old.db"
     older(old)
     seen = version_of(old)
@@ -131,7 +133,9 @@ def test_a_newer_store_is_refused_and_the_others_stay_as_they_are(
     assert version(folder / "ann.db") == 1
 
 
-def test_what_is_no_store_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_migrate_refuses_missing_empty_and_foreign_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "empty.db").touch()
     (tmp_path / "text.db").write_text("something else entirely " * 100, encoding="utf-8")
     for arguments, told in (

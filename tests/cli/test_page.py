@@ -67,6 +67,6 @@ def test_every_command_is_on_the_page_and_has_an_example() -> None:
 
 
 def _spelt(name: str) -> tuple[str, ...]:
-    """How a page may write a command: alone, in full, or in a list of its family."""
+    """Notations of a command on a page: alone, in full, or in a list of its family."""
     last = name.split()[-1]
     return (f"`{name}", f"windlass {name}", f" `{last}`")

@@ -106,7 +106,9 @@ def test_unknown_options_commands_and_agents_end_with_code_2(capsys: pytest.Capt
     assert "cannot create the folder" in ran.err
 
 
-def test_control_characters_of_the_model_do_not_reach_the_terminal(tmp_path: Path) -> None:
+def test_control_characters_of_the_model_do_not_reach_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = (
         "from windlass import Agent\nfrom windlass.testing import ScriptedModel, say\n"
         'agent = Agent("a", model=ScriptedModel([say("red \\x1b[31m and \\x9b2J \\u202e back")]))\n'
@@ -116,7 +118,7 @@ def test_control_characters_of_the_model_do_not_reach_the_terminal(tmp_path: Pat
     typed = Typed(tmp_path, [*agents, "run", "--session", "s", "hello"])
     typed.until("back")
     assert typed.end() == 0
-    run_id = json.loads(run_apart(tmp_path, "runs", "list", "--json").out)["runId"]
+    run_id = json.loads(run_here(capsys, "runs", "list", "--json").out)["runId"]
     seen = typed.seen
     for command in (
         ("runs", "resume", run_id),
@@ -132,7 +134,7 @@ def test_control_characters_of_the_model_do_not_reach_the_terminal(tmp_path: Pat
     assert "\x1b[31m and" not in seen
     assert "\x9b" not in seen
     assert "\u202e" not in seen
-    piped = run_apart(tmp_path, "sessions", "export", "s").out
+    piped = run_here(capsys, "sessions", "export", "s").out
     assert "\u202e" in piped, "what a machine reads is as it was"
 
 

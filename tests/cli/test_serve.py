@@ -29,7 +29,7 @@ def serving(folder: Path, *arguments: str, end: int = signal.SIGINT) -> Generato
             child.send_signal(end)
             assert child.stderr is not None
             child.stderr.close()
-            # Whoever watches a server takes it along.
+            # The watcher of `dev` stops its server too.
             assert child.wait(timeout=WAIT_S_MAX) in {0, 130}
 
 

@@ -80,7 +80,7 @@ def test_the_store_and_the_server_show_the_same(
         assert ran == run_here(capsys, *store, *command), command
     # The first line has the time, and the last a checksum of all.
     assert exported[1:-1] == run_here(capsys, *store, "sessions", "export", session_id).out.splitlines()[1:-1]
-    # What goes on takes longer and longer.
+    # The later parts take longer and longer.
     for command, ran in zip((("runs", "show", run_id), ("trace", run_id)), trees, strict=True):
         assert _timeless(ran) == _timeless(run_here(capsys, *store, *command))
 
@@ -109,17 +109,17 @@ def test_a_waiting_run_is_answered_and_followed_to_its_end(capsys: Capture) -> N
     assert run_here(capsys, "runs", "resume", run_id).code == 0
 
 
-def test_a_chat_is_a_session_of_the_server(tmp_path: Path) -> None:
+def test_a_chat_is_a_session_of_the_server(tmp_path: Path, capsys: Capture) -> None:
     ran = run_apart(tmp_path, "chat", words="weather\n/quit\n")
     assert "Rain all day" in ran.out
     [session_id] = re.findall(r"windlass chat --session (\S+)", ran.err)
     ran = run_apart(tmp_path, "chat", "--session", session_id, words="weather\n")
     assert "Talking to demo" in ran.err
-    shown = run_apart(tmp_path, "sessions", "show", session_id)
+    shown = run_here(capsys, "sessions", "show", session_id)
     assert shown.out.count("user: weather") == 2
-    ran = run_apart(tmp_path, "run", "--session", "monday", "hello")
+    ran = run_here(capsys, "run", "--session", "monday", "hello")
     assert (ran.code, "Omit --session" in ran.err) == (2, True)
-    ran = run_apart(tmp_path, "run", "--agent", "nobody", "hello")
+    ran = run_here(capsys, "run", "--agent", "nobody", "hello")
     assert (ran.code, "Known agents: demo." in ran.err) == (2, True)
 
 
@@ -172,7 +172,7 @@ def test_the_key_comes_from_the_environment_and_is_never_shown(
     assert "url must be the address of a server" in run_here(capsys, "runs", "list").err
 
 
-def test_an_unreachable_server_is_reported(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_reported(capsys: Capture) -> None:
     ports: list[int] = []
 
     async def main() -> None:
@@ -180,7 +180,7 @@ def test_an_unreachable_server_is_reported(tmp_path: Path) -> None:
             ports.append(fake.port)
 
     run(main())
-    ran = run_apart(tmp_path, "--server", f"http://127.0.0.1:{ports[0]}", "runs", "list")
+    ran = run_here(capsys, "--server", f"http://127.0.0.1:{ports[0]}", "runs", "list")
     assert (ran.code, "cannot connect to" in ran.err) == (1, True)
 
 

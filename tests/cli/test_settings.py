@@ -109,18 +109,18 @@ def test_a_password_in_an_address_is_masked(capsys: pytest.CaptureFixture[str]) 
 def test_a_key_is_not_sent_to_a_server_that_only_a_file_names(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nobody = "http://127.0.0.1:9"
+    unreachable = "http://127.0.0.1:9"
     monkeypatch.setenv("WINDLASS_KEY", "wl_s3cret")
     monkeypatch.setattr(Client, "open", _unsent)
-    Path("windlass.toml").write_text(f'server = "{nobody}"\n', encoding="utf-8")
+    Path("windlass.toml").write_text(f'server = "{unreachable}"\n', encoding="utf-8")
     ran = run_here(capsys, "runs", "list")
     assert ran.code == 2
     assert "the server is named by windlass.toml" in ran.err
     assert "--server or WINDLASS_SERVER" in ran.err
     assert "s3cret" not in ran.err
     for name_it in (
-        lambda: ("--server", nobody),
-        lambda: monkeypatch.setenv("WINDLASS_SERVER", nobody) or (),
+        lambda: ("--server", unreachable),
+        lambda: monkeypatch.setenv("WINDLASS_SERVER", unreachable) or (),
     ):
         assert "would be sent" in run_here(capsys, *name_it(), "runs", "list").err
     monkeypatch.delenv("WINDLASS_SERVER")

@@ -1,4 +1,4 @@
-"""A collector that the environment names is told what commands and servers do."""
+"""Commands and servers export telemetry to the collector named in the environment."""
 
 import json
 import signal
@@ -15,7 +15,7 @@ from tests.telemetry.collector import Collector, running_collector
 
 SERVER = (sys.executable, "-m", "windlass_server")
 MISSING = 'import sys\nsys.modules["opentelemetry.exporter"] = None\n'
-"""What Python runs first: the exporter cannot be imported then, as if nobody had installed it."""
+"""A `sitecustomize` that makes the import of the exporter fail, as if it were not installed."""
 
 
 @pytest.fixture

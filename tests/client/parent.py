@@ -12,7 +12,7 @@ async def main(store: str, url: str, message: str) -> None:
     helper = RemoteAgent("helper", url=url, key_env="REMOTE_KEY", description="Works elsewhere.")
     script = [call("helper", {"message": message}), say("The helper is done.")]
     boss = Agent("boss", model=ScriptedModel(by_history(script)), subagents=[helper])
-    async with await AgentRuntime.open(store, agents=[boss], durability="process") as runtime:
+    async with AgentRuntime.open(store, agents=[boss], durability="process") as runtime:
         handle = await runtime.start(boss, "Go on.", session_id="s", run_id="r")
         async for event in handle.events():
             sys.stdout.write(f"{event.type} {event.data.get('on', '')}\n")

@@ -1,4 +1,4 @@
-"""Servers that misbehave, a network that cuts, and time that does not pass."""
+"""Faulty servers, a proxy that cuts connections, and a clock that does not wait."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ Answer = Callable[["Request"], bytes | Awaitable[bytes]]
 
 @dataclass(slots=True)
 class Jumps:
-    """A clock whose waits are over at once; it keeps how long they would have been."""
+    """A clock that does not wait, and records the requested delays."""
 
     waits: list[float] = field(default_factory=list[float])
 
@@ -43,14 +43,14 @@ class Counter:
 
 
 def client_of(port: int, clock: Jumps | None = None, **options: Any) -> Client:
-    """A client that waits for nothing, and whose chance is always the same."""
+    """A client with a clock that never waits and a fixed random source."""
     means = Means(clock or Jumps(), Counter(), lambda: 0.5)
     return Client(f"http://127.0.0.1:{port}", means=means, **options)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a server was sent."""
+    """A request as the server received it."""
 
     line: str
     headers: dict[str, str]
@@ -60,7 +60,7 @@ class Request:
 
 @dataclass(slots=True)
 class Fake:
-    """A server that answers as it is told.
+    """A server with scripted answers.
 
     One answer for each request, the last one again and again.
     """
@@ -133,7 +133,7 @@ def problem(status: int, code: str, detail: str = "no", **headers: str) -> bytes
 
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-"""How a feed begins."""
+"""The head of a feed."""
 
 
 def stream(*frames: str) -> bytes:
@@ -144,13 +144,13 @@ def stream(*frames: str) -> bytes:
 
 
 def cut(*frames: str) -> bytes:
-    """A feed whose connection breaks."""
+    """A feed with a broken connection."""
     return stream(*frames).removesuffix(b"0\r\n\r\n")
 
 
 def frame(seq: int, kind: str = "session.note", index: int | None = None) -> str:
     """One event of a feed."""
-    # What an event needs of its data; types allow more than they need.
+    # The data fields that an event needs; types allow more.
     data = {"runId": "r", "sequence": 0, "stepIndex": 0, "turnId": "t", "messageDelta": "x"}
     event: dict[str, object] = {
         "type": kind,
@@ -169,7 +169,7 @@ def places(events: Sequence[Event]) -> list[tuple[int | None, int | None]]:
 
 @dataclass(slots=True)
 class Proxy:
-    """A network between a client and a server, which cuts where it is told."""
+    """A proxy between a client and a server that cuts the connection at a chosen place."""
 
     port: int = 0
     to_client: int | None = None
@@ -200,7 +200,7 @@ async def proxy(target: int) -> AsyncGenerator[Proxy]:
             asyncio.create_task(_pump(there, writer, limits[1])),
         ]
         try:
-            # Whoever ends this takes the task with it, which is no error of the server.
+            # Closing the proxy cancels this task; that is not an error of the server.
             with suppress(asyncio.CancelledError):
                 await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:

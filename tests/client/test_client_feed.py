@@ -30,7 +30,7 @@ ENDS = frame(3, "run.completed")
 
 
 async def read(port: int, clock: Jumps | None = None, *, most: int = 1_000, **of: str) -> list[Event]:
-    """Read a feed to its end, or so many events of it."""
+    """Read a feed to its end, or a number of its events."""
     found: list[Event] = []
     given: dict[str, Any] = of or {"run_id": "r"}
     async with client_of(port, clock) as client, client.events(**given) as feed:
@@ -53,7 +53,7 @@ def test_a_feed_that_is_cut_goes_on_behind_the_last_event() -> None:
     run(main())
 
 
-def test_a_feed_that_ends_cleanly_before_its_end_goes_on_and_is_not_asked_ever_faster() -> None:
+def test_a_feed_closed_before_its_end_resumes_with_growing_delays() -> None:
     async def main() -> None:
         clock = Jumps()
         answers = [stream(frame(1)), stream(), stream(), stream(frame(2), ENDS)]
@@ -64,7 +64,7 @@ def test_a_feed_that_ends_cleanly_before_its_end_goes_on_and_is_not_asked_ever_f
     run(main())
 
 
-def test_half_an_event_is_none_and_comes_again() -> None:
+def test_an_incomplete_event_is_dropped_and_sent_again() -> None:
     async def main() -> None:
         half = frame(2)[:-9]
         async with faking(cut(frame(1), half), stream(frame(2), ENDS)) as fake:
@@ -73,7 +73,7 @@ def test_half_an_event_is_none_and_comes_again() -> None:
     run(main())
 
 
-def test_what_was_seen_is_not_given_again() -> None:
+def test_events_that_were_already_delivered_are_not_repeated_after_a_reconnect() -> None:
     async def main() -> None:
         deltas = [frame(2, "step.started"), *(frame(2, "message.appended", at) for at in range(3))]
         again = stream(frame(1), *deltas, frame(2, "message.appended", 3), ENDS)
@@ -97,7 +97,7 @@ def test_the_feed_of_a_session_asks_again_for_a_record_that_is_missing_and_gives
     run(main())
 
 
-def test_a_server_that_goes_away_is_left_alone_for_as_long_as_it_says() -> None:
+def test_a_reconnect_waits_for_the_retry_time_of_the_server() -> None:
     async def main() -> None:
         clock = Jumps()
         told = 'event: reconnect\nretry: 3000\ndata: {"retryMs":4000}\n\n'
@@ -144,7 +144,7 @@ def test_refusals_are_errors_of_the_reader_and_busy_servers_are_asked_again() ->
     run(main())
 
 
-def test_what_is_no_feed_is_said_to_be_none() -> None:
+def test_an_answer_that_is_not_a_feed_raises_not_windlass() -> None:
     async def main() -> None:
         for answer in (
             reply(200, {"sessions": []}),
@@ -176,7 +176,7 @@ def test_a_server_that_was_never_there_is_given_up_and_one_that_was_is_not() -> 
     run(main())
 
 
-def test_a_connection_that_says_nothing_is_opened_again() -> None:
+def test_a_silent_connection_is_reopened() -> None:
     async def main() -> None:
         async def silent(request: Request) -> bytes:
             request.writer.write(cut(frame(1)))
@@ -222,7 +222,7 @@ def test_a_slow_reader_slows_the_server_and_nothing_piles_up() -> None:
             await is_stuck.wait()
             assert sent < 32 * 1_048_576
             is_stuck.clear()
-            # It goes on as soon as somebody reads, and stops again.
+            # The server sends more as soon as the client reads, and stops again.
             before = sent
             while sent == before:
                 await anext(feed)

@@ -29,7 +29,7 @@ TAKEN = reply(202, {"sessionId": "s", "runId": "r", "somethingNew": 1})
 HEALTH = reply(200, {"status": "ok", "version": "1"})
 
 
-def test_a_session_from_its_first_word_to_its_end(tmp_path: Path) -> None:
+def test_a_session_from_its_first_message_to_its_end(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
             serving(tmp_path, [payer()], settings=Settings(limits=FAST)) as server,
@@ -132,7 +132,7 @@ def test_wherever_a_request_is_cut_it_is_the_same_session(tmp_path: Path) -> Non
     run(main())
 
 
-def test_a_busy_server_is_left_alone_for_as_long_as_it_says() -> None:
+def test_a_request_to_a_busy_server_waits_for_retry_after() -> None:
     async def main() -> None:
         clock = Jumps()
         answers = [
@@ -150,7 +150,7 @@ def test_a_busy_server_is_left_alone_for_as_long_as_it_says() -> None:
     run(main())
 
 
-def test_a_server_that_wants_hours_or_is_always_busy_is_given_up() -> None:
+def test_retries_end_when_retry_after_is_too_long_or_the_attempts_are_used_up() -> None:
     async def main() -> None:
         async with (
             faking(problem(503, "unavailable", retry_after="7200")) as fake,
@@ -171,7 +171,7 @@ def test_a_server_that_wants_hours_or_is_always_busy_is_given_up() -> None:
     run(main())
 
 
-def test_what_the_server_would_not_know_again_is_not_repeated() -> None:
+def test_a_request_without_an_idempotency_key_is_not_retried() -> None:
     async def main() -> None:
         async with faking(b"") as fake, client_of(fake.port) as client:
             for ask in (
@@ -209,7 +209,7 @@ def test_what_the_server_would_not_know_again_is_not_repeated() -> None:
         (418, "new_kind", Rejected),
     ],
 )
-def test_problems_are_errors_by_what_to_do(status: int, code: str, kind: type[AgentError]) -> None:
+def test_problem_codes_map_to_error_classes(status: int, code: str, kind: type[AgentError]) -> None:
     async def main() -> None:
         body = {"code": code, "detail": "Do this.", "ids": {"runId": "r7", "odd": 3}}
         async with faking(reply(status, body)) as fake, client_of(fake.port) as client:
@@ -221,7 +221,7 @@ def test_problems_are_errors_by_what_to_do(status: int, code: str, kind: type[Ag
     run(main())
 
 
-def test_a_request_that_does_not_fit_is_said_where(tmp_path: Path) -> None:
+def test_an_invalid_request_is_rejected_with_its_paths(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
             serving(tmp_path, [talker()], settings=Settings(limits=FAST)) as server,
@@ -247,7 +247,7 @@ def test_a_request_that_does_not_fit_is_said_where(tmp_path: Path) -> None:
     ],
     ids=["page", "other", "list", "bytes", "twice", "elsewhere", "huge"],
 )
-def test_what_is_no_server_of_windlass_is_said_to_be_none(answer: bytes) -> None:
+def test_an_answer_of_another_kind_of_server_raises_not_windlass(answer: bytes) -> None:
     async def main() -> None:
         async with faking(answer) as fake, client_of(fake.port) as client:
             with pytest.raises(NotWindlass) as raised:
@@ -258,7 +258,7 @@ def test_what_is_no_server_of_windlass_is_said_to_be_none(answer: bytes) -> None
     run(main())
 
 
-def test_what_does_not_even_speak_http_is_given_up() -> None:
+def test_a_server_that_does_not_speak_http_raises_broken() -> None:
     async def main() -> None:
         async with faking(b"220 mail.example ESMTP\r\n") as fake, client_of(fake.port) as client:
             with pytest.raises(Broken, match="broke before the answer arrived"):
@@ -267,7 +267,7 @@ def test_what_does_not_even_speak_http_is_given_up() -> None:
     run(main())
 
 
-def test_a_server_that_is_not_there_is_waited_for_and_then_said_to_be_away() -> None:
+def test_an_unreachable_server_is_retried_and_then_unavailable() -> None:
     async def main() -> None:
         async with faking(HEALTH) as fake:
             port = fake.port
@@ -405,7 +405,7 @@ def test_a_server_that_repeats_the_key_does_not_spread_it(
     run(main())
 
 
-def test_what_must_not_happen_twice_is_not_repeated_behind_a_gateway_that_gave_up() -> None:
+def test_a_bad_gateway_answer_to_an_unrepeatable_request_is_ambiguous() -> None:
     async def main() -> None:
         gateway = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 4\r\n\r\nnope"
         async with faking(gateway) as fake, client_of(fake.port) as client:
@@ -422,7 +422,7 @@ def test_what_must_not_happen_twice_is_not_repeated_behind_a_gateway_that_gave_u
     run(main())
 
 
-def test_a_key_that_others_can_read_on_the_way_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_key_sent_without_tls_is_warned_about_once(caplog: pytest.LogCaptureFixture) -> None:
     for url in ("http://127.0.0.1:1", "http://[::1]:1", "http://localhost:1", "https://far.example"):
         Client(url, key="wl_s3cret").open()
     Client("http://far.example").open()

@@ -1,4 +1,4 @@
-"""Remote agents: what holds for subagents holds for them."""
+"""Remote agents keep the guarantees of subagents."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -41,7 +41,7 @@ def boss(port: int, *, message: str = "Go.", budget: BudgetLimit | None = None, 
 
 
 async def worked(agent: Agent, **options: Any) -> tuple[RunResult, list[Event]]:
-    """Run an agent in memory; nobody answers anything."""
+    """Run an agent in memory; no request is answered."""
     async with AgentRuntime.in_memory([agent], **options) as runtime:
         handle = await runtime.start(agent, "Begin.", session_id="s", run_id="r")
         events = [event async for event in handle.events()]
@@ -49,7 +49,7 @@ async def worked(agent: Agent, **options: Any) -> tuple[RunResult, list[Event]]:
 
 
 def outcome(events: Sequence[Event]) -> tuple[str, str]:
-    """What came of the call: its status, and what the model was told."""
+    """The status of the call and the result that the model got."""
     [data] = [event.data for event in events if event.type == "action.result"]
     error, result = data.get("error"), data.get("result")
     told = error.get("message") if isinstance(error, dict) else None
@@ -57,7 +57,7 @@ def outcome(events: Sequence[Event]) -> tuple[str, str]:
     return str(data["status"]), str(told or output)
 
 
-def test_the_answer_of_a_remote_agent_is_the_result_of_the_call_and_content_of_strangers(
+def test_the_answer_of_a_remote_agent_is_the_result_of_the_call_and_is_untrusted(
     tmp_path: Path,
 ) -> None:
     async def main() -> None:
@@ -75,11 +75,11 @@ def test_the_answer_of_a_remote_agent_is_the_result_of_the_call_and_content_of_s
     run(main())
 
 
-def test_what_it_used_is_counted_in_the_budget_of_the_caller(tmp_path: Path) -> None:
+def test_the_usage_of_a_remote_agent_counts_against_the_budget_of_its_caller(tmp_path: Path) -> None:
     async def main() -> None:
         used = LLMUsage(input_tokens=700, output_tokens=300, cost_micros=5_000)
-        dear = Agent("dear", model=ScriptedModel(lambda _: say("Here.", usage=used)))
-        async with served(tmp_path, dear) as (server, _):
+        costly = Agent("costly", model=ScriptedModel(lambda _: say("Here.", usage=used)))
+        async with served(tmp_path, costly) as (server, _):
             result, _events = await worked(boss(server.port))
             assert result.usage is not None
             assert (result.usage.input_tokens, result.usage.cost_micros) == (700, 5_000)
@@ -90,7 +90,7 @@ def test_what_it_used_is_counted_in_the_budget_of_the_caller(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("answer", ["approve", "deny"])
-def test_what_it_asks_is_asked_at_the_root_and_the_answer_goes_to_the_server(
+def test_a_request_of_a_remote_agent_is_asked_at_the_root_and_the_answer_is_forwarded(
     tmp_path: Path, answer: str
 ) -> None:
     async def main() -> None:
@@ -122,7 +122,7 @@ async def asked(handle: RunHandle) -> Any:
         if event.type == "run.waiting" and event.data.get("on") == "input":
             [request] = await handle.requests()
             return request
-    raise AssertionError("nobody was asked")
+    raise AssertionError("no request was made")
 
 
 def test_a_request_that_was_answered_on_the_server_does_not_hold_up_the_one_here(tmp_path: Path) -> None:
@@ -141,7 +141,9 @@ def test_a_request_that_was_answered_on_the_server_does_not_hold_up_the_one_here
     run(main())
 
 
-def test_where_nobody_can_be_asked_it_is_an_error_and_the_server_stops(tmp_path: Path) -> None:
+def test_a_request_of_a_remote_agent_in_an_unattended_runtime_fails_the_call_and_cancels_the_remote_run(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with served(tmp_path, payer()) as (server, client):
             result, events = await worked(boss(server.port), is_attended=False)
@@ -219,21 +221,21 @@ def stuck(begun: asyncio.Event) -> Agent:
     return Agent("stuck", model=ScriptedModel(by_history([call("wait"), say("Done.")])), tools=[wait])
 
 
-def test_a_caller_that_is_cancelled_while_nobody_drives_it_cancels_the_work_when_somebody_does(
+def test_a_caller_that_is_cancelled_while_undriven_cancels_its_remote_run_when_it_is_driven_again(
     tmp_path: Path,
 ) -> None:
     async def main() -> None:
         begun = asyncio.Event()
         async with served(tmp_path / "data", stuck(begun)) as (server, client):
             agent, store = boss(server.port), tmp_path / "app.db"
-            async with await AgentRuntime.open(store, agents=[agent], durability="process") as runtime:
+            async with AgentRuntime.open(store, agents=[agent], durability="process") as runtime:
                 await runtime.start(agent, "Begin.", session_id="s", run_id="r")
                 await begun.wait()
             [there] = (await client.runs.list()).items
             assert there.status.value == "running", "who goes away in good order comes back to it"
-            async with await AgentRuntime.open(store, agents=[], durability="process") as runtime:
+            async with AgentRuntime.open(store, agents=[], durability="process") as runtime:
                 await runtime.cancel_run("r")
-            async with await AgentRuntime.open(store, agents=[agent], durability="process") as runtime:
+            async with AgentRuntime.open(store, agents=[agent], durability="process") as runtime:
                 assert (await runtime.handle("r").wait()).status.value == "cancelled"
                 assert await ended_there(client) == "run.cancelled"
 
@@ -282,7 +284,7 @@ def test_a_package_names_the_server_and_the_variable_and_never_the_key() -> None
         ({"key": "a", "key_env": "B"}, "not both"),
         ({"key": "a b"}, "key must be"),
         ({"key_env": "no name"}, "key_env must be the name"),
-        ({"timeout": 0}, "timeout is a number of seconds"),
+        ({"timeout": 0}, "timeout must be a number of seconds"),
         ({"agent": 7}, "the agent of a server must be a string"),
         ({"description": 7}, "description"),
         ({"modle": "x"}, "unknown option modle"),

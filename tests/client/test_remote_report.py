@@ -1,4 +1,4 @@
-"""What a remote agent reports, and what it is told of an answer."""
+"""Reports of a remote agent, and the answers sent back to it."""
 
 import asyncio
 from typing import Any
@@ -38,7 +38,7 @@ def asking(**more: Any) -> InputRequest:
     return InputRequest.model_validate(given)
 
 
-def test_a_run_is_reported_when_it_ended_or_asks_what_nobody_has_answered() -> None:
+def test_a_run_is_reported_when_it_ended_or_has_an_unanswered_request() -> None:
     assert report_of(info("running")) is None
     assert report_of(info("waiting")) is None
     assert report_of(info("running", asking())) is None
@@ -71,7 +71,7 @@ def test_a_question_here_is_no_larger_than_a_question_may_be() -> None:
         {"kind": "question"},
     ],
 )
-def test_consent_to_what_is_not_shown_whole_can_only_be_denied_here(more: dict[str, Any]) -> None:
+def test_an_approval_that_is_too_long_to_show_can_only_be_denied_by_the_caller(more: dict[str, Any]) -> None:
     options = [{"id": "approve", "label": "Yes"}, {"id": "deny", "label": "No"}]
     asks = asking(prompt="x" * QUESTION_CHARS_MAX + "; rm -rf /", options=options, allowFreeform=True, **more)
     report = report_of(info("waiting", asks))
@@ -104,11 +104,11 @@ def test_data_that_no_result_can_hold_is_an_error() -> None:
         (QUESTION, {"optionId": "approve"}, "approve", None),
         (QUESTION, {"optionId": "deny", "text": "Too dear."}, "deny", "Too dear."),
         (QUESTION, {"status": "ignored"}, "deny", None),
-        ({"prompt": "Which?", "options": []}, {"status": "ignored"}, None, "Nobody answered."),
+        ({"prompt": "Which?", "options": []}, {"status": "ignored"}, None, "No person answered."),
         ({"prompt": "Which?"}, {"text": "Blue."}, None, "Blue."),
     ],
 )
-def test_what_nobody_answered_is_a_no(
+def test_an_unanswered_approval_is_sent_back_as_a_denial(
     question: dict[str, Any], answered: dict[str, Any], option: str | None, text: str | None
 ) -> None:
     asked = Asked(request_id="q", arguments_hash="h", question=question)
@@ -126,7 +126,7 @@ def going_on(*messages: LLMMessage) -> list[LLMStreamChunk]:
     return asyncio.run(main())
 
 
-def test_a_question_that_nobody_can_be_asked_ends_the_work() -> None:
+def test_a_question_that_cannot_be_asked_fails_the_remote_call() -> None:
     report = Report(run_id="r", asked=Asked(request_id="q", question=QUESTION))
     before = LLMMessage("tool", report.model_dump_json(), name="remote")
     with pytest.raises(Rejected, match="did not complete: two options have the same id"):

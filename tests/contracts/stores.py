@@ -1,4 +1,4 @@
-"""The stores under test, and short ways to speak to one."""
+"""The stores under test, and short helpers to call one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ class AnyStore(Store, ContentStore, Protocol):
 
 
 Story = Callable[[AnyStore, AnyStore], Awaitable[None]]
-"""What happens to a store; the second is another door to the same data, as another process has it."""
+"""A story on a store; the second store is another connection to the same data, as of another process."""
 Play = Callable[[Story], None]
 
 
@@ -50,7 +50,7 @@ def play_on_sqlite(story: Story, path: Path) -> None:
 
 
 def draft(number: int = 0, *, size: int = 0) -> Draft:
-    """Return a fact that can be told from others."""
+    """Return a draft with a number of its own."""
     data: JsonObject = {"number": number, "text": "x" * size}
     return Draft(type="note.made", at=AT, data=data, run_id="r1")
 
@@ -60,7 +60,7 @@ def drafts(*numbers: int) -> tuple[Draft, ...]:
 
 
 def numbers(records: tuple[Record, ...]) -> list[object]:
-    """Return what tells the facts apart."""
+    """Return the numbers of the drafts."""
     return [record.data["number"] for record in records]
 
 
@@ -86,7 +86,7 @@ async def write(
 
 
 async def post(store: Store, key: str, session_id: str = "s1", *, run_id: str | None = None) -> int:
-    """Post an item whose body is its key."""
+    """Post an item with its key as its body."""
     run = None if run_id is None else NewRun(run_id, "a1", "sha256:1")
     posted = await store.post(session_id, kind="message", key=key, body={"key": key}, run=run)
     return posted.number

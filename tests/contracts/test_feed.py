@@ -1,4 +1,4 @@
-"""A feed shows the same over every store, also what another process wrote."""
+"""A feed over every store: the same events, including records of other processes."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every store promises of its journal, held against every adapter."""
+"""The journal contract of a store, run against every adapter."""
 
 import asyncio
 from dataclasses import replace
@@ -100,6 +100,7 @@ def test_an_empty_store_has_nothing_to_read(play: Play) -> None:
     play(story)
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("after", range(9))
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
 def test_reading_in_pages_gives_every_record_once(play: Play, after: int, limit: int) -> None:
@@ -165,7 +166,7 @@ def test_an_append_behind_another_record_than_the_last_is_a_conflict(play: Play,
 
 
 @pytest.mark.promise("J4")
-def test_whoever_slept_through_being_replaced_learns_it_at_the_next_append(play: Play) -> None:
+def test_an_owner_that_lost_its_claim_gets_a_conflict_at_its_next_append(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         stale = await claim(store)
         await write(store, stale, 1)
@@ -266,7 +267,7 @@ def test_a_retired_owner_frees_its_sessions_at_once(play: Play) -> None:
     play(story)
 
 
-def test_an_owner_that_is_heard_of_again_stays_one(play: Play) -> None:
+def test_an_owner_that_renews_its_lease_keeps_its_sessions(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         await write(store, await claim(store), 1, standing=Standing.RUNNING)
         later = NOW_MS + OWNER_LEASE_MS
@@ -277,7 +278,7 @@ def test_an_owner_that_is_heard_of_again_stays_one(play: Play) -> None:
     play(story)
 
 
-# What is due
+# Due sessions
 
 
 async def start(store: Store, session_id: str, run_id: str, *, agent_id: str) -> int:
@@ -291,7 +292,7 @@ def test_a_session_with_a_cancel_is_due_for_all(play: Play) -> None:
         await start(store, "b", "b1", agent_id="B")
         assert await other.due(now_ms=NOW_MS, agents=("A",)) == ("a",)
         await store.post("b", kind=CANCEL, key="cancel", body={})
-        assert await other.due(now_ms=NOW_MS, agents=("A",)) == ("a", "b"), "anybody can end a run"
+        assert await other.due(now_ms=NOW_MS, agents=("A",)) == ("a", "b"), "any process can end a run"
         mine = await claim(store, "b")
         assert await other.due(now_ms=NOW_MS, agents=("A",)) == ("a",)
         await write(store, mine, 1, standing=Standing.RUNNING)
@@ -299,7 +300,7 @@ def test_a_session_with_a_cancel_is_due_for_all(play: Play) -> None:
     play(story)
 
 
-def test_sessions_whose_next_work_is_of_another_agent_are_left_out(play: Play) -> None:
+def test_due_leaves_out_sessions_with_next_work_for_another_agent(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         first = await start(store, "mixed", "m1", agent_id="A")
         second = await start(store, "mixed", "m2", agent_id="B")
@@ -335,7 +336,7 @@ def test_sessions_whose_next_work_is_of_another_agent_are_left_out(play: Play) -
     play(story)
 
 
-def test_running_sessions_of_nobody_are_due_and_those_that_waited_longest_come_first(play: Play) -> None:
+def test_running_sessions_without_an_owner_are_due_oldest_first(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         for name in ("c", "a", "b"):
             mine = await claim(store, name)
@@ -519,7 +520,7 @@ def nested(depth: int) -> Draft:
     ],
     ids=["surrogate", "huge integer", "deep", "deeper"],
 )
-def test_what_could_not_be_read_again_is_not_written(play: Play, bad: Draft) -> None:
+def test_a_record_that_json_cannot_carry_is_rejected(play: Play, bad: Draft) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         mine = await claim(store)
         with pytest.raises(Rejected, match="JSON cannot carry"):
@@ -582,12 +583,12 @@ def test_a_closed_store_is_unavailable_and_may_be_closed_again(play: Play) -> No
 
 def test_many_sessions_may_write_at_the_same_time(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
-        doors = (store, other)
-        owners = [await claim(doors[n % 2], f"s{n}", f"o{n % 2}") for n in range(20)]
+        stores = (store, other)
+        owners = [await claim(stores[n % 2], f"s{n}", f"o{n % 2}") for n in range(20)]
 
         async def drive(index: int) -> None:
             for seq in range(10):
-                await write(doors[index % 2], owners[index], seq, after=seq)
+                await write(stores[index % 2], owners[index], seq, after=seq)
 
         await asyncio.gather(*(drive(index) for index in range(20)))
         for index in range(20):
@@ -601,7 +602,7 @@ def test_many_sessions_may_write_at_the_same_time(play: Play) -> None:
 def test_of_many_writers_with_the_same_claim_one_wins_each_number(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         mine = await claim(store)
-        attempts = (write(door, mine, n) for n, door in enumerate((store, other) * 10))
+        attempts = (write(each, mine, n) for n, each in enumerate((store, other) * 10))
         results = await asyncio.gather(*attempts, return_exceptions=True)
         assert sum(isinstance(result, Appended) for result in results) == 1
         assert sum(isinstance(result, Conflict) for result in results) == 19

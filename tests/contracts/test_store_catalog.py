@@ -1,4 +1,4 @@
-"""What every store promises of its index and of whole sessions."""
+"""The catalog contract of a store: its index, and whole sessions."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -186,7 +186,7 @@ def test_a_run_that_is_withdrawn_counts_only_in_a_session_without_others(play: P
     play(story)
 
 
-def test_words_that_begin_a_session_are_its_title_and_their_run_makes_it_known(play: Play) -> None:
+def test_the_message_that_begins_a_session_is_its_title(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         posted = await store.post("s1", kind=STEER, key="steer:m1", body=body(message="Wait!", owner="ann"))
         with pytest.raises(Denied):
@@ -212,7 +212,7 @@ def test_words_that_begin_a_session_are_its_title_and_their_run_makes_it_known(p
     play(story)
 
 
-def test_what_a_session_asks_people_is_listed_until_it_is_not_asked_any_more(play: Play) -> None:
+def test_open_requests_of_a_session_are_listed_until_they_are_settled(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         mine = await begin(store, owner="ann")
         await begin(store, "s2", "r2")
@@ -296,7 +296,7 @@ def test_a_request_that_no_answer_settled_is_not_found_once_it_is_closed(play: P
     play(story)
 
 
-def test_a_page_goes_on_where_the_last_one_ended_whatever_becomes_of_sessions(play: Play) -> None:
+def test_the_next_page_continues_after_the_last_row_while_sessions_change(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         for index in range(6):
             await start(store, f"s{index}", f"r{index}")
@@ -353,7 +353,7 @@ def test_a_subagents_session_has_a_root_a_parent_and_the_owner_of_its_caller(pla
     play(story)
 
 
-def test_a_start_for_another_owner_is_denied_and_one_for_nobody_is_not(play: Play) -> None:
+def test_a_start_with_another_owner_is_denied_and_one_without_an_owner_is_allowed(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         await start(store, "s1", "r1", owner="ann")
         await start(store, "s2", "r2")
@@ -417,7 +417,7 @@ def test_runs_of_subagents_count_only_for_their_own_agent(play: Play) -> None:
     play(story)
 
 
-def test_what_waits_is_counted_for_its_owner_and_its_agent(play: Play) -> None:
+def test_waiting_runs_are_counted_by_owner_and_agent(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         mine = await begin(store, owner="ann")
         waiting = (("r1", RunStatus.WAITING),)
@@ -426,8 +426,8 @@ def test_what_waits_is_counted_for_its_owner_and_its_agent(play: Play) -> None:
         await store.append(Batch(mine, 2, drafts, standing=Standing.WAITING, runs=waiting, asked=asked))
         assert await other.waiting() == Waiting(1, 2, LATER)
         assert await other.waiting(owner="ann", agent_id="a1") == Waiting(1, 2, LATER)
-        for nobody in ({"owner": "bob"}, {"agent_id": "a2"}):
-            assert await other.waiting(**nobody) == Waiting(0, 0, None)
+        for unmatched in ({"owner": "bob"}, {"agent_id": "a2"}):
+            assert await other.waiting(**unmatched) == Waiting(0, 0, None)
 
     play(story)
 
@@ -446,7 +446,7 @@ def a_copy(session_id: str = "s9", **parts: object) -> SessionCopy:
     return replace(made, **parts)  # pyright: ignore[reportArgumentType] - fields by name
 
 
-def test_a_session_that_is_brought_in_is_as_it_was_and_stands_still(play: Play) -> None:
+def test_an_imported_session_keeps_its_records_and_is_idle(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         await begin(store)
         before = await store.last_position()
@@ -484,7 +484,7 @@ def test_a_session_that_is_brought_in_is_as_it_was_and_stands_still(play: Play) 
     play(story)
 
 
-def test_what_is_there_already_is_not_brought_in_and_nothing_of_it_stays(play: Play) -> None:
+def test_a_refused_import_leaves_nothing_in_the_store(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         await begin(store, "s9", "r9")
         [run] = await store.listed_runs(RunFilter())
@@ -535,7 +535,7 @@ def test_a_deleted_session_is_gone_with_all_that_was_its_own(play: Play) -> None
     play(story)
 
 
-def test_positions_and_items_go_on_behind_what_was_deleted(play: Play) -> None:
+def test_positions_and_item_numbers_of_deleted_sessions_are_not_reused(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         await end(store, await begin(store, "s1", "r1"), "r1")
         await end(store, await begin(store, "s2", "r2"), "r2")
@@ -566,7 +566,7 @@ def test_the_id_of_a_deleted_session_is_not_used_again(play: Play) -> None:
             await other.keep(a_copy("s1"))
         with pytest.raises(Conflict, match="unknown session: s1"):
             await other.delete("s1", now_ms=NOW_MS)
-        # What another session has to tell it is told to nobody.
+        # A post of another session to a deleted session is dropped.
         told = replace(fact("subagent.completed"), posts=(Post("s1", CANCEL, "cancel:r1", {"runId": "r1"}),))
         await store.append(Batch(mine, 2, (told,)))
         assert await other.session("s1") is None
@@ -642,7 +642,9 @@ def test_sessions_that_say_they_work_for_each_other_are_deleted_once_each(play: 
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_what_was_put_for_nobody_stays_though_a_session_was_given_it_too(play: Play, is_first: bool) -> None:
+def test_content_put_without_a_session_survives_the_deletion_of_sessions_that_share_it(
+    play: Play, is_first: bool
+) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         package = content_ref(b"package", "application/json")
         copies = (a_copy("s8", contents=(KeptContent(package, b"package"),)), a_copy(uses=(package.hash,)))
@@ -673,7 +675,7 @@ def test_a_copy_of_a_session_that_was_deleted_meanwhile_is_not_brought_in(play: 
     play(story)
 
 
-def test_a_page_of_items_goes_on_behind_the_last_whatever_is_consumed_meanwhile(play: Play) -> None:
+def test_the_next_page_of_items_continues_after_the_last_while_items_are_consumed(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         mine = await begin(store)
         numbers = [

@@ -1,4 +1,4 @@
-"""What every store promises of its inbox, contents and snapshots."""
+"""The contract of a store for its inbox, contents and snapshots."""
 
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def test_items_are_read_in_pages(play: Play) -> None:
     play(story)
 
 
-def test_sessions_that_got_items_are_told(play: Play) -> None:
+def test_arrivals_name_the_sessions_with_new_items(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         assert await other.arrivals(after=0) == Arrivals(0, frozenset())
         first, second = await post(store, "k1"), await post(store, "k2", "s2")
@@ -294,7 +294,7 @@ def test_a_snapshot_over_the_limit_is_dropped(play: Play, monkeypatch: pytest.Mo
     play(story)
 
 
-def test_a_run_is_the_same_if_its_request_is_whatever_the_process_adds(play: Play) -> None:
+def test_a_repeated_start_is_compared_by_its_request_alone(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         first = NewRun("r1", "a1", "f1", request={"input": "go"})
         await store.post("s1", kind="start", key="r1", body={"package": 1}, run=first)

@@ -1,4 +1,4 @@
-"""Every store against lists: whatever is done, both say the same."""
+"""Every store against a model made of lists: the same operations give the same answers."""
 
 import asyncio
 import tempfile
@@ -47,7 +47,7 @@ class Model:
 
 @dataclass
 class Item:
-    """An inbox item as the model knows it."""
+    """An inbox item of the model."""
 
     number: int
     session_id: str
@@ -62,7 +62,7 @@ def kind_of(key: str) -> str:
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """What callers do, and what must come of it."""
+    """The operations of callers, and their expected results."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -263,7 +263,7 @@ class SqliteMachine(StoreMachine):
         return await SqliteStore.open(Path(self.folder.name) / "store.db", durability="process")
 
     async def reopened(self) -> AnyStore:
-        # Both doors are open for a moment, as during a restart that overlaps.
+        # Two connections are open for a moment, as during an overlapping restart.
         store = await self.opened()
         await self.store.aclose()
         for owner_id in ("o1", "o2"):
@@ -275,7 +275,7 @@ class SqliteMachine(StoreMachine):
 
 @pytest.mark.promise("J3")
 @pytest.mark.parametrize("machine", [MemoryMachine, SqliteMachine])
-def test_a_store_is_a_list_of_records_for_each_session_whatever_is_done_to_it(
+def test_a_store_behaves_as_a_list_of_records_for_each_session(
     machine: type[StoreMachine],
 ) -> None:
     play_machine(

@@ -1,4 +1,4 @@
-"""What every store promises of items that come with another's records."""
+"""The contract of a store for items posted together with another session's records."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +39,7 @@ def telling(*posts: Post, number: int = 1) -> Draft:
     return replace(draft(number), posts=posts)
 
 
-def test_records_and_what_other_sessions_are_told_become_durable_together(play: Play) -> None:
+def test_records_and_posts_to_other_sessions_become_durable_together(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         held = await claim(store)
         told = Post("s3", "ask", "k1", {"n": 1})
@@ -55,7 +55,7 @@ def test_records_and_what_other_sessions_are_told_become_durable_together(play: 
     play(story)
 
 
-def test_an_append_that_is_refused_tells_nobody(play: Play) -> None:
+def test_a_refused_append_posts_nothing(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         held = await claim(store)
         with pytest.raises(Conflict):
@@ -70,7 +70,7 @@ def test_an_append_that_is_refused_tells_nobody(play: Play) -> None:
     play(story)
 
 
-def test_an_item_whose_key_is_known_is_left_as_it_is(play: Play) -> None:
+def test_a_post_with_a_known_key_does_not_replace_the_item(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         await other.post("s2", kind="cancel", key="cancel:r2", body={"by": "ann"})
         held = await claim(store)
@@ -109,7 +109,7 @@ def test_a_session_that_is_there_already_refuses_a_post_that_starts_it(play: Pla
     play(story)
 
 
-def test_what_another_session_tells_finds_room_in_a_full_inbox(play: Play) -> None:
+def test_a_post_of_another_session_is_taken_by_a_full_inbox(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         for number in range(INBOX_ITEMS_MAX):
             await post(store, f"k{number}", "s2")

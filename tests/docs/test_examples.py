@@ -20,7 +20,7 @@ SHOWN = {
     for before, after in pairwise(README)
     if before.code.startswith("python examples/") and after.language == "text"
 }
-"""What the README says that an example prints."""
+"""The output of an example on the README."""
 
 
 def test_there_is_an_example() -> None:
@@ -51,7 +51,7 @@ def test_an_example_runs(path: Path, tmp_path: Path) -> None:
     assert result.stdout == SHOWN.get(str(path), result.stdout), "README.md shows something else"
 
 
-def test_the_readme_shows_what_an_example_prints() -> None:
+def test_the_readme_shows_the_output_of_its_example() -> None:
     assert SHOWN.keys() == {"examples/crash.py"}
 
 
@@ -80,7 +80,7 @@ def talk(folder: Path, words: str, *, until: str) -> str:
         cwd=folder,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,  # whatever goes wrong is heard, too
+        stderr=subprocess.STDOUT,  # errors are printed, too
         text=True,
     ) as chat:
         assert chat.stdin is not None
@@ -101,6 +101,6 @@ def talk(folder: Path, words: str, *, until: str) -> str:
 def test_the_example_of_a_chat_asks_again_after_it_was_killed_at_its_question(tmp_path: Path) -> None:
     first = talk(tmp_path, "mail Ada\n", until="[y/n] ")
     second = talk(tmp_path, "", until="[y/n] ")
-    assert first == f"> {second}"  # the prompt apart, whose words are in the journal now
+    assert first == f"> {second}"  # except the prompt, which is in the journal by now
     third = talk(tmp_path, "y\n", until="> ")
     assert third == f"{second}agent: mail says: sent\n> "

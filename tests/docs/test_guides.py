@@ -1,4 +1,4 @@
-"""The guides say what the code does: limits, points and options, row by row."""
+"""The guides agree with the code: limits, hook points and options, row by row."""
 
 import re
 from dataclasses import fields

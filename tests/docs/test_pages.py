@@ -35,7 +35,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize(("page", "chain"), CHAINS, ids=[f"{page}:{chain[0].line}" for page, chain in CHAINS])
-def test_python_on_a_page_runs_and_prints_what_the_page_says(
+def test_python_on_a_page_runs_and_prints_the_output_on_the_page(
     page: Path, chain: list[Block], tmp_path: Path
 ) -> None:
     problem = doc_blocks.run_chain(chain, name=str(page), folder=tmp_path)

@@ -1,4 +1,4 @@
-"""The runner of the pages: what it runs, what it refuses, what it notices."""
+"""The runner of the pages: the blocks it runs, refuses and compares."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ FENCE = "```"
 
 
 def page(*parts: str) -> str:
-    """A page whose parts stand one below the other, with a line of text first."""
+    """A page made of the parts in order, after a line of text."""
     return "\n".join(("text", *parts, ""))
 
 
@@ -28,7 +28,7 @@ def run(source: str, folder: Path) -> list[str | None]:
     return [doc_blocks.run_chain(chain, name="docs/page.md", folder=folder) for chain in chains]
 
 
-def test_a_block_that_runs_is_fine(tmp_path: Path) -> None:
+def test_a_block_that_runs_has_no_problem(tmp_path: Path) -> None:
     assert run(page(python("assert 1 + 1 == 2")), tmp_path) == [None]
 
 
@@ -46,7 +46,7 @@ def test_a_syntax_error_a_warning_and_a_bad_exit_are_failures(code: str, tmp_pat
     assert problem is not None
 
 
-def test_output_that_is_as_the_page_says_is_fine(tmp_path: Path) -> None:
+def test_output_equal_to_the_page_has_no_problem(tmp_path: Path) -> None:
     assert run(page(python("print('a')\nprint('b')"), "then", text("a\nb")), tmp_path) == [None]
 
 
@@ -113,7 +113,7 @@ def test_a_skipped_block_is_not_run_and_keeps_its_reason(tmp_path: Path) -> None
         "open",
     ],
 )
-def test_what_the_runner_would_have_to_guess_about_is_refused(source: str) -> None:
+def test_an_ambiguous_block_is_refused_with_its_line(source: str) -> None:
     with pytest.raises(PageError, match="line"):
         doc_blocks.blocks(source)
 

@@ -1,4 +1,4 @@
-"""A disk that fails, forgets and lies: SQLite on a file system written in Python."""
+"""A faulty disk: SQLite on a file system, written in Python, that fails and loses writes."""
 
 import os
 import random
@@ -61,7 +61,7 @@ Happening = Write | Truncate | Delete | Sync | Mark
 
 
 class Disk(apsw.VFS):
-    """A file system that notes what happens, and asks before every write and sync."""
+    """A file system that records its operations, and calls a hook before every write and sync."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, "")
@@ -110,7 +110,7 @@ class _File(apsw.VFSFile):
 
     def xSync(self, flags: int) -> None:  # noqa: N802 - the name that SQLite calls
         self._disk.before_sync(self._name)
-        # The real sync is not needed: what a crash leaves is decided from the notes.
+        # The real sync is not needed: the state after a crash is computed from the recorded operations.
         self._disk.happenings.append(Sync(self._name))
 
 
@@ -123,7 +123,7 @@ class _Connection:
             return _Cursor(self._inner.execute(sql, tuple(parameters)))
 
     def close(self) -> None:
-        # The standard library does not tell either when the last close cannot tidy up.
+        # The standard library does not report it either when the last close cannot clean up.
         with suppress(apsw.Error):
             self._inner.close()
 
@@ -165,7 +165,7 @@ def fault(kind: type[apsw.Error], code: int) -> apsw.Error:
 
 @dataclass(slots=True)
 class Platter:
-    """What is surely on the disk, and what was written since the last sync."""
+    """The synced content of the disk, and the writes since the last sync."""
 
     files: dict[str, bytearray] = field(default_factory=dict[str, bytearray])
     unsynced: list[Write | Truncate] = field(default_factory=list[Write | Truncate])

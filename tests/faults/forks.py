@@ -23,7 +23,7 @@ LIFE_S_MAX: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a process ended: with a status, or by a signal."""
+    """The end of a process: a status, or a signal."""
 
     status: int | None
     signal: int | None
@@ -39,7 +39,7 @@ class End:
 
 
 def fork(work: Callable[[], object], report: Path | None = None) -> int:
-    """Do something in another process; what it returns goes to the report as JSON."""
+    """Call a function in another process; its result goes to the report as JSON."""
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -74,7 +74,7 @@ def run_story(story: Callable[[], Coroutine[Any, Any, R]], report: Path | None =
 
 
 def in_lanes(work: Callable[[T], Any], items: Sequence[T], folder: Path, lanes: int = 2) -> list[Any]:
-    """Do something for each item, in a few processes; return what came of each."""
+    """Call a function for each item in a few processes; return the results."""
 
     def lane(number: int) -> list[Any]:
         signal.alarm(0)

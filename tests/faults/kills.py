@@ -21,7 +21,7 @@ POINTS_GUESS: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What to run, and the points at which each process in turn is killed."""
+    """The program to run, and the points at which each process is killed."""
 
     life: Life
     kills: tuple[int, ...]
@@ -30,7 +30,7 @@ class Trial:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a trial."""
+    """The outcome of a trial."""
 
     kills: int = 0
     lives: int = 0

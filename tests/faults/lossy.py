@@ -1,4 +1,4 @@
-"""A disk that loses what was not synced, and a store that is crashed on it."""
+"""A disk that loses unsynced writes, and a store that is crashed on it."""
 
 import random
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ CHECKPOINT_BYTES: Final = 120_000
 
 
 async def generations(disk: Disk, folder: Path, *, trials: int, seed: int) -> list[str]:
-    """Crash a store again and again, and go on with what is left.
+    """Crash a store repeatedly, and continue with the remaining files.
 
-    Return what was wrong; `trials` are all crashes together.
+    Return the violations; `trials` is the number of all crashes.
     """
     chance, wrong = random.Random(seed), list[str]()
     left: dict[str, bytearray] = {}
@@ -37,7 +37,7 @@ async def generations(disk: Disk, folder: Path, *, trials: int, seed: int) -> li
         base = Platter({name: bytearray(content) for name, content in left.items()})
         tries = trials // GENERATIONS
         wrong += await crashes(folder, start=base, happenings=happenings, trials=tries, chance=chance)
-        # The next generation goes on from what the last crash of this one left.
+        # The next generation continues from the files that the last crash left.
         left = base.crashed(chance)
         put_files(folder, left)
         first = await count(folder)
@@ -46,10 +46,10 @@ async def generations(disk: Disk, folder: Path, *, trials: int, seed: int) -> li
 
 
 async def recorded(disk: Disk, path: Path, *, durability: Durability, first: int) -> list[Happening]:
-    """Write to a store; return what its disk saw, and each acknowledgement."""
+    """Write to a store; return the operations of its disk, and each acknowledgement."""
     with patch.object(sqlite_writer, "CHECKPOINT_BYTES", CHECKPOINT_BYTES):
         store = await SqliteStore.open(path, durability=durability, connect=disk.connect)
-        # A disk that lost the lock of the last owner does not tell that it is dead; its lease does.
+        # The lock file of the last owner may be lost with the disk; its lease proves that it is dead.
         mine = await claim(store, owner_id=f"o{first}", now_ms=NOW_MS + first * OWNER_LEASE_MS)
         disk.happenings.append(Mark(first))
         for fact in range(first, first + APPENDS):
@@ -61,7 +61,7 @@ async def recorded(disk: Disk, path: Path, *, durability: Durability, first: int
 
 
 async def complaint(folder: Path, acknowledged: int, written: int) -> str | None:
-    """Open what a crash left; return what is wrong with it, or None."""
+    """Open the files after a crash; return the violation, or None."""
     try:
         store = await SqliteStore.open(folder / "store.db", durability="process")
         try:
@@ -81,7 +81,7 @@ async def complaint(folder: Path, acknowledged: int, written: int) -> str | None
 async def crashes(
     folder: Path, *, start: Platter, happenings: Sequence[Happening], trials: int, chance: random.Random
 ) -> list[str]:
-    """Crash at random moments of a recording; return what was wrong after each."""
+    """Crash at random moments of a recording; return the violations."""
     marks = [index for index, each in enumerate(happenings) if isinstance(each, Mark)]
     moments = sorted(chance.randrange(marks[0], len(happenings)) + 1 for _ in range(trials))
     wrong: list[str] = []

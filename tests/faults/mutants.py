@@ -16,7 +16,7 @@ def mutated(name: str) -> Generator[None]:
     """Break the engine in this process; no name breaks nothing."""
     match name:
         case "blind":
-            # An interrupted effect is repeated whatever it is.
+            # An interrupted effect is always repeated.
             recover: Any = vars(advance)["_recover"]
 
             def blindly(state: Any, call: Any, *rest: Any) -> None:
@@ -25,7 +25,7 @@ def mutated(name: str) -> Generator[None]:
             with patch.object(advance, "_recover", blindly):
                 yield
         case "fenceless":
-            # The store takes appends from whoever sends them.
+            # The store does not check the claim of an append.
             def anything(row: Any, batch: Any) -> None:
                 return
 

@@ -1,4 +1,4 @@
-"""What killed processes do: runs with failpoints, and tools that leave traces."""
+"""The program of killed processes: runs with failpoints, and tools that leave traces."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ WAIT_S: Final = 300.0
 """The longest that any one thing may take."""
 Choice = Literal["retry", "skip", "supply"]
 Detail = Literal["calls", "commits", "statements"]
-"""Where points are: around store calls, commits as well, or all statements as well."""
+"""Places of failpoints: around store calls, also commits, or also all statements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +54,25 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """One process: what it runs, and where it ends."""
+    """One process: its program, and the point where it ends."""
 
     folder: Path
     plots: tuple[Plot, ...]
     at: int | None = None
     """The point at which it ends."""
     started: frozenset[str] = frozenset()
-    """Runs whose start was acknowledged before: they must be known."""
+    """Runs with an acknowledged start: they must exist."""
     durability: Durability = "process"
     detail: Detail = "commits"
     choice: Choice = "retry"
     act: Literal["kill", "stop"] = "kill"
     ahead_s: float = 0.0
-    """How far the clock is ahead: an owner from before its lease is dead to it."""
+    """The clock offset: with it, owners of earlier processes have lost their lease."""
     mutant: str = ""
 
 
 class Ledger(Protocol):
-    """Where traces are left."""
+    """The file of traces."""
 
     def write(self, **facts: object) -> None:
         """Leave one."""
@@ -99,7 +99,7 @@ def read_trace(path: Path) -> list[dict[str, Any]]:
 
 
 def make_agent(points: Failpoints, ledger: Ledger) -> Agent:
-    """Return an agent with tools of every effect class that note what they do."""
+    """Return an agent with tools of every effect class that record their calls."""
 
     def effect(name: str, ctx: ToolContext) -> dict[str, str]:
         points.hit(f"{name} before")
@@ -202,7 +202,7 @@ def runtime_on(store: FullStore, agents: Iterable[Agent], *, machine: Machine | 
 
 @dataclass(slots=True)
 class _PointedConnection:
-    """A connection with points around what it executes, in its thread."""
+    """A connection with failpoints around its statements, in its thread."""
 
     inner: Connection
     points: Failpoints
@@ -228,13 +228,12 @@ def pointed_connect(points: Failpoints, detail: Detail) -> Callable[[Path], Conn
 
 
 _TRANSACTION: Final = Lock()
-"""Held by whoever is in a transaction, so that a process is not frozen in the middle of one: the file would
-be locked for everybody."""
+"""Held during a transaction, so that a process is not frozen in one: the file would stay locked."""
 
 
 @dataclass(slots=True)
 class _CalmConnection:
-    """A connection that lets nobody freeze the process in a transaction."""
+    """A connection that defers freezing the process until its transaction ends."""
 
     inner: Connection
 
@@ -253,7 +252,7 @@ class _CalmConnection:
 
 
 def stop_process(name: str) -> None:
-    """Freeze the process until somebody lets it go on."""
+    """Freeze the process until it is continued."""
     with _TRANSACTION:
         os.kill(os.getpid(), signal.SIGSTOP)
 
@@ -281,7 +280,7 @@ async def live(life: Life) -> list[str]:
 
 
 def warm() -> None:
-    """Do once, without threads, what every life does: it is faster afterwards."""
+    """Warm up once, without threads: later processes are faster."""
 
     async def story() -> None:
         points, nowhere = Failpoints(), Trace(Path(os.devnull))
@@ -310,7 +309,7 @@ async def _play(runtime: AgentRuntime, agent: Agent, plot: Plot, life: Life, ack
 
 
 async def answer_all(handle: RunHandle, choice: Choice) -> None:
-    """Answer what people are asked, as often as it takes."""
+    """Answer open requests until the run ends."""
     for request in await handle.requests():
         with suppress(Conflict):
             await handle.answer(request.request_id, choice, text=supplied(request), responder="tester")
@@ -347,7 +346,7 @@ def plain(record: Record) -> dict[str, Any]:
     }
 
 
-# mutants: what the tests must find
+# mutants: bugs that the tests must find
 
 
 class EarlyStore(FailpointStore):

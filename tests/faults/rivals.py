@@ -1,4 +1,4 @@
-"""Processes that want the same run, and one that sleeps through its replacement."""
+"""Processes that compete for one run, and an owner that is frozen while it is replaced."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ from windlass.testing import Failpoints
 
 RUN: Final = Plot("s1", "r1", ("look", "pay", "note+send"))
 LATER_S: Final = OWNER_LEASE_MS / 1000 + 10
-"""Whoever is so far ahead takes an owner that was heard of just now for dead."""
+"""A clock this far ahead makes a live owner look dead."""
 
 
 # the same run from many processes

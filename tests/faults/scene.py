@@ -17,7 +17,7 @@ from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS
 
 GUARD_S: Final = 100_000.0
-"""Of fake time: whatever takes longer hangs."""
+"""In fake time: a longer wait means a hang."""
 
 
 @dataclass(slots=True)

@@ -38,7 +38,7 @@ async def numbering() -> object:
 
 
 @pytest.mark.parametrize("function", [failing, noting, erring, numbering])
-def test_what_cannot_be_written_is_made_so_that_it_can(function: Any) -> None:
+def test_an_unwritable_result_is_converted_and_recorded(function: Any) -> None:
     made = tool(function, name="t", mode="safe_write", description="Do.")
     result, found, _ = played(calling(made))
     assert (result.status, len(found)) == ("completed", 1)
@@ -55,7 +55,7 @@ async def adds(_: Any) -> Change:
 
 
 @pytest.mark.parametrize("one", [vetoes, adds], ids=["veto", "context"])
-def test_words_of_a_hook_that_cannot_be_written_are_made_so_that_they_can(one: Any) -> None:
+def test_unwritable_texts_of_a_hook_are_converted_and_recorded(one: Any) -> None:
     @tool(mode="read")
     async def look() -> str:
         """Look."""
@@ -151,7 +151,9 @@ def test_a_long_text_of_an_exception_is_cut_before_it_is_looked_through() -> Non
         (None, True),
     ],
 )
-def test_a_value_is_light_if_it_is_looked_through_in_no_time(value: object, is_small: bool) -> None:
+def test_a_value_is_light_if_it_is_small_enough_to_scan_on_the_event_loop(
+    value: object, is_small: bool
+) -> None:
     assert is_light(value) is is_small
 
 

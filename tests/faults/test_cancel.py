@@ -23,7 +23,7 @@ STEPS_MAX: Final = 2_000
 
 @dataclass(slots=True)
 class Shop:
-    """An agent whose tools note how they end."""
+    """An agent with tools that note how they end."""
 
     scene: Scene
     begun: list[str] = field(default_factory=list[str])
@@ -70,7 +70,7 @@ class Shop:
 
     @staticmethod
     def answer(messages: Any) -> Any:
-        """Do what the last message of the user says."""
+        """Call the tool that the last user message names."""
         at = max(index for index, message in enumerate(messages) if message.role == "user")
         names = str(messages[at].content).split()
         done = sum(message.role == "assistant" for message in messages[at:])
@@ -89,7 +89,7 @@ async def finish(shop: Shop, runtime: AgentRuntime, agent: Agent, handle: RunHan
     records = await records_of(shop.scene.store)
     assert ends_of(records) == [f"run.{result.status}"]
     assert result.status in (RunStatus.CANCELLED, RunStatus.COMPLETED)
-    assert sorted([*shop.done, *shop.told]) == sorted(shop.begun), "a tool was not told"
+    assert sorted([*shop.done, *shop.told]) == sorted(shop.begun), "a tool was not cancelled"
     assert len(shop.begun) == len(set(shop.begun)), "an effect was repeated"
     assert await handle.requests() == ()
     begun = len(shop.begun)
@@ -173,7 +173,7 @@ def test_a_run_can_be_cancelled_when_a_tool_has_just_begun(count: int) -> None:
     assert cancel_when(arm) == "cancelled"
 
 
-def test_a_tool_that_does_not_listen_holds_the_run_no_longer_than_the_grace() -> None:
+def test_a_tool_that_ignores_cancellation_delays_the_run_by_the_grace_at_most() -> None:
     async def story(scene: Scene) -> None:
         shop = Shop(scene)
         agent = shop.agent()
@@ -286,7 +286,7 @@ def test_a_run_can_be_cancelled_after_a_restart(is_waiting: bool) -> None:
     Scene().play(story)
 
 
-def test_cancelling_twice_or_too_late_changes_nothing() -> None:
+def test_cancelling_twice_or_after_the_end_changes_nothing() -> None:
     async def story(scene: Scene) -> None:
         shop = Shop(scene)
         agent = shop.agent()
@@ -300,7 +300,7 @@ def test_cancelling_twice_or_too_late_changes_nothing() -> None:
     Scene().play(story)
 
 
-def test_a_tool_in_a_thread_is_told_and_the_thread_ends() -> None:
+def test_cancelling_signals_a_tool_in_a_thread_and_the_thread_ends() -> None:
     told, begun = threading.Event(), threading.Event()
 
     @tool(mode="safe_write", effect="once", description="Looks whether it is wanted.")

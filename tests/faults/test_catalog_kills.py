@@ -89,7 +89,7 @@ WORK: Final[dict[str, tuple[Act, Check]]] = {
 
 @pytest.mark.promise("J1")
 @pytest.mark.parametrize("name", WORK)
-def test_it_is_done_whole_or_not_at_all_wherever_the_process_is_killed(name: str) -> None:
+def test_a_fork_import_or_delete_is_atomic_under_kills(name: str) -> None:
     with TemporaryDirectory(dir=fast_folder()) as place:
         kill_everywhere(Path(place), WORK[name])
 
@@ -131,7 +131,7 @@ def _is_done(path: Path, at: int, *, work: tuple[Act, Check], lines: list[str]) 
 
 
 async def _look(path: Path, *, work: tuple[Act, Check], lines: list[str], is_over: bool) -> str:
-    """See what the process left, then do the work to its end in another one."""
+    """Check the files of the killed process, then finish the work in another one."""
     store = await SqliteStore.open(path, durability="process")
     left = await work[1](store)
     assert left == "all" or not is_over

@@ -1,4 +1,4 @@
-"""An orderly close keeps what tools have done, whenever they end."""
+"""An orderly close records tool results, whenever the tools end."""
 
 import asyncio
 from typing import Any, Final
@@ -28,7 +28,7 @@ class KeptStore(MemoryStore):
 
 
 class Payments:
-    """A tool that ends when it is told to."""
+    """A tool that ends when the test releases it."""
 
     def __init__(self) -> None:
         self.begun, self.go_on, self.made = asyncio.Event(), asyncio.Event(), 0
@@ -89,7 +89,7 @@ def test_a_tool_that_ended_just_before_the_runtime_is_closed_is_recorded(turns: 
 
 
 @pytest.mark.promise("J5")
-def test_two_who_close_a_runtime_at_once_wait_for_the_same_end() -> None:
+def test_two_concurrent_closes_of_a_runtime_wait_for_the_same_end() -> None:
     async def story(scene: Scene) -> None:
         payments = Payments()
         runtime = payments.runtime(scene)

@@ -21,7 +21,7 @@ from windlass.testing.stores import WrappedStore
 STEPS: Final = 400
 THRESHOLD: Final = 8_000
 KILLED_AT: Final = 12
-"""The compaction whose process is killed."""
+"""The compaction during which the process is killed."""
 WAIT_S: Final = 300.0
 Point = Literal["intent durable", "model asked", "result asked", "result durable", "never"]
 POINTS: Final[tuple[Point, ...]] = ("intent durable", "model asked", "result asked", "result durable")
@@ -55,7 +55,7 @@ class KillingStore(WrappedStore):
 
 
 class DoomedGuide(Guide):
-    """A guide whose process ends while it writes a summary."""
+    """A guide that kills its process while it writes a summary."""
 
     def __init__(self, point: Point) -> None:
         super().__init__(STEPS, THRESHOLD)
@@ -69,7 +69,7 @@ class DoomedGuide(Guide):
 
 
 async def live(folder: Path, point: Point) -> dict[str, Any]:
-    """Walk on, and tell what came of it."""
+    """Drive the run, and report the outcome."""
     store = KillingStore(await SqliteStore.open(folder / "walk.db"), point)
     guide = DoomedGuide(point)
     agent = walker(guide)

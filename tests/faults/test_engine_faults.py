@@ -1,4 +1,4 @@
-"""What the engine does when the store, a tool or another process gets in its way."""
+"""The engine under faults of the store, of tools and of other processes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -101,7 +101,7 @@ def test_an_append_that_fails_once_is_made_once(fault: str, at: int) -> None:
 
 
 @pytest.mark.parametrize("at", APPENDS)
-def test_a_look_that_fails_is_looked_again(at: int) -> None:
+def test_a_failed_read_back_of_an_ambiguous_append_is_repeated(at: int) -> None:
     plan = Plan(append={at: "hide"})
 
     def fault(name: str) -> str | None:
@@ -134,7 +134,7 @@ class StolenStore(WrappedStore):
         raise Ambiguous("in doubt", kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.REPAIR_NEEDED)
 
 
-def test_what_somebody_else_wrote_is_not_taken_for_ours() -> None:
+def test_a_record_of_another_writer_is_not_taken_for_our_lost_append() -> None:
     scene = Scene(store=StolenStore(MemoryStore()))
     attempts: list[int] = []
 
@@ -155,8 +155,8 @@ def test_what_somebody_else_wrote_is_not_taken_for_ours() -> None:
     scene.play(story)
 
 
-def test_an_end_that_was_written_in_doubt_is_shown_after_all() -> None:
-    # The last append happens, and nobody can find out: all further appends and reads of this driver fail.
+def test_a_terminal_record_with_an_ambiguous_append_is_shown() -> None:
+    # The last append is written, but its outcome stays unknown: the driver's later appends and reads fail.
     plan = Plan(append={4: "hide"})
 
     def fault(name: str) -> str | None:
@@ -176,7 +176,7 @@ def test_a_session_that_cannot_be_driven_for_a_while_is_driven_later() -> None:
 
 
 @pytest.mark.parametrize("fault", ["refuse", "lose"])
-def test_what_a_tool_returned_is_kept_for_as_long_as_a_full_disk_takes(fault: str) -> None:
+def test_a_tool_result_is_kept_until_a_full_disk_has_space_again(fault: str) -> None:
     minutes_5 = range(3, 3 + 5 * 60)
     status, effects, records = work_once(Plan(append=dict.fromkeys(minutes_5, fault)))
     assert (status, len(effects)) == ("completed", 1)
@@ -247,12 +247,12 @@ def test_an_owner_that_was_taken_for_dead_enlists_again() -> None:
     assert plan.calls["enlist"] >= 2
 
 
-def test_a_run_whose_records_are_never_taken_ends_and_says_so() -> None:
+def test_a_run_with_a_rejected_record_fails() -> None:
     status, effects, _ = work_once(Plan(append={3: "reject"}))
     assert (status, len(effects)) == ("failed", 1)
 
 
-def test_a_session_whose_records_are_never_taken_at_all_is_left_alone() -> None:
+def test_driving_a_session_that_rejects_every_record_is_given_up() -> None:
     plan = Plan(append=every("reject"))
     scene = Scene()
     scene.store = FaultingStore(MemoryStore(), plan)
@@ -304,7 +304,7 @@ def test_a_tool_that_breaks_off_by_itself_has_failed_and_is_not_repeated() -> No
     Scene().play(story)
 
 
-def test_what_another_process_asks_for_is_noticed(tmp_path: Path) -> None:
+def test_a_cancel_from_another_process_is_noticed(tmp_path: Path) -> None:
     """Two runtimes on one file: one drives, the other watches and cancels."""
     begun = asyncio.Event()
 

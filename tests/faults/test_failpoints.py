@@ -16,7 +16,7 @@ from windlass.testing import Failpoints, FailpointStore
 from windlass.testing.stores import WrappedStore
 
 
-def test_the_point_of_a_number_is_found_by_counting() -> None:
+def test_a_failpoint_number_is_found_by_counting() -> None:
     seen: list[str] = []
     points = Failpoints(2, act=seen.append)
     for name in ("one", "two", "three"):
@@ -36,7 +36,7 @@ def test_there_is_no_point_before_the_first() -> None:
         Failpoints(0)
 
 
-def test_a_process_ends_at_its_point_without_a_word(tmp_path: Path) -> None:
+def test_a_process_is_killed_at_its_failpoint_without_output(tmp_path: Path) -> None:
     kills: list[tuple[int, int]] = []
 
     def note(pid: int, number: int) -> None:

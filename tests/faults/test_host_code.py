@@ -1,4 +1,4 @@
-"""Code of the host that fails in odd ways: nothing but its own run suffers."""
+"""Host code that fails in odd ways affects its own run only."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ class Rude(BaseException):
 
 
 def played(agent: Agent, **options: Any) -> tuple[RunResult, list[dict[str, Any]], float]:
-    """Return what came of a run, the results of its calls, and how long it took."""
+    """Return the result of a run, the results of its calls, and its duration."""
     clock = FakeClock()
     budget = options.pop("budget", None)
 
@@ -64,7 +64,7 @@ def calling(made: Tool[..., Any], arguments: Any = None, **parts: Any) -> Agent:
     return Agent("shop", model=model, tools=[made], **parts)
 
 
-# what is raised
+# exceptions
 
 
 class Item(BaseModel):
@@ -91,7 +91,7 @@ def test_a_check_of_a_tool_that_raises_anything_refuses_the_call(code: str, name
 
 @pytest.mark.parametrize("error", [SystemExit(3), Rude("no"), GeneratorExit()])
 @pytest.mark.parametrize("is_async", [True, False])
-def test_whatever_a_tool_raises_is_its_result(error: BaseException, is_async: bool) -> None:
+def test_an_exception_of_a_tool_becomes_a_failed_result(error: BaseException, is_async: bool) -> None:
     if isinstance(error, GeneratorExit):
         error = Rude()
 
@@ -107,7 +107,7 @@ def test_whatever_a_tool_raises_is_its_result(error: BaseException, is_async: bo
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), Rude("no")])
-def test_whatever_a_model_raises_fails_its_run(error: BaseException) -> None:
+def test_an_exception_of_a_model_fails_its_run(error: BaseException) -> None:
     class Model:
         route_id = model_id = "m"
 
@@ -153,7 +153,7 @@ class Spoils(Policy):
 
 
 class NoVersion(Policy):
-    """A policy that was fine when it was given."""
+    """A policy that loses its version after it was registered."""
 
     is_given = False
 
@@ -177,7 +177,7 @@ class NoVersion(Policy):
         (NoVersion(), "policy.failed"),
     ],
 )
-def test_a_policy_that_fails_in_any_way_says_no(policy: Policy, code: str) -> None:
+def test_a_failing_policy_denies_the_call(policy: Policy, code: str) -> None:
     @tool(mode="read")
     async def look() -> str:
         """Look."""
@@ -187,7 +187,7 @@ def test_a_policy_that_fails_in_any_way_says_no(policy: Policy, code: str) -> No
     assert (result.status, found["error"]["code"]) == ("completed", code)
 
 
-def test_a_hook_that_raises_what_is_no_exception_has_failed() -> None:
+def test_a_base_exception_of_a_hook_is_a_hook_failure() -> None:
     @hook("run_starting")
     async def rude(_: Any) -> None:
         raise Rude
@@ -228,11 +228,11 @@ def test_a_request_for_consent_expires_within_a_century() -> None:
     assert abs(lasts - timedelta(milliseconds=WAIT_MS_MAX)) < timedelta(hours=1)
 
 
-# what an answer cost
+# cost of an answer
 
 
 @pytest.mark.parametrize(("given", "kept"), [(-1, 0), (1.2, 2), (0.1, 1), (2**70, 10**11), (7, 7)], ids=str)
-def test_odd_numbers_of_a_provider_are_made_whole(given: Any, kept: int) -> None:
+def test_fractional_usage_of_a_provider_is_rounded(given: Any, kept: int) -> None:
     usage = LLMUsage(input_tokens=given, cost_micros=given)
     result, _, _ = played(Agent("shop", model=ScriptedModel([say("done", usage=usage)])))
     assert result.status == "completed"
@@ -241,7 +241,7 @@ def test_odd_numbers_of_a_provider_are_made_whole(given: Any, kept: int) -> None
 
 
 @pytest.mark.parametrize("given", ["12", True, float("nan"), [1]], ids=str)
-def test_what_is_no_number_is_a_failure_of_the_provider_that_names_the_field(given: Any) -> None:
+def test_a_cost_that_is_not_a_number_is_a_provider_failure_with_the_field_name(given: Any) -> None:
     model = ScriptedModel(lambda _: say("done", usage=LLMUsage(cost_micros=given)))
     result, _, _ = played(Agent("shop", model=model))
     assert (result.status, len(model.requests)) == ("failed", 1)
@@ -251,7 +251,7 @@ def test_what_is_no_number_is_a_failure_of_the_provider_that_names_the_field(giv
 
 
 @pytest.mark.promise("L1")
-def test_a_budget_of_cost_ends_a_run_whose_provider_counts_in_fractions() -> None:
+def test_a_cost_budget_counts_fractional_costs() -> None:
     @tool(mode="read")
     async def look() -> str:
         """Look."""
@@ -267,7 +267,7 @@ def test_a_budget_of_cost_ends_a_run_whose_provider_counts_in_fractions() -> Non
 # bugs
 
 
-def test_a_run_that_cannot_be_driven_ends_and_says_where_to_look(
+def test_a_run_that_cannot_be_driven_fails_with_a_hint(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ScriptedModel(lambda _: say("done"))
@@ -289,7 +289,7 @@ def test_a_run_that_cannot_be_driven_ends_and_says_where_to_look(
     assert "hunter2" not in caplog.text
 
 
-def test_a_model_that_yields_nonsense_is_told_what_it_yielded() -> None:
+def test_a_chunk_of_the_wrong_type_is_named_in_the_error() -> None:
     class Model:
         route_id = model_id = "m"
 
@@ -328,7 +328,7 @@ def test_the_log_says_where_a_model_or_a_tool_failed_without_its_secrets(
     assert "hunter2" not in caplog.text
 
 
-# what does not end
+# hanging code
 
 
 async def deaf() -> None:
@@ -341,7 +341,7 @@ async def deaf() -> None:
 
 
 @pytest.mark.promise("L1")
-def test_a_tool_that_does_not_end_when_its_time_is_over_is_left_to_itself() -> None:
+def test_a_tool_that_ignores_its_timeout_is_abandoned() -> None:
     @tool(mode="read", timeout=10)
     async def look() -> str:
         """Look."""
@@ -353,7 +353,7 @@ def test_a_tool_that_does_not_end_when_its_time_is_over_is_left_to_itself() -> N
     assert took <= 11
 
 
-def test_a_tool_that_cleans_up_in_time_tells_what_it_did() -> None:
+def test_a_tool_that_returns_during_its_cleanup_time_keeps_its_result() -> None:
     @tool(mode="read", timeout=10)
     async def look() -> str:
         """Look."""
@@ -385,7 +385,7 @@ class Deaf:
 
 @pytest.mark.promise("L1")
 @pytest.mark.parametrize("closes", [True, False])
-def test_a_model_that_does_not_end_is_left_to_itself(closes: bool) -> None:
+def test_a_model_that_ignores_cancellation_is_abandoned(closes: bool) -> None:
     result, _, took = played(Agent("shop", model=Deaf(closes=closes)), budget=BudgetLimit(max_wall_ms=10_000))
     assert result.status in ("failed", "budget_exhausted")
     assert took <= 11

@@ -20,7 +20,7 @@ class KeptStore(WrappedStore):
         pass
 
 
-def test_any_number_of_orderly_redeploys_in_one_model_call_is_borne() -> None:
+def test_a_run_survives_any_number_of_orderly_redeploys_in_one_model_call() -> None:
     async def story(scene: Scene) -> tuple[str, list[str]]:
         inner = scene.store
         scene.store = KeptStore(inner)

@@ -18,7 +18,7 @@ KILLS_MIN: Final = 100
 
 
 def torture(*options: str, tmp_path: Path) -> dict[str, Any]:
-    """Run a part of the torture; return what it says."""
+    """Run a part of the torture; return its report."""
     place = FAST if FAST.is_dir() else tmp_path
     command = [sys.executable, "-m", "tests.faults.torture", *options, "--place", str(place)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S, check=False)
@@ -29,7 +29,7 @@ def torture(*options: str, tmp_path: Path) -> dict[str, Any]:
 @pytest.mark.promise("J1")
 @pytest.mark.promise("J5")
 @pytest.mark.promise("J6")
-def test_a_run_that_is_killed_at_any_of_its_points_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
+def test_a_run_killed_at_any_failpoint_completes_without_loss_or_repeat(tmp_path: Path) -> None:
     told = torture("every-point", tmp_path=tmp_path)
     assert told["wrong"] == 0, told
     assert told["trials"] >= 60
@@ -59,7 +59,7 @@ MUTANTS: Final = {
 
 
 @pytest.mark.parametrize(("part", "option", "value", "mutant", "found"), MUTANTS.values(), ids=MUTANTS)
-def test_what_is_broken_is_found(
+def test_the_torture_test_finds_each_planted_bug(
     part: str, option: str, value: str, mutant: str, found: str, tmp_path: Path
 ) -> None:
     told = torture(part, option, value, "--mutant", mutant, tmp_path=tmp_path)
@@ -74,7 +74,7 @@ def test_one_run_that_many_processes_start_at_once_is_one_run(tmp_path: Path) ->
 
 
 @pytest.mark.promise("J4")
-def test_an_owner_that_slept_through_its_replacement_is_refused(tmp_path: Path) -> None:
+def test_a_frozen_owner_that_was_replaced_is_refused(tmp_path: Path) -> None:
     told = torture("zombies", "--trials", "6", tmp_path=tmp_path)
     assert told["wrong"] == 0, told
     assert told["kills"] >= 4

@@ -1,4 +1,4 @@
-"""Models that hang, break and babble: the run ends in time."""
+"""Models that hang, break off or never stop: the run ends in time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -28,7 +28,7 @@ from windlass_protocol import (
 
 ATTEMPTS: Final = 3
 RETRIES_S: Final = 11.0
-"""What the waits between all attempts take at most."""
+"""The longest total delay between all attempts."""
 IDLE_S: Final = MODEL_IDLE_TIMEOUT_MS / 1000
 TIMEOUT_S: Final = MODEL_TIMEOUT_MS / 1000
 TEXT: Final = "all of the answer"
@@ -60,8 +60,8 @@ class RawModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """How a run went."""
+class FaultRun:
+    """The course of a run."""
 
     result: RunResult
     records: list[Record]
@@ -75,10 +75,10 @@ class Told:
         return [record.data["message"] for record in self.records if record.type == "message.completed"]
 
 
-def run(chunks: Chunks, *, budget: BudgetLimits | None = None, script: Sequence[Answer] = ()) -> Told:
+def run(chunks: Chunks, *, budget: BudgetLimits | None = None, script: Sequence[Answer] = ()) -> FaultRun:
     """Run an agent on a model in fake time."""
 
-    async def story(scene: Scene) -> Told:
+    async def story(scene: Scene) -> FaultRun:
         calls: list[object] = []
 
         @tool(mode="read", effect="read", description="Look at something.")
@@ -96,9 +96,9 @@ def run(chunks: Chunks, *, budget: BudgetLimits | None = None, script: Sequence[
             records = await records_of(scene.store)
             assert ends_of(records) == [f"run.{result.status}"]
             asked = len(provider.requests) if isinstance(provider, ScriptedModel) else provider.asked
-            return Told(result, records, took_s, asked, calls)
+            return FaultRun(result, records, took_s, asked, calls)
 
-    return cast(Told, Scene().play(story))
+    return cast(FaultRun, Scene().play(story))
 
 
 def _text(text: str) -> LLMStreamChunk:
@@ -174,7 +174,7 @@ def test_a_run_with_a_deadline_does_not_wait_longer_for_a_busy_server() -> None:
 
 
 def status_error(retry: RetryClass, retry_after_ms: int | None = None) -> Unavailable:
-    """Return what an adapter makes of a status of a provider."""
+    """Return the error of an adapter for an HTTP status."""
     return Unavailable(
         "the provider refused", kind=ErrorKind.PROVIDER_FAILURE, retry=retry, retry_after_ms=retry_after_ms
     )
@@ -187,7 +187,7 @@ def test_a_server_that_is_busy_is_asked_again_when_it_says_so() -> None:
     assert 120 <= told.took_s <= 121
 
 
-def test_a_server_that_says_never_is_asked_again_after_the_limit() -> None:
+def test_a_huge_retry_after_is_capped_at_the_limit() -> None:
     busy = status_error(RetryClass.RETRYABLE, 30 * 86_400_000)
     told = run(listed(), script=[fail(busy), say(TEXT)])
     assert told.result.output == TEXT
@@ -246,7 +246,7 @@ MALFORMED: Final[dict[str, Sequence[Any]]] = {
 
 
 @pytest.mark.parametrize("chunks", MALFORMED.values(), ids=MALFORMED)
-def test_a_malformed_answer_fails_the_run_and_says_nothing(chunks: Sequence[Any]) -> None:
+def test_a_malformed_answer_fails_the_run_and_records_no_message(chunks: Sequence[Any]) -> None:
     told = run(listed(*chunks))
     assert told.result.status is RunStatus.FAILED
     assert told.said == []
@@ -259,7 +259,7 @@ def test_an_answer_that_was_cut_off_does_not_complete_the_run(reason: str) -> No
     assert told.result.status is RunStatus.FAILED
 
 
-def test_an_unknown_reason_to_finish_is_an_end_all_the_same() -> None:
+def test_an_unknown_finish_reason_ends_the_answer() -> None:
     told = run(listed(_text(TEXT), _finish("because"), NOTHING))
     assert told.result.output == TEXT
 
@@ -290,7 +290,7 @@ CALLS: Final[dict[str, tuple[Sequence[Any], list[int]]]] = {
 
 
 @pytest.mark.parametrize(("chunks", "calls"), CALLS.values(), ids=CALLS)
-def test_calls_are_put_together_whatever_way_they_come(chunks: Sequence[Any], calls: list[int]) -> None:
+def test_calls_are_assembled_from_any_split_of_chunks(chunks: Sequence[Any], calls: list[int]) -> None:
     told = run(listed(*chunks, _finish("tool_calls")))
     assert told.result.status is RunStatus.COMPLETED
     assert sorted(cast(list[int], told.calls)) == calls

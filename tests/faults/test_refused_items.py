@@ -1,4 +1,4 @@
-"""What the journal refuses of an inbox item holds up nobody but its sender."""
+"""An inbox item that the journal refuses does not block the session."""
 
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ class PickyStore(MemoryStore):
 
 
 def shop() -> Agent:
-    """An agent that mails if it is told to."""
+    """An agent that mails when the message is `mail`."""
 
     @tool(mode="external")
     async def mail() -> str:
@@ -102,7 +102,7 @@ def test_an_answer_that_the_journal_refuses_does_not_count_and_another_does() ->
     Scene(store=PickyStore()).play(story)
 
 
-def test_a_cancel_whose_words_the_journal_refuses_cancels_without_them() -> None:
+def test_a_cancel_with_a_refused_reason_cancels_without_the_reason() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([shop()]) as runtime:
             handle = await runtime.start("shop", "mail", session_id="s1", run_id="r1")
@@ -113,11 +113,11 @@ def test_a_cancel_whose_words_the_journal_refuses_cancels_without_them() -> None
     Scene(store=PickyStore()).play(story)
 
 
-# what cannot even be folded
+# items that cannot be folded
 
 
 class SpoilingStore(MemoryStore):
-    """A store in whose inbox words with a certain text lose the name of their message."""
+    """A store that drops the message field of inbox items with a certain text."""
 
     async def post(
         self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
@@ -127,7 +127,7 @@ class SpoilingStore(MemoryStore):
         return await super().post(session_id, kind=kind, key=key, body=body, run=run)
 
 
-def test_words_that_cannot_be_folded_end_the_run_that_they_would_begin_and_no_other() -> None:
+def test_an_unfoldable_message_fails_the_run_it_would_start_and_no_other() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([shop()]) as runtime:
             await ask(runtime, "hello", "r1")
@@ -137,12 +137,12 @@ def test_words_that_cannot_be_folded_end_the_run_that_they_would_begin_and_no_ot
             bad = await runtime.handle("steer/s1/m1").wait(timeout=WAIT_S)
             assert bad.error is not None
             assert "could not be driven: ValidationError" in bad.error.message
-            assert "well" in str(await records_of(scene.store)), "and what came with it is heard"
+            assert "well" in str(await records_of(scene.store)), "and the items that came with it are taken"
 
     Scene(store=SpoilingStore()).play(story)
 
 
-def test_words_that_cannot_be_folded_do_not_end_the_run_that_they_are_for() -> None:
+def test_an_unfoldable_message_does_not_end_the_running_run() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([shop()]) as runtime:
             handle = await runtime.start("shop", "mail", session_id="s1", run_id="r1")
@@ -160,7 +160,7 @@ async def _waiting(handle: Any) -> None:
             return
 
 
-# at the door
+# limits of posted items
 
 
 @pytest.mark.promise("L1")

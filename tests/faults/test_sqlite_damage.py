@@ -27,7 +27,12 @@ STRIDE: Final = 7
 FREE: Final = re.compile(rb"\0{64,}")
 FREE_STRIDE: Final = 97
 """Space of a page that holds nothing is all zeros; there every 97th byte is."""
-FRAME_BYTES: Final = 24 + PAGE_BYTES
+LOG_HEAD_BYTES: Final = 32
+FRAME_HEAD_BYTES: Final = 24
+FRAME_BYTES: Final = FRAME_HEAD_BYTES + PAGE_BYTES
+FRAME_HEAD_STRIDE: Final = 5
+LOG_STRIDE: Final = 241
+"""One checksum protects a frame: its head is changed at every fifth byte, its page at every 241st."""
 
 FIRST, SECOND = list(range(12)), list(range(100, 105))
 TIMELINE: list[object] = [*FIRST[:6], *SECOND, *FIRST[6:]]
@@ -118,7 +123,12 @@ def test_a_log_that_was_cut_has_everything_before_the_cut(folder: Path) -> None:
         await write(store, mine, 5, after=5)
         content = (folder / "store.db-wal").read_bytes()
         last = len(content) - FRAME_BYTES
-        cuts = [*range(short, last, 97), *range(last, len(content)), len(content)]
+        cuts = [
+            *range(short, last, 97),
+            *range(last, last + FRAME_HEAD_BYTES),
+            *range(last, len(content), 17),
+        ]
+        cuts += [len(content) - 1, len(content)]
         for cut in cuts:
             shutil.copyfile(path, copy)
             log.write_bytes(content[:cut])
@@ -141,7 +151,10 @@ def test_a_byte_that_changed_in_the_log_never_makes_a_wrong_record(folder: Path)
         for fact in range(5):
             await write(store, mine, fact, after=fact)
         content = (folder / "store.db-wal").read_bytes()
-        for offset in range(0, len(content), 53):
+        for offset in range(len(content)):
+            is_head = (offset - LOG_HEAD_BYTES) % FRAME_BYTES < FRAME_HEAD_BYTES
+            if offset % (FRAME_HEAD_STRIDE if is_head else LOG_STRIDE):
+                continue
             shutil.copyfile(path, copy)
             damaged = bytearray(content)
             damaged[offset] ^= 0xFF
@@ -191,7 +204,7 @@ TAMPERING = {
     "the session is gone": "DELETE FROM sessions WHERE session_id = 's1'",
     "the session ends earlier": "UPDATE sessions SET last_seq = 6 WHERE session_id = 's1'",
     "the session has another chain": "UPDATE sessions SET chain = zeroblob(16) WHERE session_id = 's1'",
-    "the session stands nowhere": "UPDATE sessions SET standing = 'lost' WHERE session_id = 's1'",
+    "the session has no standing": "UPDATE sessions SET standing = 'lost' WHERE session_id = 's1'",
     "the session has another name": "UPDATE sessions SET session_id = 's9' WHERE session_id = 's1'",
 }
 
@@ -313,7 +326,7 @@ def test_records_of_one_store_cannot_be_put_into_another(folder: Path, origin: s
             "INSERT INTO appends SELECT * FROM theirs.appends WHERE last_seq = 13",
         )
         store = await SqliteStore.open(ours)
-        # A record of a copy fits what both have in common, and not what comes after it here.
+        # A record of a copy fits the common prefix, and not the records after it in this file.
         with pytest.raises(Corrupt, match=r"record 1[34] of session s1"):
             await store.read("s1")
         with pytest.raises(Corrupt):

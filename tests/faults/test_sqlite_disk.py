@@ -141,7 +141,7 @@ def test_a_checkpoint_that_cannot_sync_stops_writing_too(
     run(story())
 
 
-# A disk that loses what was not synced
+# A disk that loses unsynced writes
 
 
 @pytest.fixture
@@ -151,9 +151,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.mark.promise("J2")
-def test_what_was_acknowledged_survives_a_disk_that_loses_whatever_was_not_synced(
-    disk: Disk, folder: Path
-) -> None:
+def test_acknowledged_records_survive_a_disk_that_loses_unsynced_writes(disk: Disk, folder: Path) -> None:
     async def story() -> None:
         assert await generations(disk, folder, trials=TRIALS, seed=SEED) == []
 

@@ -1,4 +1,4 @@
-"""One SQLite file in the hands of several processes, some of which die."""
+"""One SQLite file used by several processes, some of which are killed."""
 
 import asyncio
 import os
@@ -136,7 +136,7 @@ def test_the_sessions_of_a_killed_process_are_free_at_once_and_have_all_it_ackno
     process.communicate()
 
 
-def test_a_session_of_a_killed_process_can_be_claimed_without_asking_what_is_due(tmp_path: Path) -> None:
+def test_a_session_of_a_killed_process_can_be_claimed_without_a_due_query(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     process = worker(path, "s1", 1)
     assert answer(process) == "written\n"
@@ -152,7 +152,7 @@ def test_a_session_of_a_killed_process_can_be_claimed_without_asking_what_is_due
 
 
 def test_a_clock_that_was_put_back_does_not_make_a_dead_owner_live_on(tmp_path: Path) -> None:
-    """It was heard of in what is the future now; its lock tells that it is gone."""
+    """The owner was last seen in the future of the new clock; its released lock proves that it is gone."""
     path = tmp_path / "store.db"
     process = worker(path, "s1", 1)
     assert answer(process) == "written\n"
@@ -187,7 +187,7 @@ def test_a_frozen_process_is_replaced_after_its_lease_and_refused_when_it_wakes(
         assert await store.due(now_ms=later) == ("s1",)
         mine = await store.claim("s1", "o2", now_ms=later)
         process.send_signal(signal.SIGCONT)
-        # It still believes to be the owner, and nothing was written meanwhile that could tell it otherwise.
+        # It still holds its old claim, and no record was written meanwhile.
         assert (await asyncio.to_thread(process.communicate, "more"))[0] == "refused\n"
         await write(store, mine, 1, after=1, standing=Standing.IDLE)
         assert numbers(await store.read("s1")) == [0, 1]

@@ -56,7 +56,7 @@ async def insist(call: Callable[[], Awaitable[T]], clock: Clock) -> T:
 
 @dataclass(slots=True)
 class Client:
-    """Somebody who starts runs and follows them, whatever the store does."""
+    """A client that starts runs and follows them despite store faults."""
 
     runtime: AgentRuntime
     agent: Agent
@@ -64,7 +64,7 @@ class Client:
     acks: Notes
 
     async def play(self, plot: Plot) -> None:
-        """Run a plot to its end, and answer what people are asked."""
+        """Run a plot to its end, and answer its requests."""
         handle = await insist(
             lambda: self.runtime.start(
                 self.agent, plot.message, session_id=plot.session_id, run_id=plot.run_id
@@ -101,7 +101,7 @@ class Client:
 
 
 async def rounds(store: FaultyStore, machine: Machine, plots: Sequence[Sequence[Plot]]) -> list[Violation]:
-    """Play sequences of plots, all sequences at once; return what is wrong."""
+    """Play sequences of plots concurrently; return the violations."""
     acks, ledger = Notes(), Notes()
     agent = make_agent(Failpoints(), ledger)
     runtime = runtime_on(store, [agent], machine=machine)
@@ -181,7 +181,7 @@ async def surely_there(self: SessionWriter, batch: Batch) -> Appended | None:
     return Appended(batch.expected_seq + 1, 1)
 
 
-def test_a_writer_that_takes_doubt_for_success_is_found_out() -> None:
+def test_the_test_finds_a_writer_that_takes_ambiguous_for_success() -> None:
     found: set[str] = set()
     with patch.object(SessionWriter, "_look", surely_there):
         # Not every seed leaves a write in doubt that did not happen.
@@ -191,14 +191,14 @@ def test_a_writer_that_takes_doubt_for_success_is_found_out() -> None:
     assert found & {"lost", "gap", "repeated", "results"}
 
 
-def test_a_writer_that_takes_doubt_for_failure_is_refused_and_reads_anew() -> None:
-    # The fence makes this mistake harmless: what was written twice is refused, and the session is read again.
+def test_a_writer_that_takes_ambiguous_for_failure_is_refused_and_reads_again() -> None:
+    # The fence makes this mistake harmless: a repeated append is refused, and the session is read again.
     with patch.object(SessionWriter, "_look", nothing_there):
         _, wrong = play_in_memory(plots_of(4, 1, STEPS[:8]), seed=SEED, rates=FaultRates())
     assert not wrong
 
 
-def test_reads_are_refused_and_writes_are_also_left_in_doubt() -> None:
+def test_faulty_reads_are_unavailable_and_writes_may_be_ambiguous() -> None:
     async def story(scene: Scene) -> None:
         rates = FaultRates(refuse=0, lose=0.5, hide=0.5, slow=0)
         store = FaultyStore(MemoryStore(), random=seeded_random(3), clock=scene.clock, rates=rates)
@@ -215,7 +215,7 @@ def test_reads_are_refused_and_writes_are_also_left_in_doubt() -> None:
     Scene().play(story)
 
 
-def test_a_slow_store_answers_late_and_a_refusing_one_does_nothing() -> None:
+def test_a_faulty_store_delays_refuses_loses_or_hides_a_call() -> None:
     async def story(scene: Scene) -> None:
         slow = FaultRates(refuse=0, lose=0, hide=0, slow=1, delay_s=7)
         inner = MemoryStore()

@@ -59,7 +59,7 @@ def family(ledger: Path) -> Agent:
 
 
 async def live(folder: Path, number: int, is_durable: bool) -> dict[str, Any]:
-    """Go on with the family, and tell what came of it."""
+    """Drive the runs of the family, and report the outcome."""
     store = KillingStore(await SqliteStore.open(folder / "f.db"), number, is_durable=is_durable)
     top = family(folder / "ledger")
     async with runtime_on(store, [top]) as runtime:

@@ -1,4 +1,4 @@
-"""A call that never began is told from one that may have taken effect."""
+"""A call that never began is distinguished from one that may have taken effect."""
 
 import asyncio
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ class Policy:
 
 
 class Bank:
-    """A tool that pays, one call at a time, when it is told to."""
+    """A tool that pays, one call at a time, when the test releases it."""
 
     def __init__(self) -> None:
         self.begun, self.go_on = asyncio.Event(), asyncio.Event()
@@ -68,7 +68,7 @@ def types(events: Iterable[Any]) -> list[str]:
 
 
 async def finished(handle: RunHandle) -> list[str]:
-    """Wait for the end; return what was recorded."""
+    """Wait for the end; return the recorded types."""
     result = await handle.wait(timeout=300)
     assert result.status == "completed"
     return types([event async for event in handle.events()])
@@ -76,7 +76,7 @@ async def finished(handle: RunHandle) -> list[str]:
 
 @pytest.mark.promise("J5")
 @pytest.mark.parametrize("is_slow_from", range(CALLS))
-def test_an_orderly_close_while_calls_are_judged_waits_for_nobody_and_leaves_no_doubt(
+def test_a_close_during_policy_decisions_does_not_wait_and_leaves_no_ambiguous_call(
     tmp_path: Path, is_slow_from: int
 ) -> None:
     async def story() -> None:
@@ -85,13 +85,11 @@ def test_an_orderly_close_while_calls_are_judged_waits_for_nobody_and_leaves_no_
         await runtime.start("clerk", "go", session_id="s", run_id="r")
         await policy.asked.wait()
         await asyncio.wait_for(runtime.aclose(), 300)
-        assert policy.calls == is_slow_from + 1, "nobody asks it about the next one"
+        assert policy.calls == is_slow_from + 1, "it is not asked about the next one"
         assert bank.paid == []
         bank.go_on.set()
         policy = Policy(100)
-        async with await AgentRuntime.open(
-            tmp_path / "a.db", agents=[bank.agent()], tool_policy=policy
-        ) as again:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[bank.agent()], tool_policy=policy) as again:
             recorded = await finished(again.handle("r"))
         assert "recovery.started" not in recorded
         assert "input.requested" not in recorded
@@ -114,7 +112,7 @@ def test_calls_that_wait_for_their_turn_when_a_runtime_is_closed_are_made_by_the
         bank.go_on.set()
         await closing
         begun = len(bank.paid)
-        async with await AgentRuntime.open(
+        async with AgentRuntime.open(
             tmp_path / "a.db", agents=[bank.agent()], tool_policy=Policy(100)
         ) as again:
             recorded = await finished(again.handle("r"))
@@ -137,9 +135,7 @@ def test_a_call_that_never_began_and_is_denied_by_the_next_owner_says_so(tmp_pat
         await bank.begun.wait()
         bank.go_on.set()
         await runtime.aclose()
-        async with await AgentRuntime.open(
-            tmp_path / "a.db", agents=[bank.agent()], tool_policy=Never()
-        ) as again:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[bank.agent()], tool_policy=Never()) as again:
             handle = again.handle("r")
             await finished(handle)
             told = [event.data["error"] async for event in handle.events() if "error" in event.data]
@@ -184,7 +180,7 @@ def test_a_run_that_is_cancelled_while_its_calls_are_judged_ends_at_once(is_slow
     play(story())
 
 
-def test_judging_is_not_broken_off_by_what_ends_no_run() -> None:
+def test_policy_decisions_are_not_interrupted_by_a_cancel_of_another_run() -> None:
     async def story() -> None:
         bank, policy = Bank(), Policy()
         bank.go_on.set()

@@ -3,8 +3,8 @@
     python -m tests.faults.torture all --write
     python -m tests.faults.torture kills --trials 40 --first 1 --place /dev/shm
 
-Each part prints one line of JSON and exits with 1 if anything is wrong. Nothing of the project is imported by
-whoever only wants the numbers: see `test_kills.py`.
+Each part prints one line of JSON and exits with 1 if anything is wrong. Importing this module imports
+nothing of the project: see `test_kills.py`.
 """
 
 import argparse
@@ -165,7 +165,7 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "part and options of a row makes that row again; seeds decide everything but the order of threads.",
         "",
         "A trial is one store: processes are killed at counted points, one after the other, until one is let",
-        "through; then the journal, the ledger of side effects and all that anybody was told are compared.",
+        "through; then the journal, the ledger of side effects and all results of callers are compared.",
         "Mutants are broken on purpose, and must be found wrong; everything else must not.",
         "",
         "In `disks` a trial is a crash of the machine: each write that was not synced is kept, dropped, torn",

@@ -1,4 +1,4 @@
-"""What must be true after any number of crashes: all traces tell one story."""
+"""Invariants after any number of crashes: journal, traces and outputs agree."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ Fact = dict[str, Any]
 
 RUN_ENDS: Final = ("run.completed", "run.failed", "run.cancelled", "run.budget_exhausted")
 REPEATABLE: Final = ("look", "note")
-"""The tools that may be repeated; what the journal says about them is not trusted."""
+"""The tools that may be repeated, independent of the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Violation:
 
 @dataclass(slots=True)
 class _Call:
-    """One call as the journal tells it."""
+    """One call, as recorded in the journal."""
 
     key: str = ""
     tool: str = ""
@@ -38,7 +38,7 @@ class _Call:
 
 @dataclass(slots=True)
 class Tally:
-    """How often the interesting things happened."""
+    """Counts of crashes, recoveries and requests."""
 
     repeated: int = 0
     """Interrupted effects that were repeated with their key."""
@@ -49,7 +49,7 @@ class Tally:
 def judge(
     sessions: dict[str, list[Fact]], runs: Iterable[str], *, acks: list[Fact], ledger: list[Fact]
 ) -> tuple[list[Violation], Tally]:
-    """Return everything that is wrong, and what recovery had to do."""
+    """Return all violations, and the counts of recoveries."""
     tally = Tally()
     found: list[Violation] = []
     for name, records in sessions.items():
@@ -136,13 +136,13 @@ def _true_result(call: _Call, result: Fact, entries: list[Fact]) -> Iterator[Vio
     output: Fact = result["data"]["result"]["output"] or {}
     proof = output.get("proof")
     if result["epoch"] != last["epoch"]:
-        yield Violation("made-up result", f"{call.key}: nobody performed it in epoch {result['epoch']}")
+        yield Violation("made-up result", f"{call.key}: no process performed it in epoch {result['epoch']}")
     if proof not in [entry["proof"] for entry in entries if entry["attempt"] == len(call.starts)]:
         yield Violation("made-up result", f"{call.key}: {proof} is not in the ledger")
 
 
 def _recovered(call: _Call) -> Iterator[Violation]:
-    """Whatever was interrupted is repeated with its key, or a person was asked."""
+    """An interrupted call is repeated with its key, or a person was asked."""
     for before, after in zip(call.starts, call.starts[1:], strict=False):
         span = range(before["seq"], after["seq"])
         if not any(seq in span for seq in call.found):
@@ -150,7 +150,7 @@ def _recovered(call: _Call) -> Iterator[Violation]:
         elif call.tool not in REPEATABLE and not any(
             seq in span and choice == "retry" for seq, choice in call.settled
         ):
-            yield Violation("repeated", f"{call.key} ({call.tool}), and nobody said so")
+            yield Violation("repeated", f"{call.key} ({call.tool}), and no retry was recorded")
     if call.tool not in REPEATABLE and len(call.found) != len(call.asked):
         yield Violation("not parked", f"{call.key} was found {len(call.found)} times")
 
@@ -169,7 +169,7 @@ def _ends(sessions: dict[str, list[Fact]], runs: Iterable[str]) -> Iterator[Viol
 
 
 def _kept(sessions: dict[str, list[Fact]], acks: list[Fact]) -> Iterator[Violation]:
-    """Nothing that anybody was told is lost or otherwise."""
+    """No acknowledged output is lost or changed."""
     ends = {
         record["run"]: record
         for records in sessions.values()

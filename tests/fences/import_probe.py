@@ -1,8 +1,8 @@
-"""Import modules in a bare interpreter and say, as JSON, what that did.
+"""Imports modules in a bare interpreter and prints the side effects as JSON.
 
     python -I -S -B -W error import_probe.py <folder to import from> <module> …
 
-It imports as little as it can itself: what it has loaded cannot be told from what the modules load.
+It imports as little as possible: its own imports would hide those of the modules.
 """
 
 import importlib
@@ -51,7 +51,7 @@ def watch(acts: list[str]) -> None:
 
 
 def other_threads() -> int:
-    """Threads beside the main one; without the module `threading` nobody started any."""
+    """Threads beside the main one; none were started if `threading` was not imported."""
     threading = sys.modules.get("threading")
     return 0 if threading is None else threading.active_count() - 1
 
@@ -70,7 +70,7 @@ def configured_loggers() -> list[str]:
 
 
 def probe(folder: str, modules: Iterable[str]) -> dict[str, object]:
-    """Import the modules in order and return what they did."""
+    """Import the modules in order and return their side effects."""
     sys.path.insert(0, folder)
     environment = dict(os.environ)
     acts: list[str] = []

@@ -1,4 +1,4 @@
-"""What the repository as a whole promises to whoever clones it."""
+"""Rules for the repository as a whole: a fresh clone builds, and its files agree."""
 
 import json
 import os
@@ -31,7 +31,7 @@ REQUIREMENTS = sorted(path.relative_to(ROOT) for path in ROOT.glob("requirements
 
 _PIN = re.compile(r"[a-z0-9][a-z0-9._-]*(?:\[[a-z0-9,_-]+\])?==\S+(?: ?;.*)?")
 _HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
-# The words are put together here so that this file does not hold what it looks for.
+# The words are concatenated so that this file does not contain them.
 _FOREIGN = re.compile(
     r"(?<![\w.~-])/wor" + r"k/|\.\./sha" + r"red\b|/ro" + r"ot/\.pyenv"
     r"|https?://[^\s\"'<>)]+/simp" + r"le\b"
@@ -50,7 +50,7 @@ def read(name: str | Path) -> str:
 
 
 def requirement_faults(text: str) -> list[str]:
-    """What is wrong in a compiled requirements file, one line of it each."""
+    """The faults of a compiled requirements file, one line each."""
     faults: list[str] = []
     joined = text.replace("\\\n", " ")
     for line in joined.splitlines():
@@ -68,7 +68,7 @@ def requirement_faults(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PROMISED_FILES)
-def test_every_promised_file_is_there_and_says_something(name: str) -> None:
+def test_every_promised_file_exists_and_is_not_empty(name: str) -> None:
     assert read(name).strip(), f"{name} is empty"
 
 
@@ -98,7 +98,7 @@ def test_the_makefile_has_the_promised_targets_and_test_runs_everything() -> Non
     makefile = read("Makefile")
     found = make_rules(makefile)
     assert found.keys() >= PROMISED_TARGETS, f"Makefile: missing targets: {PROMISED_TARGETS - found.keys()}"
-    # The groups run side by side, so they stand in its recipe.
+    # The groups run side by side, so they are in its recipe.
     [line] = [line for line in makefile.splitlines() if "REQUIRE_NODE=1 $(SIDE_BY_SIDE)" in line]
     asked = set(line.partition("$(SIDE_BY_SIDE)")[2].split())
     assert asked >= {"check", "python-tests", "hard-tests", "apart-tests", "slow-tests", "web-tests"}
@@ -151,7 +151,7 @@ def test_an_address_of_a_registry_or_of_one_machine_is_found(words: str) -> None
 @pytest.mark.parametrize(
     "words", ["src/wor" + "k/x", "https://example.com/simp" + "ler", '"resolved": "web/harness"']
 )
-def test_words_that_only_look_like_such_an_address_are_left_alone(words: str) -> None:
+def test_similar_texts_that_are_no_registry_address_are_accepted(words: str) -> None:
     assert not foreign_addresses(Path("a.md"), words)
 
 

@@ -71,7 +71,7 @@ def test_every_npm_package_has_the_one_version_and_pins_its_siblings_exactly(fol
                 assert pin == VERSION, f"web/{folder}/package.json: {name}: found {pin}, expected {VERSION}"
 
 
-def test_the_npm_lock_knows_our_packages_by_the_one_version() -> None:
+def test_the_npm_lock_lists_our_packages_with_the_one_version() -> None:
     lock = package_json(ROOT / "package-lock.json")
     assert lock["version"] == VERSION, f"package-lock.json: expected version {VERSION}; run `make lock`"
     for place in ["", *(f"web/{folder}" for folder in SCRIPT_PACKAGES)]:

@@ -1,12 +1,13 @@
-"""Each wheel, alone with what its metadata asks for, imports and does no work.
+"""Each wheel, installed with its declared dependencies only, imports without side effects.
 
 A wheel is unpacked into an empty folder, next to links to exactly the distributions that it needs, and
 imported by an interpreter that sees that folder and the standard library only.
 
 Measured with pydantic 2.14 on Python 3.11: defining a model loads socket, selectors, threading, urllib,
-random, secrets, uuid, tempfile, shutil, pathlib and email on pydantic's own account; asyncio, logging and the
-rest of NEVER it does not load. So the pure tiers may load nothing of NEVER, and of the others only what their
-dependencies load by themselves. The package `windlass_protocol` itself loads its types when asked, so none.
+random, secrets, uuid, tempfile, shutil, pathlib and email on pydantic's own account; asyncio, logging and
+the rest of NEVER it does not load. So the pure tiers may load nothing of NEVER, and of the others only
+those that their dependencies load. The package `windlass_protocol` itself loads its types when asked, so
+none.
 """
 
 import json
@@ -56,7 +57,7 @@ NEEDS_AN_EXTRA = {
     "windlass.client": ("feed", "link"),
     "windlass.toolbox": ("web_connect",),
 }
-"""Modules that nothing imports before somebody asks for them, since their dependencies are extras."""
+"""Modules that are imported on demand only, because their dependencies are extras."""
 
 NEVER = {
     "asyncio",
@@ -117,7 +118,7 @@ TypeAdapter(Model | Root)
 
 
 class Report(TypedDict):
-    """What the probe says."""
+    """The report of the probe."""
 
     acts: list[str]
     threads: int
@@ -129,7 +130,7 @@ class Report(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A built wheel and the folder in which it stands alone with its dependencies."""
+    """A built wheel, installed alone with its dependencies into a folder."""
 
     folder: str
     names: tuple[str, ...]
@@ -150,7 +151,7 @@ class Wheel:
 
 
 def run(*command: str) -> str:
-    """What the command prints; a failure shows everything it said."""
+    """The output of the command; a failure shows all of it."""
     result = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
     if result.returncode != 0:
         pytest.fail(f"{' '.join(command)}\n{result.stdout}\n{result.stderr}", pytrace=False)
@@ -163,7 +164,7 @@ def probe(site: Path, *modules: str) -> Report:
 
 
 def foreign_distributions(requirements: list[str]) -> Iterator[metadata.Distribution]:
-    """The installed distributions that the requirements name, and what those need."""
+    """The installed distributions that the requirements name, and their dependencies."""
     todo, seen = list(requirements), set[str]()
     while todo:
         requirement = Requirement(todo.pop())
@@ -209,11 +210,11 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Wheel]:
             [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
             texts[folder] = archive.read(name).decode()
     return {
-        folder: _stand_alone(folder, built, texts, tmp_path_factory.mktemp("site")) for folder in PACKAGES
+        folder: _install_alone(folder, built, texts, tmp_path_factory.mktemp("site")) for folder in PACKAGES
     }
 
 
-def _stand_alone(folder: str, built: dict[str, Path], texts: dict[str, str], site: Path) -> Wheel:
+def _install_alone(folder: str, built: dict[str, Path], texts: dict[str, str], site: Path) -> Wheel:
     for needed in NEEDS[folder]:
         with zipfile.ZipFile(built[needed]) as archive:
             archive.extractall(site)
@@ -225,7 +226,7 @@ def _stand_alone(folder: str, built: dict[str, Path], texts: dict[str, str], sit
 
 
 def built_files(folder: str) -> set[str]:
-    """What is built into a package and not kept: the inspector, once it is made."""
+    """Files that the build adds to a package: the inspector."""
     source = ROOT / "packages" / folder / "src"
     app = source / "windlass_server" / "inspector" / "dist"
     return {str(path.relative_to(source)) for path in app.rglob("*") if path.is_file()}
@@ -292,7 +293,7 @@ def impure(modules: Iterable[str], kinds: set[str]) -> list[str]:
 
 @pytest.mark.promise("H1")
 @pytest.mark.parametrize("folder", DEPENDENCIES_ALONE)
-def test_the_pure_tiers_load_nothing_impure_beyond_what_their_dependencies_load(
+def test_the_pure_tiers_load_no_impure_modules_beyond_those_of_their_dependencies(
     wheels: dict[str, Wheel], folder: str
 ) -> None:
     wheel = wheels[folder]
@@ -318,7 +319,7 @@ def test_importing_the_protocol_package_itself_loads_nothing_impure(wheels: dict
         ("import subprocess\nsubprocess.run(['true'])", "subprocess.Popen"),
     ],
 )
-def test_the_probe_sees_what_a_module_does(tmp_path: Path, code: str, complaint: str) -> None:
+def test_the_probe_reports_the_side_effects_of_an_import(tmp_path: Path, code: str, complaint: str) -> None:
     (tmp_path / "guilty.py").write_text(f"import os\nos.chdir({str(tmp_path)!r})\n{code}\n", encoding="utf-8")
     assert complaint in "\n".join(probe(tmp_path, "guilty")["acts"])
 

@@ -65,7 +65,7 @@ FOLDS: Final[dict[str, Callable[[Sequence[Record]], bytes]]] = {
 def digest(state: bytes) -> str:
     """Return the hash of a state.
 
-    Its version and whatever is empty are left out, so that a later release may add a field that these
+    Its version and empty fields are left out, so that a later release may add a field that these
     journals do not fill.
     """
     value: JsonValue = json.loads(state.partition(b"\n")[2])

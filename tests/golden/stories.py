@@ -1,4 +1,4 @@
-"""Hand-written stories for golden journals: what the simulator does not do."""
+"""Hand-written stories for golden journals: cases that the simulator does not cover."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -81,13 +81,13 @@ def _answering(*options: str) -> Play:
             if event.type == "run.waiting":
                 request = (await handle.requests())[0]
                 await handle.answer(request.request_id, left.pop(0), responder="ann")
-        assert not left, "nobody asked for the last answers"
+        assert not left, "the last answers were not used"
 
     return play
 
 
 async def _proxied(runtime: AgentRuntime, agent: Agent) -> None:
-    """Answer through this session what a subagent asks."""
+    """Answer the request of a subagent through this session."""
     handle = await runtime.start(agent, "go", session_id=SESSION, run_id="r1")
     async for event in handle.events():
         if event.type == "input.requested":

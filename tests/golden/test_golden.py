@@ -1,4 +1,4 @@
-"""R14: journals that older releases wrote make the same states for ever."""
+"""R14: journals of older releases fold to the same states."""
 
 import json
 from pathlib import Path

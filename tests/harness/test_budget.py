@@ -1,4 +1,4 @@
-"""What a run may use: the shared cases, and what holds for every spend."""
+"""Budgets: the shared cases, and properties of every spend."""
 
 import json
 import re
@@ -94,11 +94,11 @@ def test_a_shared_case_has_the_answer_of_every_language(case: Case) -> None:
         assert answer(case) == case.get("timeline", case.get("names"))
 
 
-def test_limits_stand_in_the_order_of_the_reference() -> None:
+def test_limits_are_declared_in_the_order_of_the_reference() -> None:
     assert BudgetLimit(1000, 5, 3) == BudgetLimit(max_tokens=1000, max_steps=5, max_tool_calls=3)
 
 
-def test_a_refused_limit_is_named_and_the_message_says_what_to_do() -> None:
+def test_a_refused_limit_is_named_with_its_range() -> None:
     with pytest.raises(
         ValueError,
         match="max_cost_micros must be a whole number, 0 or more, found -1; use None for no limit",
@@ -132,7 +132,7 @@ def test_a_huge_amount_counts_in_full() -> None:
 
 
 @given(states, limits, spends)
-def test_would_exceed_foretells_what_consume_budget_finds(
+def test_would_exceed_agrees_with_consume_budget(
     state: BudgetState, limit: BudgetLimit, spend: Spend
 ) -> None:
     foretold = would_exceed(state, limit, **spend)
@@ -142,7 +142,7 @@ def test_would_exceed_foretells_what_consume_budget_finds(
 
 
 @given(states, limits, spends)
-def test_a_spend_never_lowers_what_was_used(state: BudgetState, limit: BudgetLimit, spend: Spend) -> None:
+def test_a_spend_never_lowers_the_usage(state: BudgetState, limit: BudgetLimit, spend: Spend) -> None:
     after, _ = consume_budget(state, limit, **spend)
     assert all(new >= old for new, old in zip(astuple(after), astuple(state), strict=True))
 
@@ -155,7 +155,7 @@ def test_the_order_of_spends_does_not_matter(given_spends: list[Spend], random: 
 
 
 @given(states, limits, st.integers(1, 1000))
-def test_all_shares_together_fit_into_what_remains(
+def test_all_shares_together_fit_into_the_remaining_budget(
     state: BudgetState, limit: BudgetLimit, parts: int
 ) -> None:
     left, part = asdict(remaining(state, limit)), asdict(share(state, limit, parts=parts))
@@ -173,5 +173,5 @@ def total(given_spends: list[Spend]) -> BudgetState:
     return state
 
 
-def test_the_package_itself_has_what_a_budget_needs() -> None:
+def test_the_package_exports_the_budget_functions() -> None:
     assert (windlass_harness.exceeded, windlass_harness.remaining) == (exceeded, remaining)

@@ -1,4 +1,4 @@
-"""Messages that nobody said, told apart from those that somebody did."""
+"""Origins of messages: summaries, pinned messages and context, apart from user messages."""
 
 import pytest
 from pydantic import JsonValue
@@ -23,6 +23,6 @@ def test_only_unmarked_words_of_a_user_are_real() -> None:
 
 
 @pytest.mark.parametrize("options", [{"windlass": "summary"}, {"windlass": {}}, {"windlass": {"origin": 7}}])
-def test_a_mark_that_we_do_not_know_is_none(options: dict[str, JsonValue]) -> None:
+def test_an_unknown_origin_mark_is_none(options: dict[str, JsonValue]) -> None:
     assert origin_of(UserMessage(content="hi", provider_options=options)) is None
     assert origin_of(UserMessage(content="hi", provider_options={"windlass": {"origin": "later"}})) is None

@@ -1,4 +1,4 @@
-"""Decisions about calls: the shared cases, and what no set of rules can change."""
+"""Policy decisions: the shared cases, and properties of every set of rules."""
 
 import json
 from itertools import product
@@ -146,7 +146,7 @@ def test_the_order_of_rules_does_not_matter(
 
 @pytest.mark.promise("S2")
 @given(policies(), calls)
-def test_nobody_is_asked_when_nobody_is_there(policy: PolicySet, call: CallFacts) -> None:
+def test_an_unattended_policy_denies_instead_of_asking(policy: PolicySet, call: CallFacts) -> None:
     attended = decide(policy, call, is_attended=True)
     unattended = decide(policy, call, is_attended=False)
     assert unattended.decision != "ask"
@@ -157,7 +157,7 @@ def test_nobody_is_asked_when_nobody_is_there(policy: PolicySet, call: CallFacts
 
 
 @given(policies(), calls, st.booleans())
-def test_every_decision_names_what_made_it(policy: PolicySet, call: CallFacts, is_attended: bool) -> None:
+def test_every_decision_names_its_rules(policy: PolicySet, call: CallFacts, is_attended: bool) -> None:
     decision = decide(policy, call, is_attended=is_attended)
     known = {rule.id for rule in policy.rules}
     assert decision.policy_refs

@@ -1,4 +1,4 @@
-"""Rules: how names match, what rules are refused, and how many fit into a policy."""
+"""Policy rules: name matching, refused rules, and the limit of their number."""
 
 import json
 import re
@@ -45,7 +45,7 @@ def test_an_interpreter_may_be_named_by_rules_that_grant_nothing(effect: Any) ->
     assert Rule("never", effect, commands=("python",)).commands == ("python",)
 
 
-def test_a_policy_holds_so_many_rules_and_not_one_more() -> None:
+def test_the_number_of_rules_of_a_policy_is_limited() -> None:
     rules = tuple(Rule(f"r{number}", "deny") for number in range(RULES_MAX + 1))
     assert len(PolicySet(rules[:-1]).rules) == RULES_MAX
     with pytest.raises(ValueError, match="too many rules: 1001, limit 1000"):
@@ -122,7 +122,7 @@ REFUSED_CALLS: list[tuple[Case, str]] = [
 
 @pytest.mark.promise("S2")
 @pytest.mark.parametrize(("fields", "message"), REFUSED_RULES)
-def test_a_slip_in_a_rule_is_refused_with_advice(fields: Case, message: str) -> None:
+def test_an_invalid_rule_is_refused_with_advice(fields: Case, message: str) -> None:
     with pytest.raises(ValueError, match=message) as raised:
         Rule(**{**RULE, **fields})
     assert type(raised.value) is ValueError
@@ -130,14 +130,14 @@ def test_a_slip_in_a_rule_is_refused_with_advice(fields: Case, message: str) -> 
 
 @pytest.mark.promise("S2")
 @pytest.mark.parametrize(("fields", "message"), REFUSED_POLICIES)
-def test_a_slip_in_a_policy_is_refused_with_advice(fields: Case, message: str) -> None:
+def test_an_invalid_policy_is_refused_with_advice(fields: Case, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PolicySet(**fields)
 
 
 @pytest.mark.promise("S2")
 @pytest.mark.parametrize(("fields", "message"), REFUSED_CALLS)
-def test_a_slip_in_the_facts_of_a_call_is_refused_with_advice(fields: Case, message: str) -> None:
+def test_invalid_facts_of_a_call_are_refused_with_advice(fields: Case, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         CallFacts(**{**CALL, **fields})
 

@@ -88,7 +88,7 @@ def test_a_value_without_secrets_comes_back_as_the_same_object(value: object) ->
     assert sanitize_for_trace(once) is once
 
 
-def test_only_what_holds_a_secret_is_built_anew() -> None:
+def test_only_values_with_a_secret_are_copied() -> None:
     clean: object = {"text": ["plain"]}
     value = {"clean": clean, "rest": (clean, "Bearer xyz")}
     masked = sanitize_for_trace(value)
@@ -135,7 +135,7 @@ def test_keys_that_are_no_text_stay_and_opaque_ones_become_a_marker() -> None:
 
 
 @pytest.mark.parametrize("value", [b"bytes", date.min, {1, 2}, object(), Redactor()])
-def test_what_cannot_be_looked_into_is_not_shown(value: object) -> None:
+def test_opaque_objects_are_replaced_by_a_marker(value: object) -> None:
     marker = f"[opaque:{type(value).__name__}]"
     assert sanitize_for_trace(value) == marker
     assert sanitize_for_trace({"a": [value]}) == {"a": [marker]}
@@ -175,7 +175,7 @@ def test_a_model_without_a_json_form_and_its_class_are_not_shown() -> None:
         ([SECRET, None], "^secret number 1 must be a string, found NoneType; decode it, or leave it out"),
     ],
 )
-def test_what_is_no_list_of_texts_is_refused_with_advice(secrets: Any, advice: str) -> None:
+def test_secrets_that_are_not_a_list_of_texts_are_refused_with_advice(secrets: Any, advice: str) -> None:
     with pytest.raises(ValueError, match=advice) as raised:
         Redactor(secrets)
     assert SECRET not in str(raised.value)
@@ -230,7 +230,7 @@ def test_a_refused_secret_is_not_in_the_message(length: int) -> None:
     assert "é" not in str(raised.value)
 
 
-def test_only_so_many_secrets_can_be_registered() -> None:
+def test_the_number_of_registered_secrets_is_limited() -> None:
     secrets = [f"secret-{number:06}" for number in range(SECRETS_MAX + 1)]
     assert Redactor(secrets[:-1]).text(secrets[-2]) == MASK
     with pytest.raises(ValueError, match="too many secrets to register: 1001, limit 1000"):
@@ -281,7 +281,7 @@ def test_a_registered_secret_is_found_in_every_encoding(encoding: str, secret: s
     encoded = ENCODINGS[encoding](secret)
     masked = Redactor([secret]).text(f"<{encoded}>")
     assert MASK in masked
-    # What stays is what was put around it, and in base64 a letter at each end that is shared with it.
+    # The surroundings stay, and in base64 a shared letter at each end.
     assert len(masked) <= len(f"<{MASK}>") + (13 if encoding != "base64 over lines" else 77)
 
 

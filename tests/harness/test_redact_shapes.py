@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 MASKS = re.compile(r"\[redacted[:a-z_]*\]")
 FALSE_MASKING_MAX = 0.001
 
-# What texts with secrets are made of, so that chance puts them together often.
+# Pieces of texts with secrets, so that random texts contain them often.
 PIECES = (
     *("sk-", "ghp_", "xoxb-", "AKIA", "eyJ", "AIza", "SG.", "hf_", "r8_", "dapi", "123456789:AA", "whsec_"),
     *("a" * 20, "B" * 20, "0" * 16, "abc123DEF456ghi789", "0123456789abcdef" * 2, "dXNlcjpwYXNz", "x"),
@@ -72,7 +72,7 @@ texts = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 
 
 def mask_without_seeds(text: str) -> str:
-    """What masking is, if every pattern is tried on every text."""
+    """Reference masking: every pattern is tried on every text."""
     for shape in SHAPES:
         text = mask_shape(text, shape)
     return text
@@ -85,20 +85,20 @@ def test_the_quick_look_misses_nothing_that_a_pattern_finds(text: str) -> None:
     assert may_hold_secret(text) or expected == text
 
 
-def test_every_pattern_alone_finds_what_all_of_them_find() -> None:
+def test_masking_with_seeds_equals_masking_with_every_pattern() -> None:
     text = f"ghp_{'a1B2' * 9} and sk-{'abc123DEF456ghi789' * 2}"
     assert mask_without_seeds(text) == mask_shapes(text) != text
 
 
 @given(texts)
-def test_what_is_masked_stays_as_it_is_when_masked_again(text: str) -> None:
+def test_masking_is_idempotent(text: str) -> None:
     once = mask_shapes(text)
     assert mask_shapes(once) == once
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.pattern[:24])
 def test_a_pattern_repeats_no_group_and_a_seed_has_no_open_end(shape: Shape) -> None:
-    sets = re.compile(r"\[(?:\\.|[^\]\\])*\]")  # what stands in a set of characters repeats nothing
+    sets = re.compile(r"\[(?:\\.|[^\]\\])*\]")  # quantifiers inside a character set do not repeat
     assert re.search(r"\)[*+{]", sets.sub("[]", shape.pattern)) is None
     for seed in shape.seeds:
         # A possessive repetition gives nothing back, so the plus of `{0,32}+` opens nothing.
@@ -136,7 +136,7 @@ def test_ids_and_hashes_are_no_secrets(ident: uuid.UUID, digest: bytes) -> None:
 
 
 def share_lost(texts: Sequence[str]) -> float:
-    """How much of some texts `mask_shapes` takes out of them."""
+    """The number of characters that `mask_shapes` removes."""
     total = sum(map(len, texts))
     shown = sum(len(MASKS.sub("", mask_shapes(MASKS.sub("", text)))) for text in texts)
     return (total - shown) / total

@@ -1,4 +1,4 @@
-"""When to try again: the shared cases, and what holds for every policy."""
+"""Retries: the shared cases, and properties of every policy."""
 
 import json
 import re
@@ -120,5 +120,5 @@ def test_any_failure_has_a_class(status: int | None, code: str | None) -> None:
     assert classify_error(ErrorFacts(status, code)) in set(RetryClass)
 
 
-def test_the_package_itself_has_what_a_retry_needs() -> None:
+def test_the_package_exports_should_retry() -> None:
     assert windlass_harness.should_retry is should_retry

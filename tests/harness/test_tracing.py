@@ -31,7 +31,7 @@ def records_of(case: Json) -> list[Record]:
 
 
 def start(case: Json) -> TraceState:
-    """The state before the first record, with what the case gives beforehand."""
+    """The state before the first record, with the given values of the case."""
     options = case.get("options", {})
     assert isinstance(options, dict)
     return fold_trace(
@@ -82,7 +82,7 @@ def test_a_trace_may_begin_anywhere_and_then_takes_each_record_in_its_turn() -> 
 
 
 @given(records=streams())
-def test_spans_lie_in_spans_and_moments_in_spans(records: list[Record]) -> None:
+def test_child_spans_and_events_are_within_their_parent_span(records: list[Record]) -> None:
     state = fold_trace(records)
     ids = [span.span_id for span in state.spans]
     assert len(set(ids)) == len(ids)

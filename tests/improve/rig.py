@@ -1,4 +1,4 @@
-"""A clerk who forgets half of what it should say, and a Builder who finds out."""
+"""An agent with incomplete answers, and a Builder that improves it."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -24,7 +24,7 @@ FIX: JsonObject = {
     "evidence": ["run-1"],
 }
 looked_up: list[str] = []
-"""What was really looked up, so that tests see what a replay touches."""
+"""The real lookups, so that tests see whether a replay calls tools."""
 
 
 @tool(mode="read")
@@ -37,7 +37,7 @@ async def find_parcel(customer: str) -> dict[str, str]:
 
 
 def clerk_script(messages: Sequence[LLMMessage]) -> Answer:
-    """Look the parcel up, and name its number only if told to."""
+    """Look the parcel up; name its number only if the instructions say so."""
     told = [one for one in messages if one.role == "tool"]
     usage = LLMUsage(input_tokens=10, output_tokens=2, cost_micros=3)
     if not told:

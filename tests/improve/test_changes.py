@@ -1,4 +1,4 @@
-"""Changes to agents: what can be proposed, and what becomes of it."""
+"""Changes to agents: the parts that can be proposed, and their effect."""
 
 import pytest
 from tests.improve.rig import clerk
@@ -74,13 +74,13 @@ def test_another_model_is_named() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"part": "instructions"}, "has the new words in text"),
-        ({"part": "instructions", "text": "  "}, "has the new words in text"),
+        ({"part": "instructions"}, "needs the new value in text"),
+        ({"part": "instructions", "text": "  "}, "needs the new value in text"),
         ({"part": "tool_description", "target": "pay", "text": "x"}, "has no tool 'pay'; it has find_parcel"),
-        ({"part": "budget"}, "has limits"),
-        ({"part": "budget", "limits": {"money": 1}}, "has limits"),
-        ({"part": "budget", "limits": {"max_steps": -1}}, "the budget cannot be changed so"),
-        ({"part": "policy", "target": "x"}, "has an effect"),
+        ({"part": "budget"}, "needs limits"),
+        ({"part": "budget", "limits": {"money": 1}}, "needs limits"),
+        ({"part": "budget", "limits": {"max_steps": -1}}, "the new budget is not valid"),
+        ({"part": "policy", "target": "x"}, "needs an effect"),
         ({"part": "policy", "target": "", "effect": "deny", "text": "x" * 100_000}, None),
         ({"part": "model", "text": "gpt"}, "provider/model"),
     ],
@@ -97,7 +97,7 @@ def test_a_rule_that_cannot_be_is_refused() -> None:
     change = ProposalChange(
         part=ProposalPart.POLICY, target="x", after={"effect": "explode", "tools": ["x"], "reason": ""}
     )
-    with pytest.raises(Rejected, match="the policy cannot be changed so"):
+    with pytest.raises(Rejected, match="the new policy is not valid"):
         apply_changes(clerk(), [change])
 
 

@@ -63,7 +63,7 @@ def test_an_answer_is_held_against_a_schema_as_data_or_as_json() -> None:
     assert "/n" in score(FitsSchema(SCHEMA), value={"n": "1"}).explanation
 
 
-def test_a_function_says_whether_or_how_well() -> None:
+def test_a_check_function_returns_a_boolean_or_a_score() -> None:
     async def later(attempt: Attempt) -> tuple[float, str]:
         return 0.25, f"only {attempt.message}"
 
@@ -73,12 +73,12 @@ def test_a_function_says_whether_or_how_well() -> None:
 
 
 @pytest.mark.parametrize("given", ["yes", 2, -1, float("nan"), None, (1,), (1, 2, 3), (0.5, 7)])
-def test_a_function_that_gives_nonsense_has_not_said_yes(given: object) -> None:
+def test_a_check_function_with_an_invalid_result_counts_as_failed(given: object) -> None:
     found = score(Check(lambda attempt: given))  # pyright: ignore[reportArgumentType] any parts
     assert (found.score, "expected a bool" in found.explanation) == (0, True)
 
 
-def test_a_function_that_fails_has_not_said_yes_and_quotes_nothing() -> None:
+def test_a_raising_check_function_counts_as_failed_and_quotes_nothing() -> None:
     def broken(attempt: Attempt) -> bool:
         raise ValueError("hunter2")
 
@@ -111,7 +111,7 @@ def test_a_model_judges_by_the_question_and_sees_task_and_answer() -> None:
     assert score(good).is_reached, "from 0.7 on it is met"
 
 
-def test_a_model_that_does_not_judge_says_nothing_of_the_run() -> None:
+def test_a_judge_without_a_verdict_is_an_error_and_not_a_score() -> None:
     criterion, _ = judge("I would rather not.")
     with pytest.raises(Rejected):
         score(criterion)
@@ -119,7 +119,7 @@ def test_a_model_that_does_not_judge_says_nothing_of_the_run() -> None:
         score(Judge("Is it polite?", "nobody/here"))
 
 
-def test_nobody_judges_a_run_without_an_answer() -> None:
+def test_a_run_without_an_answer_is_not_sent_to_the_judge() -> None:
     criterion, model = judge('{"score": 1, "why": ""}')
     assert not score(criterion, status="failed").is_reached
     assert model.requests == []
@@ -128,11 +128,11 @@ def test_nobody_judges_a_run_without_an_answer() -> None:
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"goal_id": ""}, "a goal has a goal_id"),
+        ({"goal_id": ""}, "a goal needs the goal_id"),
         ({"goal_id": "x" * 129}, "goal_id"),
-        ({"criteria": ["Oslo"]}, "are made of Exact, Contains, FitsSchema, Limit, Check, Judge; found"),
+        ({"criteria": ["Oslo"]}, "must be Exact, Contains, FitsSchema, Limit, Check, Judge; found"),
         ({"constraints": [Exact("x")] * 101}, "found 101, limit 100"),
-        ({"pass_score": float("inf")}, "pass_score is a number from 0 to 1"),
+        ({"pass_score": float("inf")}, "pass_score must be a number from 0 to 1"),
     ],
 )
 def test_a_goal_that_cannot_be_used_is_refused(parts: dict[str, object], message: str) -> None:
@@ -140,7 +140,7 @@ def test_a_goal_that_cannot_be_used_is_refused(parts: dict[str, object], message
         Goal(**{"goal_id": "g", **parts})  # pyright: ignore[reportArgumentType] any parts
 
 
-def test_a_goal_is_told_in_words() -> None:
+def test_a_goal_is_described_in_plain_text() -> None:
     goal = Goal(
         "g",
         criteria=[Exact({"n": 1}), Contains(["a", "b"]), FitsSchema(SCHEMA), Judge("Kind?", "a/b")],
@@ -158,7 +158,7 @@ def test_a_goal_is_told_in_words() -> None:
 
 
 def loose(value: object) -> Any:
-    """What somebody writes whom no type checker watches."""
+    """A value that passes no type checker."""
     return value
 
 
@@ -172,12 +172,12 @@ WRONG_CRITERIA: dict[str, tuple[Callable[[], object], str]] = {
     "no number": (lambda: Limit("tokens", loose("x")), "Limit: most is a number, found str"),
     "a near measure": (lambda: Limit(loose("cost"), 5), "is one of cost_micros, .*found 'cost'"),
     "no measure": (lambda: Limit(loose(5), 5), "the measure is one of cost_micros, .*found int"),
-    "no share": (lambda: Judge("x", "a/b", pass_score=2), "pass_score is a number from 0 to 1"),
+    "no share": (lambda: Judge("x", "a/b", pass_score=2), "pass_score must be a number from 0 to 1"),
     "no model": (lambda: Judge("q", loose(5)), 'a name such as "openai/gpt-5", or a provider; found int'),
     "half a model": (lambda: Judge("q", "gpt-5"), "found 'gpt-5'"),
-    "no weight": (lambda: Exact("x", weight=0), "Exact: the weight of exact is a number above 0"),
+    "no weight": (lambda: Exact("x", weight=0), "Exact: the weight of exact must be a number above 0"),
     "no list": (lambda: Goal("g", criteria=loose(Contains("x"))), r"write \[Contains\(…\)\]"),
-    "a text for a list": (lambda: Goal("g", criteria=loose("x")), "criteria is a list, found str"),
+    "a text for a list": (lambda: Goal("g", criteria=loose("x")), "criteria must be a list, found str"),
 }
 
 
@@ -188,6 +188,6 @@ def test_a_criterion_that_could_not_rule_is_refused_where_it_is_written(name: st
         make()
 
 
-def test_a_check_may_take_what_nobody_can_tell() -> None:
+def test_a_check_takes_a_function_without_a_readable_signature() -> None:
     assert Check(bool).function is bool
     assert Check(loose(min)).function is min

@@ -1,4 +1,4 @@
-"""Reports on what is really recorded, by agents and by recorders alike."""
+"""Reports on recorded runs, of agents and of recorders alike."""
 
 import asyncio
 from pathlib import Path
@@ -81,7 +81,7 @@ def test_a_proposal_is_reported_with_its_check() -> None:
     asyncio.run(story())
 
 
-def test_runs_that_somebody_recorded_are_reported_alike(tmp_path: Path) -> None:
+def test_runs_of_a_recorder_are_reported_like_runs_of_an_agent(tmp_path: Path) -> None:
     with Runtime(tmp_path) as recorder:
         run_id = recorder.start_run("lunch", "Eat.", {"who": "Ada"})
         recorder.record_outcome(decide(recorder), False, error="Connection timed out after 30 s")
@@ -101,7 +101,7 @@ def test_runs_that_somebody_recorded_are_reported_alike(tmp_path: Path) -> None:
         assert analysis.to_dict()["kind"] == "timeout"
 
 
-def test_a_view_that_is_none_is_refused_with_those_there_are() -> None:
+def test_an_unknown_report_is_refused_with_the_known_ones() -> None:
     async def main() -> None:
         async with opened(clerk()) as runtime:
             query = BuilderQuery(runtime=runtime)
@@ -112,7 +112,7 @@ def test_a_view_that_is_none_is_refused_with_those_there_are() -> None:
     asyncio.run(main())
 
 
-def test_the_root_cause_of_a_failed_call_is_what_went_wrong_not_that_it_did() -> None:
+def test_the_root_cause_of_a_failed_call_is_its_error_message() -> None:
     async def main() -> None:
         async with opened(clerk(budget=BudgetLimit(max_steps=1)), customers=["Nobody"]) as runtime:
             found = BuilderQuery(runtime=runtime).analyze_failure("run-1")

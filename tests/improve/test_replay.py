@@ -1,4 +1,4 @@
-"""Replays: recorded runs done again, with results from the record alone."""
+"""Replays: recorded runs are repeated with tool results from the record."""
 
 import asyncio
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ from windlass.tools.question import ask_question
 from windlass_protocol import JsonObject, VersionVerdict
 
 
-def told(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
+def tool_messages(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
     return [one for one in messages if one.role == "tool"]
 
 
@@ -45,7 +45,7 @@ async def checked(
 
 def test_a_call_that_was_never_recorded_is_an_error_for_the_model_and_never_made() -> None:
     def script(messages: Sequence[LLMMessage]) -> Answer:
-        results = told(messages)
+        results = tool_messages(messages)
         if results:
             return say(results[-1].content)
         customer = "Zoe" if "number of the parcel" in messages[0].content else "Ada"
@@ -77,7 +77,7 @@ def test_the_same_call_again_gets_the_next_result_and_then_the_last_one() -> Non
 
     def script(messages: Sequence[LLMMessage]) -> Answer:
         more = 3 if "number of the parcel" in messages[0].content else 2
-        results = told(messages)
+        results = tool_messages(messages)
         return say(",".join(one.content for one in results)) if len(results) == more else call("tick")
 
     async def story() -> None:
@@ -101,7 +101,7 @@ def test_failures_and_refusals_are_repeated_as_they_were() -> None:
         return "paid"
 
     def script(messages: Sequence[LLMMessage]) -> Answer:
-        results = told(messages)
+        results = tool_messages(messages)
         order = [
             call("find_parcel", {"customer": "Nobody"}),
             call("pay", {"cents": 1}),
@@ -143,7 +143,7 @@ def test_questions_and_subagents_answer_from_the_record() -> None:
     helper = Agent("helper", model=ScriptedModel(helper_script), description="Knows numbers.")
 
     def script(messages: Sequence[LLMMessage]) -> Answer:
-        results = told(messages)
+        results = tool_messages(messages)
         order = [call("ask_question", {"prompt": "Which one?"}), call("helper", {"message": "Which number?"})]
         if len(results) < len(order):
             return order[len(results)]
@@ -169,7 +169,7 @@ def test_questions_and_subagents_answer_from_the_record() -> None:
     asyncio.run(story())
 
 
-def test_a_later_turn_is_replayed_with_what_was_said_before() -> None:
+def test_a_later_turn_is_replayed_with_the_messages_before_it() -> None:
     def script(messages: Sequence[LLMMessage]) -> Answer:
         said = [one.content for one in messages if one.role == "user"]
         number = "parcel-1: " if "number of the parcel" in messages[0].content else ""
@@ -212,7 +212,7 @@ def test_hooks_are_not_called_and_dynamic_parts_are_refused() -> None:
     asyncio.run(story())
 
 
-def test_a_function_that_says_what_needs_consent_is_not_called() -> None:
+def test_a_replay_does_not_call_approval_functions() -> None:
     asked: list[JsonObject] = []
 
     def needs_consent(arguments: JsonObject) -> bool:
@@ -235,7 +235,7 @@ def test_a_function_that_says_what_needs_consent_is_not_called() -> None:
     asyncio.run(story())
 
 
-def test_a_run_late_in_a_long_session_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_near_the_end_of_a_long_session_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     # So few records at once that a session of a few runs is a long one.
     monkeypatch.setattr(codec, "BATCH_RECORDS_MAX", 24)
     monkeypatch.setattr(replaying, "BATCH_RECORDS_MAX", 24)
@@ -307,7 +307,7 @@ def test_a_run_counts_with_the_mean_of_its_attempts() -> None:
 
     def script(messages: Sequence[LLMMessage]) -> Answer:
         nonlocal answered
-        if "number of the parcel" not in messages[0].content or not told(messages):
+        if "number of the parcel" not in messages[0].content or not tool_messages(messages):
             return clerk_script(messages)
         answered += 1
         return say("parcel-1") if answered % 4 else say("It is in Oslo.")
@@ -322,7 +322,7 @@ def test_a_run_counts_with_the_mean_of_its_attempts() -> None:
     asyncio.run(story())
 
 
-def test_a_run_that_somebody_recorded_is_replayed_by_its_input() -> None:
+def test_a_run_of_a_recorder_is_replayed_from_its_input() -> None:
     def script(messages: Sequence[LLMMessage]) -> Answer:
         number = "parcel-1 " if "number of the parcel" in messages[0].content else ""
         return say(number + messages[-1].content)
@@ -342,7 +342,7 @@ def test_a_run_that_somebody_recorded_is_replayed_by_its_input() -> None:
 
 def test_a_call_that_a_rule_forbade_then_has_no_result_when_it_is_allowed() -> None:
     def script(messages: Sequence[LLMMessage]) -> Answer:
-        results = told(messages)
+        results = tool_messages(messages)
         return say(results[-1].content) if results else call("find_parcel", {"customer": "Ada"})
 
     async def story() -> None:
@@ -356,7 +356,7 @@ def test_a_call_that_a_rule_forbade_then_has_no_result_when_it_is_allowed() -> N
     asyncio.run(story())
 
 
-def test_a_change_that_breaks_what_went_well_is_found_out() -> None:
+def test_a_change_that_breaks_successful_runs_gets_the_verdict_worse() -> None:
     def script(messages: Sequence[LLMMessage]) -> Answer:
         if "be brief" in messages[0].content:
             return say("Oslo.")
@@ -416,7 +416,7 @@ def test_a_goal_can_be_given_with_the_check() -> None:
             async with builder(runtime) as made:
                 proposal = await made.propose(GOAL)
             async with Builder("demo/none", runtime=runtime) as other:
-                with pytest.raises(Rejected, match="does not know the goal parcels"):
+                with pytest.raises(Rejected, match="unknown goal: parcels"):
                     await other.check(proposal)
                 goal = Goal("parcels", criteria=[Contains("Oslo")])
                 assert (await other.check(proposal, goal=goal)).fixed == 0

@@ -1,4 +1,4 @@
-"""A server by hand, with bad manners: python raw.py <manner> [file].
+"""A hand-written MCP server with protocol faults: python raw.py <manner> [file].
 
 It speaks the protocol of before 2026-07-28.
 """
@@ -27,7 +27,7 @@ def tool(name: str, **more: object) -> Json:
 
 
 def tools() -> list[Json]:
-    """What it says of its tools; some manners change their mind."""
+    """The tool list; in some modes it changes between calls."""
     words = FILE.read_text(encoding="utf-8") if MANNER == "reads-file" and FILE is not None else "Do it."
     secret = os.environ.get("SECRET", "")
     listed = {
@@ -118,12 +118,12 @@ def answer_call(request_id: object, arguments: Json) -> None:
 
 
 def ask(request_id: object, method: str) -> None:
-    """Ask the client something in the middle of the call, and return what it says."""
+    """Send a request to the client during the call, and return its answer."""
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
     params: Json = {"message": "Which city?", "requestedSchema": schema}
     if method == "sampling/createMessage":
         params = {"messages": [], "maxTokens": 5}
-    # The same id twice: whoever keeps books by it must not be confused.
+    # The same id twice: the client must not mix the answers up.
     write({"id": "q", "method": method, "params": params})
     write({"id": "q", "method": "ping"})
     answers: list[Json] = [json.loads(sys.stdin.readline()) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""What the tests of MCP servers share."""
+"""Helpers of the tests of MCP servers."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ TOKEN = "a-token-of-the-host"
 
 
 def friendly(folder: Path | None = None, **options: Unpack[McpOptions]) -> McpServer:
-    """A server of ordinary manners."""
+    """A well-behaved MCP server."""
     args = [str(HERE / "friendly.py"), *([] if folder is None else [str(folder)])]
     return McpServer.stdio("f", sys.executable, args=args, **options)
 
@@ -59,8 +59,8 @@ async def dispatch(servers: McpServers, call: ToolCall, context: ToolContext | N
     return await ToolRouter(servers.tools).dispatch(call, consent_granted=True, context=context)
 
 
-async def told(servers: McpServers, tool: str, **arguments: JsonValue) -> str:
-    """Call a tool that fails, and return what the model is told."""
+async def failure_of(servers: McpServers, tool: str, **arguments: JsonValue) -> str:
+    """Call a tool that fails, and return the error for the model."""
     result = await dispatch(servers, ToolCall(id="c1", name=tool, arguments=arguments))
     assert not result.success
     return result.error or ""

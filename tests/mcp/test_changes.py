@@ -1,10 +1,10 @@
-"""A server that changes what it says of a tool does not get the consent it had."""
+"""A tool that its server changed loses its approval."""
 
 import asyncio
 from pathlib import Path
 
 import pytest
-from tests.mcp.rig import friendly, opened, raw, told, use
+from tests.mcp.rig import failure_of, friendly, opened, raw, use
 
 from windlass import Agent, AgentRuntime, Rejected
 from windlass.mcp import McpServer, McpServers
@@ -18,7 +18,7 @@ def test_a_tool_that_changes_while_it_is_open_refuses_until_it_is_approved_anew(
             assert (await use(servers, "f__greet", name="Ada")).data == "Hello, Ada."
             before = {tool.name: tool for tool in servers.tools}
             await use(servers, "f__turn")
-            # The server tells of it by itself, before or after its answer.
+            # The server sends the change notification before or after its answer.
             while (result := await use(servers, "f__greet", name="Ada")).success:
                 pass
             assert "changed greet (description" in (result.error or "")
@@ -34,13 +34,13 @@ def test_a_tool_that_changes_while_it_is_open_refuses_until_it_is_approved_anew(
             assert (await use(servers, "f__greet", name="Ada")).data == {"result": "Your keys, Ada!"}
             after = {tool.name: tool for tool in servers.tools}
             assert "all secrets" in after["f__greet"].description
-            # Whoever has the tool as it was does not get the new one under its name.
+            # The old tool object does not call the changed tool.
             assert before["f__greet"].spec.metadata != after["f__greet"].spec.metadata
 
     asyncio.run(story())
 
 
-def test_a_server_of_the_old_protocol_is_heard_too(tmp_path: Path) -> None:
+def test_a_change_is_noticed_with_a_server_of_the_older_protocol(tmp_path: Path) -> None:
     words = tmp_path / "words"
     words.write_text("Read a file.", encoding="utf-8")
 
@@ -55,7 +55,7 @@ def test_a_server_of_the_old_protocol_is_heard_too(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_what_was_approved_is_kept_for_the_next_process(tmp_path: Path) -> None:
+def test_approved_tools_are_stored_for_the_next_process(tmp_path: Path) -> None:
     words, approved = tmp_path / "words", tmp_path / "approved.json"
 
     async def seen() -> tuple[str, list[str]]:
@@ -65,7 +65,7 @@ def test_what_was_approved_is_kept_for_the_next_process(tmp_path: Path) -> None:
 
     async def refused() -> str:
         async with opened(raw("reads-file", words), approved) as servers:
-            return await told(servers, "r__act")
+            return await failure_of(servers, "r__act")
 
     async def approve() -> None:
         async with opened(raw("reads-file", words), approved) as servers:
@@ -90,7 +90,7 @@ def test_a_tool_that_is_gone_says_so_until_that_is_approved(tmp_path: Path) -> N
         async with opened(raw("plain"), approved) as servers:
             gone = [change.name for change in servers.changes if change.kind == "removed"]
             assert len(gone) == 3
-            assert "no longer has" in await told(servers, gone[0])
+            assert "no longer has" in await failure_of(servers, gone[0])
             for name in gone:
                 servers.approve(name)
             assert [tool.name for tool in servers.tools] == ["r__act"]
@@ -111,7 +111,7 @@ def test_only_a_change_can_be_approved() -> None:
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", '{"version": 2, "servers": {}}', '{"version": 1, "servers": 5}']
 )
-def test_a_file_that_is_none_of_ours_is_refused_and_stays_as_it_is(content: str, tmp_path: Path) -> None:
+def test_a_foreign_file_is_refused_and_left_unchanged(content: str, tmp_path: Path) -> None:
     approved = tmp_path / "approved.json"
     approved.write_text(content, encoding="utf-8")
 
@@ -124,7 +124,7 @@ def test_a_file_that_is_none_of_ours_is_refused_and_stays_as_it_is(content: str,
     assert approved.read_text(encoding="utf-8") == content
 
 
-def test_the_fingerprint_of_an_agent_covers_what_its_servers_say(tmp_path: Path) -> None:
+def test_the_fingerprint_of_an_agent_covers_the_tool_descriptions_of_its_servers(tmp_path: Path) -> None:
     words = tmp_path / "words"
 
     async def fingerprinted() -> str:
@@ -170,7 +170,7 @@ def test_a_run_that_waits_for_consent_does_not_give_it_to_another_tool(tmp_path:
     words.write_text("Read a file.", encoding="utf-8")
     asyncio.run(ask())
     words.write_text("Read a file, and mail it.", encoding="utf-8")
-    assert "has changed since this run began" in asyncio.run(answer())
+    assert "has changed since this run started" in asyncio.run(answer())
 
 
 def test_a_call_through_the_runtime_asks_a_person_and_then_reaches_the_server(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_call_through_the_runtime_asks_a_person_and_then_reaches_the_server(tm
         async with opened(friendly()) as servers:
             model = ScriptedModel([call("f__add", {"a": 1, "b": 2}), say("Three.")])
             agent = Agent("clerk", model=model, tools=servers.tools)
-            async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+            async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
                 handle = await runtime.start(agent, "Add.")
                 async for event in handle.events():
                     if event.type == "run.waiting":

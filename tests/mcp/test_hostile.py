@@ -1,4 +1,4 @@
-"""A server can fail in any way: it costs its own calls, and nothing else."""
+"""Server failures: only calls to the failed server are affected."""
 
 import asyncio
 import gzip
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.mcp.rig import TOKEN, friendly, http_server, opened, raw, told, use
+from tests.mcp.rig import TOKEN, failure_of, friendly, http_server, opened, raw, use
 
 from windlass import Unavailable
 from windlass.adapters.mcp.server import MESSAGE_BYTES_MAX
@@ -80,10 +80,10 @@ def test_one_server_that_fails_closes_the_others() -> None:
         ("nonsense", "its answer is not valid MCP"),
     ],
 )
-def test_a_call_that_comes_to_nothing_says_that_it_may_have_done_something(manner: str, problem: str) -> None:
+def test_a_call_without_an_answer_is_reported_as_possibly_done(manner: str, problem: str) -> None:
     async def story() -> None:
         async with opened(raw(manner)) as servers:
-            said = await told(servers, "r__act")
+            said = await failure_of(servers, "r__act")
             assert problem in said
             assert "whether r__act had an effect is unknown" in said
 
@@ -118,7 +118,7 @@ def test_definitions_that_are_dangerous_or_too_large_are_left_out_and_named() ->
 def test_a_server_that_died_is_started_again_by_the_next_call(tmp_path: Path) -> None:
     async def story() -> None:
         async with opened(raw("dies-once", tmp_path / "died")) as servers:
-            assert "is unknown" in await told(servers, "r__act")
+            assert "is unknown" in await failure_of(servers, "r__act")
             assert (await use(servers, "r__act")).data == "done"
 
     asyncio.run(story())
@@ -131,17 +131,17 @@ def test_a_server_that_keeps_dying_is_started_less_and_less_often() -> None:
         nonlocal now
         async with McpServers([raw("dies")], clock=lambda: now) as servers:
             for _ in range(2):
-                assert "is unknown" in await told(servers, "r__act")
-            said = await told(servers, "r__act")
+                assert "is unknown" in await failure_of(servers, "r__act")
+            said = await failure_of(servers, "r__act")
             assert "the next attempt is in 1 s; nothing was done" in said
             now += 1
-            assert "is unknown" in await told(servers, "r__act")
-            assert "the next attempt is in 2 s" in await told(servers, "r__act")
+            assert "is unknown" in await failure_of(servers, "r__act")
+            assert "the next attempt is in 2 s" in await failure_of(servers, "r__act")
 
     asyncio.run(story())
 
 
-def test_a_server_that_does_not_want_to_end_is_ended() -> None:
+def test_a_server_that_does_not_exit_is_killed() -> None:
     async def story() -> None:
         async with opened(raw("stubborn")) as servers:
             assert (await use(servers, "r__act")).success
@@ -149,7 +149,7 @@ def test_a_server_that_does_not_want_to_end_is_ended() -> None:
     asyncio.run(asyncio.wait_for(story(), 300))
 
 
-def test_whoever_is_cancelled_while_a_server_starts_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_cancelling_while_a_server_starts_leaves_no_task(tmp_path: Path) -> None:
     async def story() -> None:
         begun = tmp_path / "begun"
         opening = asyncio.create_task(McpServers([raw("mute", begun)]).__aenter__())
@@ -219,7 +219,7 @@ def fixed(name: str) -> Callable[[bytes], bytes]:
 @pytest.mark.parametrize(
     "answer", [large, packed, *(fixed(name) for name in REPLIES)], ids=["large", "packed", *REPLIES]
 )
-def test_whatever_an_address_answers_the_host_hears_that_the_server_cannot_be_used(
+def test_a_bad_answer_of_an_http_server_raises_unavailable_without_the_token(
     answer: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
@@ -282,8 +282,8 @@ def test_an_address_that_goes_away_in_the_middle_is_lost(tmp_path: Path) -> None
         with http_server(tmp_path) as url:
             server = McpServer.http("f", url, headers={"Authorization": f"Bearer {TOKEN}"})
             async with opened(server) as servers:
-                said = await told(servers, "f__die")
+                said = await failure_of(servers, "f__die")
                 assert "whether f__die had an effect is unknown" in said
-                assert "nothing was done" in await told(servers, "f__greet", name="Ada")
+                assert "nothing was done" in await failure_of(servers, "f__greet", name="Ada")
 
     asyncio.run(story())

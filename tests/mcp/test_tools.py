@@ -1,4 +1,4 @@
-"""Tools of an MCP server: their names, what they may do, what they return."""
+"""Tools of an MCP server: names, modes and results."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
-from tests.mcp.rig import TOKEN, friendly, http_server, opened, raw, told, use
+from tests.mcp.rig import TOKEN, failure_of, friendly, http_server, opened, raw, use
 
 from windlass import Rejected, Tool, ToolContext, ToolRouter
 from windlass.mcp import Elicitation, McpServer, McpServers
@@ -34,11 +34,11 @@ def test_a_tool_has_the_name_of_its_server_and_the_schema_that_the_server_gives(
     asyncio.run(story())
 
 
-def test_arguments_are_held_against_the_schema_before_the_server_hears_of_them() -> None:
+def test_arguments_are_validated_before_they_are_sent_to_the_server() -> None:
     async def story() -> None:
         async with opened(friendly()) as servers:
             assert (await use(servers, "f__add", a=1, b=2)).data == {"total": 3, "words": "1 and 2"}
-            problem = await told(servers, "f__add", a="one")
+            problem = await failure_of(servers, "f__add", a="one")
             assert "missing properties: b" in problem
             assert "/a: expected integer, found string" in problem
 
@@ -61,7 +61,7 @@ def test_hints_of_a_server_count_only_if_the_host_trusts_them() -> None:
     asyncio.run(story())
 
 
-def test_what_the_host_says_of_a_tool_beats_its_hints() -> None:
+def test_tool_options_of_the_host_override_the_hints_of_the_server() -> None:
     async def story() -> None:
         server = friendly(trust_hints=True, tools={"add": {"mode": "destructive", "timeout_ms": 5}})
         async with opened(server) as servers:
@@ -85,13 +85,13 @@ def test_names_that_no_provider_would_take_are_changed_and_stay_apart() -> None:
     asyncio.run(story())
 
 
-def test_texts_pictures_and_failures_come_back_as_what_they_are() -> None:
+def test_texts_images_and_failures_are_returned_by_their_kind() -> None:
     async def story() -> None:
         async with opened(friendly()) as servers:
             assert (await use(servers, "f__greet", name="Ada")).data == "Hello, Ada."
             shown = (await use(servers, "f__picture")).data
             assert shown == ["a dot", {"$omitted": "image image/png, 5 bytes"}]
-            assert "Error executing tool fail" in await told(servers, "f__fail", reason="x")
+            assert "Error executing tool fail" in await failure_of(servers, "f__fail", reason="x")
 
     asyncio.run(story())
 
@@ -112,7 +112,9 @@ def test_resources_are_shown_as_text_or_named() -> None:
     asyncio.run(story())
 
 
-def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_the_mcp_extra_names_the_package_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
 
     async def story() -> None:
@@ -123,10 +125,12 @@ def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.Monkey
     asyncio.run(story())
 
 
-def test_a_call_that_takes_too_long_says_that_it_may_have_done_something(tmp_path: Path) -> None:
+def test_a_timed_out_call_is_reported_as_possibly_done(tmp_path: Path) -> None:
     async def story() -> None:
         async with opened(friendly(tmp_path, tools={"wait": {"timeout_ms": 1}})) as servers:
-            assert "did not finish within 1 ms; whether it did anything" in await told(servers, "f__wait")
+            assert "did not finish within 1 ms; whether it did anything" in await failure_of(
+                servers, "f__wait"
+            )
             assert (await use(servers, "f__greet", name="Ada")).success
 
     asyncio.run(story())
@@ -173,14 +177,14 @@ def test_a_call_that_is_cancelled_is_cancelled_in_the_server(tmp_path: Path) -> 
             call.cancel()
             await asyncio.wait((call,))
             assert call.cancelled()
-            # The server answers this call after it heard of the cancelling.
+            # The server answers this call after the cancellation notice.
             assert (await use(servers, "f__greet", name="Ada")).success
             assert (tmp_path / "cancelled").exists()
 
     asyncio.run(story())
 
 
-def test_questions_of_a_server_are_declined_when_nobody_is_there_to_ask() -> None:
+def test_elicitations_of_a_server_are_declined() -> None:
     async def story() -> None:
         async with opened(friendly()) as servers:
             assert (await use(servers, "f__ask")).data == "decline None"
@@ -220,7 +224,7 @@ def test_a_handler_that_fails_declines() -> None:
     asyncio.run(story())
 
 
-def test_a_server_cannot_have_the_model_of_its_host() -> None:
+def test_sampling_requests_of_a_server_are_refused() -> None:
     async def story() -> None:
         async with opened(raw("asks")) as servers:
             said = (await use(servers, "r__act", method="sampling/createMessage")).data
@@ -229,7 +233,7 @@ def test_a_server_cannot_have_the_model_of_its_host() -> None:
     asyncio.run(story())
 
 
-def test_a_server_gets_what_its_host_gives_it_and_little_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_process_gets_a_minimal_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the host")
 
     async def story() -> None:
@@ -256,7 +260,7 @@ def test_a_secret_that_a_server_was_given_does_not_come_back(kind: str) -> None:
     asyncio.run(story())
 
 
-def test_a_server_never_shows_what_it_was_given() -> None:
+def test_the_repr_of_a_server_hides_its_arguments_and_headers() -> None:
     shown = repr(
         [
             McpServer.stdio("a", "npx", args=["--key=topsecret1"], env={"KEY": "topsecret2"}),
@@ -280,7 +284,7 @@ def test_a_server_never_shows_what_it_was_given() -> None:
         lambda: McpServers([McpServer.stdio(f"a{at}", "x") for at in range(33)]),
     ],
 )
-def test_a_server_that_cannot_be_meant_is_refused(make: object) -> None:
+def test_an_invalid_server_definition_is_refused(make: object) -> None:
     assert callable(make)
     with pytest.raises(Rejected) as caught:
         make()

@@ -114,6 +114,6 @@ text = 'pytest.mark.promise("J5")'
 
 
 @pytest.mark.parametrize("arguments", ["", "()", "(x)", "(promise_id='J1')", "('J1', 'J2')"])
-def test_a_marker_whose_id_is_not_written_out_is_refused(arguments: str) -> None:
+def test_a_marker_without_a_literal_id_is_refused(arguments: str) -> None:
     with pytest.raises(PromiseError, match=f"{KILL}:2: write the id"):
         list(read_marks(KILL, f"\n@pytest.mark.promise{arguments}\ndef test_a(): ..."))

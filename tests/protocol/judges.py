@@ -26,7 +26,7 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A value that somebody claims to be of a type."""
+    """A value and the type that it is tested against."""
 
     type: str
     name: str

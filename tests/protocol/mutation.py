@@ -10,7 +10,7 @@ OTHERS: tuple[JsonValue, ...] = (
     *("", "x", "1", "true", "x" * 600, "😀" * 512, "2026-02-29T00:00:00Z", "sha256:" + "0" * 64),
     *([], [None], {}, {"x": None}),
 )
-"""What a value may be replaced with, whatever it was."""
+"""Replacements for any value."""
 
 TAG_KEYS = frozenset({"type", "kind", "role", "scope", "decision", "status"})
 TAGS = (
@@ -30,7 +30,7 @@ TAGS = (
     ),
 )
 KEYS = ("newField", "__proto__", "constructor")
-"""Names of fields that no type knows."""
+"""Field names that no type has."""
 
 
 def mutants(value: JsonValue) -> Iterator[tuple[str, JsonValue]]:

@@ -1,4 +1,4 @@
-"""Writing models: the strict way, and the short one for what is trusted."""
+"""Writing models: strictly, and by the faster path for trusted models."""
 
 import json
 import tracemalloc
@@ -106,7 +106,7 @@ def test_a_model_built_without_validation_that_fits_is_written() -> None:
 @pytest.mark.promise("W2")
 @settings(max_examples=400)
 @given(st.sampled_from(valid_models()), st.data())
-def test_what_is_written_of_any_model_is_read_back(case: Case, data: st.DataObject) -> None:
+def test_every_written_model_is_read_back(case: Case, data: st.DataObject) -> None:
     model = read(case)
     name = data.draw(st.sampled_from(sorted(type(model).model_fields)))
     changed = model.model_copy(update={name: data.draw(values)})
@@ -119,7 +119,7 @@ def test_what_is_written_of_any_model_is_read_back(case: Case, data: st.DataObje
     assert decode(type(model), encode(back)) == back
 
 
-# --- what is shared -------------------------------------------------------------------------------
+# --- shared parts -------------------------------------------------------------------------------
 
 
 def doubled(make: Callable[[object], object], times: int) -> Any:
@@ -162,7 +162,9 @@ def as_extra(value: object) -> object:
     "make",
     [as_list, as_tuple, as_dict, as_deque, as_dataclass, as_model, as_extra],
 )
-def test_what_a_model_shares_is_counted_before_it_is_unfolded(make: Callable[[object], object]) -> None:
+def test_shared_parts_of_a_model_count_against_the_limit_before_they_are_expanded(
+    make: Callable[[object], object],
+) -> None:
     model = Loose.model_construct(anything=doubled(make, 18))
     tracemalloc.start()
     try:
@@ -176,7 +178,7 @@ def test_what_a_model_shares_is_counted_before_it_is_unfolded(make: Callable[[ob
 
 @pytest.mark.promise("L1")
 @pytest.mark.parametrize("write", [encode, canonical])
-def test_what_a_value_shares_is_counted_before_it_is_unfolded(
+def test_shared_parts_of_a_value_count_against_the_limit_before_they_are_expanded(
     write: Callable[[JsonValue, CodecLimits], bytes],
 ) -> None:
     text: list[JsonValue] = ["x" * 1_000]
@@ -234,7 +236,7 @@ def test_a_model_that_writes_its_own_kinds_as_json_is_written() -> None:
 
 
 @pytest.mark.promise("W2")
-def test_what_is_trusted_is_written_and_read_as_by_the_strict_door() -> None:
+def test_a_trusted_model_is_written_and_read_as_by_the_strict_codec() -> None:
     for case in valid_models():
         model = read(case)
         raw = encode_trusted(model)
@@ -245,7 +247,7 @@ def test_what_is_trusted_is_written_and_read_as_by_the_strict_door() -> None:
 @pytest.mark.promise("W2")
 @settings(max_examples=300)
 @given(st.dictionaries(st.text(max_size=3), values | st.text() | st.integers(), max_size=4))
-def test_a_trusted_record_is_written_exactly_if_the_strict_door_would(data: dict[str, Any]) -> None:
+def test_a_trusted_record_is_written_exactly_if_the_strict_codec_writes_it(data: dict[str, Any]) -> None:
     made = record(data)
     try:
         raw = encode(made)
@@ -269,13 +271,15 @@ def test_a_trusted_record_is_written_exactly_if_the_strict_door_would(data: dict
         ({"a": nested(DEPTH_MAX - 1)}, "too_deep"),
     ],
 )
-def test_trust_does_not_write_what_the_wire_does_not_carry(data: dict[str, Any], code: str) -> None:
+def test_the_trusted_path_refuses_values_that_the_wire_does_not_carry(
+    data: dict[str, Any], code: str
+) -> None:
     made = record(data)
     error = refusal(lambda: encode_trusted(made))
     assert (error.code, error.__context__) == (code, None)
 
 
-def test_trust_that_was_broken_by_a_loop_ends_in_a_refusal() -> None:
+def test_a_cyclic_trusted_record_is_refused() -> None:
     made = record({"a": []})
     made.data["a"] = made.data
     error = refusal(lambda: encode_trusted(made))
@@ -290,7 +294,7 @@ LOOKS: list[dict[str, JsonValue]] = [
 
 
 @pytest.mark.parametrize("data", LOOKS)
-def test_what_only_looks_like_a_breach_is_written(data: dict[str, JsonValue]) -> None:
+def test_valid_values_near_a_limit_are_written_by_the_trusted_path(data: dict[str, JsonValue]) -> None:
     made = record(data)
     assert encode_trusted(made) == encode(made)
 
@@ -313,7 +317,7 @@ def test_trusted_bytes_that_are_plainly_wrong_are_refused_as_by_decode(raw: byte
     assert (trusted.code, str(trusted), trusted.__context__) == (strict.code, str(strict), None)
 
 
-def test_trust_is_no_property_of_the_type() -> None:
+def test_the_strict_codec_also_checks_types_with_a_trusted_path() -> None:
     strict = TypeAdapter(Record)
     decode_trusted(Record, encode(record({})))
     wrong = json.dumps({"sessionId": "s", "seq": 1, "type": "turn.started", "at": AT, "data": {}})

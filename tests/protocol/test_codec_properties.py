@@ -70,7 +70,7 @@ LIMITS = CodecLimits(message_bytes_max=2_000, depth_max=3)
 
 
 def outcome(call: Callable[[], object]) -> tuple[str, object]:
-    """Return what became of a call: a value, or the code of a refusal without a trail."""
+    """Return the outcome of a call: a value, or the code of an error without a context."""
     try:
         return "value", call()
     except CodecError as error:
@@ -86,13 +86,13 @@ def parsed(data: bytes | str) -> tuple[str, object]:
 
 @many
 @given(values)
-def test_what_is_written_is_read_back_alike(value: JsonValue) -> None:
+def test_a_written_value_is_read_back_unchanged(value: JsonValue) -> None:
     assert repr(parse(encode(value))) == repr(value)
 
 
 @many
 @given(values, st.booleans(), st.sampled_from([None, 0, 2]))
-def test_what_other_writers_write_is_read_alike(
+def test_json_of_other_writers_is_read_unchanged(
     value: JsonValue, ascii_only: bool, indent: int | None
 ) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)

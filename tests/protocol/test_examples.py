@@ -1,4 +1,4 @@
-"""The examples of spec/examples: every judge says of each what its folder says.
+"""The examples of spec/examples: every validator agrees with the folder of each example.
 
 The TypeScript side of the same examples is web/protocol/test/examples.test.ts.
 """
@@ -42,6 +42,7 @@ def is_shown_inside_events(definition: str) -> bool:
     return definition.endswith("Data")
 
 
+@pytest.mark.uncounted
 @pytest.mark.promise("W1")
 @pytest.mark.parametrize("judge", EACH_JUDGE)
 def test_every_valid_example_is_accepted(judge: str) -> None:
@@ -49,6 +50,7 @@ def test_every_valid_example_is_accepted(judge: str) -> None:
     assert [str(case) for case, accepted in zip(VALID, verdicts, strict=True) if not accepted] == []
 
 
+@pytest.mark.uncounted
 @pytest.mark.promise("W1")
 @pytest.mark.parametrize("judge", EACH_JUDGE)
 def test_every_invalid_example_is_refused(judge: str) -> None:
@@ -106,7 +108,7 @@ def test_no_name_is_given_to_two_cases_of_a_file() -> None:
 
 
 def round_trip(case: Case) -> JsonValue:
-    """What arrives when a value is read as its type, written and read again."""
+    """The value after it is read as its type, written and read again."""
     value: object = decode(cast(type[object], getattr(windlass_protocol, case.type)), json.dumps(case.value))
     is_model = isinstance(value, BaseModel)
     return parse(encode(value if is_model else adapter(case.type).dump_python(value, by_alias=True)))

@@ -14,6 +14,8 @@ from tools.gen.model import SpecError
 from tools.gen.python import python_files
 from tools.gen.typescript import typescript_files
 
+pytestmark = pytest.mark.uncounted
+
 Schema = dict[str, Any]
 
 
@@ -39,7 +41,7 @@ def test_the_page_about_the_dialect_is_short() -> None:
     assert len((ROOT / "spec/README.md").read_text("utf-8").splitlines()) <= 60
 
 
-# The event grammar: what the data of each type must have and, after the bar, what else it is known to have.
+# The event grammar: the required data fields of each type and, after the bar, the optional ones.
 # S, I and T are the number of the turn, the number of the step and the turn itself. The second part holds the
 # types that only this project has.
 
@@ -323,7 +325,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_leaves_the_dialect_is_refused_with_its_place(case: str, tmp_path: Path) -> None:
+def test_a_schema_outside_the_dialect_is_refused_with_its_path(case: str, tmp_path: Path) -> None:
     change, message = REFUSED[case]
     with pytest.raises(SpecError, match=message):
         load_spec(written(tmp_path, change))
@@ -362,7 +364,7 @@ UNWRITABLE: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("case", UNWRITABLE)
-def test_what_cannot_be_written_down_is_refused(case: str, tmp_path: Path) -> None:
+def test_a_schema_that_python_cannot_express_is_refused(case: str, tmp_path: Path) -> None:
     change, message = UNWRITABLE[case]
     with pytest.raises(SpecError, match=message):
         python_files(load_spec(written(tmp_path, change)))

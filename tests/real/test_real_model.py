@@ -1,6 +1,6 @@
 """The loop with a real model, offline: `make test-real`.
 
-The model is small and knows little, so what is tested is the way to it and back, not what it says.
+The model is small, so the tests check the connection to it, not its answers.
 """
 
 import json
@@ -51,7 +51,7 @@ MODELS = {"openai": openai, "anthropic": anthropic}
 BOTH = pytest.mark.parametrize("name", MODELS)
 
 
-async def heard(
+async def streamed(
     provider: OpenAICompatProvider | AnthropicProvider, text: str
 ) -> tuple[list[str], int | None]:
     chunks = [chunk async for chunk in provider.stream([LLMMessage("user", text)], temperature=0.0)]
@@ -61,8 +61,8 @@ async def heard(
 
 
 @BOTH
-def test_a_real_answer_comes_in_pieces_and_says_what_it_cost(name: str, url: str) -> None:
-    pieces, used = run_sync(heard(MODELS[name](url), "Say hello."))
+def test_a_real_answer_is_streamed_and_reports_its_usage(name: str, url: str) -> None:
+    pieces, used = run_sync(streamed(MODELS[name](url), "Say hello."))
     assert len(pieces) > 1
     assert used is not None
     assert used >= len(pieces) - 1
@@ -83,7 +83,7 @@ def test_a_run_gets_an_answer(name: str, url: str) -> None:
 
 
 @BOTH
-def test_messages_that_do_not_fit_are_told_so(name: str, url: str) -> None:
+def test_messages_beyond_the_context_window_raise_context_overflow(name: str, url: str) -> None:
     async def work() -> bool:
         provider = MODELS[name](url)
         try:
@@ -106,7 +106,7 @@ def test_a_schema_is_kept_by_the_server(url: str) -> None:
         "additionalProperties": False,
     }
     pieces, _ = run_sync(
-        heard(openai(url).with_output(schema), "Name a city and how many people live there.")
+        streamed(openai(url).with_output(schema), "Name a city and how many people live there.")
     )
     value = json.loads("".join(pieces))
     assert value.keys() == {"city", "people"}
@@ -118,7 +118,7 @@ CALLED: list[str] = []
 
 @tool(mode="read")
 async def weather(city: str) -> str:
-    """Say what the weather is in a city."""
+    """Return the weather in a city."""
     CALLED.append(city)
     return "rain"
 

@@ -1,4 +1,4 @@
-"""Decisions to record, and what the process that records them looks like."""
+"""Sample decisions, and the program of a process that records them."""
 
 import os
 import subprocess

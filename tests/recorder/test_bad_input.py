@@ -1,4 +1,4 @@
-"""What is wrong with a call is told: raised if strict, logged otherwise."""
+"""Invalid calls: raised if strict, logged if not."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -50,22 +50,26 @@ WRONG: Mapping[str, tuple[Call, object, str]] = {
     "tokens": (lambda r: r.record_outcome("dec_0", True, tokens_used=-1), None, "tokens_used must be a"),
     "second outcome": (settle_twice, None, "has an outcome already"),
     "success": (lambda r: r.record_outcome("dec_0", anything("no")), None, "success must be True or False"),
-    "an error": (lambda r: r.record_outcome("dec_0", False, error=anything(4)), None, "error must be a text"),
+    "an error": (
+        lambda r: r.record_outcome("dec_0", False, error=anything(4)),
+        None,
+        "error must be a string",
+    ),
     "changes": (
         lambda r: r.record_outcome("dec_0", True, state_changes=anything([1])),
         None,
         "state_changes must be a dictionary, found list",
     ),
-    "an intent": (lambda r: decide(r, anything(4)), "dec_1", "intent must be a text, found int"),
+    "an intent": (lambda r: decide(r, anything(4)), "dec_1", "intent must be a string, found int"),
     "constraints": (
         lambda r: r.decide("a", OPTIONS, "ask", "c", constraints="only one"),
         "dec_1",
-        "constraints must be a list of texts, found str",
+        "constraints must be a list of strings, found str",
     ),
     "a constraint": (
         lambda r: r.decide("a", OPTIONS, "ask", "c", constraints=anything([1])),
         "dec_1",
-        "each of constraints must be a text",
+        "each of constraints must be a string",
     ),
     "a misspelt key": (
         lambda r: r.decide("a", [{"id": "b", "descripton": "c"}], "b", "c"),
@@ -75,9 +79,9 @@ WRONG: Mapping[str, tuple[Call, object, str]] = {
     "an option's pros": (
         lambda r: r.decide("a", [{"id": "b", "pros": 7}], "b", "c"),
         "dec_1",
-        "pros must be a list of texts, found int",
+        "pros must be a list of strings, found int",
     ),
-    "a node": (lambda r: r.set_node(anything(7)), None, "node_id must be a text"),
+    "a node": (lambda r: r.set_node(anything(7)), None, "node_id must be a string"),
     "an evaluation": (
         lambda r: r.record_evaluation("dec_0", anything({})),
         None,
@@ -112,7 +116,7 @@ def test_without_a_run_a_call_says_so_and_does_nothing(
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_call_is_logged_and_does_what_it_can(
+def test_an_invalid_call_is_logged_and_the_run_can_still_end(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     call, answer, words = WRONG[name]
@@ -135,12 +139,14 @@ def test_a_wrong_call_raises_and_records_nothing_if_strict(tmp_path: Path, name:
     assert (len(run.decisions), run.problems) == (1, ())
 
 
-def test_a_run_ends_well_or_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_run_arguments_of_the_wrong_type_are_refused_if_strict_and_logged_if_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     runtime = started(tmp_path, strict=True)
     with pytest.raises(RecordingError, match="success must be True or False, found nope"):
         runtime.end_run(anything("nope"))
     runtime.end_run(True)
-    with pytest.raises(RecordingError, match="goal_id must be a text, found int"):
+    with pytest.raises(RecordingError, match="goal_id must be a string, found int"):
         runtime.start_run(anything(7))
     started(tmp_path, strict=False).end_run(anything("nope"))
     assert "success must be True or False, found nope: it counts as True" in caplog.text
@@ -199,7 +205,7 @@ def test_confidence_out_of_range_is_kept_as_it_was_given(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("path", [None, "", 7, b"/tmp"])
-def test_a_place_that_is_none_is_refused(path: object) -> None:
+def test_an_invalid_storage_path_is_refused(path: object) -> None:
     with pytest.raises(RecordingError):
         Runtime(anything(path))
 
@@ -211,7 +217,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 
 
 def test_an_unknown_durability_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RecordingError, match="durability is power or process, found 'eternal'"):
+    with pytest.raises(RecordingError, match="durability must be power or process, found 'eternal'"):
         Runtime(tmp_path, durability=anything("eternal"))
 
 

@@ -79,7 +79,7 @@ def test_a_pool_takes_part_in_the_only_open_run_but_not_in_one_of_several(tmp_pa
         assert decide(runtime) == "dec_1"
 
 
-def test_after_its_end_a_run_is_nobodys_and_others_are_not_taken_for_it(tmp_path: Path) -> None:
+def test_after_its_end_a_run_gets_no_decisions_and_runs_of_other_threads_are_not_used(tmp_path: Path) -> None:
     runtime = Runtime(tmp_path)
     runtime.start_run(GOAL)
     runtime.end_run(True)
@@ -230,7 +230,7 @@ def test_a_fork_records_runs_of_its_own_and_leaves_those_of_its_parent(
     decide(runtime)
     child = os.fork()
     if child == 0:
-        # Whatever happens here, pytest must not go on in the child.
+        # The child must exit here: pytest must not go on in it.
         try:
             is_right = decide(runtime) == "" and runtime.current_run is None
             record(runtime, goal_id="child")

@@ -102,7 +102,7 @@ def test_a_run_of_an_agent_is_found_too(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
-def test_a_store_that_fails_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_closed_store_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         async with opened("memory", tmp_path) as host:
             runtime = Runtime(runtime=host)
@@ -135,13 +135,13 @@ def test_a_store_that_answers_later_cannot_be_asked_on_its_own_loop(tmp_path: Pa
 
 def test_a_runtime_in_memory_is_recorded_into_from_its_loop_on(tmp_path: Path) -> None:
     host = AgentRuntime.in_memory([])
-    with pytest.raises(RecordingError, match="on its event loop"):
+    with pytest.raises(RecordingError, match="on the event loop of the runtime"):
         Runtime(runtime=host)
 
 
-def test_one_place_is_enough(tmp_path: Path) -> None:
+def test_a_storage_path_and_a_runtime_together_are_refused(tmp_path: Path) -> None:
     host = AgentRuntime.in_memory([])
-    with pytest.raises(RecordingError, match="either a storage_path or a runtime"):
+    with pytest.raises(RecordingError, match="either storage_path or runtime"):
         Runtime(tmp_path, runtime=host)
 
 
@@ -150,7 +150,7 @@ def test_a_runtime_without_a_journal_is_refused() -> None:
         Runtime(runtime=AgentRuntime.builder().build())
 
 
-def test_opening_the_runtime_brings_in_what_a_recorder_left(tmp_path: Path) -> None:
+def test_opening_the_runtime_imports_the_spool_of_a_recorder(tmp_path: Path) -> None:
     async def work() -> None:
         async with opened("file", tmp_path):
             pass
@@ -167,7 +167,7 @@ def test_opening_the_runtime_brings_in_what_a_recorder_left(tmp_path: Path) -> N
     asyncio.run(work())
 
 
-def test_what_cannot_be_brought_in_is_told_and_the_runtime_opens(
+def test_an_unreadable_spool_is_logged_and_the_runtime_opens(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work() -> None:

@@ -1,4 +1,4 @@
-"""Whoever only records does not load what reading, models and event loops take."""
+"""Importing the recorder does not import queries, models or event loops."""
 
 import json
 import subprocess
@@ -42,6 +42,6 @@ def test_everything_documented_can_be_imported() -> None:
         assert getattr(ledger, name).__name__ == name
 
 
-def test_what_is_not_there_is_told() -> None:
+def test_an_unknown_attribute_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         getattr(ledger, "Noth" + "ing")

@@ -1,4 +1,4 @@
-"""Processes that die: whatever was acknowledged is there, once."""
+"""Killed processes: every acknowledged record is there once."""
 
 import signal
 from pathlib import Path
@@ -63,7 +63,7 @@ for number in range(int(sys.argv[2])):
 
 
 def keep(spool: Spool) -> None:
-    """Stand for a process that has no time left."""
+    """Do nothing, as if the process had been killed before the spool was cleared."""
 
 
 def only_run(folder: Path) -> Run:
@@ -98,7 +98,7 @@ def test_after_a_kill_behind_any_call_everything_acknowledged_is_there(tmp_path:
     assert process.returncode == -signal.SIGKILL, errors.decode()
     run = only_run(tmp_path / "store")
     check(run, last)
-    # It is the same for whoever looks a second time, and for a recorder that goes on there.
+    # A second query and a new recorder in the same folder give the same.
     record(Runtime(tmp_path / "store"))
     assert only_run(tmp_path / "store") == run
     left = [path for path in (tmp_path / "store").glob("recorder.db-spool/*") if path.stat().st_size]
@@ -106,7 +106,7 @@ def test_after_a_kill_behind_any_call_everything_acknowledged_is_there(tmp_path:
 
 
 @pytest.mark.promise("J1")
-def test_it_is_so_with_power_too(tmp_path: Path) -> None:
+def test_everything_acknowledged_is_there_after_a_kill_with_durability_power(tmp_path: Path) -> None:
     process = child(CALLS, tmp_path, "7", "power")
     process.communicate(timeout=300)
     check(only_run(tmp_path / "store"), 7)
@@ -120,7 +120,7 @@ def test_a_kill_around_a_transaction_loses_nothing_and_repeats_nothing(tmp_path:
     assert len(only_run(tmp_path).decisions) == count
 
 
-def test_a_run_whose_process_is_gone_is_stuck_after_a_while(
+def test_a_run_of_a_dead_process_is_stuck_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = child(MANY, tmp_path, "2")
@@ -146,7 +146,7 @@ def test_a_run_that_is_silent_but_alive_is_not_stuck(tmp_path: Path, monkeypatch
     assert only_run(tmp_path).status is RunStatus.STUCK
 
 
-def test_what_is_in_the_journal_and_still_in_the_spool_counts_once(
+def test_a_record_in_both_journal_and_spool_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A process that dies between its commit and the emptying of its spool leaves records in both.

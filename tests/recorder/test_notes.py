@@ -1,4 +1,4 @@
-"""Notes about runs: sessions to which anybody adds, from anywhere."""
+"""Notes about runs: sessions with several writers."""
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -52,7 +52,7 @@ def test_many_writers_add_to_one_session_and_nothing_is_lost(tmp_path: Path) -> 
         writer.close()
 
 
-def test_a_number_that_somebody_else_took_in_between_is_not_taken_for_ours(
+def test_a_sequence_number_taken_by_another_writer_is_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = open_ledger(tmp_path, None, durability="process", secrets=())
@@ -73,9 +73,7 @@ def test_a_number_that_somebody_else_took_in_between_is_not_taken_for_ours(
     other.close()
 
 
-def test_a_session_that_others_always_write_first_is_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_add_fails_after_too_many_conflicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = open_notes(tmp_path)
     monkeypatch.setattr(notes, "ATTEMPTS_MAX", 0)
     with pytest.raises(RecordingError, match="try again"):
@@ -138,7 +136,7 @@ def test_records_before_a_run_can_be_read(tmp_path: Path) -> None:
         assert tape.calls == ()
 
 
-def test_a_run_whose_process_is_gone_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_a_dead_process_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Runtime(tmp_path) as runtime:
         run_id = runtime.start_run(GOAL)
         decide(runtime)

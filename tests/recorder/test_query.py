@@ -1,4 +1,4 @@
-"""Questions to recorded runs."""
+"""Queries over recorded runs."""
 
 import sqlite3
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_a_place_without_runs_answers_nothing_and_is_not_made(
         "decision_type_distribution": {},
     }
     assert not (tmp_path / "nothing").exists()
-    assert f"{tmp_path / 'nothing'} does not exist: nothing was recorded there so far" in caplog.text
+    assert f"{tmp_path / 'nothing'} does not exist: it has no recorded runs" in caplog.text
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
@@ -90,7 +90,7 @@ def test_runs_come_newest_first(runtime: Runtime, query: BuilderQuery) -> None:
     assert query.get_recent_failures(0) == query.get_recent_failures(-1) == []
 
 
-def test_a_summary_tells_the_run_in_short(runtime: Runtime, query: BuilderQuery) -> None:
+def test_a_summary_has_the_counts_of_the_run(runtime: Runtime, query: BuilderQuery) -> None:
     run_id = runtime.start_run(GOAL)
     runtime.record_outcome(decide(runtime, "One"), True, summary="Found it")
     runtime.record_outcome(decide(runtime, "Two"), False, error="Lost it")
@@ -237,7 +237,7 @@ def test_failures_are_grouped_by_cause(runtime: Runtime, query: BuilderQuery) ->
     assert patterns.to_dict()["run_count"] == 7
 
 
-def test_only_the_most_common_failures_are_told(runtime: Runtime, query: BuilderQuery) -> None:
+def test_only_the_most_common_failures_are_listed(runtime: Runtime, query: BuilderQuery) -> None:
     for letter in "abcdefg":
         record(runtime, error=f"Error of kind {letter}")
     patterns = query.find_patterns(GOAL)
@@ -258,7 +258,7 @@ def test_only_the_most_common_failures_are_told(runtime: Runtime, query: Builder
         ("  ", None),
     ],
 )
-def test_what_varies_is_no_part_of_a_cause(one: str, other: str | None) -> None:
+def test_variable_parts_of_a_message_are_left_out_of_its_cause(one: str, other: str | None) -> None:
     assert cause_of(one) == cause_of(other)
 
 
@@ -354,6 +354,6 @@ def test_a_query_that_is_closed_opens_again(runtime: Runtime, query: BuilderQuer
     query.close()
 
 
-def test_a_query_wants_one_place() -> None:
-    with pytest.raises(RecordingError, match="either a storage_path or a runtime"):
+def test_a_query_needs_exactly_one_of_storage_path_and_runtime() -> None:
+    with pytest.raises(RecordingError, match="either storage_path or runtime"):
         BuilderQuery()

@@ -193,7 +193,7 @@ def test_a_quick_decision_has_one_option(runtime: Runtime) -> None:
     assert (decision.node_id, decision.chosen_option_id) == ("formatter", "action")
 
 
-def test_a_problem_keeps_what_is_known_of_it(runtime: Runtime) -> None:
+def test_a_problem_keeps_its_decision_cause_and_fix(runtime: Runtime) -> None:
     runtime.start_run(GOAL)
     decision_id = decide(runtime)
     runtime.report_problem("warning", "Rate limit", decision_id, "Too many requests", "Back off")
@@ -204,7 +204,7 @@ def test_a_problem_keeps_what_is_known_of_it(runtime: Runtime) -> None:
     )  # fmt: skip
 
 
-def test_the_run_of_today_can_be_looked_at(runtime: Runtime) -> None:
+def test_the_current_run_can_be_read(runtime: Runtime) -> None:
     assert runtime.current_run is None
     run_id = runtime.start_run(GOAL, "Qualify leads")
     for _ in range(3):
@@ -220,7 +220,7 @@ def test_the_run_of_today_can_be_looked_at(runtime: Runtime) -> None:
 
 
 @pytest.mark.parametrize("success", [True, False])
-def test_the_end_says_how_it_went_and_exports_the_run(tmp_path: Path, success: bool) -> None:
+def test_end_run_records_the_status_and_exports_the_run(tmp_path: Path, success: bool) -> None:
     runtime = Runtime(tmp_path, strict=True)
     run_id = runtime.start_run(GOAL)
     runtime.record_outcome(decide(runtime), success, error=None if success else "No data")
@@ -265,7 +265,7 @@ def test_the_node_of_a_run_does_not_leak_into_the_next(runtime: Runtime) -> None
     assert recorded(runtime).metrics.nodes_executed == ("unknown",)
 
 
-def test_what_is_decided_is_executed_and_its_outcome_recorded(runtime: Runtime) -> None:
+def test_decide_and_execute_runs_the_executor_and_records_the_outcome(runtime: Runtime) -> None:
     runtime.start_run(GOAL)
     assert runtime.decide_and_execute("Sum", OPTIONS, "ask", "why", lambda: 42, node_id="calc") == (
         "dec_0",
@@ -278,9 +278,7 @@ def test_what_is_decided_is_executed_and_its_outcome_recorded(runtime: Runtime) 
 
 
 @pytest.mark.parametrize("error", [KeyError("gone"), KeyboardInterrupt(), SystemExit(3)])
-def test_whatever_an_executor_raises_is_a_failure_and_is_raised(
-    runtime: Runtime, error: BaseException
-) -> None:
+def test_an_exception_of_an_executor_is_recorded_and_raised(runtime: Runtime, error: BaseException) -> None:
     def fail() -> None:
         raise error
 
@@ -293,7 +291,7 @@ def test_whatever_an_executor_raises_is_a_failure_and_is_raised(
     assert decision.outcome.error == (str(error) or type(error).__name__)
 
 
-def test_words_are_those_of_the_wire() -> None:
+def test_enumerations_equal_those_of_the_wire() -> None:
     assert {kind.name: kind.value for kind in DecisionType} == {k.name: k.value for k in WireDecisionType}
     assert {kind.name: kind.value for kind in RunStatus} == {k.name: k.value for k in DecisionRunStatus}
 

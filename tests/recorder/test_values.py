@@ -1,4 +1,4 @@
-"""A value never makes a recording fail, whatever it is."""
+"""Recorded values: no value makes a recording fail."""
 
 import asyncio
 import math
@@ -86,7 +86,7 @@ def test_values_have_the_json_forms_of_tool_results(tmp_path: Path) -> None:
 def test_numbers_that_are_none_have_names(tmp_path: Path) -> None:
     numbers = [math.inf, -math.inf, math.nan]
     assert result_of(recorded(tmp_path, numbers)) == ["Infinity", "-Infinity", "NaN"]
-    # Whatever else is said: a key makes all of it be looked at more closely.
+    # A secret-like key makes the whole value be scanned.
     beside = result_of(recorded(tmp_path, {"numbers": numbers, "api_key": "hunter22"}))
     assert isinstance(beside, dict)
     assert beside["numbers"] == ["Infinity", "-Infinity", "NaN"]
@@ -146,7 +146,7 @@ def test_a_lone_surrogate_is_kept_escaped(tmp_path: Path) -> None:
     assert [each.run_id for each in BuilderQuery(tmp_path).list_runs_for_goal("goal \ud800")] == [run_id]
 
 
-def test_what_changes_after_the_call_does_not_change_the_record(tmp_path: Path) -> None:
+def test_changing_a_value_after_the_call_does_not_change_the_record(tmp_path: Path) -> None:
     context: dict[str, object] = {"size": 1}
     with Runtime(tmp_path) as runtime:
         runtime.start_run(GOAL)
@@ -225,7 +225,7 @@ def test_a_secret_that_a_cut_goes_through_is_masked_before(tmp_path: Path) -> No
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"correct" in path.read_bytes()]
 
 
-def test_what_is_not_kept_of_a_large_value_is_not_looked_at(
+def test_dropped_parts_of_a_large_value_are_not_scanned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at: list[str] = []

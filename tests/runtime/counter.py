@@ -19,7 +19,7 @@ RUNS: Final = 3
 
 
 def counter(*, dies_at: int | None = None) -> Agent:
-    """An agent whose tool counts its calls; in one of them the process may end."""
+    """An agent with a tool that counts its calls; one of them may end the process."""
 
     @tool(mode="safe_write", effect="idempotent")
     async def count(ctx: ToolContext) -> str:

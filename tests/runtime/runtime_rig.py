@@ -1,4 +1,4 @@
-"""What the tests of the runtime share."""
+"""Helpers of the runtime tests."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -29,7 +29,7 @@ def play(story: Coroutine[object, object, T]) -> T:
 
 
 class CountingStore(MemoryStore):
-    """A store that notes what is written to it."""
+    """A store that records its writes."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""An agent whose tools are given at each step.
+"""An agent with tools that a resolver gives at each step.
 
 As a program, it is killed in the middle of a call of one of them.
 """

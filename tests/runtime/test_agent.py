@@ -50,7 +50,7 @@ def watch(call: HookCall) -> None:
 
 
 class Invoice(BaseModel):
-    """What is owed."""
+    """An invoice."""
 
     total: int
 
@@ -63,7 +63,7 @@ def test_an_agent_needs_a_name_and_a_model():
         agent.__setattr__("name", "other")
 
 
-def test_a_model_may_be_any_provider_and_is_known_by_what_it_says_of_itself():
+def test_the_route_of_a_model_object_comes_from_its_attributes():
     assert Agent("a", model=ScriptedModel([])).route == ("scripted", "scripted")
     assert Agent("a", model=ScriptedModel([], route_id="r", model_id="m")).route == ("r", "m")
     assert Agent("a", model=Plain()).route == ("object", "Plain")
@@ -103,10 +103,10 @@ LOOSE_AGENT: Any = Agent
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ({"model": "gpt-5"}, 'agent shop: model is "provider/model"'),
-        ({"model": "/gpt-5"}, 'model is "provider/model"'),
-        ({"model": "openai/"}, 'model is "provider/model"'),
-        ({"model": "a/b\n"}, 'model is "provider/model"'),
+        ({"model": "gpt-5"}, 'agent shop: model must be "provider/model"'),
+        ({"model": "/gpt-5"}, 'model must be "provider/model"'),
+        ({"model": "openai/"}, 'model must be "provider/model"'),
+        ({"model": "a/b\n"}, 'model must be "provider/model"'),
         ({"model": None}, r"an object with stream\(\), found NoneType"),
         ({"model": Plain}, "found the class Plain"),
         ({"instructions": None}, "instructions must be a string, found NoneType"),
@@ -117,35 +117,35 @@ LOOSE_AGENT: Any = Agent
         ({"description": "a" * 16_385}, "the description is too long"),
         ({"version": 2}, "the version must be a string, found int"),
         ({"version": "1" * 65}, "the version is too long"),
-        ({"tools": look}, "tools takes a list of functions with @tool, found Tool"),
-        ({"tools": [look.function]}, "tools are functions with @tool; number 0 is function"),
-        ({"tools": [look, look]}, "tools and subagents: two are called look"),
-        ({"tools": [look], "subagents": [Agent("look", model="a/b")]}, "two are called look"),
-        ({"subagents": ["helper"]}, "subagents are agents; number 0 is str"),
+        ({"tools": look}, "tools must be a list of functions with @tool, found Tool"),
+        ({"tools": [look.function]}, "tools must be functions with @tool; number 0 is function"),
+        ({"tools": [look, look]}, "tools and subagents: duplicate name look"),
+        ({"tools": [look], "subagents": [Agent("look", model="a/b")]}, "duplicate name look"),
+        ({"subagents": ["helper"]}, "subagents must be agents; number 0 is str"),
         ({"subagents": [Agent(f"a{number}", model="a/b") for number in range(65)]}, "found 65, limit 64"),
-        ({"policy": None}, "policy is a PolicySet, found NoneType"),
-        ({"budget": 5}, "budget is a BudgetLimit, found int"),
-        ({"compaction": {}}, "compaction is a number of tokens or a CompactionConfig, found dict"),
-        ({"hooks": [print]}, "hooks are functions with @hook; number 0 is builtin_function_or_method"),
-        ({"hooks": [HOOK, HOOK]}, "hooks: two are called h"),
-        ({"output_sinks": ["mail"]}, "output_sinks are output sinks; number 0 is str"),
-        ({"skills": "sums"}, "skills takes a list of skills or names of skills, found str"),
-        ({"skills": ["a", "a"]}, "skills: two are called a"),
-        ({"temperature": 2.1}, "temperature is a number from 0 to 2, found 2.1"),
-        ({"temperature": True}, "temperature is a number"),
-        ({"temperature": float("nan")}, "temperature is a number"),
-        ({"output": 5}, "output is a model, a dataclass, a JSON Schema or an OutputContract, found int"),
+        ({"policy": None}, "policy must be a PolicySet, found NoneType"),
+        ({"budget": 5}, "budget must be a BudgetLimit, found int"),
+        ({"compaction": {}}, "compaction must be a number of tokens or a CompactionConfig, found dict"),
+        ({"hooks": [print]}, "hooks must be functions with @hook; number 0 is builtin_function_or_method"),
+        ({"hooks": [HOOK, HOOK]}, "hooks: duplicate name h"),
+        ({"output_sinks": ["mail"]}, "output_sinks must be output sinks; number 0 is str"),
+        ({"skills": "sums"}, "skills must be a list of skills or names of skills, found str"),
+        ({"skills": ["a", "a"]}, "skills: duplicate name a"),
+        ({"temperature": 2.1}, "temperature must be a number from 0 to 2, found 2.1"),
+        ({"temperature": True}, "temperature must be a number"),
+        ({"temperature": float("nan")}, "temperature must be a number"),
+        ({"output": 5}, "output must be a model, a dataclass, a JSON Schema or an OutputContract, found int"),
         ({"output": {"type": float("inf")}}, "the output schema is not JSON"),
     ],
 )
-def test_a_part_that_cannot_work_is_refused_in_words(parts: dict[str, object], words: str):
+def test_an_invalid_part_of_an_agent_is_refused_with_a_message(parts: dict[str, object], words: str):
     with pytest.raises(Rejected, match=words) as caught:
         LOOSE_AGENT("shop", **{"model": "a/b", **parts})
     assert caught.value.kind == ErrorKind.INVALID_PACKAGE
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "ü", "a" * 65])
-def test_a_name_is_one_that_every_provider_takes(name: str):
+def test_an_agent_name_must_be_valid_for_every_provider(name: str):
     with pytest.raises(Rejected, match="the name of an agent"):
         Agent(name, model="a/b")
 
@@ -154,22 +154,22 @@ def test_agents_go_inside_one_another_up_to_a_limit():
     agent = Agent("a", model="a/b")
     for _ in range(SUBAGENT_LEVELS_MAX - 1):
         agent = Agent("a", model="a/b", subagents=[agent])
-    with pytest.raises(Rejected, match="agents inside one another: found 9, limit 8"):
+    with pytest.raises(Rejected, match="levels of subagents: found 9, limit 8"):
         Agent("a", model="a/b", subagents=[agent])
 
 
-def test_there_are_as_many_tools_as_the_limit_allows():
+def test_the_number_of_tools_of_an_agent_is_limited():
     tools = [tool(look.function, name=f"look_{number}") for number in range(513)]
     assert Agent("a", model="a/b", tools=tools[:512])
     with pytest.raises(Rejected, match="tools: found 513, limit 512"):
         Agent("a", model="a/b", tools=tools)
 
 
-def test_an_output_is_a_contract_whatever_it_was_written_as():
+def test_output_types_and_schemas_become_a_contract():
     contract = output_contract(Invoice, "shop")
     assert contract.schema_id == "Invoice"
     assert contract.json_schema == {
-        "description": "What is owed.",
+        "description": "An invoice.",
         "type": "object",
         "properties": {"total": {"type": "integer"}},
         "required": ["total"],

@@ -1,4 +1,4 @@
-"""Runs whose agent has changed: they continue, move, or are refused."""
+"""Runs after a change of their agent: they continue, move, or are refused."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -53,7 +53,7 @@ def seller(script: list[Answer] | None = None, **parts: object) -> tuple[Agent, 
 
 async def begin(path: Path, agent: Agent, output: Output | None = None) -> None:
     """Start a run and leave it where it waits for consent."""
-    async with await AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
+    async with AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
         handle = await runtime.start(agent, "go", session_id="s1", run_id="r1", output=output)
         await until(handle, "run.waiting")
 
@@ -66,7 +66,7 @@ async def approve(handle: RunHandle) -> None:
 async def go_on(path: Path, agent: Agent, change: str | None = None) -> RunResult:
     """Open the file again with another agent, and let the run end."""
     options: RuntimeOptions = {} if change is None else {"package_change": change}
-    async with await AgentRuntime.open(path, agents=[agent], durability="process", **options) as runtime:
+    async with AgentRuntime.open(path, agents=[agent], durability="process", **options) as runtime:
         handle = runtime.handle("r1")
         await approve(handle)
         return await handle.wait()
@@ -120,7 +120,7 @@ def test_a_run_that_moves_has_the_package_of_today_and_says_so_once(tmp_path: Pa
         await begin(path, old)
         script = [*SCRIPT[:1], call("mail", {"to": "bob"}), say("done")]
         agent, _ = seller(script, instructions="New words.")
-        async with await AgentRuntime.open(path, agents=[agent], package_change="move") as runtime:
+        async with AgentRuntime.open(path, agents=[agent], package_change="move") as runtime:
             handle = runtime.handle("r1")
             await approve(handle)
             await until_waiting_again(handle)
@@ -167,7 +167,7 @@ def test_a_run_that_moved_continues_with_the_package_it_moved_to(tmp_path: Path)
         script = [*SCRIPT[:1], call("mail", {"to": "bob"}), say("done")]
         await begin(path, seller(script, instructions="One.")[0])
         two, _ = seller(script, instructions="Two.")
-        async with await AgentRuntime.open(path, agents=[two], package_change="move") as runtime:
+        async with AgentRuntime.open(path, agents=[two], package_change="move") as runtime:
             handle = runtime.handle("r1")
             await approve(handle)
             await until_waiting_again(handle)
@@ -180,7 +180,7 @@ def test_a_run_that_moved_continues_with_the_package_it_moved_to(tmp_path: Path)
     play(story())
 
 
-def test_a_run_that_is_refused_fails_and_names_what_changed(tmp_path: Path) -> None:
+def test_a_refused_run_fails_and_names_the_changes(tmp_path: Path) -> None:
     async def story() -> None:
         path = tmp_path / "app.db"
         await begin(path, seller(instructions="Old words.")[0])
@@ -191,7 +191,7 @@ def test_a_run_that_is_refused_fails_and_names_what_changed(tmp_path: Path) -> N
         assert result.error.kind is ErrorKind.INVALID_PACKAGE
         assert result.error.retry is RetryClass.HOST_CONFIGURATION_NEEDED
         assert result.error.message == (
-            "the agent has changed since the run began: agent.instructions changed; tool look removed"
+            "the agent has changed since the run started: agent.instructions changed; tool look removed"
         )
         assert result.error.causal_ids is not None
         assert result.error.causal_ids.run_id == "r1"
@@ -201,7 +201,7 @@ def test_a_run_that_is_refused_fails_and_names_what_changed(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("change", list(PackageChange))
-def test_a_run_whose_agent_has_not_changed_just_goes_on(tmp_path: Path, change: PackageChange) -> None:
+def test_a_run_of_an_unchanged_agent_goes_on(tmp_path: Path, change: PackageChange) -> None:
     async def story() -> None:
         path = tmp_path / "app.db"
         await begin(path, seller()[0])
@@ -239,7 +239,7 @@ def test_a_run_with_a_contract_of_its_own_continues_under_the_package_that_was_k
     play(story())
 
 
-def test_a_run_that_moves_must_still_return_what_was_agreed(tmp_path: Path) -> None:
+def test_a_moved_run_keeps_its_output_contract(tmp_path: Path) -> None:
     async def story() -> None:
         path = tmp_path / "app.db"
         await begin(path, seller(TYPED, output=NUMBER)[0])
@@ -259,7 +259,7 @@ def test_the_policy_of_today_holds_for_a_run_that_continues(tmp_path: Path) -> N
         await begin(path, seller(script)[0])
         strict = PolicySet((Rule("no", "deny", tools=("look",), reason="Nobody looks any more."),))
         agent, model = seller(script, policy=strict)
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             handle = runtime.handle("r1")
             await approve(handle)
             # Other rules, so the consent to the mail is asked for again.
@@ -276,7 +276,7 @@ def test_a_cancelled_run_ends_as_cancelled_also_when_its_agent_is_refused(tmp_pa
         path = tmp_path / "app.db"
         await begin(path, seller()[0])
         agent, _ = seller(instructions="New words.")
-        async with await AgentRuntime.open(path, agents=[agent], package_change="refuse") as runtime:
+        async with AgentRuntime.open(path, agents=[agent], package_change="refuse") as runtime:
             handle = runtime.handle("r1")
             await handle.cancel()
             assert (await handle.wait()).status is RunStatus.CANCELLED
@@ -284,12 +284,12 @@ def test_a_cancelled_run_ends_as_cancelled_also_when_its_agent_is_refused(tmp_pa
     play(story())
 
 
-def test_a_run_can_be_cancelled_where_nobody_could_go_on_with_it(tmp_path: Path) -> None:
+def test_a_run_can_be_cancelled_where_its_model_is_missing(tmp_path: Path) -> None:
     async def story() -> None:
         path = tmp_path / "app.db"
         await begin(path, seller()[0])
         elsewhere = shop(ScriptedModel([], route_id="elsewhere"))
-        async with await AgentRuntime.open(path, agents=[elsewhere]) as runtime:
+        async with AgentRuntime.open(path, agents=[elsewhere]) as runtime:
             handle = runtime.handle("r1")
             await handle.cancel()
             assert (await handle.wait()).status is RunStatus.CANCELLED
@@ -297,22 +297,22 @@ def test_a_run_can_be_cancelled_where_nobody_could_go_on_with_it(tmp_path: Path)
     play(story())
 
 
-def test_a_run_whose_model_is_missing_today_is_not_lost(tmp_path: Path) -> None:
+def test_a_run_with_a_missing_model_waits_and_continues_later(tmp_path: Path) -> None:
     async def story() -> None:
         path = tmp_path / "app.db"
         await begin(path, seller()[0])
         elsewhere = shop(ScriptedModel([], route_id="elsewhere"))
-        async with await AgentRuntime.open(path, agents=[elsewhere]) as runtime:
+        async with AgentRuntime.open(path, agents=[elsewhere]) as runtime:
             handle = runtime.handle("r1")
             await approve(handle)
             assert await handle.status() is RunStatus.WAITING
-        async with await AgentRuntime.open(path, agents=[seller()[0]]) as runtime:
+        async with AgentRuntime.open(path, agents=[seller()[0]]) as runtime:
             assert (await runtime.handle("r1").wait()).output == "done"
 
     play(story())
 
 
-# What one process binds
+# Binding in one process
 
 
 class Broken(CountingStore):
@@ -340,7 +340,7 @@ def run_of(package: RuntimePackage, **parts: object) -> RunState:
 
 
 class Resolver:
-    """Knows one package, or none."""
+    """A resolver with one package, or none."""
 
     def __init__(self, package: RuntimePackage | None) -> None:
         self._package = package
@@ -367,13 +367,13 @@ def test_a_content_store_that_is_away_fails_nothing_for_good() -> None:
     play(story())
 
 
-def test_a_package_that_nobody_kept_ends_the_run() -> None:
+def test_a_run_without_its_stored_package_is_rejected() -> None:
     async def story() -> None:
         binder = RuntimeBinder(ports(CountingStore(), providers=PROVIDERS))
-        with pytest.raises(Rejected, match="is not kept any more") as caught:
+        with pytest.raises(Rejected, match="is not stored any more") as caught:
             await binder(run_of(package_of()))
         assert caught.value.causal_ids.run_id == "r1"
-        with pytest.raises(Rejected, match="began without a package"):
+        with pytest.raises(Rejected, match="started without a package"):
             await binder(run_of(package_of(), package_fingerprint=None))
         with pytest.raises(Rejected, match="content resolver"):
             await RuntimeBinder(ports(None))(run_of(package_of()))
@@ -381,7 +381,7 @@ def test_a_package_that_nobody_kept_ends_the_run() -> None:
     play(story())
 
 
-def test_a_model_that_nobody_provides_today_is_unavailable_and_no_other_takes_its_place() -> None:
+def test_a_missing_model_is_unavailable_and_not_replaced_by_another() -> None:
     async def story() -> None:
         store = CountingStore()
         package = package_of()
@@ -409,12 +409,12 @@ def test_packages_of_a_resolver_are_compared_as_well(change: PackageChange) -> N
         gone = RuntimeBinder(
             ports(store, resolver=Resolver(None), providers=PROVIDERS, package_change=change)
         )
-        nobody = RuntimeBinder(ports(store, providers=PROVIDERS, package_change=change))
+        missing = RuntimeBinder(ports(store, providers=PROVIDERS, package_change=change))
         if change is PackageChange.CONTINUE:
-            for binder in (other, gone, nobody):
+            for binder in (other, gone, missing):
                 assert (await binder(run_of(old))).package == old
             return
-        for binder, message in ((gone, "gone"), (nobody, "has no package any more")):
+        for binder, message in ((gone, "gone"), (missing, "is not registered with this runtime any more")):
             with pytest.raises(Rejected, match=message):
                 await binder(run_of(old))
         if change is PackageChange.REFUSE:
@@ -429,7 +429,7 @@ def test_packages_of_a_resolver_are_compared_as_well(change: PackageChange) -> N
     play(story())
 
 
-def test_packages_of_older_runs_are_read_once_and_not_kept_in_memory_for_ever() -> None:
+def test_packages_of_older_runs_are_read_once_and_evicted_from_memory() -> None:
     async def story() -> None:
         store = Broken()
         store.is_broken = False
@@ -446,7 +446,7 @@ def test_packages_of_older_runs_are_read_once_and_not_kept_in_memory_for_ever() 
     play(story())
 
 
-def test_what_is_told_of_a_change_has_an_end() -> None:
+def test_the_description_of_a_change_is_bounded() -> None:
     many = [tool(look.function, mode="read", name=f"tool_{at}_{'x' * 40}") for at in range(50)]
     text = difference(package_of(shop(tools=[])), package_of(shop(tools=many)))
     assert len(text) == CHANGES_CHARS_MAX
@@ -460,7 +460,7 @@ def test_the_same_run_can_be_started_again_after_the_agent_changed(tmp_path: Pat
         path = tmp_path / "app.db"
         await begin(path, seller(instructions="Old words.")[0])
         agent, _ = seller(instructions="New words.")
-        async with await AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
+        async with AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
             handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
             await approve(handle)
             assert (await handle.wait()).status is RunStatus.COMPLETED

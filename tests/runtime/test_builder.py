@@ -32,7 +32,7 @@ from windlass_protocol import (
 Builder = AgentRuntimeBuilder[AgentRuntime]
 
 
-class Nobody:
+class SilentDispatcher:
     """A dispatcher that answers nothing."""
 
     async def dispatch(self, request: InputRequest, *, session_id: str, run_id: str) -> InputResponse | None:
@@ -50,7 +50,7 @@ class Box:
 
 
 class Resolver:
-    """Knows every package, and it is the shop."""
+    """A resolver that returns the shop for every package id."""
 
     def resolve(self, package_id: str) -> RuntimePackage:
         return package_of()
@@ -101,13 +101,13 @@ TWICE: dict[str, tuple[Callable[[Builder], object], Callable[[Builder], object],
         "port default_package_id",
     ),
     "approval_dispatcher": (
-        lambda b: b.approval_dispatcher(Nobody()),
-        lambda b: b.approval_dispatcher(Nobody(), replace=True),
+        lambda b: b.approval_dispatcher(SilentDispatcher()),
+        lambda b: b.approval_dispatcher(SilentDispatcher(), replace=True),
         "port approvals",
     ),
     "shared_approval_dispatcher": (
-        lambda b: b.shared_approval_dispatcher(Nobody()),
-        lambda b: b.shared_approval_dispatcher(Nobody(), replace=True),
+        lambda b: b.shared_approval_dispatcher(SilentDispatcher()),
+        lambda b: b.shared_approval_dispatcher(SilentDispatcher(), replace=True),
         "port approvals",
     ),
     "attended": (lambda b: b.attended(), lambda b: b.attended(replace=True), "port is_attended"),
@@ -171,7 +171,7 @@ TWICE: dict[str, tuple[Callable[[Builder], object], Callable[[Builder], object],
 
 
 @pytest.mark.parametrize("name", TWICE)
-def test_what_was_given_before_is_not_overwritten_unless_somebody_says_so(name: str) -> None:
+def test_a_part_given_twice_is_refused_without_replace(name: str) -> None:
     give, again, what = TWICE[name]
     builder = AgentRuntime.builder()
     assert give(builder) is builder
@@ -188,20 +188,22 @@ UNUSABLE: dict[str, Callable[[Builder], object]] = {
     "missing required field: package_id": lambda b: b.default_package_id(""),
     "missing required field: sink_id": lambda b: b.output_sink(Box("")),
     "missing required field: tool_name": lambda b: b.tool_route(ToolRoute("", look)),
-    "timeout_ms must be 1 or more, found 0": lambda b: b.approval_dispatcher(Nobody(), timeout_ms=0),
+    "timeout_ms must be 1 or more, found 0": lambda b: b.approval_dispatcher(
+        SilentDispatcher(), timeout_ms=0
+    ),
     "approval_expires_ms must be 1 or more, found 0": lambda b: b.approvals_expire(0),
 }
 
 
 @pytest.mark.parametrize("message", UNUSABLE)
-def test_what_cannot_be_used_is_refused_at_once(message: str) -> None:
+def test_unusable_parts_are_refused_when_they_are_given(message: str) -> None:
     with pytest.raises(Rejected) as caught:
         UNUSABLE[message](AgentRuntime.builder())
     assert caught.value.message == message
     assert caught.value.retry is RetryClass.HOST_CONFIGURATION_NEEDED
 
 
-def test_a_runtime_of_nothing_can_be_built_and_says_what_it_needs_when_it_is_used() -> None:
+def test_an_empty_runtime_can_be_built_and_names_the_missing_part_on_use() -> None:
     async def story() -> None:
         runtime = AgentRuntime.builder().build()
         assert runtime.registered_run_count == 0
@@ -268,20 +270,20 @@ def test_a_package_that_cannot_be_run_is_refused_when_it_is_given() -> None:
 
 def test_a_package_or_an_agent_is_not_given_twice() -> None:
     builder = AgentRuntime.builder().agent(shop())
-    with pytest.raises(Rejected, match=r"there is another package called shop; .*replace=True"):
+    with pytest.raises(Rejected, match=r"duplicate package shop; .*replace=True"):
         builder.package(package_of())
     with pytest.raises(Rejected, match="agent shop has a package already, shop; one runtime has one"):
         builder.agent(shop(version="2"))
     builder.agent(shop(version="2"), replace=True)
 
 
-def test_what_a_builder_is_given_later_does_not_change_a_runtime_that_was_built() -> None:
+def test_later_changes_of_a_builder_do_not_change_a_built_runtime() -> None:
     async def story() -> None:
         builder = whole().agent(shop())
         first = builder.build()
         builder.agent(Agent("other", model=model_of())).provider("late", model_of())
         assert first.provider_registry == {}
-        with pytest.raises(Rejected, match="there is no runtime package other"):
+        with pytest.raises(Rejected, match="unknown runtime package: other"):
             await first.resolve_effective_package(request(agent_id="other", package_id="other"))
 
     play(story())
@@ -297,7 +299,7 @@ async def look_elsewhere(item: str) -> str:
 
 
 async def tool_result(builder: Builder, name: str = "look") -> object:
-    """What the tool of the shop returns under a builder."""
+    """The result of the shop's tool under a builder."""
     model = ScriptedModel([call(name, {"item": "key"}), say("done")])
     runtime = builder.provider("scripted", model).default_package_id("shop").build()
     async with runtime:
@@ -308,10 +310,10 @@ async def tool_result(builder: Builder, name: str = "look") -> object:
 def test_a_tool_for_one_package_comes_before_the_agents_own_and_before_those_for_any() -> None:
     async def story() -> None:
         package = package_of(shop(tools=[look]))
-        anybody = ToolRoute("look", look)
+        general = ToolRoute("look", look)
         ours = ToolRoute("look", look_elsewhere, "shop")
-        assert await tool_result(whole().package(package).tool_routes([anybody, ours])) == "key is elsewhere"
-        assert await tool_result(whole().package(package).tool_route(anybody)) == "key is there"
+        assert await tool_result(whole().package(package).tool_routes([general, ours])) == "key is elsewhere"
+        assert await tool_result(whole().package(package).tool_route(general)) == "key is there"
         own = whole().agent(shop(tools=[look])).tool_executor(look_elsewhere)
         assert await tool_result(own) == "key is there"
         routed = whole().agent(shop(tools=[look])).tool_route(ours)
@@ -320,7 +322,7 @@ def test_a_tool_for_one_package_comes_before_the_agents_own_and_before_those_for
     play(story())
 
 
-def test_a_route_of_another_package_breaks_nothing_and_helps_nobody_else() -> None:
+def test_a_tool_route_applies_to_its_own_package_only() -> None:
     async def story() -> None:
         foreign = ToolRoute("look", look_elsewhere, "other")
         own = whole().agent(shop(tools=[look])).tool_route(foreign)
@@ -375,19 +377,19 @@ def test_hooks_and_sinks_are_found_by_the_packages_that_name_them() -> None:
 
 
 ATTENDED: dict[str, tuple[Callable[[Builder], Builder], bool]] = {
-    "nobody": (lambda b: b, False),
+    "no dispatcher": (lambda b: b, False),
     "attended": (lambda b: b.attended(), True),
     "not attended": (lambda b: b.attended(is_attended=False), False),
-    "a dispatcher": (lambda b: b.approval_dispatcher(Nobody()), True),
+    "a dispatcher": (lambda b: b.approval_dispatcher(SilentDispatcher()), True),
     "a dispatcher, not attended": (
-        lambda b: b.approval_dispatcher(Nobody()).attended(is_attended=False),
+        lambda b: b.approval_dispatcher(SilentDispatcher()).attended(is_attended=False),
         False,
     ),
 }
 
 
 @pytest.mark.parametrize("name", ATTENDED)
-def test_without_somebody_to_ask_what_would_ask_is_denied(name: str) -> None:
+def test_is_attended_decides_whether_a_run_waits_or_is_denied(name: str) -> None:
     give, is_attended = ATTENDED[name]
 
     async def story() -> None:
@@ -436,14 +438,14 @@ def test_sinks_and_models_that_were_given_can_be_seen() -> None:
 
 def test_a_change_of_package_is_named_or_refused() -> None:
     AgentRuntime.builder().package_change(PackageChange.MOVE)
-    with pytest.raises(Rejected, match="package_change is one of continue, move, refuse; found 'jump'"):
+    with pytest.raises(Rejected, match="package_change must be one of continue, move, refuse; found 'jump'"):
         AgentRuntime.builder().package_change("jump")
 
 
 @pytest.mark.parametrize("name", ["ghp_" + "a1B2" * 9, "ada-secret-name"])
-def test_a_responder_whose_name_would_be_masked_is_refused(name: str) -> None:
-    # Whoever says "[redacted]" would be that responder.
+def test_a_responder_with_a_masked_name_is_refused(name: str) -> None:
+    # After masking, any responder named "[redacted]" would match.
     builder = AgentRuntime.builder().secrets(["ada-secret-name"]).responders(["bob", name])
-    with pytest.raises(Rejected, match="responder's name would be masked") as refused:
+    with pytest.raises(Rejected, match="name of a responder would be masked") as refused:
         builder.build()
     assert name not in str(refused.value)

@@ -30,7 +30,7 @@ def text(chunks: Sequence[LLMStreamChunk]) -> str:
     return "".join(chunk.content_delta or "" for chunk in chunks)
 
 
-def test_what_was_recorded_is_played_without_a_provider(tmp_path: Path) -> None:
+def test_a_recorded_answer_is_played_without_a_provider(tmp_path: Path) -> None:
     path = tmp_path / "tapes" / "a.jsonl"
     usage = LLMUsage(3, 4)
     answer = say("Hello", reasoning="Hm.", usage=usage) + call("look", {"item": "key"}, call_id="c")
@@ -53,7 +53,7 @@ def test_a_whole_call_stays_whole(tmp_path: Path) -> None:
     assert chunk.tool_call_delta == ToolCall(id="c", name="look", arguments={"item": "key"})
 
 
-def test_another_request_is_a_miss_that_says_what_to_do(tmp_path: Path) -> None:
+def test_a_request_without_a_recording_is_rejected_with_advice(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     play(Cassette(path, ScriptedModel([say("Hello")])))
     cassette = Cassette(path)
@@ -64,7 +64,7 @@ def test_another_request_is_a_miss_that_says_what_to_do(tmp_path: Path) -> None:
             play(cassette, messages=messages, **options)
 
 
-def test_the_same_request_again_is_the_next_recording_and_the_last_one_for_ever(tmp_path: Path) -> None:
+def test_a_repeated_request_plays_the_next_recording_and_then_the_last_one(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     recorder = Cassette(path, ScriptedModel([say("one"), say("two")]))
     assert [text(play(recorder)), text(play(recorder))] == ["one", "two"]

@@ -1,4 +1,4 @@
-"""Nobody waits for what will not come: after a close, or when the disk has failed."""
+"""Waits end with an error after a close, or when the disk has failed."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ def talker(gate: asyncio.Event) -> ScriptedModel:
 
 
 @pytest.mark.parametrize("is_durable", [True, False])
-def test_whoever_waits_for_a_runtime_that_is_closed_is_told(tmp_path: Path, is_durable: bool) -> None:
+def test_waits_and_streams_of_a_closed_runtime_raise_unavailable(tmp_path: Path, is_durable: bool) -> None:
     async def story() -> None:
         agent = shop(talker(asyncio.Event()))
         runtime = (
@@ -55,7 +55,7 @@ async def drain(stream: EventStream) -> None:
 
 
 class Broken:
-    """A connection to a disk that fails at a commit, once it is told to."""
+    """A connection that fails at a commit, once the test says so."""
 
     fails = False
 
@@ -79,7 +79,7 @@ def broken(path: Path) -> Connection:
     return Broken(path)
 
 
-def test_whoever_waits_for_a_store_that_takes_nothing_more_is_told(
+def test_waits_and_streams_of_a_failed_store_raise_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:

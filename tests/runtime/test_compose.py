@@ -1,4 +1,4 @@
-"""The short ways in."""
+"""Running an agent in one line, `run_sync`, and runtime options."""
 
 import asyncio
 from dataclasses import dataclass
@@ -51,14 +51,14 @@ def test_an_agent_runs_in_one_line() -> None:
     assert (result.status, result.output) == (RunStatus.COMPLETED, "found")
 
 
-def test_an_agent_that_runs_in_one_line_is_denied_what_a_person_would_have_to_allow() -> None:
+def test_a_call_that_needs_approval_is_denied_in_agent_run() -> None:
     model = ScriptedModel(ASKS)
     result = run_sync(Agent("a", model=model, tools=[mail]).run("Write to Ada."))
     assert result.output == "done"
     assert model.requests[1].messages[-1].is_error
 
 
-def test_an_agent_whose_model_is_a_text_needs_somebody_who_answers_for_it() -> None:
+def test_an_agent_with_a_model_name_needs_a_provider() -> None:
     agent = Agent("a", model="nobody/gpt-5")
     with pytest.raises(Unavailable, match="missing provider adapter for package route nobody"):
         run_sync(agent.run("Hello?"))
@@ -133,7 +133,7 @@ def test_every_option_of_a_run_reaches_its_records_and_its_model() -> None:
     play(story())
 
 
-def test_a_run_takes_parts_and_the_limits_of_a_wire_request_and_makes_up_what_is_left_out() -> None:
+def test_a_run_takes_parts_and_limits_of_a_wire_request_and_generates_missing_ids() -> None:
     async def story() -> None:
         model = model_of("one", "two")
         agent = shop(model)
@@ -198,16 +198,16 @@ def test_a_request_without_a_package_runs_under_that_of_its_agent() -> None:
     "given",
     [("plan", Trip), ("shop", "plan", Trip, Trip), (RunRequest(run_id="r", agent_id="a", input="x"), 1, 2)],
 )
-def test_a_typed_run_that_is_asked_for_otherwise_is_told_the_two_ways(given: tuple[Any, ...]) -> None:
+def test_run_typed_with_other_arguments_names_both_signatures(given: tuple[Any, ...]) -> None:
     runtime: Any = AgentRuntime.in_memory([shop()])
     with pytest.raises(Rejected, match=r"run_typed takes \(agent, message, output\) or \(request, output\)"):
         play(runtime.run_typed(*given))
 
 
-# Waiting in vain
+# Waits that time out
 
 
-def test_a_wait_that_is_over_says_where_the_run_is_and_what_it_waits_for() -> None:
+def test_a_timed_out_wait_names_the_status_and_the_open_requests() -> None:
     async def story() -> None:
         model = ScriptedModel([call("mail", {"to": "ada"}) + call("mail", {"to": "bob"}), say("done")])
         async with AgentRuntime.in_memory([shop(model)]) as runtime:
@@ -281,9 +281,7 @@ def test_a_runtime_takes_all_its_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_attended", [None, True, False])
-def test_a_runtime_that_somebody_holds_is_attended_unless_it_says_otherwise(
-    tmp_path: Path, is_attended: bool | None
-) -> None:
+def test_an_opened_runtime_is_attended_by_default(tmp_path: Path, is_attended: bool | None) -> None:
     async def ends(runtime: AgentRuntime) -> RunStatus:
         async with runtime:
             handle = await runtime.start("shop", "go", run_id="r1")

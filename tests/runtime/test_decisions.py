@@ -1,4 +1,4 @@
-"""The decision ledger of real runs: nobody records anything, and all is there."""
+"""The decision ledger of real runs, without recording calls."""
 
 import asyncio
 from pathlib import Path
@@ -98,15 +98,11 @@ def test_a_call_that_waits_for_consent_is_pending_also_after_a_restart_and_faile
     async def story() -> None:
         script = [call("mail", {"to": "ada"}), say("Not sent.")]
         store = tmp_path / "a.db"
-        async with await AgentRuntime.open(
-            store, agents=[shop(ScriptedModel(by_history(script)))]
-        ) as runtime:
+        async with AgentRuntime.open(store, agents=[shop(ScriptedModel(by_history(script)))]) as runtime:
             await until(await runtime.start("shop", "Write.", run_id="r1"), "run.waiting")
             before = await runtime.decisions("r1")
         assert (before.status, successes(before)) == (DecisionRunStatus.RUNNING, [None])
-        async with await AgentRuntime.open(
-            store, agents=[shop(ScriptedModel(by_history(script)))]
-        ) as runtime:
+        async with AgentRuntime.open(store, agents=[shop(ScriptedModel(by_history(script)))]) as runtime:
             assert await runtime.decisions("r1") == before
             handle = runtime.handle("r1")
             (request,) = await handle.requests()
@@ -135,7 +131,7 @@ def test_only_the_run_that_is_asked_for_is_read() -> None:
     play(story())
 
 
-def test_a_run_that_waits_for_its_turn_or_that_nobody_started_has_no_ledger() -> None:
+def test_a_queued_or_unknown_run_has_no_ledger() -> None:
     async def story() -> None:
         gate = asyncio.Event()
 
@@ -192,7 +188,7 @@ def test_options_are_those_of_the_version_that_chose_when_a_run_moved(tmp_path: 
         script = ScriptedModel(by_history([call("mail", {"to": "ada"}), say("Sent.")]))
         old = shop(script)
         new = Agent("shop", model=script, tools=[*old.tools, ask_question])
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[old]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[old]) as runtime:
             await until(await runtime.start("shop", "Write.", run_id="r1"), "run.waiting")
         moves = await AgentRuntime.open(tmp_path / "a.db", agents=[new], package_change=PackageChange.MOVE)
         async with moves as runtime:
@@ -220,7 +216,7 @@ class Forgetful(MemoryStore):
         )
 
 
-def test_a_run_whose_package_is_lost_says_what_it_chose_and_not_among_what() -> None:
+def test_a_run_with_a_lost_package_lists_its_choices_without_options() -> None:
     async def story() -> None:
         store = Forgetful()
         builder = AgentRuntime.builder().journal(store).event_bus(Feed(store, FakeClock()))
@@ -232,7 +228,7 @@ def test_a_run_whose_package_is_lost_says_what_it_chose_and_not_among_what() -> 
     play(story())
 
 
-def test_what_was_retried_repaired_and_compacted_is_told() -> None:
+def test_retries_repairs_and_compactions_are_in_the_ledger() -> None:
     late = Rejected("busy", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.RETRYABLE, retry_after_ms=1)
 
     async def story() -> None:
@@ -258,7 +254,7 @@ def test_what_was_retried_repaired_and_compacted_is_told() -> None:
 
 
 def _calls(records: tuple[Record, ...], run_id: str) -> dict[str, int]:
-    """How many calls each finished step of a run asked for."""
+    """The number of calls in each finished step of a run."""
     asked: dict[str, int] = {}
     found: dict[str, int] = {}
     for record in records:
@@ -272,7 +268,7 @@ def _calls(records: tuple[Record, ...], run_id: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("path", sorted(JOURNALS.glob("*/*.jsonl.gz")), ids=lambda path: path.name)
-def test_every_choice_is_told_once_whatever_crashed(path: Path) -> None:
+def test_every_choice_is_in_the_ledger_once_after_crashes(path: Path) -> None:
     records = read_journal(path)
     state = fold_decisions(records)
     for run_id, run in state.runs.items():

@@ -1,4 +1,4 @@
-"""Output goes to sinks at most once for each key, and nothing is guessed."""
+"""Output delivery to sinks: at most once for each key, and unknown after an interruption."""
 
 import asyncio
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from tests.runtime.engine.hook_rig import Box, Ledger, Told, events_of, play, run, shop
+from tests.runtime.engine.hook_rig import Box, HookRun, Ledger, events_of, play, run, shop
 
 from windlass.agent import Agent, check_sink, receipt_of
 from windlass.engine.effects import deliver
@@ -33,7 +33,7 @@ def error(kind: type[AgentError], retry: RetryClass = RetryClass.NOT_RETRYABLE) 
     return kind("it did not work", kind=ErrorKind.EXTENSION_FAILURE, retry=retry)
 
 
-def delivered(box: Box, kind: str = "delivery.completed", **parts: Any) -> Told:
+def delivered(box: Box, kind: str = "delivery.completed", **parts: Any) -> HookRun:
     return run(
         script=[say("done")],
         sinks=[BOX],
@@ -134,7 +134,7 @@ def test_a_sink_that_cannot_be_reached_now_is_tried_again_a_few_times():
     assert len(box.got) == DELIVERY_ATTEMPTS_MAX
 
 
-def test_a_sink_that_hangs_is_cut_and_nobody_knows():
+def test_a_hanging_sink_is_cancelled_and_its_outcome_is_unknown():
     box = Box(asyncio.Event())
     settled, seconds = settle(box)
     assert settled.reason == f"The sink did not answer within {DELIVERY_TIMEOUT_MS:,} ms."
@@ -167,21 +167,21 @@ def test_a_run_that_needs_a_sink_that_is_not_there_does_not_start():
     play(story())
 
 
-def test_what_a_sink_takes_once_is_said_by_its_spec():
+def test_the_dedupe_policy_comes_from_the_sink_spec():
     assert check_sink(BOX) == SinkRule("box", Dedupe.RUN)
     assert check_sink(OutputSinkSpec(sink_id="box", dedupe_policy="output")).dedupe is Dedupe.OUTPUT
-    with pytest.raises(Rejected, match="dedupe_policy is one of run, output, session; found 'never'"):
+    with pytest.raises(Rejected, match="dedupe_policy must be one of run, output, session; found 'never'"):
         Agent("a", model="p/m", output_sinks=[OutputSinkSpec(sink_id="box", dedupe_policy="never")])
 
 
-def test_an_agent_has_so_many_sinks_and_not_one_more():
+def test_the_number_of_sinks_of_an_agent_is_limited():
     sinks = [OutputSinkSpec(sink_id=f"s{number}") for number in range(SINKS_PER_AGENT_MAX + 1)]
     assert len(Agent("a", model="p/m", output_sinks=sinks[:-1]).output_sinks) == SINKS_PER_AGENT_MAX
     with pytest.raises(Rejected, match="output sinks: found 33, limit 32"):
         Agent("a", model="p/m", output_sinks=sinks)
 
 
-def test_the_same_output_twice_in_a_session_is_delivered_once_if_the_sink_wants_that():
+def test_the_same_output_twice_in_a_session_is_delivered_once_under_dedupe_by_output():
     box = Box()
     spec = OutputSinkSpec(sink_id="box", dedupe_policy="output")
 
@@ -224,9 +224,9 @@ def test_a_slow_sink_holds_up_neither_the_next_run_nor_its_cancelling():
 
 
 async def left_behind(path: Path, box: Box, until: str) -> None:
-    """A runtime that is closed while its sink hangs: nobody can tell it from a crash."""
+    """A runtime that is closed while its sink hangs, which looks like a crash."""
     agent = shop([say("done")], Ledger(), output_sinks=[BOX])
-    async with await AgentRuntime.open(path, agents=[agent], output_sinks=[box]) as runtime:
+    async with AgentRuntime.open(path, agents=[agent], output_sinks=[box]) as runtime:
         handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
         await handle.wait(timeout=300)
         await events_of(runtime, until=[until])
@@ -238,9 +238,7 @@ def test_a_delivery_that_a_restart_interrupted_is_unknown_and_not_made_again(tmp
     async def story() -> tuple[tuple[DeliveryState, ...], list[str]]:
         await left_behind(tmp_path / "app.db", box, "delivery.intended")
         agent = shop([say("done")], Ledger(), output_sinks=[BOX])
-        async with await AgentRuntime.open(
-            tmp_path / "app.db", agents=[agent], output_sinks=[later]
-        ) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent], output_sinks=[later]) as runtime:
             events = await events_of(runtime, until=["delivery.unknown"])
             result = await runtime.handle("r1").wait(timeout=300)
             assert (result.status, result.output) == ("completed", "done")
@@ -259,9 +257,7 @@ def test_a_delivery_that_was_recorded_is_not_made_again_after_a_restart(tmp_path
     async def story() -> tuple[DeliveryState, ...]:
         await left_behind(tmp_path / "app.db", box, "delivery.completed")
         agent = shop([say("done")], Ledger(), output_sinks=[BOX])
-        async with await AgentRuntime.open(
-            tmp_path / "app.db", agents=[agent], output_sinks=[later]
-        ) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent], output_sinks=[later]) as runtime:
             return await runtime.deliveries("r1")
 
     (state,) = play(story())
@@ -275,7 +271,7 @@ def test_the_output_of_a_run_goes_to_no_sink_that_its_agent_got_later(tmp_path: 
     async def story() -> tuple[DeliveryState, ...]:
         await left_behind(tmp_path / "app.db", box, "delivery.intended")
         agent = shop([say("done")], Ledger(), output_sinks=[BOX, OutputSinkSpec(sink_id="later")])
-        async with await AgentRuntime.open(
+        async with AgentRuntime.open(
             tmp_path / "app.db", agents=[agent], output_sinks=[Box(), later], package_change="move"
         ) as runtime:
             await events_of(runtime, until=["delivery.unknown"])
@@ -297,14 +293,10 @@ def test_a_delivery_that_ends_while_the_runtime_closes_is_recorded(tmp_path: Pat
 
     async def story() -> tuple[DeliveryState, ...]:
         agent = shop([say("done")], Ledger(), output_sinks=[BOX])
-        async with await AgentRuntime.open(
-            tmp_path / "app.db", agents=[agent], output_sinks=[Slow()]
-        ) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent], output_sinks=[Slow()]) as runtime:
             await (await runtime.start(agent, "go", session_id="s1", run_id="r1")).wait(timeout=300)
             await gate.wait()
-        async with await AgentRuntime.open(
-            tmp_path / "app.db", agents=[agent], output_sinks=[Box()]
-        ) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent], output_sinks=[Box()]) as runtime:
             return await runtime.deliveries("r1")
 
     (state,) = play(story())

@@ -1,4 +1,4 @@
-"""Parts of an agent that a function gives: when it is asked, what goes on."""
+"""Dynamic parts of an agent: when resolvers are called, and recorded."""
 
 import asyncio
 import signal
@@ -61,7 +61,7 @@ def made(name: str, description: str = "Does it.", **options: Any) -> Tool[..., 
 
 
 def systems(model: ScriptedModel) -> list[str]:
-    """What the model was told first, request by request."""
+    """The system prompt of each request."""
     return [one.messages[0].content if one.messages[0].role == "system" else "" for one in model.requests]
 
 
@@ -103,7 +103,7 @@ def test_instructions_hold_for_the_session_the_turn_or_the_step(
     assert systems(model) == [f"telling {number}" for number in asked]
 
 
-def test_a_function_for_instructions_is_asked_at_each_turn_and_is_told_of_the_run() -> None:
+def test_an_instructions_function_is_called_at_each_turn_with_the_run() -> None:
     seen: list[DynamicContext] = []
 
     async def give(context: DynamicContext) -> str:
@@ -144,7 +144,7 @@ def test_tools_that_are_given_are_offered_beside_the_others_and_can_be_called(sc
     assert offered(model) == [["look", "given"]] * 2
 
 
-def test_what_is_given_at_a_step_is_gone_at_the_next_and_is_recorded_when_it_changes() -> None:
+def test_tools_resolved_at_a_step_are_gone_at_the_next_and_changes_are_recorded() -> None:
     def give(context: DynamicContext) -> list[Tool[..., object]]:
         return [made("first")] if context.step_index == 0 else []
 
@@ -180,7 +180,7 @@ def skill(name: str) -> Skill:
     return Skill(name, f"About {name}.", body=f"Do {name}.", hash=f"sha256:{name}")
 
 
-def test_skills_that_are_given_are_told_and_loaded_beside_the_others() -> None:
+def test_resolved_skills_are_listed_and_loaded_beside_the_fixed_ones() -> None:
     names = ("fixed", "given", "more")
     fixed, given, more = (skill(name) for name in names)
     model = ScriptedModel([*(call("load_skill", {"skill": name}) for name in names), say("done")])
@@ -216,7 +216,7 @@ def test_skills_that_are_given_are_told_and_loaded_beside_the_others() -> None:
 
 
 def waiting(texts: list[str], description: str = "Does it.") -> Agent:
-    """An agent whose given tool asks first; `texts` is what its instructions will be."""
+    """An agent with a resolved tool that needs approval; `texts` are its instructions in turn."""
     give = made("given", description, approval="always")
     return Agent(
         "a",
@@ -234,10 +234,10 @@ async def _until_asked(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["continue", "refuse", "move"])
-def test_a_run_goes_on_after_a_restart_with_what_was_given_when_it_began(tmp_path: Path, change: str) -> None:
+def test_a_run_goes_on_after_a_restart_with_its_recorded_parts(tmp_path: Path, change: str) -> None:
     async def story() -> None:
         await _until_asked(tmp_path / "a.db")
-        # Nobody asks for the words again: they are recorded.
+        # The instructions are not resolved again: they are recorded.
         agent = waiting([])
         async with opened(agent, tmp_path / "a.db", package_change=change) as runtime:
             handle = runtime.handle("r1")
@@ -266,7 +266,7 @@ def test_a_given_tool_that_has_changed_since_refuses_to_be_called(tmp_path: Path
                 await handle.answer(asked, "approve")
             assert (await handle.wait(timeout=STORY_S_MAX)).status == "completed"
             (result,) = await records(handle, "action.result")
-            assert "has changed since this run began" in result["error"]["message"]
+            assert "has changed since this run started" in result["error"]["message"]
 
     play(story())
 
@@ -282,7 +282,7 @@ async def _asked_again(handle: RunHandle, before: str) -> str | None:
     return None
 
 
-def test_with_refuse_a_run_whose_resolver_gives_something_else_fails(tmp_path: Path) -> None:
+def test_with_refuse_a_run_fails_if_its_resolver_gives_something_else(tmp_path: Path) -> None:
     async def story() -> None:
         await _until_asked(tmp_path / "a.db")
         agent = waiting([], "Does something else.")
@@ -298,7 +298,7 @@ def test_with_refuse_a_run_whose_resolver_gives_something_else_fails(tmp_path: P
     play(story())
 
 
-def test_with_move_a_run_goes_on_with_what_is_given_now_and_asks_again(tmp_path: Path) -> None:
+def test_with_move_a_run_goes_on_with_the_new_parts_and_asks_again(tmp_path: Path) -> None:
     async def story() -> None:
         await _until_asked(tmp_path / "a.db")
         agent = waiting(["second telling"], "Does something else.")
@@ -365,7 +365,7 @@ def test_a_grant_for_the_session_is_for_the_tool_as_it_was_described(second: str
     play(story())
 
 
-# what goes wrong
+# failures
 
 
 async def _hangs(_: DynamicContext) -> str:
@@ -453,7 +453,7 @@ def test_a_failed_resolver_has_a_kind_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("words", [SECRET, "\ud83d"], ids=["a secret", "half a character"])
-def test_a_resolver_that_fails_open_may_give_what_cannot_be_kept(words: str) -> None:
+def test_a_fail_open_resolver_with_an_unrecordable_value_is_recorded_as_failed(words: str) -> None:
     async def story() -> None:
         given = dynamic(lambda _: words, name="x", fails_open=True)
         agent = Agent("a", model=ScriptedModel([say("done")]), instructions=given)
@@ -531,7 +531,7 @@ def test_a_resolver_that_fails_open_has_given_nothing_and_that_is_recorded(scope
 # the definition
 
 
-def test_the_fingerprint_covers_name_place_and_scope_and_not_what_is_given() -> None:
+def test_the_fingerprint_covers_name_and_scope_of_a_resolver_and_not_its_value() -> None:
     def agent(name: str = "x", at: str = "turn", text: str = "a") -> Agent:
         return Agent("a", model="p/m", instructions=dynamic(lambda _: text, name=name, at=at))
 
@@ -556,7 +556,7 @@ def test_the_fingerprint_covers_name_place_and_scope_and_not_what_is_given() -> 
         (lambda: dynamic(_raises, timeout_ms=RESOLVER_TIMEOUT_MS_MAX + 1), "timeout_ms"),
         (lambda: dynamic(_raises, fails_open=WRONG), "fails_open"),
         (lambda: Agent("a", model="p/m", instructions=WRONG), "instructions must be a string"),
-        (lambda: Agent("a", model="p/m", tools=[dynamic(_raises)] * 2), "two are called _raises"),
+        (lambda: Agent("a", model="p/m", tools=[dynamic(_raises)] * 2), "duplicate name _raises"),
         (
             lambda: Agent(
                 "a",
@@ -567,7 +567,7 @@ def test_the_fingerprint_covers_name_place_and_scope_and_not_what_is_given() -> 
         ),
     ],
 )
-def test_a_wrong_definition_is_refused_in_words(make: Any, words: str) -> None:
+def test_an_invalid_definition_is_refused_with_a_message(make: Any, words: str) -> None:
     with pytest.raises(Rejected, match=words):
         make()
 

@@ -63,7 +63,7 @@ def test_an_error_says_when_to_try_again(given: int | None, kept: int | None):
     assert error.retry_after_ms == error.info().retry_after_ms == kept
 
 
-def test_an_error_refuses_reasons_that_it_does_not_know():
+def test_an_error_refuses_unknown_options():
     facts: dict[str, Any] = {"kind": ErrorKind.TIMEOUT, "retry": RetryClass.RETRYABLE, "retry_after": 5}
     with pytest.raises(TypeError, match="unknown option of an error: retry_after; it takes causal_ids"):
         Unavailable("busy", **facts)

@@ -1,4 +1,4 @@
-"""Hooks as their authors define them: a slip is refused when it is made."""
+"""Hook definitions: mistakes are refused when a hook is defined."""
 
 from typing import Any
 
@@ -90,7 +90,7 @@ SLIPS: list[tuple[str, dict[str, object], str]] = [
 
 
 @pytest.mark.parametrize(("point", "options", "told"), SLIPS)
-def test_a_slip_is_refused_when_the_hook_is_made(point: str, options: dict[str, object], told: str):
+def test_an_invalid_hook_is_refused_when_it_is_defined(point: str, options: dict[str, object], told: str):
     with pytest.raises(Rejected) as caught:
         LOOSE_HOOK(point, **options)(look)
     assert told in caught.value.message
@@ -116,14 +116,14 @@ def test_an_agent_refuses_a_hook_that_could_only_be_ignored(spec: HookSpec):
         Agent("a", model="p/m", hooks=[spec])
 
 
-def test_an_agent_has_so_many_hooks_and_not_one_more():
+def test_the_number_of_hooks_of_an_agent_is_limited():
     hooks = [HookSpec(hook_id=f"h{number}", point="after_tool_call") for number in range(65)]
     assert len(Agent("a", model="p/m", hooks=hooks[:HOOKS_PER_AGENT_MAX]).hooks) == HOOKS_PER_AGENT_MAX
     with pytest.raises(Rejected, match="hooks: found 65, limit 64"):
         Agent("a", model="p/m", hooks=hooks)
 
 
-def test_every_point_lets_everybody_observe():
+def test_hooks_at_every_point_observe_by_default():
     for point in POINTS:
         assert hook(point)(look).spec.right is HookRight.OBSERVE
 

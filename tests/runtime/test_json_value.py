@@ -1,4 +1,4 @@
-"""The law of the walk: any value becomes bounded strict JSON, and only `NoJsonForm` is ever raised."""
+"""JSON conversion: any value becomes bounded strict JSON, and only `NoJsonForm` is ever raised."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping

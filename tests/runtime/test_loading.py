@@ -1,4 +1,4 @@
-"""Agents are found by module or file, and what is wrong with them is told."""
+"""Loading agents by module or file, and the errors of a failed load."""
 
 import asyncio
 import gc
@@ -58,7 +58,9 @@ def test_a_file_a_module_a_list_and_all_of_a_module(tmp_path: Path) -> None:
         ("def f(:\n", "shop_x:agent", "SyntaxError"),
     ],
 )
-def test_what_cannot_be_loaded_is_told(tmp_path: Path, text: str, reference: str, told: str) -> None:
+def test_a_failed_load_is_rejected_with_the_reason(
+    tmp_path: Path, text: str, reference: str, told: str
+) -> None:
     write(tmp_path, "shop_x.py", text)
     with pytest.raises(Rejected) as refused:
         load_agents(reference, tmp_path)
@@ -81,7 +83,7 @@ HELLO = (
     "line", ['print(run_sync(agent.run("hello")).output)', "import asyncio; asyncio.run(main())", "exit(0)"]
 )
 @pytest.mark.filterwarnings("ignore:coroutine 'main' was never awaited")
-def test_a_program_that_runs_its_agent_says_where_and_what_to_do(
+def test_a_module_that_runs_its_agent_on_import_is_refused_with_line_and_advice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str
 ) -> None:
     write(tmp_path, "shop_run.py", f"{HELLO}{line}\n")
@@ -94,7 +96,7 @@ def test_a_program_that_runs_its_agent_says_where_and_what_to_do(
     assert "shop_run.py, line 6)" in refused.value.message
     assert 'if __name__ == "__main__":' in refused.value.message
     assert capsys.readouterr().out == ""
-    # What the program never awaited is found now, and not in the middle of another test.
+    # Coroutines that the program never awaited are collected now, and not in another test.
     del refused
     gc.collect()
 
@@ -105,7 +107,7 @@ def test_a_module_that_runs_its_agent_is_refused_without_an_event_loop_too(tmp_p
         load_agents("shop_sync:agent", tmp_path)
 
 
-def test_what_is_under_the_guard_is_no_matter(tmp_path: Path) -> None:
+def test_code_under_the_main_guard_is_not_run(tmp_path: Path) -> None:
     guarded = f'{HELLO}if __name__ == "__main__":\n    run_sync(agent.run("hello"))\n'
     write(tmp_path, "shop_guard.py", guarded)
     assert [agent.name for agent in load_agents("shop_guard.py", tmp_path)] == ["a"]

@@ -1,4 +1,4 @@
-"""Answers held against contracts: what fits, and what is told of what does not."""
+"""Output validation: accepted answers, and the errors of refused ones."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ def check(schema: Any, answer: object, **more: Any) -> OutputChecked:
     return check_output(contract(schema, **more), text)
 
 
-def told(schema: Any, answer: object) -> list[tuple[str, str, str]]:
+def errors_of(schema: Any, answer: object) -> list[tuple[str, str, str]]:
     return [(one.path, one.code, one.message) for one in check(schema, answer).errors]
 
 
@@ -96,16 +96,16 @@ WORDS: list[tuple[dict[str, Any], object, tuple[str, str, str]]] = [
 
 
 @pytest.mark.parametrize(("schema", "answer", "words"), WORDS)
-def test_what_is_told_of_a_miss_is_what_was_expected_and_nothing_of_the_answer(
+def test_a_validation_error_names_the_expectation_and_quotes_nothing(
     schema: dict[str, Any], answer: object, words: tuple[str, str, str]
 ):
-    assert told(schema, to_json(answer).decode()) == [words]
+    assert errors_of(schema, to_json(answer).decode()) == [words]
     assert "secret" not in str(words)
 
 
-def test_of_alternatives_the_one_that_got_furthest_is_told():
+def test_the_error_of_an_any_of_is_that_of_the_deepest_match():
     shape = {"type": "object", "properties": {"a": {"type": "object", "required": ["b"]}}}
-    assert told({"anyOf": [{"type": "null"}, shape]}, {"a": {}}) == [
+    assert errors_of({"anyOf": [{"type": "null"}, shape]}, {"a": {}}) == [
         ("/a", "required", "missing properties: b")
     ]
 
@@ -120,7 +120,7 @@ def test_errors_are_bounded_in_number_and_length_and_in_the_order_of_their_place
     assert len(long.path) <= OUTPUT_ERROR_CHARS_MAX
 
 
-def test_an_answer_may_be_so_long_and_not_a_byte_longer():
+def test_the_length_of_an_answer_is_limited():
     schema = {"type": "string"}
     fits, over = "x" * (OUTPUT_BYTES - 2), "x" * (OUTPUT_BYTES - 1)
     assert check(schema, f'"{fits}"').errors == ()
@@ -130,7 +130,7 @@ def test_an_answer_may_be_so_long_and_not_a_byte_longer():
     assert check(schema, huge, max_candidate_bytes=OUTPUT_BYTES_MAX * 9).errors[0].code == "json"
 
 
-def test_an_answer_may_be_nested_so_deep_and_not_a_level_deeper():
+def test_the_depth_of_an_answer_is_limited():
     schema = {"type": "array", "items": {"$ref": "#"}}
     levels = OUTPUT_LEVELS_MAX
     assert check(schema, "[" * levels + "]" * levels).errors == ()
@@ -138,7 +138,7 @@ def test_an_answer_may_be_nested_so_deep_and_not_a_level_deeper():
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', "NaN", "1e999", "{} {}", '"\ud800"', ""])
-def test_what_is_not_strict_json_is_no_answer(text: str):
+def test_an_answer_that_is_not_strict_json_is_refused(text: str):
     assert check({}, text).errors[0].code == "json"
 
 
@@ -169,12 +169,12 @@ def test_formats_are_checked(name: str):
     assert check(schema, 5).errors == ()
 
 
-def test_a_format_that_nobody_knows_is_a_remark():
+def test_an_unknown_format_is_not_checked():
     assert check({"format": "phone"}, '"x"').errors == ()
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
-def test_every_moment_that_pydantic_writes_is_one(moment: datetime):
+def test_every_datetime_that_pydantic_writes_fits_the_format(moment: datetime):
     checked = check({"format": "date-time"}, to_json(moment).decode())
     assert checked.errors == ()
 
@@ -187,7 +187,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_what_has_no_bounds_fits_everything_and_is_named_by_its_canonical_form(value: Any):
+def test_an_empty_schema_accepts_every_json_value(value: Any):
     checked = check({}, canonical(value).decode())
     assert checked.value == value
     assert checked.errors == ()
@@ -196,7 +196,7 @@ def test_what_has_no_bounds_fits_everything_and_is_named_by_its_canonical_form(v
 # the run
 
 
-def test_the_model_is_told_where_it_missed_and_the_hash_names_what_fitted():
+def test_a_rejected_answer_is_repaired_and_the_validated_hash_is_recorded():
     found = run(script=[say('{"name": "a"}'), say('{"name": "a", "format": 1}')], output=Node)
     assert found.result.structured_output == {"name": "a", "format": 1}
     types = [one for one in found.types if one.startswith(("output.", "result.", "run.c"))]
@@ -213,11 +213,11 @@ def test_the_model_is_told_where_it_missed_and_the_hash_names_what_fitted():
 
 def test_an_agent_with_a_hostile_schema_does_not_get_into_a_runtime():
     for schema in ({"$ref": "https://example.org/x.json"}, {"pattern": "(?=x)"}, {"type": "strnig"}):
-        with pytest.raises(Rejected, match="agent a: output is no JSON Schema that can be used: "):
+        with pytest.raises(Rejected, match="agent a: output is not a usable JSON Schema: "):
             Agent("a", model="p/m", output=schema)
 
 
-def test_an_agent_whose_type_has_a_hostile_schema_does_not_get_into_a_runtime():
+def test_an_agent_with_a_hostile_schema_from_a_type_is_refused():
     class Hostile(BaseModel):
         text: str = Field(json_schema_extra={"pattern": "(?=x)"})
 

@@ -173,7 +173,7 @@ CHANGES: list[tuple[dict[str, object], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "words"), CHANGES)
-def test_whatever_decides_what_a_run_does_changes_the_fingerprint(changes: dict[str, object], words: str):
+def test_every_behavioural_part_of_an_agent_changes_the_fingerprint(changes: dict[str, object], words: str):
     assert print_of(**changes) != print_of()
     assert words in package_difference(compile_package(shop()), compile_package(shop(**changes)))
 
@@ -230,7 +230,7 @@ def test_the_order_in_a_package_made_elsewhere_does_not_count():
     assert fingerprint(turned) == fingerprint(package)
 
 
-def test_what_is_volatile_does_not_count():
+def test_volatile_fields_do_not_change_the_fingerprint():
     package = compile_package(shop())
     marked = package.model_copy(update={"volatile": PackageVolatile(run_id="r1", host="somewhere")})
     assert fingerprint(marked) == fingerprint(package)
@@ -246,7 +246,7 @@ def test_parameters_in_another_order_are_the_same_tool():
     assert print_of(tools=[specs[0]]) == print_of(tools=[specs[1]])
 
 
-def test_what_came_and_went_is_named():
+def test_a_package_difference_names_added_and_removed_parts():
     small, large_one = compile_package(Agent("shop", model="a/b")), compile_package(shop())
     difference = package_difference(small, large_one)
     assert "tool look added" in difference

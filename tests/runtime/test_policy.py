@@ -1,4 +1,4 @@
-"""Policies that come with the runtime."""
+"""The built-in policies."""
 
 import itertools
 
@@ -46,7 +46,7 @@ def test_the_version_names_the_rules() -> None:
     assert first.before(WIPE, is_attended=True).policy_refs[0].version == first.version
 
 
-def test_what_people_granted_is_allowed_under_the_same_version_and_changes_nobody_elses_rules() -> None:
+def test_a_grant_allows_a_tool_under_the_same_version_without_changing_the_original_policy() -> None:
     policy = RulesPolicy(PolicySet())
     granted = policy.granting(("mail",))
     assert granted.before(MAIL, is_attended=True).decision == "allow"
@@ -83,7 +83,7 @@ def test_every_decision_has_a_strength() -> None:
         assert strongest(ORDER[0], decision) is decision
 
 
-def test_a_policy_remembers_what_it_decided_but_not_for_other_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_policy_caches_decisions_by_their_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def counted(rules: PolicySet, call: CallFacts, *, is_attended: bool) -> PolicyDecision:

@@ -1,4 +1,4 @@
-"""A policy of the host that hangs: the answer is no, and it comes in time."""
+"""Policy timeouts: a hanging host policy denies in time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -30,7 +30,7 @@ async def at_once() -> None:
     pass
 
 
-async def for_ever() -> None:
+async def hang() -> None:
     await asyncio.Event().wait()
 
 
@@ -61,7 +61,7 @@ class Slow:
 
 
 def played(policy: Slow, **options: int) -> tuple[float, list[str], dict[str, Any]]:
-    """Return how long a run took, what was done in it, and what came of its call."""
+    """Return the duration of a run, its effects, and the result of its call."""
     clock, sent = FakeClock(), list[str]()
 
     @tool(mode="safe_write", effect="once")
@@ -83,31 +83,31 @@ def played(policy: Slow, **options: int) -> tuple[float, list[str], dict[str, An
     return run_in_fake_time(story(), clock=clock)
 
 
-@pytest.mark.parametrize("wait", [for_ever, deaf])
-def test_a_call_whose_policy_does_not_decide_in_time_is_denied(wait: Wait) -> None:
+@pytest.mark.parametrize("wait", [hang, deaf])
+def test_a_call_is_denied_if_its_policy_times_out(wait: Wait) -> None:
     took_s, sent, result = played(Slow(before=wait))
     assert sent == []
     assert (result["status"], result["error"]["code"]) == ("rejected", "policy.timeout")
     assert POLICY_TIMEOUT_MS / 1_000 <= took_s < POLICY_TIMEOUT_MS / 1_000 + 5
 
 
-def test_a_result_whose_review_does_not_end_in_time_is_withheld() -> None:
-    _, sent, result = played(Slow(after=for_ever))
+def test_a_result_is_withheld_if_its_policy_times_out() -> None:
+    _, sent, result = played(Slow(after=hang))
     assert sent == ["sent"]
     assert (result["status"], result["error"]["code"]) == ("failed", "policy.timeout")
     assert "a result" not in str(result)
 
 
 def test_the_time_can_be_set_and_is_not_used_up_by_one_that_decides() -> None:
-    took_s, sent, result = played(Slow(before=for_ever), policy_timeout_ms=50)
+    took_s, sent, result = played(Slow(before=hang), policy_timeout_ms=50)
     assert (sent, result["error"]["code"]) == ([], "policy.timeout")
     assert took_s < POLICY_TIMEOUT_MS / 1_000
     assert played(Slow(before=lambda: asyncio.sleep(0.04)), policy_timeout_ms=50)[1] == ["sent"]
 
 
-def test_a_run_whose_start_policy_does_not_decide_in_time_is_denied() -> None:
+def test_a_start_is_denied_if_its_policy_times_out() -> None:
     async def policy(request: RunRequest, package: RuntimePackage) -> PolicyDecision:
-        await for_ever()
+        await hang()
         return ALLOW
 
     async def story() -> None:

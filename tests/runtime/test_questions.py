@@ -1,4 +1,4 @@
-"""Questions to people, and words to a run under way, in a real runtime."""
+"""Questions to people, and messages to a running run, in a real runtime."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ def test_a_question_waits_over_a_restart_and_its_answer_is_the_result(tmp_path: 
 
     async def story() -> None:
         agent, _ = painter(*script)
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
             handle = await runtime.start(agent, "paint", session_id="s1", run_id="r1")
             request = await the_request(handle)
             assert (request.prompt, request.kind, request.allow_freeform) == (
@@ -48,9 +48,9 @@ def test_a_question_waits_over_a_restart_and_its_answer_is_the_result(tmp_path: 
                 False,
             )
         agent, model = painter(*script)
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
             handle = runtime.handle("r1")
-            with pytest.raises(Rejected, match="names no option"):
+            with pytest.raises(Rejected, match="has no option"):
                 await handle.answer(request.request_id, text="green")
             await handle.answer(request.request_id, text=" deep RED")
             result = await handle.wait(timeout=300)
@@ -84,7 +84,7 @@ def test_a_question_without_options_takes_any_words() -> None:
         ({"options": [{"id": "a"}]}, "do not fit"),
     ],
 )
-def test_a_question_that_nobody_could_answer_goes_back_to_the_model(arguments: JsonObject, told: str) -> None:
+def test_an_invalid_question_is_an_error_result_for_the_model(arguments: JsonObject, told: str) -> None:
     async def story() -> None:
         agent, model = painter(asking(arguments), say("never mind"))
         async with AgentRuntime.in_memory([agent]) as runtime:
@@ -96,7 +96,7 @@ def test_a_question_that_nobody_could_answer_goes_back_to_the_model(arguments: J
 
 
 @pytest.mark.parametrize("where", ["runtime", "channel"])
-def test_where_nobody_can_be_asked_the_model_does_not_know_how(where: str) -> None:
+def test_the_question_tool_is_not_offered_where_no_person_can_be_asked(where: str) -> None:
     async def story() -> None:
         agent, model = painter(asking(), say("guessed"))
         async with AgentRuntime.in_memory([agent], is_attended=where == "channel") as runtime:
@@ -131,7 +131,7 @@ def roles(messages: Sequence[LLMMessage]) -> list[str]:
     return [message.role for message in messages]
 
 
-def test_words_to_a_run_are_heard_after_the_tools_that_run() -> None:
+def test_a_message_to_a_run_is_taken_after_the_running_tools() -> None:
     async def story() -> None:
         slow, model = Slow(), ScriptedModel([call("look"), say("brief")])
         agent = Agent("a", model=model, tools=[slow.tool])
@@ -171,7 +171,7 @@ class Held:
         yield LLMStreamChunk(content_delta=f"heard {len(messages)}", finish_reason="stop")
 
 
-def test_words_that_come_while_the_last_answer_is_written_are_heard_too() -> None:
+def test_a_message_during_the_last_answer_continues_the_run() -> None:
     async def story() -> None:
         model = Held()
         agent = Agent("a", model=model)
@@ -185,10 +185,10 @@ def test_words_that_come_while_the_last_answer_is_written_are_heard_too() -> Non
     play(story())
 
 
-def test_words_to_nobody_begin_a_run(tmp_path: Path) -> None:
+def test_a_message_to_an_idle_session_starts_a_run(tmp_path: Path) -> None:
     async def story() -> None:
         agent = Agent("a", model=ScriptedModel(lambda messages: say(f"heard {len(messages)}")))
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
             await (await runtime.start(agent, "hello", session_id="s1")).wait(timeout=300)
             message_id = await runtime.steer(agent, "and again", session_id="s1", message_id="m1")
             run_id = f"steer/s1/{message_id}"
@@ -204,7 +204,7 @@ def test_words_to_nobody_begin_a_run(tmp_path: Path) -> None:
     play(story())
 
 
-def test_who_speaks_while_the_run_waits_for_consent_has_not_consented(tmp_path: Path) -> None:
+def test_a_message_to_a_run_that_waits_for_approval_does_not_approve(tmp_path: Path) -> None:
     paid: list[int] = []
 
     @tool(mode="destructive")
@@ -217,10 +217,10 @@ def test_who_speaks_while_the_run_waits_for_consent_has_not_consented(tmp_path: 
         return Agent("shop", model=ScriptedModel(by_history(script)), tools=[pay])
 
     async def story() -> None:
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
             handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
             request = await the_request(handle)
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
             await runtime.steer("shop", "approve", session_id="s1")
             assert (await runtime.handle("r1").wait(timeout=300)).output == "all right"
             with pytest.raises(Conflict):
@@ -253,7 +253,7 @@ def test_a_policy_may_deny_questions() -> None:
     play(story())
 
 
-def test_nobody_has_to_consent_to_being_asked() -> None:
+def test_a_question_needs_no_approval() -> None:
     rules = PolicySet((Rule("careful", "ask", tools=("ask_question",), reason="first ask"),))
     agent = Agent(
         "painter",

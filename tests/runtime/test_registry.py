@@ -29,7 +29,7 @@ def test_an_agent_is_registered_with_all_that_its_package_names() -> None:
     assert registered.policy is not None
 
 
-def test_an_agent_whose_model_is_a_text_brings_no_model() -> None:
+def test_an_agent_with_a_model_name_registers_no_provider() -> None:
     assert register_agent(Agent("a", model="openai/gpt-5")).provider is None
 
 
@@ -39,8 +39,8 @@ def test_a_package_brings_nothing_but_itself() -> None:
     assert (registered.policy, registered.provider) == (None, None)
 
 
-def test_an_agent_that_must_return_what_is_no_schema_is_refused() -> None:
-    with pytest.raises(Rejected, match="agent shop: output is no JSON Schema that can be used: it is not"):
+def test_an_agent_with_an_invalid_output_schema_is_refused() -> None:
+    with pytest.raises(Rejected, match="agent shop: output is not a usable JSON Schema: it is not"):
         shop(output={"type": "nonsense"})
 
 
@@ -55,7 +55,7 @@ def test_packages_are_found_by_their_ids_and_by_their_agents() -> None:
     assert registry.agent("nobody") is None
     with pytest.raises(Rejected) as caught:
         registry.resolve("shop")
-    assert caught.value.message == "there is no runtime package shop"
+    assert caught.value.message == "unknown runtime package: shop"
     assert caught.value.kind is ErrorKind.INVALID_PACKAGE
     assert caught.value.retry is RetryClass.HOST_CONFIGURATION_NEEDED
 

@@ -15,7 +15,7 @@ from windlass_protocol import ErrorKind, Event, RunCursor, RunStatus
 ASKS = [call("mail", {"to": "ada"}), say("done")]
 
 
-def test_a_handle_names_its_run_and_knows_where_it_is() -> None:
+def test_a_handle_has_the_id_and_status_of_its_run() -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop(model_of("done"))]) as runtime:
             handle = await runtime.start("shop", "go", run_id="r1")
@@ -48,10 +48,10 @@ def test_events_come_from_the_beginning_or_from_behind_the_last_that_was_seen() 
 @pytest.mark.parametrize(
     ("after", "words"),
     [
-        (-1, "after is the seq of an event, 0 to 9,007,199,254,740,991, found -1"),
-        (10**30, "after is the seq of an event, 0 to 9,007,199,254,740,991, found more"),
-        (True, "after takes the seq of an event or a cursor, found bool"),
-        ("3", "after takes the seq of an event or a cursor, found str"),
+        (-1, "after must be the seq of an event, 0 to 9,007,199,254,740,991, found -1"),
+        (10**30, "after must be the seq of an event, 0 to 9,007,199,254,740,991, found more"),
+        (True, "after must be the seq of an event or a cursor, found bool"),
+        ("3", "after must be the seq of an event or a cursor, found str"),
     ],
 )
 def test_a_place_that_cannot_be_is_refused(after: int, words: str) -> None:
@@ -78,7 +78,7 @@ def test_a_request_is_answered_through_the_handle(option: str, was_sent: bool) -
     play(story())
 
 
-def test_a_run_is_cancelled_through_the_handle_with_who_and_why() -> None:
+def test_cancelling_through_the_handle_records_by_and_reason() -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop(ScriptedModel(ASKS))]) as runtime:
             handle = await runtime.start("shop", "go", run_id="r1")

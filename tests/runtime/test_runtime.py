@@ -42,7 +42,7 @@ ASKS = [call("mail", {"to": "ada"}), say("done")]
 
 
 def memory(*answers: Answer, **options: Unpack[RuntimeOptions]) -> AgentRuntime:
-    """A runtime in memory whose model says this."""
+    """A runtime in memory with a model that says this."""
     return AgentRuntime.in_memory([shop(ScriptedModel(answers))], **options)
 
 
@@ -50,14 +50,14 @@ def memory(*answers: Answer, **options: Unpack[RuntimeOptions]) -> AgentRuntime:
 
 
 class Price(BaseModel):
-    """What something costs."""
+    """A price."""
 
     cents: int
     tags: tuple[str, ...] = ()
 
 
 class Even(BaseModel):
-    """A number that its schema does not tell all of."""
+    """A number with a validator beyond its schema."""
 
     number: int
 
@@ -131,7 +131,9 @@ def test_a_value_that_the_type_refuses_beyond_its_schema_is_an_error_that_does_n
                 await runtime.run_typed(typed(), Even)
             error = caught.value
             assert error.kind is ErrorKind.STRUCTURED_OUTPUT_FAILURE
-            assert error.message == "the output fits the schema of Even, and 1 checks of its own refuse it"
+            assert (
+                error.message == "the output fits the JSON Schema of Even, but 1 of its validators refuse it"
+            )
             assert error.causal_ids.run_id == "r1"
             assert error.__context__ is None
 
@@ -269,7 +271,7 @@ def test_a_wait_that_is_cancelled_cancels_nothing_else() -> None:
         "terminal_event",
     ],
 )
-def test_a_run_that_nobody_ever_started_is_a_conflict_with_its_id(use: str) -> None:
+def test_an_unknown_run_is_a_conflict_with_its_id(use: str) -> None:
     async def story() -> None:
         async with memory() as runtime:
             handle = runtime.handle("nobody")
@@ -299,7 +301,7 @@ def test_a_run_that_nobody_ever_started_is_a_conflict_with_its_id(use: str) -> N
 # Results
 
 
-def test_the_result_is_what_the_journal_says() -> None:
+def test_the_result_comes_from_the_journal() -> None:
     async def story() -> None:
         usage = LLMUsage(input_tokens=3, output_tokens=4)
         script = [
@@ -415,7 +417,7 @@ def test_a_run_that_another_process_drives_can_be_waited_for_answered_and_cancel
 # Snapshots
 
 
-def test_a_snapshot_tells_where_a_run_is_from_the_inbox_to_its_end() -> None:
+def test_a_snapshot_has_the_status_of_a_run_from_the_inbox_to_its_end() -> None:
     async def story() -> None:
         gate = asyncio.Event()
         source = SourceRef(kind=SourceKind.USER, id="ada")
@@ -502,7 +504,7 @@ def test_requests_of_a_run_are_not_those_of_another_run_of_its_session() -> None
             (asked,) = await second.requests()
             assert await first.requests() == ()
             assert await runtime.session_requests("s1") == (asked,)
-            with pytest.raises(Conflict, match="nobody is being asked this"):
+            with pytest.raises(Conflict, match="no open request with this id"):
                 await first.answer(asked.request_id, "approve")
             assert await second.requests() == (asked,)
 
@@ -512,10 +514,10 @@ def test_requests_of_a_run_are_not_those_of_another_run_of_its_session() -> None
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        ({"option_id": "maybe"}, Rejected, "none of the options"),
-        ({}, Rejected, "names no option"),
+        ({"option_id": "maybe"}, Rejected, "unknown option"),
+        ({}, Rejected, "has no option"),
         ({"option_id": "approve", "responder": "eve"}, Denied, "this responder may not answer"),
-        ({"option_id": "approve", "request_id": "other"}, Conflict, "nobody is being asked this"),
+        ({"option_id": "approve", "request_id": "other"}, Conflict, "no open request with this id"),
     ],
     ids=["option", "nothing", "responder", "request"],
 )
@@ -634,7 +636,7 @@ def test_a_runtime_that_could_not_be_opened_lets_go_of_the_file(tmp_path: Path) 
     async def story() -> None:
         path = tmp_path / "app.db"
         twice = [shop(), shop()]
-        with pytest.raises(Rejected, match="there is another agent or package called shop"):
+        with pytest.raises(Rejected, match="duplicate agent or package shop"):
             await AgentRuntime.open(path, agents=twice)
         store = await SqliteStore.open(path)
         await store.aclose()
@@ -657,16 +659,16 @@ def test_a_runtime_is_opened_once_however_often_it_is_resumed() -> None:
 def test_a_session_of_an_agent_that_this_process_does_not_have_is_left_alone(tmp_path: Path) -> None:
     async def story() -> None:
         path = tmp_path / "app.db"
-        async with await AgentRuntime.open(path, agents=[shop(ScriptedModel(ASKS))]) as runtime:
+        async with AgentRuntime.open(path, agents=[shop(ScriptedModel(ASKS))]) as runtime:
             handle = await runtime.start("shop", "go", run_id="r1")
             await until(handle, "run.waiting")
         other = Agent("other", model=model_of())
-        async with await AgentRuntime.open(path, agents=[other]) as runtime:
+        async with AgentRuntime.open(path, agents=[other]) as runtime:
             handle = runtime.handle("r1")
             (asked,) = await handle.requests()
             await handle.answer(asked.request_id, "approve")
         after = ScriptedModel([say("done")])
-        async with await AgentRuntime.open(path, agents=[shop(after)]) as runtime:
+        async with AgentRuntime.open(path, agents=[shop(after)]) as runtime:
             assert (await runtime.handle("r1").wait()).output == "done"
 
     play(story())
@@ -691,7 +693,7 @@ def test_every_event_of_a_run_can_be_read_as_its_record() -> None:
 
 
 @pytest.mark.parametrize("message", ["", []])
-def test_a_run_is_for_something(message: Any) -> None:
+def test_a_run_needs_a_message(message: Any) -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop()]) as runtime:
             with pytest.raises(Rejected, match="the message is empty: it must hold at least one part"):

@@ -1,4 +1,4 @@
-"""What `import windlass` offers, and what it costs."""
+"""Public names of `windlass`, and the modules that importing it loads."""
 
 import ast
 import subprocess
@@ -50,7 +50,7 @@ def test_the_public_names_are_sorted_and_complete() -> None:
     assert len(names) <= tidy.PUBLIC_NAMES_MAX
 
 
-def test_every_public_name_is_there_and_is_called_so() -> None:
+def test_every_public_name_exists_with_that_name() -> None:
     for name in dir(windlass):
         found = getattr(windlass, name)
         assert getattr(found, "__name__", name) == name
@@ -68,7 +68,7 @@ def test_the_parts_of_a_runtime_are_all_there_and_load_no_database_until_it_is_a
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_names_are_the_same_whatever_was_imported_before(name: str) -> None:
+def test_names_are_the_same_after_any_order_of_imports(name: str) -> None:
     python(PROGRAMS[name])
 
 
@@ -79,6 +79,6 @@ def test_importing_windlass_loads_no_model_and_no_database() -> None:
     assert python(f"import sys, windlass; print(sorted({heavy} & sys.modules.keys()))") == "[]\n"
 
 
-def test_a_name_loads_what_it_needs_and_no_database() -> None:
+def test_importing_agent_and_tool_does_not_load_sqlite3() -> None:
     loaded = python("import sys; from windlass import Agent, tool; print('sqlite3' in sys.modules)")
     assert loaded == "False\n"

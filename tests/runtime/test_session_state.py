@@ -1,4 +1,4 @@
-"""ctx.state: what tools keep in a session, and who may read and change it."""
+"""ctx.state: session state of tools, and reading and changing it from outside."""
 
 import asyncio
 import signal
@@ -61,7 +61,7 @@ async def records(handle: RunHandle, kind: str) -> list[JsonObject]:
     return [event.data async for event in handle.events() if event.type == kind]
 
 
-def test_calls_of_a_tool_that_runs_one_at_a_time_see_what_the_one_before_kept() -> None:
+def test_serial_calls_of_a_tool_see_the_state_of_the_call_before() -> None:
     @tool(mode="safe_write", effect="idempotent", concurrency=1)
     async def add(ctx: ToolContext) -> int:
         """Add one."""
@@ -81,7 +81,7 @@ def test_calls_of_a_tool_that_runs_one_at_a_time_see_what_the_one_before_kept() 
 
 
 @pytest.mark.parametrize("ends", ["cancelled", "closed"])
-def test_a_turn_that_lasts_does_not_outlast_its_run(ends: str, tmp_path: Path) -> None:
+def test_a_cancelled_or_closed_run_gives_up_its_place_in_a_serial_tool(ends: str, tmp_path: Path) -> None:
     kept, go_on = asyncio.Event(), asyncio.Event()
 
     @tool(mode="safe_write", effect="idempotent", concurrency=1)
@@ -114,8 +114,8 @@ def test_a_turn_that_lasts_does_not_outlast_its_run(ends: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("key", ["windlass.x", STEPS_KEY])
-def test_only_tools_that_come_along_keep_what_is_theirs(key: str) -> None:
-    with pytest.raises(TypeError, match=r"keys that begin with windlass\. are those of the tools"):
+def test_reserved_state_keys_are_refused_from_outside(key: str) -> None:
+    with pytest.raises(TypeError, match=r"keys that begin with windlass\. are reserved for built-in tools"):
         ToolState()[key] = 1
 
     async def story() -> None:
@@ -177,9 +177,9 @@ def test_a_wrong_key_is_refused(key: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {1: 2}, float("nan"), 2**60, {"a": {1, 2}}, "\ud800"])
-def test_what_is_not_json_is_refused(value: Any) -> None:
+def test_a_state_value_that_is_not_json_is_refused(value: Any) -> None:
     state = ToolState()
-    with pytest.raises(TypeError, match="cannot be kept"):
+    with pytest.raises(TypeError, match="cannot be stored"):
         state["a"] = value
     assert state.change is None
 
@@ -218,7 +218,7 @@ def test_a_tool_that_is_not_async_uses_the_state_from_its_thread() -> None:
 
 
 @pytest.mark.parametrize("is_durable", [False, True])
-def test_what_a_call_keeps_is_there_in_later_calls_and_runs(tmp_path: Path, is_durable: bool) -> None:
+def test_the_state_of_a_call_is_seen_by_later_calls_and_runs(tmp_path: Path, is_durable: bool) -> None:
     async def story() -> None:
         agent = counter()
         async with opened(agent, tmp_path / "a.db" if is_durable else None) as runtime:
@@ -311,7 +311,7 @@ def test_calls_side_by_side_each_see_the_state_at_their_start() -> None:
     play(story())
 
 
-def test_a_result_that_is_withheld_does_not_undo_what_the_call_keeps() -> None:
+def test_a_withheld_result_keeps_the_state_change_of_its_call() -> None:
     @hook("after_tool_call", right="mutate", failure="deny", timeout_ms=30_000)
     async def broken(_: HookCall) -> None:
         raise ValueError("no")
@@ -351,7 +351,7 @@ def test_a_policy_that_withholds_a_result_does_not_undo_the_call() -> None:
     play(story())
 
 
-def test_a_state_that_is_full_makes_the_call_fail_in_words() -> None:
+def test_a_full_state_fails_the_call_with_a_message() -> None:
     def work(ctx: ToolContext) -> object:
         for number in range(5):
             ctx.state[f"part {number}"] = "x" * (STATE_VALUE_BYTES_MAX - 32)
@@ -412,7 +412,7 @@ def test_hooks_read_the_state_and_cannot_change_it() -> None:
 # from outside
 
 
-def test_what_waits_in_the_inbox_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inbox_items_hold_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     bodies: list[JsonObject] = []
     post = MemoryStore.post
 
@@ -471,7 +471,7 @@ def test_a_session_that_is_not_there_has_no_state() -> None:
         ({}, [1]),
     ],
 )
-def test_a_wrong_change_from_outside_is_refused_at_the_door(values: Any, remove: Any) -> None:
+def test_an_invalid_state_change_is_rejected_by_change_state(values: Any, remove: Any) -> None:
     async def story() -> None:
         agent = counter()
         async with opened(agent) as runtime:

@@ -1,4 +1,4 @@
-"""The checks of a start: the first that fails is the one that is told."""
+"""The checks of a start: the first failed check is reported."""
 
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ BAD_HASH = OutputContract.model_validate(
 
 @dataclass(frozen=True)
 class Row:
-    """One check: what breaks it, and the error it then gives."""
+    """One check: a mistake that fails it, and the resulting error."""
 
     broken: str
     error: type[AgentError]
@@ -79,7 +79,7 @@ ROWS = (
     Row("policy", Rejected, HOST_NEEDED, "missing required runtime port: runtime policy port"),
     Row("default", Rejected, HOST_NEEDED, "missing required runtime port: default runtime package"),
     Row("resolver", Rejected, HOST_NEEDED, "missing required runtime port: runtime package resolver"),
-    Row("unknown", Rejected, PACKAGE, "there is no runtime package shop"),
+    Row("unknown", Rejected, PACKAGE, "unknown runtime package: shop"),
     Row(
         "contract",
         Rejected,
@@ -114,7 +114,7 @@ def deny(request: RunRequest, package: RuntimePackage) -> PolicyDecision:
 
 
 def deep(levels: int) -> JsonValue:
-    """A value that nobody wants to read."""
+    """A deeply nested value."""
     value: JsonValue = 1
     for _ in range(levels):
         value = [value]
@@ -122,14 +122,14 @@ def deep(levels: int) -> JsonValue:
 
 
 class Resolver:
-    """Knows one package, with whatever is to be wrong with it."""
+    """A resolver with one package, faulty as the test says."""
 
     def __init__(self, broken: Collection[str]) -> None:
         self._broken = broken
 
     async def resolve(self, package_id: str) -> RuntimePackage:
         if "unknown" in self._broken:
-            raise invalid_package(f"there is no runtime package {package_id}")
+            raise invalid_package(f"unknown runtime package: {package_id}")
         hooks = [WATCH] if "hook" in self._broken else []
         sinks = [OutputSinkSpec(sink_id="box")] if "sink" in self._broken else []
         package = package_of(shop(hooks=hooks, output_sinks=sinks))
@@ -195,7 +195,7 @@ def test_a_start_that_fails_a_check_is_a_typed_error_and_leaves_nothing_behind(r
 
 
 @pytest.mark.parametrize("at", range(len(ROWS)), ids=BROKEN)
-def test_of_several_things_that_are_wrong_the_first_in_order_is_told(at: int) -> None:
+def test_of_several_failed_checks_the_first_in_order_is_reported(at: int) -> None:
     async def story() -> None:
         broken = set(BROKEN[at:])
         store = CountingStore()
@@ -447,12 +447,12 @@ def test_a_resolver_that_gives_no_package_is_an_invalid_package(answer: object, 
         ),
         (
             {"output_sinks": (OutputSinkSpec(sink_id="box", dedupe_policy="never"),)},
-            "output sink box: dedupe_policy is one of",
+            "output sink box: dedupe_policy must be one of",
         ),
     ],
     ids=["hook", "sink"],
 )
-def test_a_hook_or_a_sink_that_cannot_do_what_it_says_refuses_the_start(
+def test_an_invalid_hook_or_sink_of_a_package_refuses_the_start(
     part: dict[str, object], message: str
 ) -> None:
     async def story() -> None:
@@ -482,7 +482,7 @@ def test_a_package_of_the_request_comes_before_the_default_one() -> None:
 def test_a_text_is_no_output_and_is_never_evaluated(output: object) -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop()]) as runtime:
-            with pytest.raises(Rejected, match="output is a model"):
+            with pytest.raises(Rejected, match="output must be a model"):
                 await runtime.start("shop", "go", output=cast("Any", output))
 
     play(story())
@@ -515,7 +515,7 @@ def test_a_wrong_part_of_a_message_is_named(message: list[object], place: str) -
         "",
     ],
 )
-def test_what_nobody_could_read_is_refused_where_it_comes_in(place: str) -> None:
+def test_unreadable_message_parts_are_refused_by_start_and_steer(place: str) -> None:
     parts = (TextPart(text="See:"), ImagePart(image=place))
     file = (FilePart(data=place, media_type="application/pdf"),)
 

@@ -1,4 +1,4 @@
-"""What a package must be to be run."""
+"""The requirements of a runnable package."""
 
 from collections.abc import Callable
 
@@ -117,6 +117,6 @@ def test_a_contract_that_no_answer_can_be_held_against_is_refused(name: str) -> 
     ],
     ids=["inside", "a property of that name", "a constant", "format", "several types"],
 )
-def test_a_schema_that_stays_by_itself_is_fine(schema: JsonObject) -> None:
+def test_a_schema_without_external_references_is_accepted(schema: JsonObject) -> None:
     check_contract(contract(schema))
     check_contract(contract(schema).model_copy(update={"content_hash": None}))

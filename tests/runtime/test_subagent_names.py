@@ -1,4 +1,4 @@
-"""The names of subagents: nobody else gets one, and a taken one is no riddle."""
+"""Ids of subagent runs: reserved, and refused clearly if taken."""
 
 from collections.abc import Callable
 
@@ -38,7 +38,7 @@ def body_of(agent_id: str) -> JsonObject:
         pytest.param({"run_id": "mine", "session_id": CHILD_SESSION}, id="a session"),
     ],
 )
-def test_nobody_can_start_what_is_named_like_a_subagent(names: dict[str, str]) -> None:
+def test_a_start_with_the_id_of_a_subagent_is_refused(names: dict[str, str]) -> None:
     async def story() -> None:
         root, below = family()
         async with AgentRuntime.in_memory([root]) as runtime:
@@ -46,7 +46,7 @@ def test_nobody_can_start_what_is_named_like_a_subagent(names: dict[str, str]) -
                 await runtime.start("lead", "go", **names)  # pyright: ignore[reportArgumentType] - ids alone
             result = await (await runtime.start(root, "go", run_id="r1")).wait(timeout=300)
             assert result.output == "Tea, then."
-            # What is there may be gone on with: it was made by the call.
+            # An existing subagent session takes further runs.
             further = await runtime.start("reader", "and more?", run_id="r2", session_id=CHILD_SESSION)
             await further.wait(timeout=300)
         assert [message.content for message in below.requests[-1].messages][-1] == "and more?"
@@ -55,7 +55,7 @@ def test_nobody_can_start_what_is_named_like_a_subagent(names: dict[str, str]) -
 
 
 @pytest.mark.parametrize("session_id", [CHILD_SESSION, "elsewhere"])
-def test_a_subagent_whose_name_is_taken_is_refused_and_its_caller_goes_on(session_id: str) -> None:
+def test_a_subagent_with_a_taken_id_is_refused_and_its_caller_goes_on(session_id: str) -> None:
     async def story() -> None:
         root, below = family()
         async with AgentRuntime.in_memory([root]) as runtime:
@@ -69,7 +69,7 @@ def test_a_subagent_whose_name_is_taken_is_refused_and_its_caller_goes_on(sessio
         assert below.requests == []
         assert isinstance(root.model, ScriptedModel)
         told = root.model.requests[-1].messages[-1].content
-        assert "The subagent was not started: there is a run of its name that is not its" in told
+        assert "The subagent was not started: a run with its id exists and belongs to another caller" in told
 
     play(story())
 
@@ -86,7 +86,7 @@ def test_a_subagent_does_not_begin_in_a_session_that_has_a_past() -> None:
         assert below.requests == []
         assert isinstance(root.model, ScriptedModel)
         told = root.model.requests[-1].messages[-1].content
-        assert "there is a session of its name that is not its" in told
+        assert "a session with its id exists and belongs to another caller" in told
 
     play(story())
 
@@ -116,7 +116,7 @@ ABSENT: dict[str, Callable[[AgentRuntime], object]] = {
 
 
 @pytest.mark.parametrize("name", ABSENT)
-def test_whoever_means_a_session_that_there_is_not_is_told_its_name(name: str) -> None:
+def test_an_unknown_session_is_a_conflict_with_its_id(name: str) -> None:
     async def story() -> None:
         root, _ = family()
         async with AgentRuntime.in_memory([root]) as runtime:

@@ -47,7 +47,7 @@ Open = Callable[..., AbstractAsyncContextManager[AgentRuntime]]
 
 @pytest.fixture(params=["memory", "sqlite"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    """Opens a runtime of each kind; a SQLite one finds what the one before it left."""
+    """Opens a runtime of each kind; a SQLite one continues with the file of the one before it."""
 
     @asynccontextmanager
     async def open_one(agents: Sequence[Agent], **options: Any) -> AsyncGenerator[AgentRuntime]:
@@ -93,7 +93,7 @@ def lead(*answers: Answer, reads: Agent | None = None, **options: Any) -> Agent:
 
 
 def said(agent: Agent) -> list[LLMMessage]:
-    """What the model of an agent was last asked with."""
+    """The messages of the last request of an agent's model."""
     assert isinstance(agent.model, ScriptedModel)
     return list(agent.model.requests[-1].messages)
 
@@ -126,7 +126,7 @@ async def start(runtime: AgentRuntime, agent: Agent, **options: Any) -> RunHandl
 # calling
 
 
-def test_what_a_subagent_returns_is_the_result_of_the_call(opened: Open) -> None:
+def test_the_output_of_a_subagent_is_the_result_of_the_call(opened: Open) -> None:
     async def story() -> None:
         root = lead()
         async with opened([root]) as runtime:
@@ -148,7 +148,7 @@ def test_what_a_subagent_returns_is_the_result_of_the_call(opened: Open) -> None
     play(story())
 
 
-def test_a_subagent_has_a_session_and_a_package_of_its_own_and_knows_who_called_it(opened: Open) -> None:
+def test_a_subagent_has_its_own_session_and_package_and_the_message_of_its_caller(opened: Open) -> None:
     async def story() -> None:
         child = reader()
         root = lead(reads=child)
@@ -237,7 +237,7 @@ def test_a_subagent_can_be_asked_for_data(opened: Open) -> None:
     play(story())
 
 
-def test_a_model_is_told_when_it_asks_a_subagent_for_no_schema_at_all() -> None:
+def test_an_invalid_output_schema_for_a_subagent_is_an_error_result() -> None:
     async def story() -> None:
         root = lead(ask(output_schema={"type": "nonsense"}), say("done"))
         async with AgentRuntime.in_memory([root]) as runtime:
@@ -270,7 +270,7 @@ def test_an_agent_can_give_work_to_a_copy_of_itself() -> None:
 
 
 def deep(messages: Sequence[LLMMessage]) -> Answer:
-    """Delegates whatever it is told, and tells what came of it."""
+    """Delegates its message, and answers with the result."""
     return say(messages[-1].content) if messages[-1].role == "tool" else ask("agent")
 
 
@@ -288,7 +288,7 @@ def test_copies_of_copies_end_at_the_depth_limit(most: int | None, sessions: int
     play(story())
 
 
-def test_a_run_calls_so_many_subagents_and_no_more() -> None:
+def test_the_number_of_subagent_calls_of_a_run_is_limited() -> None:
     async def story() -> None:
         root = lead(ask() + ask() + ask(), ask(), say("done"), reads=reader(say("ok")))
         async with AgentRuntime.in_memory([root], rules=Rules(subagent_calls_max=2)) as runtime:
@@ -300,7 +300,7 @@ def test_a_run_calls_so_many_subagents_and_no_more() -> None:
     play(story())
 
 
-def test_subagents_share_what_the_run_has_left_and_what_they_use_is_charged_to_it() -> None:
+def test_subagents_share_the_remaining_budget_and_their_usage_is_charged_to_the_run() -> None:
     used = LLMUsage(input_tokens=8, output_tokens=2, cost_micros=5)
 
     async def story() -> None:
@@ -405,7 +405,7 @@ def test_a_subagent_that_fails_is_an_error_result_and_no_crash(opened: Open) -> 
     play(story())
 
 
-def test_cancelling_a_run_cancels_those_who_work_for_it(opened: Open) -> None:
+def test_cancelling_a_run_cancels_its_subagents(opened: Open) -> None:
     async def story() -> None:
         top = Agent(
             "top", model=model(ask("lead"), say("x")), subagents=[lead(reads=reader(asks(), say("x")))]
@@ -427,7 +427,7 @@ def test_cancelling_a_run_cancels_those_who_work_for_it(opened: Open) -> None:
     play(story())
 
 
-def test_a_subagent_that_somebody_else_cancels_is_an_error_result(opened: Open) -> None:
+def test_a_subagent_cancelled_from_outside_is_an_error_result(opened: Open) -> None:
     async def story() -> None:
         root = lead(reads=reader(asks(), say("x")))
         async with opened([root]) as runtime:
@@ -478,7 +478,7 @@ def test_a_question_from_three_levels_down_is_asked_and_answered_at_the_root(ope
 
 
 async def data_of_now(runtime: AgentRuntime, session_id: str, kind: str) -> list[JsonObject]:
-    """What records of a session say that has not ended."""
+    """The data of the records of an unfinished session."""
     found: list[JsonObject] = []
     async for event in runtime.subscribe_session(session_id):
         if event.index is None and event.type == kind:
@@ -490,9 +490,9 @@ async def data_of_now(runtime: AgentRuntime, session_id: str, kind: str) -> list
 def test_a_question_of_a_subagent_waits_over_restarts(tmp_path: Path) -> None:
     async def story() -> None:
         script = (asks(), say("black it is"))
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[levels(*script)]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[levels(*script)]) as runtime:
             request = await the_request(await start(runtime, levels(*script)))
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[levels(*script)]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[levels(*script)]) as runtime:
             assert [one.request_id for one in await runtime.session_requests("s1")] == [request.request_id]
             await runtime.handle("r1").answer(request.request_id, text="black")
             assert (await runtime.handle("r1").wait(timeout=300)).output == "top is done"
@@ -523,7 +523,7 @@ def test_consent_to_a_call_of_a_subagent_counts_once_wherever_it_is_given(opened
     play(story())
 
 
-def test_who_may_not_consent_may_not_do_so_through_the_root() -> None:
+def test_the_responders_of_a_subagent_request_also_apply_at_the_root() -> None:
     async def story() -> None:
         top = levels(burns(), say("burnt"))
         source = SourceRef(kind=SourceKind.USER, id="ann")
@@ -538,7 +538,7 @@ def test_who_may_not_consent_may_not_do_so_through_the_root() -> None:
                 responder="bob",
                 arguments_hash=f"sha256:{0:064}",
             )
-            with pytest.raises(Rejected, match="other arguments"):
+            with pytest.raises(Rejected, match="argumentsHash does not match"):
                 await runtime.answer_session("s1", [other])
             await handle.answer(request.request_id, "approve", responder="bob")
             assert (await handle.wait(timeout=300)).output == "top is done"
@@ -546,7 +546,7 @@ def test_who_may_not_consent_may_not_do_so_through_the_root() -> None:
     play(story())
 
 
-def test_whoever_speaks_to_the_root_does_not_pass_over_what_a_subagent_asks() -> None:
+def test_a_message_to_the_root_does_not_settle_the_question_of_a_subagent() -> None:
     async def story() -> None:
         root = lead(ask(), say("done"), reads=reader(asks(), say("fine")))
         async with AgentRuntime.in_memory([root]) as runtime:
@@ -560,7 +560,7 @@ def test_whoever_speaks_to_the_root_does_not_pass_over_what_a_subagent_asks() ->
     play(story())
 
 
-def test_a_dispatcher_gets_what_a_subagent_asks_once() -> None:
+def test_a_request_of_a_subagent_is_dispatched_once() -> None:
     class Yes:
         def __init__(self) -> None:
             self.asked: list[str] = []
@@ -579,7 +579,7 @@ def test_a_dispatcher_gets_what_a_subagent_asks_once() -> None:
     play(story())
 
 
-def test_a_subagent_asks_nobody_if_its_caller_cannot() -> None:
+def test_a_subagent_cannot_ask_if_its_caller_cannot() -> None:
     async def story() -> None:
         child = reader(burns(), say("not burnt"))
         root = lead(reads=child)
@@ -623,7 +623,7 @@ def test_a_call_of_a_subagent_is_judged_like_any_other() -> None:
     play(story())
 
 
-def test_hooks_and_a_policy_of_the_host_see_what_a_subagent_returned() -> None:
+def test_hooks_and_the_host_policy_see_the_result_of_a_subagent() -> None:
     class Wary:
         version = "1"
 
@@ -696,7 +696,7 @@ def test_secrets_are_masked_on_their_way_to_a_subagent_and_back(opened: Open) ->
     play(story())
 
 
-def test_what_waits_in_the_inbox_of_another_session_is_masked_as_records_are() -> None:
+def test_secrets_are_masked_in_posts_to_other_sessions() -> None:
     post = Post("s2", "start", "k", {"message": "Use swordfish-7731"})
     (kept,) = RedactingScribe(["swordfish-7731"])([Draft("subagent.called", "", {}, posts=(post,))])
     assert "swordfish" not in repr(kept)
@@ -717,5 +717,5 @@ def test_a_runtime_has_the_subagents_of_its_agents_and_takes_them_by_themselves_
 
 
 def test_two_agents_of_one_name_are_refused() -> None:
-    with pytest.raises(Rejected, match="has a subagent reader, and there is another agent of this name"):
+    with pytest.raises(Rejected, match="has a subagent reader, and another agent has the same name"):
         AgentRuntime.in_memory([reader(instructions="Be quick."), lead()])

@@ -40,11 +40,11 @@ async def read(model: LLMProvider, *messages: LLMMessage) -> list[LLMStreamChunk
     return [chunk async for chunk in model.stream(messages)]
 
 
-def heard(model: LLMProvider, *messages: LLMMessage) -> list[LLMStreamChunk]:
+def chunks_of(model: LLMProvider, *messages: LLMMessage) -> list[LLMStreamChunk]:
     return run(read(model, *messages))
 
 
-def test_the_kit_fits_the_ports():
+def test_the_testing_fakes_implement_the_ports():
     provider: LLMProvider = ScriptedModel([])
     clock: Clock = FakeClock()
     ids: IdFactory = sequential_ids()
@@ -53,15 +53,15 @@ def test_the_kit_fits_the_ports():
     assert set(dir(testing)) >= {"ScriptedModel", "FakeClock", "say", "call", "fail"}
 
 
-def test_a_scripted_model_says_its_lines_in_order_and_keeps_what_it_was_asked():
+def test_a_scripted_model_gives_its_answers_in_order_and_records_its_requests():
     usage = LLMUsage(input_tokens=3, output_tokens=1)
     model = ScriptedModel([say("one", usage=usage), say("two", reasoning="hm")])
     question = LLMMessage("user", "hello")
-    assert heard(model, question) == [
+    assert chunks_of(model, question) == [
         LLMStreamChunk(content_delta="one"),
         LLMStreamChunk(finish_reason=FinishReason.STOP, usage=usage),
     ]
-    assert heard(model) == [
+    assert chunks_of(model) == [
         LLMStreamChunk(reasoning_delta="hm"),
         LLMStreamChunk(content_delta="two"),
         STOP,
@@ -82,32 +82,32 @@ def test_tools_and_temperature_are_kept_too():
 
 def test_a_script_at_its_end_says_so():
     model = ScriptedModel([say("one")])
-    heard(model)
+    chunks_of(model)
     with pytest.raises(Rejected, match="the script has 1 answers, and this is request number 2"):
-        heard(model)
+        chunks_of(model)
 
 
 def test_a_call_comes_whole_and_is_numbered_by_the_history():
     model = ScriptedModel([call("look", {"item": "pen"}) + call("pay"), call("look", call_id="mine")])
     first, second = ToolCall(id="call-1", name="look", arguments={"item": "pen"}), None
-    chunks = heard(model)
+    chunks = chunks_of(model)
     assert chunks == [
         LLMStreamChunk(tool_call_delta=first),
         LLMStreamChunk(tool_call_delta=ToolCall(id="call-2", name="pay", arguments={})),
         LLMStreamChunk(finish_reason=FinishReason.TOOL_CALLS),
     ]
-    second = heard(model, LLMMessage("assistant", tool_calls=(first,)))[0].tool_call_delta
+    second = chunks_of(model, LLMMessage("assistant", tool_calls=(first,)))[0].tool_call_delta
     assert isinstance(second, ToolCall)
     assert second.id == "mine"
     again = ScriptedModel([call("look")])
-    third = heard(again, LLMMessage("assistant", tool_calls=(first, first)))[0].tool_call_delta
+    third = chunks_of(again, LLMMessage("assistant", tool_calls=(first, first)))[0].tool_call_delta
     assert isinstance(third, ToolCall)
     assert third.id == "call-3"
 
 
 def test_an_answer_comes_in_pieces_if_asked():
     model = ScriptedModel([say("abcde", reasoning="xyz") + call("look", {"a": 1})], chunk_chars=2)
-    chunks = heard(model)
+    chunks = chunks_of(model)
     assert [chunk.reasoning_delta for chunk in chunks[:2]] == ["xy", "z"]
     assert [chunk.content_delta for chunk in chunks[2:5]] == ["ab", "cd", "e"]
     deltas = [chunk.tool_call_delta for chunk in chunks[5:-1]]
@@ -119,7 +119,7 @@ def test_an_answer_comes_in_pieces_if_asked():
 
 
 def test_arguments_that_are_no_json_are_sent_as_they_are():
-    deltas = [chunk.tool_call_delta for chunk in heard(ScriptedModel([call("look", '{"a":')]))]
+    deltas = [chunk.tool_call_delta for chunk in chunks_of(ScriptedModel([call("look", '{"a":')]))]
     assert deltas == [
         ToolCallDelta(0, id="call-1", name="look"),
         ToolCallDelta(0, arguments_delta='{"a":'),
@@ -144,11 +144,11 @@ def test_an_answer_breaks_where_it_should(at_chunk: int | None, said: str):
 
 
 def test_a_stream_can_be_cut_off():
-    assert heard(ScriptedModel([Answer("abc", is_cut_off=True)])) == [LLMStreamChunk(content_delta="abc")]
+    assert chunks_of(ScriptedModel([Answer("abc", is_cut_off=True)])) == [LLMStreamChunk(content_delta="abc")]
 
 
 def test_a_finish_reason_can_be_given():
-    assert heard(ScriptedModel([Answer("abc", finish_reason="length")]))[-1].finish_reason == "length"
+    assert chunks_of(ScriptedModel([Answer("abc", finish_reason="length")]))[-1].finish_reason == "length"
 
 
 def test_a_script_may_be_a_function_of_the_messages():
@@ -156,19 +156,19 @@ def test_a_script_may_be_a_function_of_the_messages():
         return say(messages[-1].content.upper())
 
     model = ScriptedModel(write)
-    assert heard(model, LLMMessage("user", "a"))[0].content_delta == "A"
-    assert heard(model, LLMMessage("user", "b"))[0].content_delta == "B"
+    assert chunks_of(model, LLMMessage("user", "a"))[0].content_delta == "A"
+    assert chunks_of(model, LLMMessage("user", "b"))[0].content_delta == "B"
 
 
 def test_a_script_by_history_goes_on_where_the_history_ends():
     history = (LLMMessage("user", "a"), LLMMessage("assistant", "one"), LLMMessage("user", "b"))
     for _ in range(2):
         model = ScriptedModel(by_history([say("one"), say("two")]))
-        assert heard(model, *history)[0].content_delta == "two"
-        assert heard(model, *history[:1])[0].content_delta == "one"
+        assert chunks_of(model, *history)[0].content_delta == "two"
+        assert chunks_of(model, *history[:1])[0].content_delta == "one"
 
 
-def test_a_stream_that_nobody_reads_to_its_end_is_counted():
+def test_a_stream_closed_before_its_end_is_counted():
     model = ScriptedModel([say("abc")], chunk_chars=1)
 
     async def main() -> None:
@@ -205,7 +205,7 @@ def test_delays_pass_by_the_clock_of_the_model():
 
     run(main())
     with pytest.raises(ValueError, match="needs a clock"):
-        heard(ScriptedModel([Answer("a", delay_s=2)]))
+        chunks_of(ScriptedModel([Answer("a", delay_s=2)]))
 
 
 def test_parts_of_an_answer_join_and_the_right_one_counts():
@@ -222,7 +222,7 @@ def test_parts_of_an_answer_join_and_the_right_one_counts():
     assert (joined.delay_s, joined.is_cut_off) == (2, True)
 
 
-def test_a_fake_clock_stands_still_until_it_is_moved():
+def test_a_fake_clock_changes_only_when_it_is_advanced():
     clock = FakeClock()
     assert clock.now() == datetime(2026, 1, 1, tzinfo=UTC)
     clock.advance(1.5)
@@ -279,7 +279,7 @@ def test_a_cancelled_sleeper_is_no_moment_to_wait_for():
     run(main())
 
 
-def test_watchers_are_told_when_enough_sleep():
+def test_until_sleeping_returns_when_enough_tasks_sleep():
     async def main() -> None:
         clock = FakeClock()
         watching = asyncio.ensure_future(clock.until_sleeping(2))
@@ -325,7 +325,7 @@ def test_in_fake_time_an_hour_of_sleeps_and_timeouts_takes_a_moment():
     assert clock.now() - datetime(2026, 1, 1, tzinfo=UTC) == timedelta(seconds=3_001)
 
 
-def test_fake_time_waits_for_threads_and_finds_those_who_wait_for_nothing(monkeypatch: pytest.MonkeyPatch):
+def test_fake_time_waits_for_threads_and_reports_stuck_tasks(monkeypatch: pytest.MonkeyPatch):
     assert run_in_fake_time(asyncio.to_thread(lambda: 5), clock=FakeClock()) == 5
     monkeypatch.setattr("windlass.testing.time.REAL_WAIT_S_MAX", 0.0)
 
@@ -337,7 +337,7 @@ def test_fake_time_waits_for_threads_and_finds_those_who_wait_for_nothing(monkey
 
 
 def unanswered(clock: FakeClock, expires_s: float | None = None) -> Coroutine[object, object, str | None]:
-    """Wait for a run that asks, and whom nobody answers."""
+    """Wait for a run with a request that is never answered."""
 
     @tool(mode="external")
     async def mail() -> str:
@@ -356,7 +356,7 @@ def unanswered(clock: FakeClock, expires_s: float | None = None) -> Coroutine[ob
     return story()
 
 
-def test_a_test_that_waits_for_ever_beside_a_runtime_fails_and_says_why() -> None:
+def test_a_stuck_test_beside_a_runtime_fails_with_the_reason() -> None:
     clock = FakeClock()
     with pytest.raises(RuntimeError, match="stuck: for 600 s only pollers have slept"):
         run_in_fake_time(unanswered(clock), clock=clock)
@@ -369,7 +369,7 @@ def test_a_wait_of_a_parked_session_is_not_taken_for_one_without_end() -> None:
     assert clock.monotonic() >= long_s
 
 
-def test_names_and_chance_repeat():
+def test_fake_ids_and_randomness_repeat():
     ids = sequential_ids("run")
     assert [ids(), ids()] == ["run-1", "run-2"]
     assert sequential_ids()() == "id-1"

@@ -126,19 +126,19 @@ def test_values_that_json_writes_as_texts_are_read():
         ),
         ([], "expected an object with the parameters by name"),
         (None, "expected an object"),
-        ("", "they are not good JSON: "),
-        ("{", "they are not good JSON: not JSON"),
-        ('{"count": 1, "count": 2}', "they are not good JSON: duplicate key"),
-        ('{"count": NaN}', "they are not good JSON: "),
-        ({"count": float("nan")}, "they are not good JSON: number not finite"),
-        ('{"count": 1, "tags": ["\\ud800"]}', "they are not good JSON: lone surrogate"),
-        ({"count": 1, "tags": ["\ud800"]}, "they are not good JSON: lone surrogate"),
-        ({"count": 2**53}, "they are not good JSON: integer out of range"),
-        ("text", "they are not good JSON: "),
+        ("", "they are not valid JSON: "),
+        ("{", "they are not valid JSON: not JSON"),
+        ('{"count": 1, "count": 2}', "they are not valid JSON: duplicate key"),
+        ('{"count": NaN}', "they are not valid JSON: "),
+        ({"count": float("nan")}, "they are not valid JSON: number not finite"),
+        ('{"count": 1, "tags": ["\\ud800"]}', "they are not valid JSON: lone surrogate"),
+        ({"count": 1, "tags": ["\ud800"]}, "they are not valid JSON: lone surrogate"),
+        ({"count": 2**53}, "they are not valid JSON: integer out of range"),
+        ("text", "they are not valid JSON: "),
         ('"text"', "expected an object"),
     ],
 )
-def test_what_does_not_fit_is_told_in_words_that_quote_nothing(raw: JsonValue, words: str):
+def test_the_error_for_arguments_that_do_not_fit_quotes_no_values(raw: JsonValue, words: str):
     message = refused(raw)
     assert message.startswith("the arguments of book do not fit: ")
     assert words in message
@@ -147,7 +147,7 @@ def test_what_does_not_fit_is_told_in_words_that_quote_nothing(raw: JsonValue, w
     assert "\n" not in message
 
 
-def test_only_the_first_problems_are_told():
+def test_only_the_first_problems_of_arguments_are_listed():
     message = refused({"count": 1, "tags": list(range(20))})
     assert "/tags/7" in message
     assert "/tags/8" not in message
@@ -206,7 +206,7 @@ def test_the_hash_is_that_of_the_value_and_not_of_its_writing(value: JsonValue):
 
 
 @given(raw=JSON)
-def test_arguments_either_fit_or_are_refused_whatever_the_model_writes(raw: JsonValue):
+def test_random_arguments_either_fit_or_are_rejected(raw: JsonValue):
     try:
         arguments = arguments_of(book, raw)
     except Rejected:
@@ -214,7 +214,7 @@ def test_arguments_either_fit_or_are_refused_whatever_the_model_writes(raw: Json
     assert isinstance(arguments.values["count"], int)
 
 
-def test_arguments_that_are_too_large_for_a_record_are_told_so_to_the_model():
+def test_arguments_too_large_for_a_record_are_an_error_result():
     @tool(mode="read")
     async def keep(text: str) -> str:
         return text

@@ -50,7 +50,7 @@ def test_a_tool_can_wait_for_its_cancellation():
     asyncio.run(main())
 
 
-def test_progress_is_told_as_json_up_to_its_limits():
+def test_progress_is_reported_as_json_up_to_its_limits():
     told: list[JsonValue] = []
     context = ToolContext("s", "r", "c", control=ToolControl(told.append))
     context.progress({1, 2})
@@ -62,7 +62,7 @@ def test_progress_is_told_as_json_up_to_its_limits():
     assert len(told) == PROGRESS_REPORTS_MAX
 
 
-def test_progress_from_a_thread_is_told_in_the_event_loop():
+def test_progress_from_a_thread_is_reported_in_the_event_loop():
     async def main() -> None:
         told: asyncio.Queue[JsonValue] = asyncio.Queue()
         control = ToolControl(told.put_nowait)

@@ -85,5 +85,5 @@ def test_the_three_ways_to_write_parameters_say_the_same(text: str):
         ("Look.\n\nArgs:\n    Some words before.\n    a: One.", Docstring("Look.", {"a": "One."})),
     ],
 )
-def test_what_is_written_in_no_known_way_is_description(text: str | None, expected: Docstring):
+def test_unknown_docstring_formats_are_taken_as_description(text: str | None, expected: Docstring):
     assert read_docstring(text) == expected

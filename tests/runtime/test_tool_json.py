@@ -1,4 +1,4 @@
-"""Tools of a JSON Schema and a function that takes JSON."""
+"""Tools made of a JSON Schema and a function that takes JSON."""
 
 import asyncio
 
@@ -42,7 +42,7 @@ def test_a_schema_is_passed_on_as_it_is_and_the_function_gets_json() -> None:
         ({"city": "Oslo", "more": "hunter2"}, "/more: not allowed here"),
     ],
 )
-def test_arguments_that_miss_the_schema_are_told_without_their_values(
+def test_the_error_for_arguments_that_miss_the_schema_quotes_no_values(
     arguments: JsonObject, problem: str
 ) -> None:
     said = dispatch(arguments).error or ""

@@ -102,7 +102,7 @@ class Long:
         ),
     ],
 )
-def test_whatever_a_tool_returns_becomes_json(value: object, expected: JsonValue):
+def test_tool_results_of_many_types_become_json(value: object, expected: JsonValue):
     assert result_value(value) == expected
     encode(result_value(value))
 
@@ -137,7 +137,7 @@ def test_a_repr_is_cut_short():
     assert shown["$repr"] == "é" * (REPR_CHARS_MAX - 1) + "…"
 
 
-def test_what_a_tool_returned_can_be_changed_later_without_changing_the_result():
+def test_changing_a_returned_value_later_does_not_change_the_result():
     rows: list[JsonValue] = [{"a": 1}]
     kept = result_value(rows)
     rows.append(2)
@@ -176,7 +176,7 @@ def test_a_value_that_unfolds_without_end_is_cut():
     assert result_value([Decimal(1), 2], three) == ["1", 2]
 
 
-def test_a_tool_may_say_itself_what_came_of_it():
+def test_a_tool_may_return_a_tool_result():
     said = ToolResult(success=False, error="no", terminal=True)
     assert tool_result(said) is said
     made = tool_result(ToolResult.model_construct({"success", "data"}, success=True, data=Colour.RED))

@@ -49,7 +49,7 @@ def test_the_program_of_the_specification_works():
     assert run(read_file("x")) == {"path": "x", "content": "..."}
 
 
-def test_a_router_knows_its_tools():
+def test_a_router_lists_registers_and_unregisters_tools():
     @tool
     def one(count: int) -> None:
         """Do one."""
@@ -75,9 +75,9 @@ def test_a_name_is_taken_once_and_options_are_given_once():
     def one() -> None: ...
 
     router = ToolRouter([one])
-    with pytest.raises(Rejected, match="there is a tool one already"):
+    with pytest.raises(Rejected, match="duplicate tool one"):
         router.register(one)
-    with pytest.raises(Rejected, match="has its options already"):
+    with pytest.raises(Rejected, match="exists already: give the options"):
         ToolRouter().register(one, mode="read")
 
 
@@ -106,7 +106,7 @@ def test_an_unknown_tool_is_answered_with_close_names_and_never_guessed():
     assert run(ToolRouter().dispatch(asked("zzz"))).error == "there is no tool zzz, and no other either"
 
 
-def test_what_an_unknown_name_quotes_and_lists_is_bounded():
+def test_the_error_for_an_unknown_tool_is_bounded():
     error = unknown_tool("z\n" * 5_000, [f"tool_{number:03}" for number in range(100)]).error
     assert error is not None
     assert "\n" not in error
@@ -154,7 +154,7 @@ def test_an_exception_comes_back_as_a_result_the_model_can_react_to():
         ("anything", {"mode": "local", "approval": no}, True),
     ],
 )
-def test_consent_is_needed_for_what_can_do_harm(name: str, options: dict[str, object], needs: bool):
+def test_dispatching_a_harmful_tool_needs_consent(name: str, options: dict[str, object], needs: bool):
     calls: list[str] = []
 
     def act() -> None:
@@ -212,7 +212,7 @@ def test_no_more_calls_of_a_tool_run_than_it_allows_also_in_a_second_event_loop(
     assert most == 2
 
 
-def test_a_tool_that_breaks_off_by_itself_has_failed_and_a_caller_who_breaks_off_is_heard():
+def test_a_tool_that_cancels_itself_has_failed_and_a_cancelled_caller_is_cancelled():
     started = asyncio.Event()
 
     @tool(mode="read")
@@ -246,7 +246,7 @@ def test_a_tool_may_end_the_loop():
     assert is_terminal_result(result)
 
 
-def test_what_a_check_sees_is_the_json_of_the_model():
+def test_an_approval_function_gets_the_json_arguments_of_the_model():
     seen: list[JsonObject] = []
 
     def check(arguments: JsonObject) -> str:

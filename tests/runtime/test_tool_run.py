@@ -45,7 +45,7 @@ def test_another_tool_runs_in_a_thread_with_the_callers_context_variables():
     assert run(main()).result.data == ["c", "set", False]
 
 
-def test_what_a_plain_function_leaves_to_wait_for_is_waited_for():
+def test_an_awaitable_returned_by_a_plain_function_is_awaited():
     async def later() -> int:
         return 5
 
@@ -57,7 +57,7 @@ def test_what_a_plain_function_leaves_to_wait_for_is_waited_for():
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-def test_whatever_a_tool_raises_is_told_in_one_short_line(is_async: bool):
+def test_an_exception_of_a_tool_becomes_one_short_line(is_async: bool):
     def broken() -> None:
         raise KeyError("token AKIAIOSFODNN7EXAMPLE\nand the second line" + "x" * 5_000)
 
@@ -150,7 +150,7 @@ def test_a_timeout_inside_a_tool_is_an_error_like_any_other():
     assert answer.result.error == "TimeoutError: the server is slow"
 
 
-def test_a_thread_that_nobody_waits_for_can_know_it():
+def test_a_tool_thread_sees_that_it_timed_out():
     seen = threading.Event()
 
     @tool(timeout_ms=1)
@@ -163,7 +163,7 @@ def test_a_thread_that_nobody_waits_for_can_know_it():
     assert seen.wait(300)
 
 
-def test_cancelling_gets_out_and_the_tool_is_told():
+def test_cancelling_a_tool_call_sets_is_cancelled():
     async def main() -> None:
         started = asyncio.Event()
         context = ToolContext("s", "r", "c")
@@ -207,7 +207,7 @@ def test_no_more_threads_than_the_limit_run_and_the_others_wait(monkeypatch: pyt
     assert order == ["first", "second"]
 
 
-def test_an_exception_without_words_is_told_by_its_name():
+def test_an_exception_without_a_message_is_described_by_its_class():
     class Mute(Exception):
         def __str__(self) -> str:
             raise ValueError

@@ -23,7 +23,7 @@ class Colour(enum.Enum):
 
 
 class Place(BaseModel):
-    """Where something is."""
+    """A place."""
 
     street: str
     number: int = 1
@@ -117,7 +117,7 @@ def test_a_type_hint_becomes_the_schema_that_says_the_same(name: str, schema: Js
 def test_models_inside_are_definitions_without_unknown_fields_or_titles():
     definitions = cast(dict[str, JsonObject], EVERYTHING.input_schema["$defs"])
     assert definitions["Place"] == {
-        "description": "Where something is.",
+        "description": "A place.",
         "type": "object",
         "properties": {
             "street": {"type": "string"},
@@ -131,7 +131,7 @@ def test_models_inside_are_definitions_without_unknown_fields_or_titles():
     assert definitions["Extra"]["additionalProperties"] is False
 
 
-def test_a_model_that_wants_unknown_fields_keeps_them_and_says_so():
+def test_a_model_with_extra_fields_allowed_keeps_them_and_says_so_in_its_schema():
     def keep(value: Open, place: Place) -> None: ...
 
     made = tool(keep)
@@ -145,7 +145,7 @@ def test_the_same_function_gives_the_same_schema_again():
     assert json.dumps(tool(everything).input_schema) == json.dumps(EVERYTHING.input_schema)
 
 
-def test_values_are_made_of_json_and_what_is_left_out_stays_out():
+def test_json_arguments_become_typed_values_and_omitted_ones_stay_out():
     values = EVERYTHING.shape.validate(json.dumps(GOOD).encode())
     assert values == {
         "text": "x",

@@ -47,7 +47,7 @@ def test_a_bare_tool_takes_its_name_and_words_from_the_function():
     )
 
 
-def test_options_say_what_the_function_cannot():
+def test_tool_options_set_mode_effect_and_approval():
     assert (pay.mode, pay.effect, pay.approval) == (
         ToolMode.SAFE_WRITE,
         EffectClass.IDEMPOTENT,
@@ -97,7 +97,7 @@ def test_the_spec_says_everything_that_decides_how_a_tool_is_used():
     }
 
 
-def test_an_approval_function_is_named_in_the_spec_and_asks_whoever_does_not_have_it():
+def test_an_approval_function_is_named_in_the_spec_and_becomes_always_without_it():
     def large(arguments: JsonObject) -> bool:
         return arguments["cents"] == 500
 
@@ -217,9 +217,9 @@ def with_field(value: int = Field(default=3)) -> None: ...
         (print, "takes any number of values"),
         (dict.__dict__["fromkeys"], "has no name that a call could use"),
         (type("Odd", (), {"__call__": cast(Any, dict).update})(), "cannot be read"),
-        (Shop, "a tool is made of a function, found the class Shop"),
-        (add, "a tool is made of a function, found Tool"),
-        ("text", "a tool is made of a function, found str"),
+        (Shop, "a tool must be made of a function, found the class Shop"),
+        (add, "a tool must be made of a function, found Tool"),
+        ("text", "a tool must be made of a function, found str"),
     ],
 )
 def test_a_function_that_leaves_something_open_is_refused_when_it_is_decorated(
@@ -245,20 +245,20 @@ def test_a_function_that_leaves_something_open_is_refused_when_it_is_decorated(
         ({"timeout_ms": 0}, "timeout_ms must be 1 to 86,400,000, found 0"),
         ({"timeout_ms": 1.5}, "timeout_ms must be a whole number, found float"),
         ({"timeout_ms": True}, "timeout_ms must be a whole number, found bool"),
-        ({"timeout": 0}, "timeout is a number of seconds from 0.001 to 86,400, found 0"),
-        ({"timeout": "5"}, "timeout is a number of seconds"),
+        ({"timeout": 0}, "timeout must be a number of seconds from 0.001 to 86,400, found 0"),
+        ({"timeout": "5"}, "timeout must be a number of seconds"),
         ({"timeout": 1, "timeout_ms": 5}, "not both"),
         ({"concurrency": 0}, "concurrency must be 1 to 1,024"),
-        ({"is_outbound": "yes"}, "is_outbound is True or False, found str"),
+        ({"is_outbound": "yes"}, "is_outbound must be True or False, found str"),
         ({"reads": "secrets"}, "reads must be one of untrusted, private, found 'secrets'"),
         ({"reads": ["private", 5]}, "reads must be one of untrusted, private, found 5"),
-        ({"reads": 5}, "reads is untrusted, private or a list of them, found int"),
-        ({"is_shell": True}, "takes its command in a parameter that is called command"),
+        ({"reads": 5}, "reads must be untrusted, private or a list of them, found int"),
+        ({"is_shell": True}, "must take its command in a parameter named command"),
         ({"metadata": {"x": float("nan")}}, "metadata must be JSON: number not finite"),
         ({"colour": "red"}, "tool: unknown option colour; it takes name, description, mode"),
     ],
 )
-def test_an_option_that_cannot_be_meant_is_refused(options: dict[str, object], words: str):
+def test_an_invalid_tool_option_is_refused(options: dict[str, object], words: str):
     with pytest.raises(Rejected, match=words):
         LOOSE_TOOL(add.function, **options)
 
@@ -267,7 +267,7 @@ def test_names_and_descriptions_fit_up_to_their_limits():
     assert tool(add.function, name="a" * 64, description="b" * 16_384).name == "a" * 64
 
 
-def test_a_failure_that_a_tool_tells_is_cut_to_its_limit():
+def test_the_message_of_tool_failed_is_cut_to_its_limit():
     assert len(ToolFailed("a" * 10_000).message) == FAILED_CHARS_MAX
     assert ToolFailed("x", retryable=True).is_retryable
 
@@ -289,7 +289,7 @@ def test_a_description_in_the_annotation_is_closer_than_one_in_the_docstring():
     }
 
 
-def test_tools_made_of_one_function_are_told_apart():
+def test_two_tools_of_one_function_are_not_equal():
     one, other = tool(add.function), tool(add.function)
     assert one != other
     assert isinstance(one, Tool)

@@ -1,4 +1,4 @@
-"""Whatever a runtime takes becomes events that everybody can read."""
+"""Every accepted input becomes events that are valid on the wire."""
 
 from pathlib import Path
 
@@ -34,10 +34,10 @@ async def show(d: dict[str, object], ctx: ToolContext) -> object:
     return {"n": HUGE, "d": d, "deep": nested(80)}
 
 
-async def told(file: Path, *script: Answer, metadata: dict[str, JsonValue] | None = None) -> None:
-    """Run an agent, and read each of its events as somebody else would."""
+async def played(file: Path, *script: Answer, metadata: dict[str, JsonValue] | None = None) -> None:
+    """Run an agent, and read each of its events by the strict rules of the wire."""
     agent = Agent("clerk", model=ScriptedModel(by_history([*script, say("done")])), tools=[count, show])
-    async with await AgentRuntime.open(file, agents=[agent], durability="process") as runtime:
+    async with AgentRuntime.open(file, agents=[agent], durability="process") as runtime:
         handle = await runtime.start(agent, "go", metadata=metadata)
         assert (await handle.wait()).status is RunStatus.COMPLETED
         async for event in handle.events():
@@ -57,15 +57,17 @@ async def told(file: Path, *script: Answer, metadata: dict[str, JsonValue] | Non
         call("show", {"d": {}}),
     ],
 )
-def test_what_a_model_writes_as_arguments_can_be_read_by_everybody(answer: Answer, tmp_path: Path) -> None:
-    play(told(tmp_path / "app.db", answer))
+def test_arguments_of_a_model_are_valid_on_the_wire(answer: Answer, tmp_path: Path) -> None:
+    play(played(tmp_path / "app.db", answer))
 
 
-def test_metadata_as_deep_as_it_may_be_can_be_read_by_everybody(tmp_path: Path) -> None:
-    play(told(tmp_path / "app.db", metadata=nested(55)))
+def test_metadata_at_its_depth_limit_is_valid_on_the_wire(tmp_path: Path) -> None:
+    play(played(tmp_path / "app.db", metadata=nested(55)))
 
 
 @pytest.mark.parametrize("metadata", [{"a": HUGE}, nested(56), nested(90), {"a": float("nan")}])
-def test_metadata_that_nobody_could_read_is_refused(metadata: dict[str, JsonValue], tmp_path: Path) -> None:
+def test_metadata_that_is_too_deep_or_invalid_is_refused(
+    metadata: dict[str, JsonValue], tmp_path: Path
+) -> None:
     with pytest.raises(Rejected, match="metadata is not valid"):
-        play(told(tmp_path / "app.db", metadata=metadata))
+        play(played(tmp_path / "app.db", metadata=metadata))

@@ -1,4 +1,4 @@
-"""Wrong values at every public entry: one of our errors, with what to write."""
+"""Wrong values at every public entry: one of our errors, with the expected value."""
 
 import asyncio
 import inspect
@@ -78,7 +78,7 @@ def taken(work: Callable[[object], object]) -> list[int]:
 LOOSE: Any = AgentRuntime
 LOOSE_HOOK: Any = hook
 LOOSE_TOOL: Any = tool
-"""The type checker knows the options; whoever has none must hear of a slip too."""
+"""The type checker checks the options; callers without one must get an error too."""
 
 MISSPELT: dict[str, tuple[Callable[[], object], str]] = {
     "start": (
@@ -97,7 +97,7 @@ MISSPELT: dict[str, tuple[Callable[[], object], str]] = {
 
 
 def memory(**options: Any) -> Any:
-    """A runtime whose type the checker does not know."""
+    """A runtime typed as `Any`."""
     return AgentRuntime.in_memory([shop(model_of("done"))], **options)
 
 
@@ -221,7 +221,7 @@ FINE: set[tuple[str, int]] = {
     *((name, 0) for name in ENTRIES if name.startswith(LISTS) and not name.endswith("limit")),
     *((name, 2) for name in ENTRIES if name.startswith(LISTS) and name.endswith(("_id", "owner", "text"))),
 }
-"""Values that are no slips: a text where a text is meant, None where nothing may be given."""
+"""Values that are valid for an option: a text where a text is meant, None where it is optional."""
 
 
 def fine(name: str, values: set[tuple[str, int]]) -> list[int]:
@@ -230,7 +230,7 @@ def fine(name: str, values: set[tuple[str, int]]) -> list[int]:
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_a_wrong_value_is_refused_in_our_words_at_every_entry(name: str) -> None:
+def test_a_wrong_value_is_refused_with_our_error_at_every_entry(name: str) -> None:
     assert taken(lambda bad: ENTRIES[name](memory(), bad)) == fine(name, FINE)
 
 
@@ -251,7 +251,7 @@ RUN_OPTIONS: dict[str, tuple[object, str]] = {
     "mode": ("foo", "start: mode is not valid"),
     "capabilities": (5, "start: capabilities is not valid"),
     "budget": (5, "must be a BudgetLimit, such as"),
-    "output": (5, "output is a model, a dataclass, a JSON Schema or an OutputContract, found int"),
+    "output": (5, "output must be a model, a dataclass, a JSON Schema or an OutputContract, found int"),
     "context": ("abc", "start: context is not valid"),
     "metadata": ({"a": object()}, "start: metadata is not valid"),
     "source": ("ada", "start: source is not valid"),
@@ -296,7 +296,7 @@ SETUP: dict[str, tuple[object, str]] = {
     "responders": ("alice", "responders must be a list of names of people, found str"),
     "four_eyes": (1, "four_eyes must be True or False, found int"),
     "hooks": ([1], "hooks must be functions with @hook; number 0 is int"),
-    "package_change": (5, "package_change is one of continue, move, refuse; found 5"),
+    "package_change": (5, "package_change must be one of continue, move, refuse; found 5"),
     "rules": (5, "rules must be Rules(…) of windlass.parts"),
     "secrets": ("abc", "secrets must be a list of texts, found str"),
     "machine": (5, "machine must be a Machine(clock, new_id, random) of windlass.parts, found int"),
@@ -330,7 +330,7 @@ def test_an_option_has_the_type_of_the_port_of_its_name() -> None:
 
 
 @pytest.mark.parametrize("secrets", [["ab"], [3], ["x" * 100_000]])
-def test_a_secret_that_cannot_be_masked_is_refused_without_being_told(secrets: list[Any]) -> None:
+def test_a_secret_that_cannot_be_masked_is_refused_without_quoting_it(secrets: list[Any]) -> None:
     message = refused(lambda: memory(secrets=secrets))
     assert message is not None
     assert "secrets" in message
@@ -350,7 +350,7 @@ BUILDER_FINE = {("default_package_id", 2), ("provider", 2), ("approvals_expire",
 @pytest.mark.parametrize(
     "name", [name for name in dir(AgentRuntimeBuilder) if not name.startswith("_") and name != "build"]
 )
-def test_a_builder_refuses_what_it_cannot_use(name: str) -> None:
+def test_builder_methods_refuse_wrong_values(name: str) -> None:
     method = inspect.signature(getattr(AgentRuntimeBuilder, name))
     (first, *_) = [one for one in method.parameters if one not in ("self", "replace")]
     given = BUILDER_RULES.get(name, {})
@@ -358,7 +358,7 @@ def test_a_builder_refuses_what_it_cannot_use(name: str) -> None:
     assert found == fine(name, BUILDER_FINE)
 
 
-def test_a_builder_that_is_given_a_path_says_what_a_journal_is() -> None:
+def test_the_error_for_a_path_as_journal_names_sqlite_store() -> None:
     builder: Any = AgentRuntime.builder()
     with pytest.raises(Rejected, match=r"await SqliteStore\.open\(path\) of windlass\.parts, found str"):
         builder.journal("x.db")
@@ -405,7 +405,7 @@ def test_another_agent_of_the_same_name_is_refused() -> None:
     other = shop(model_of("no"), instructions="You are another.")
     message = refused(lambda: memory().start(other, "go"))
     assert message is not None
-    assert "the runtime has another agent that is called shop" in message
+    assert "the runtime has another agent named shop" in message
 
 
 def test_the_agent_itself_and_one_that_is_just_like_it_may_be_started() -> None:
@@ -418,10 +418,10 @@ def test_the_agent_itself_and_one_that_is_just_like_it_may_be_started() -> None:
     play(story())
 
 
-# What is right stays right
+# Valid values stay valid
 
 
-def test_numbers_and_names_that_are_right_are_taken() -> None:
+def test_valid_numbers_and_names_are_accepted() -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop(model_of("done"))]) as runtime:
             handle = await runtime.start("shop", "go", mode="task", budget=BudgetLimit(max_steps=9))  # pyright: ignore[reportArgumentType] - a text is taken too
@@ -433,7 +433,7 @@ def test_numbers_and_names_that_are_right_are_taken() -> None:
     play(story())
 
 
-# What authors define
+# Definitions of agents, tools and hooks
 
 
 LOOSE_AGENT: Any = Agent
@@ -448,7 +448,7 @@ AGENT_FINE = {
 
 
 @pytest.mark.parametrize("name", ["name", *FIELDS])
-def test_an_agent_is_made_of_what_it_can_use_or_not_at_all(name: str) -> None:
+def test_options_of_an_agent_refuse_wrong_values(name: str) -> None:
     found = taken(lambda bad: LOOSE_AGENT(**{"name": "a", "model": "openai/gpt-5", name: bad}))
     assert found == fine(name, AGENT_FINE)
 
@@ -463,7 +463,7 @@ def test_an_option_of_a_hook_is_used_or_refused(name: str) -> None:
     taken(lambda bad: LOOSE_HOOK("before_tool_call", **{name: bad})(_nothing))
 
 
-def test_a_run_in_one_line_refuses_what_it_cannot_use() -> None:
+def test_agent_run_refuses_wrong_values() -> None:
     def loose() -> Any:
         return shop(model_of("done"))
 

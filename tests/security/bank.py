@@ -1,4 +1,4 @@
-"""What the tests of security share: an agent that pays, and ways to watch it."""
+"""Helpers of the security tests: an agent that pays, and its observers."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
@@ -41,7 +41,7 @@ class Bank:
 
     def tool(self, **options: object) -> Tool[..., object]:
         async def pay(cents: int, to: str = "shop") -> JsonObject:
-            """Pay somebody."""
+            """Pay an amount."""
             self.paid.append({"cents": cents, "to": to})
             return {"paid": cents}
 
@@ -70,14 +70,14 @@ DONE = say("done")
 
 
 async def asked(handle: RunHandle, times: int = 1) -> tuple[InputRequest, ...]:
-    """Return what people are asked once the run waits for the so-manieth time."""
+    """Return the open requests once the run waits for the n-th time."""
     seen = 0
     async with asyncio.timeout(WAIT_S_MAX):
         async for event in handle.events():
             seen += event.type == "run.waiting"
             if seen == times:
                 return await handle.requests()
-    raise AssertionError("the run ended and asked nobody")
+    raise AssertionError("the run ended without a request")
 
 
 async def ended(handle: RunHandle) -> str:
@@ -117,7 +117,7 @@ async def pass_time(clock: FakeClock, handle: RunHandle) -> str:
 
 
 def machine(clock: FakeClock) -> Machine:
-    """A machine whose time stands still until the test moves it."""
+    """A machine with a clock that only the test advances."""
     return Machine(clock, new_id, chance)
 
 

@@ -55,7 +55,7 @@ def forms(secret: str) -> dict[str, str]:
 
 
 def core(raw: bytes, at: int) -> str:
-    """Return what base64 makes of a secret at an offset, whatever is around it."""
+    """Return the part of the base64 form of a secret, at an offset, that its surroundings do not change."""
     text = base64.b64encode(b"\0" * at + raw).decode()
     return text[4 if at else 0 : -4]
 
@@ -99,7 +99,7 @@ def hits_in_files(folder: Path) -> list[str]:
 
 
 def hits_in_texts(texts: Iterable[tuple[str, object]]) -> list[str]:
-    """Search what was shown: as it prints, and as JSON writes it."""
+    """Search the shown values, as printed and as JSON."""
     found: list[str] = []
     for where, value in texts:
         found += hits(where, str(value).encode("utf-8", "replace"))

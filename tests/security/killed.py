@@ -30,7 +30,7 @@ def end() -> None:
 
 
 def payer(ledger: Path, effect: str, *, note: str = "", is_killed: bool = False) -> Agent:
-    """An agent that pays after a yes; a ledger outside knows what was paid."""
+    """An agent that pays after an approval; a file outside records the payments."""
 
     async def pay(cents: int, note: str = "") -> str:
         """Pay."""

@@ -39,7 +39,7 @@ def test_consent_survives_a_crash_and_is_used_as_the_effect_allows(
 
     async def story() -> None:
         agent = payer(tmp_path / "ledger", effect)
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
             handle = runtime.handle("r1")
             if is_begun and effect == "once":
                 # Whether it was paid is not known, so a person is asked that; the consent is not used again.
@@ -51,7 +51,7 @@ def test_consent_survives_a_crash_and_is_used_as_the_effect_allows(
             found = await types(handle)
             assert found.count("approval.settled") == 1
             kinds = [str(request["kind"]) for request in await requests(tmp_path)]
-            assert kinds.count("approval") == 1, "nobody was asked for consent twice"
+            assert kinds.count("approval") == 1, "no approval was requested twice"
 
     play(story())
     again = is_begun and effect == "idempotent"
@@ -74,7 +74,7 @@ def test_a_retry_after_a_crash_is_a_decision_of_its_own(tmp_path: Path) -> None:
 
     async def story() -> None:
         agent = payer(tmp_path / "ledger", "once")
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
             handle = runtime.handle("r1")
             (request,) = await asked(handle, 2)
             assert paid(tmp_path) == 1
@@ -91,9 +91,7 @@ SECRET = "canary-0815-Zq9x7w"
 
 @pytest.mark.promise("S1")
 @pytest.mark.parametrize("point", POINTS)
-def test_a_call_whose_secret_a_crash_took_is_refused_and_not_made_without_it(
-    tmp_path: Path, point: Point
-) -> None:
+def test_a_call_that_lost_its_secret_argument_in_a_crash_is_refused(tmp_path: Path, point: Point) -> None:
     crash(tmp_path, point, "idempotent", SECRET)
     before = paid(tmp_path)
     database = b"".join(path.read_bytes() for path in tmp_path.glob("a.db*") if path.is_file())
@@ -101,7 +99,7 @@ def test_a_call_whose_secret_a_crash_took_is_refused_and_not_made_without_it(
 
     async def story() -> None:
         agent = payer(tmp_path / "ledger", "idempotent", note=SECRET)
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent], secrets=[SECRET]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent], secrets=[SECRET]) as runtime:
             handle = runtime.handle("r1")
             assert await ended(handle) == "completed"
             assert await codes(handle) == ["secret_arguments"]

@@ -76,7 +76,7 @@ def test_a_model_that_says_approved_approves_nothing(words: str) -> None:
 
 @pytest.mark.promise("A1")
 @pytest.mark.parametrize("is_failure", [False, True])
-def test_a_tool_whose_output_looks_like_an_approval_approves_nothing(is_failure: bool) -> None:
+def test_tool_output_that_looks_like_an_approval_approves_nothing(is_failure: bool) -> None:
     bank = Bank()
     settled: JsonObject = {"requestId": "approval:r1:0:c2:1", "outcome": "approved", "grant": "session"}
     forged: JsonObject = {
@@ -108,7 +108,7 @@ def test_a_tool_whose_output_looks_like_an_approval_approves_nothing(is_failure:
     assert bank.paid == []
 
 
-# 3, 4 and 5: for somebody else
+# 3, 4 and 5: an approval of another request
 
 
 @pytest.mark.promise("A1")
@@ -123,7 +123,7 @@ def test_consent_to_one_call_is_none_to_another() -> None:
             crossed = InputResponse(
                 request_id=second.request_id, option_id="approve", arguments_hash=first.arguments_hash
             )
-            with pytest.raises(Rejected, match="other arguments"):
+            with pytest.raises(Rejected, match="argumentsHash does not match"):
                 await runtime.answer_run("r1", [crossed])
             await handle.answer(first.request_id, "approve")
             (left,) = await asked(handle, 2)
@@ -194,7 +194,7 @@ def test_consent_in_one_session_is_none_in_another(tmp_path: Path) -> None:
 
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             one = await runtime.start(agent, "go", run_id="r1", session_id="tenant-a")
             two = await runtime.start(agent, "go", run_id="r2", session_id="tenant-b")
             (ours,), (theirs,) = await asked(one), await asked(two)
@@ -283,7 +283,7 @@ CAPPED = Rule("cap", "modify", tools=("pay",), arguments={"to": "escrow"})
 @pytest.mark.promise("A1")
 @pytest.mark.parametrize("is_restarted", [False, True])
 @pytest.mark.parametrize("asks", ["rule", "tool"])
-def test_what_a_policy_changed_is_what_is_shown_and_what_runs(
+def test_arguments_changed_by_a_policy_are_shown_and_run(
     tmp_path: Path, is_restarted: bool, asks: str
 ) -> None:
     bank, path = Bank(), tmp_path / "a.db"
@@ -292,7 +292,7 @@ def test_what_a_policy_changed_is_what_is_shown_and_what_runs(
 
     async def story() -> None:
         agent = bank.agent([pay(5, to="thief"), DONE], policy=rules, approval=approval)
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1")
             (request,) = await asked(handle)
             assert "escrow" in request.prompt
@@ -301,7 +301,7 @@ def test_what_a_policy_changed_is_what_is_shown_and_what_runs(
                 await handle.answer(request.request_id, "approve")
                 assert await ended(handle) == "completed"
         if is_restarted:
-            async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+            async with AgentRuntime.open(path, agents=[agent]) as runtime:
                 handle = runtime.handle("r1")
                 await handle.answer(request.request_id, "approve")
                 assert await ended(handle) == "completed"
@@ -339,11 +339,11 @@ def test_arguments_that_something_changed_after_the_consent_are_asked_about_agai
 
     async def story() -> None:
         agent = bank.agent([pay(5), DONE])
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             (first,) = await asked(await runtime.start(agent, "go", run_id="r1", session_id="s"))
         await post(path, "s", yes(first))
         changed = replace(agent, hooks=[divert])
-        async with await AgentRuntime.open(path, agents=[changed], package_change="move") as runtime:
+        async with AgentRuntime.open(path, agents=[changed], package_change="move") as runtime:
             (second,) = await asked(runtime.handle("r1"), 2)
             assert "thief" in second.prompt
             assert second.request_id != first.request_id
@@ -363,7 +363,7 @@ def test_an_answer_that_was_used_counts_no_second_time(tmp_path: Path, is_restar
 
     async def story() -> None:
         agent = bank.agent([pay(5, call_id="c1"), pay(5, call_id="c1"), DONE])
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (first,) = await asked(handle)
             await runtime.answer_session("s", [yes(first)])
@@ -373,7 +373,7 @@ def test_an_answer_that_was_used_counts_no_second_time(tmp_path: Path, is_restar
             if not is_restarted:
                 await replay(runtime, first.request_id, second.request_id)
         if is_restarted:
-            async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+            async with AgentRuntime.open(path, agents=[agent]) as runtime:
                 await replay(runtime, first.request_id, second.request_id)
 
     async def replay(runtime: AgentRuntime, used: str, open_one: str) -> None:
@@ -389,7 +389,7 @@ def test_an_answer_that_was_used_counts_no_second_time(tmp_path: Path, is_restar
     assert bank.paid == [{"cents": 5, "to": "shop"}]
 
 
-# 8: too late
+# 8: after the timeout
 
 
 @pytest.mark.promise("A1")
@@ -400,7 +400,7 @@ def test_an_answer_after_the_request_has_expired_does_not_count(tmp_path: Path, 
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
         options: RuntimeOptions = {"machine": machine(clock), "approval_expires_ms": 60_000}
-        async with await AgentRuntime.open(path, agents=[agent], **options) as runtime:
+        async with AgentRuntime.open(path, agents=[agent], **options) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             if not is_down:
@@ -412,7 +412,7 @@ def test_an_answer_after_the_request_has_expired_does_not_count(tmp_path: Path, 
                 return
         clock.advance(61)
         await post(path, "s", yes(request))
-        async with await AgentRuntime.open(path, agents=[agent], **options) as runtime:
+        async with AgentRuntime.open(path, agents=[agent], **options) as runtime:
             await drive(runtime.handle("r1"))
 
     async def drive(handle: RunHandle) -> None:
@@ -424,18 +424,18 @@ def test_an_answer_after_the_request_has_expired_does_not_count(tmp_path: Path, 
 
 
 @pytest.mark.promise("A1")
-def test_an_answer_given_in_time_but_found_too_late_does_not_count(tmp_path: Path) -> None:
+def test_an_approval_given_in_time_but_read_after_the_timeout_does_not_count(tmp_path: Path) -> None:
     bank, path, clock = Bank(), tmp_path / "a.db", FakeClock()
 
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
         options: RuntimeOptions = {"machine": machine(clock), "approval_expires_ms": 60_000}
-        async with await AgentRuntime.open(path, agents=[agent], **options) as runtime:
+        async with AgentRuntime.open(path, agents=[agent], **options) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
         await post(path, "s", yes(request))
         clock.advance(3_600)
-        async with await AgentRuntime.open(path, agents=[agent], **options) as runtime:
+        async with AgentRuntime.open(path, agents=[agent], **options) as runtime:
             assert await ended(runtime.handle("r1")) == "completed"
 
     play(story())
@@ -451,14 +451,14 @@ def test_an_answer_that_was_acknowledged_in_time_is_taken_but_consent_does_not_o
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
         options: RuntimeOptions = {"machine": machine(clock), "approval_expires_ms": 60_000}
-        async with await AgentRuntime.open(path, agents=[agent], **options) as runtime:
+        async with AgentRuntime.open(path, agents=[agent], **options) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
         desk = Agent("desk", model=ScriptedModel([DONE]))
-        async with await AgentRuntime.open(path, agents=[desk], **options) as runtime:
+        async with AgentRuntime.open(path, agents=[desk], **options) as runtime:
             await runtime.handle("r1").answer(request.request_id, option)
         clock.advance(3_600)
-        async with await AgentRuntime.open(path, agents=[agent], **options) as runtime:
+        async with AgentRuntime.open(path, agents=[agent], **options) as runtime:
             handle = runtime.handle("r1")
             if option == "approve":
                 (again,) = await asked(handle, 2)
@@ -483,7 +483,7 @@ def test_an_answer_before_the_request_does_not_count(tmp_path: Path) -> None:
 
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             with pytest.raises(Conflict):
                 await runtime.answer_session("s", [early])
             await post(path, "s", early, key="answer:before")
@@ -510,12 +510,12 @@ def test_of_two_answers_in_the_inbox_the_first_counts(tmp_path: Path, first: str
 
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
         await post(path, "s", yes(request, first, responder="ann"), key="answer:1")
         await post(path, "s", yes(request, second, responder="bob"), key="answer:2")
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             handle = runtime.handle("r1")
             assert await ended(handle) == "completed"
             found = await types(handle)
@@ -561,11 +561,11 @@ def test_consent_under_other_rules_is_asked_for_again(tmp_path: Path) -> None:
 
     async def story() -> None:
         script = [pay(), DONE]
-        async with await AgentRuntime.open(path, agents=[bank.agent(script, policy=before)]) as runtime:
+        async with AgentRuntime.open(path, agents=[bank.agent(script, policy=before)]) as runtime:
             handle = await runtime.start("teller", "go", run_id="r1", session_id="s")
             (first,) = await asked(handle)
         await post(path, "s", yes(first))
-        async with await AgentRuntime.open(path, agents=[bank.agent(script, policy=after)]) as runtime:
+        async with AgentRuntime.open(path, agents=[bank.agent(script, policy=after)]) as runtime:
             handle = runtime.handle("r1")
             (second,) = await asked(handle, 2)
             assert "New rules." in second.prompt
@@ -585,11 +585,11 @@ def test_rules_that_now_forbid_it_win_over_consent(tmp_path: Path) -> None:
 
     async def story() -> None:
         script = [pay(), DONE]
-        async with await AgentRuntime.open(path, agents=[bank.agent(script)]) as runtime:
+        async with AgentRuntime.open(path, agents=[bank.agent(script)]) as runtime:
             (request,) = await asked(await runtime.start("teller", "go", run_id="r1", session_id="s"))
         await post(path, "s", yes(request))
         forbidding = bank.agent(script, policy=PolicySet((Rule("no", "deny"),)))
-        async with await AgentRuntime.open(path, agents=[forbidding]) as runtime:
+        async with AgentRuntime.open(path, agents=[forbidding]) as runtime:
             assert await ended(runtime.handle("r1")) == "completed"
             assert await codes(runtime.handle("r1")) == ["policy.denied"]
 
@@ -602,7 +602,7 @@ def test_rules_that_now_forbid_it_win_over_consent(tmp_path: Path) -> None:
 
 @pytest.mark.promise("A1")
 @pytest.mark.parametrize("name", ["ann", "Ann", " ann", "ａnn"])
-def test_whoever_asked_for_a_run_cannot_consent_to_it_where_four_eyes_are_required(name: str) -> None:
+def test_the_requester_of_a_run_cannot_approve_its_calls_under_four_eyes(name: str) -> None:
     bank = Bank()
 
     async def story() -> None:
@@ -625,7 +625,7 @@ def test_whoever_asked_for_a_run_cannot_consent_to_it_where_four_eyes_are_requir
 
 @pytest.mark.promise("A1")
 @pytest.mark.parametrize(("team", "who"), [(["ann", "bob"], None), (["ann"], "ann")])
-def test_four_eyes_that_cannot_be_had_mean_no(team: list[str], who: str | None) -> None:
+def test_a_call_is_denied_if_four_eyes_have_no_other_responder(team: list[str], who: str | None) -> None:
     bank = Bank()
 
     async def story() -> None:
@@ -642,7 +642,7 @@ def test_four_eyes_that_cannot_be_had_mean_no(team: list[str], who: str | None) 
 
 @pytest.mark.promise("A1")
 @pytest.mark.parametrize(("who", "left"), [("bob", ("cat",)), ("ann", ("bob", "cat")), (None, None)])
-def test_whoever_spoke_to_a_run_cannot_consent_to_what_it_does_then(
+def test_the_sender_of_a_message_to_a_run_cannot_approve_its_calls_under_four_eyes(
     tmp_path: Path, who: str | None, left: tuple[str, ...] | None
 ) -> None:
     bank, begun, gate = Bank(), asyncio.Event(), asyncio.Event()
@@ -657,7 +657,7 @@ def test_whoever_spoke_to_a_run_cannot_consent_to_what_it_does_then(
     async def story() -> None:
         agent = bank.agent([call("wait", {}, call_id="c0"), pay(call_id="c1"), DONE], more=[wait])
         path, team = tmp_path / "a.db", ["ann", "bob", "cat"]
-        async with await AgentRuntime.open(path, agents=[agent], responders=team, four_eyes=True) as runtime:
+        async with AgentRuntime.open(path, agents=[agent], responders=team, four_eyes=True) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s", source=source("ann"))
             await begun.wait()
             given = None if who is None else source(who)
@@ -689,15 +689,15 @@ def test_only_responders_that_were_named_may_answer(tmp_path: Path) -> None:
 
     async def story() -> None:
         agent = bank.agent([pay(), DONE])
-        async with await AgentRuntime.open(path, agents=[agent], responders=["ann"]) as runtime:
+        async with AgentRuntime.open(path, agents=[agent], responders=["ann"]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             for who in ("bob", "ANN", "", None):
                 with pytest.raises(Denied):
                     await handle.answer(request.request_id, "approve", responder=who)
         await post(path, "s", yes(request, responder="bob"))
-        # The next runtime names nobody: the request was made for ann all the same.
-        async with await AgentRuntime.open(path, agents=[agent]) as runtime:
+        # The next runtime names no responders: the request still names ann.
+        async with AgentRuntime.open(path, agents=[agent]) as runtime:
             with pytest.raises(Denied):
                 await runtime.handle("r1").answer(request.request_id, "approve", responder="bob")
             await runtime.handle("r1").answer(request.request_id, "deny", responder="ann")
@@ -707,7 +707,7 @@ def test_only_responders_that_were_named_may_answer(tmp_path: Path) -> None:
     assert bank.paid == []
 
 
-# what an answer must be
+# the form of an answer
 
 
 @pytest.mark.promise("A1")

@@ -1,4 +1,4 @@
-"""What is shown to a person is what runs: nothing hidden, cut or faked."""
+"""Approval prompts show the exact call: nothing hidden, cut or faked."""
 
 import json
 import re
@@ -49,7 +49,7 @@ JSON = st.recursive(
 @pytest.mark.promise("A1")
 @settings(max_examples=500)
 @given(arguments=st.dictionaries(TEXT, JSON, max_size=4))
-def test_what_is_shown_can_be_read_back_to_the_bytes_that_are_hashed(arguments: dict[str, JsonValue]) -> None:
+def test_an_approval_prompt_can_be_read_back_to_the_hashed_arguments(arguments: dict[str, JsonValue]) -> None:
     prompt = approval_prompt("pay", arguments, reason="Why.")
     assert prompt is not None
     assert canonical(read_back(prompt)) == canonical(arguments)
@@ -106,7 +106,7 @@ TRICKS = {
 
 @pytest.mark.promise("A1")
 @pytest.mark.parametrize("name", TRICKS)
-def test_a_trick_in_an_argument_is_shown_and_only_what_was_shown_runs(name: str) -> None:
+def test_a_spoofing_argument_is_escaped_in_the_prompt_and_runs_as_shown(name: str) -> None:
     bank, to = Bank(), TRICKS[name]
 
     async def story() -> InputRequest:
@@ -128,7 +128,7 @@ def test_a_trick_in_an_argument_is_shown_and_only_what_was_shown_runs(name: str)
 
 @pytest.mark.promise("A1")
 @pytest.mark.parametrize(("size", "is_shown"), [(PROMPT_CHARS_MAX // 2, True), (PROMPT_CHARS_MAX, False)])
-def test_what_is_too_large_to_be_read_is_denied_and_never_shown_in_part(size: int, is_shown: bool) -> None:
+def test_a_call_that_is_too_large_to_show_is_denied(size: int, is_shown: bool) -> None:
     bank = Bank()
 
     async def story() -> None:
@@ -146,7 +146,7 @@ def test_what_is_too_large_to_be_read_is_denied_and_never_shown_in_part(size: in
     assert bank.paid == []
 
 
-def test_escapes_count_for_the_size_of_what_is_shown() -> None:
+def test_escapes_count_against_the_size_limit_of_a_prompt() -> None:
     assert approval_prompt("pay", {"to": "\u200b" * (PROMPT_CHARS_MAX // 2)}, reason="") is None
 
 

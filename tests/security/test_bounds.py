@@ -77,7 +77,7 @@ def test_a_run_that_takes_too_long_stops_at_its_budget() -> None:
 
 @pytest.mark.promise("L1")
 def test_two_agents_cannot_keep_each_other_busy_in_one_session() -> None:
-    """Whoever starts runs has a budget for each; within one run there is one agent."""
+    """Each started run has a budget of its own; within one run there is one agent."""
 
     def answer(messages: Sequence[LLMMessage]) -> Answer:
         return call("look", {"what": str(len(messages))})
@@ -153,9 +153,7 @@ def large(size: int, chunk_chars: int | None) -> JsonObject | str:
 @pytest.mark.promise("L1")
 @pytest.mark.parametrize("size", [ARGUMENT_BYTES_MAX + 1, 2_000_000])
 @pytest.mark.parametrize("chunk_chars", [None, 100_000])
-def test_arguments_that_are_too_large_are_refused_and_the_model_hears_of_it(
-    size: int, chunk_chars: int | None
-) -> None:
+def test_arguments_that_are_too_large_fail_the_call(size: int, chunk_chars: int | None) -> None:
     bank = Bank()
 
     async def story() -> None:
@@ -222,13 +220,13 @@ def test_an_output_that_is_too_large_is_cut_with_a_marker_and_memory_stays_bound
     peak = play(story())
     assert words in shown[0]
     assert len(shown[0]) < TOOL_OUTPUT_CHARS_MAX + 1_000
-    # The output itself, once more as JSON, and what the masks need to look through it.
+    # The output itself, once more as JSON, and the working memory of masking.
     assert peak < 5 * size + 20_000_000
 
 
 @pytest.mark.promise("L1")
 @pytest.mark.parametrize("kind", ["raised", "failed", "result"])
-def test_a_failure_of_any_size_is_told_in_few_words(kind: str) -> None:
+def test_the_error_of_a_failed_call_is_bounded(kind: str) -> None:
     async def fail() -> ToolResult:
         """Fail."""
         if kind == "raised":

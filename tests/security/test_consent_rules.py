@@ -1,4 +1,4 @@
-"""When people are asked, what they may grant, and what no grant reaches."""
+"""Approval rules: when people are asked, session grants, and calls that no grant covers."""
 
 import asyncio
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_a_grant_holds_for_its_tool_in_its_session_and_survives_a_restart(tmp_pa
 
     @tool(mode="external")
     async def mail(to: str) -> str:
-        """Write to somebody."""
+        """Write a mail."""
         mails.append(to)
         return "sent"
 
@@ -54,13 +54,13 @@ def test_a_grant_holds_for_its_tool_in_its_session_and_survives_a_restart(tmp_pa
 
     async def story() -> None:
         agent = bank.agent(script, more=[mail])
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             await handle.answer(request.request_id, "approve_session")
             assert await ended(handle) == "completed"
             assert [one["cents"] for one in bank.paid] == [1, 2]
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
             again = await runtime.start(agent, "go", run_id="r2", session_id="s")
             (request,) = await asked(again)
             assert request.prompt.startswith("Run mail?"), "another tool"
@@ -82,7 +82,7 @@ def test_a_grant_does_not_hold_for_a_tool_of_another_agent(tmp_path: Path) -> No
     async def story() -> None:
         one = ours.agent([pay(1), DONE], name="one")
         two = theirs.agent([pay(1), DONE, pay(2), DONE], name="two")
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[one, two]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[one, two]) as runtime:
             handle = await runtime.start(one, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             await handle.answer(request.request_id, "approve_session")
@@ -102,13 +102,13 @@ def test_a_grant_ends_with_the_rules_it_was_given_under(tmp_path: Path) -> None:
 
     async def story() -> None:
         agent = bank.agent(script)
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             await handle.answer(request.request_id, "approve_session")
             assert await ended(handle) == "completed"
         agent = bank.agent(script, policy=PolicySet((Rule("mail", "deny", tools=("mail",)),)))
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r2", session_id="s")
             await asked(handle)
 
@@ -138,7 +138,7 @@ def test_no_consent_for_the_session_is_offered_or_taken_for_shell_commands(appro
             handle = await runtime.start(agent, "go", run_id="r1")
             (request,) = await asked(handle)
             assert options_of(request) == ["approve", "deny"]
-            with pytest.raises(Rejected, match="none of the options"):
+            with pytest.raises(Rejected, match="unknown option"):
                 await handle.answer(request.request_id, "approve_session")
             await handle.answer(request.request_id, "approve")
             (request,) = await asked(handle, 2)
@@ -156,13 +156,13 @@ def test_a_grant_for_a_tool_that_became_a_shell_tool_covers_no_command(tmp_path:
 
     async def story() -> None:
         agent = shell_agent(ran, "ls", is_shell=False)
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
             (request,) = await asked(handle)
             await handle.answer(request.request_id, "approve_session")
             assert await ended(handle) == "completed"
         agent = shell_agent(ran, *commands)
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r2", session_id="s")
             for times in (1, 2):
                 (request,) = await asked(handle, times)
@@ -268,7 +268,7 @@ def test_once_asks_until_a_person_grants_the_session() -> None:
     ("mode", "approval", "has_grant"),
     [("external", "policy", True), ("destructive", "policy", False), ("destructive", "once", True)],
 )
-def test_a_grant_says_that_it_is_for_every_call_and_is_not_offered_for_what_destroys(
+def test_a_session_grant_names_its_scope_and_is_not_offered_for_destructive_calls(
     mode: str, approval: str, has_grant: bool
 ) -> None:
     bank = Bank()
@@ -284,7 +284,7 @@ def test_a_grant_says_that_it_is_for_every_call_and_is_not_offered_for_what_dest
             )
             assert labels == {"approve": "Approve", "deny": "Deny"}
             if not has_grant:
-                with pytest.raises(Rejected, match="none of the options"):
+                with pytest.raises(Rejected, match="unknown option"):
                     await handle.answer(request.request_id, "approve_session")
             await handle.answer(request.request_id, "deny")
             assert await ended(handle) == "completed"
@@ -294,7 +294,7 @@ def test_a_grant_says_that_it_is_for_every_call_and_is_not_offered_for_what_dest
 
 
 @pytest.mark.promise("S2")
-def test_never_leaves_out_no_rule_that_asks() -> None:
+def test_approval_never_does_not_override_a_rule_that_asks() -> None:
     bank = Bank()
 
     async def story() -> None:
@@ -313,7 +313,7 @@ def test_never_leaves_out_no_rule_that_asks() -> None:
 
 
 class HostPolicy:
-    """A policy that answers what it is told to, and names no version."""
+    """A policy with scripted answers and without a version."""
 
     version = "h1"
 
@@ -359,7 +359,7 @@ def test_consent_under_a_policy_of_the_host_is_asked_for_once(refs: tuple[Policy
 
 @pytest.mark.promise("S2")
 @pytest.mark.parametrize("answer", [None, "allow", True, RuntimeError("no"), AllowDecision])
-def test_a_policy_that_gives_no_decision_says_no(answer: object) -> None:
+def test_a_policy_without_a_decision_denies(answer: object) -> None:
     bank = Bank()
 
     async def story() -> None:
@@ -397,10 +397,10 @@ def test_a_result_that_the_policy_does_not_let_through_is_withheld_from_the_mode
             assert cast(JsonObject, data["result"])["output"] is None
 
     play(story())
-    assert len(bank.paid) == len(policy.seen) == 1, "it was made, and the policy has seen what came of it"
+    assert len(bank.paid) == len(policy.seen) == 1, "it was made, and the policy has seen its result"
 
 
-# nobody there
+# unattended
 
 
 @pytest.mark.promise("S2")
@@ -417,7 +417,7 @@ def test_a_result_that_the_policy_does_not_let_through_is_withheld_from_the_mode
         ("never", None, None),
     ],
 )
-def test_when_nobody_is_there_what_needs_consent_is_denied_and_nothing_hangs(
+def test_a_call_that_needs_approval_is_denied_in_an_unattended_runtime(
     approval: str, policy: ToolPolicy | None, code: str | None
 ) -> None:
     bank = Bank()

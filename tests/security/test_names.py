@@ -46,7 +46,7 @@ def test_a_name_that_holds_a_secret_is_refused_and_not_repeated(
 ) -> None:
     async def story() -> str:
         agent = Agent("clerk", model=ScriptedModel(lambda _: say("done")))
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent], secrets=[SECRET]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent], secrets=[SECRET]) as runtime:
             await (await runtime.start(agent, "hello", session_id="s1", run_id="r1")).wait()
             with pytest.raises(AgentError) as refused:
                 await ENTRIES[entry](runtime, name)

@@ -1,4 +1,4 @@
-"""Forty registered secrets, through every door: none is written or shown."""
+"""Forty registered secrets, through every input: none is written or shown."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ from windlass_harness.redact import Redactor
 from windlass_protocol import ErrorKind, Event, JsonObject, RetryClass
 
 EDGES = tuple(range(0, 60, 7))
-"""How far a secret stands over the place where a text is cut."""
+"""The number of characters of a secret beyond the cut of a text."""
 
 
 def tools(heard: list[str], seen: asyncio.Event) -> list[Tool[..., object]]:
@@ -51,7 +51,7 @@ def tools(heard: list[str], seen: asyncio.Event) -> list[Tool[..., object]]:
 
     @tool(mode="read")
     async def flood(at: int) -> str:
-        """Return so much that it is cut, at the edges inside of a secret."""
+        """Return a text that is cut inside of a secret at both edges."""
         half = TOOL_OUTPUT_CHARS_MAX // 2
         head = "x" * (half - at) + SECRETS[at % 40]
         tail = SECRETS[(at + 1) % 40] + "y" * (half - at)
@@ -101,7 +101,7 @@ async def shown(
 
 
 async def tour(folder: Path, secrets: Sequence[str], sink: list[tuple[str, object]]) -> list[str]:
-    """Put every secret through every door; return what the tools got."""
+    """Pass every secret through every input; return the arguments that the tools got."""
     heard, seen = list[str](), asyncio.Event()
     rules = PolicySet((Rule("ask", "ask", tools=("send",), reason=f"Because of {SECRETS[5]}"),))
     agent = Agent(
@@ -114,7 +114,7 @@ async def tour(folder: Path, secrets: Sequence[str], sink: list[tuple[str, objec
     quoting = Rejected(ALL, kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NOT_RETRYABLE)
     broken = Agent("broken", model=ScriptedModel(lambda _: fail(quoting, after=ALL)))
     agents = [agent, simple, broken]
-    async with await AgentRuntime.open(folder / "a.db", agents=agents, secrets=secrets) as runtime:
+    async with AgentRuntime.open(folder / "a.db", agents=agents, secrets=secrets) as runtime:
         handle = await runtime.start(
             agent,
             ALL,
@@ -194,7 +194,7 @@ def test_the_search_finds_secrets_that_are_not_registered(tmp_path: Path) -> Non
 
 
 @pytest.mark.promise("S1")
-def test_what_waits_in_the_inbox_holds_no_secret(tmp_path: Path) -> None:
+def test_inbox_items_hold_no_secret(tmp_path: Path) -> None:
     """A run that waits for another one, with a message that is not a record yet."""
 
     @tool(mode="external")
@@ -204,7 +204,7 @@ def test_what_waits_in_the_inbox_holds_no_secret(tmp_path: Path) -> None:
 
     async def story() -> None:
         agent = Agent("a", model=ScriptedModel(by_history([call("send", {"text": "x"})])), tools=[send])
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent], secrets=SECRETS) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent], secrets=SECRETS) as runtime:
             first = await runtime.start(agent, "go", run_id="r1", session_id="s")
             await asked(first)
             await runtime.start(agent, ALL, run_id="r2", session_id="s", context=[ALL], metadata={"n": ALL})
@@ -271,7 +271,7 @@ def test_a_package_that_holds_a_secret_is_refused_before_anything_is_kept(tmp_pa
             )
         ):
             path = tmp_path / f"{number}.db"
-            async with await AgentRuntime.open(path, agents=[agent], secrets=SECRETS) as runtime:
+            async with AgentRuntime.open(path, agents=[agent], secrets=SECRETS) as runtime:
                 with pytest.raises(Rejected, match="registered secret") as caught:
                     await runtime.start(agent, "go")
                 assert hits_in_texts([("error", "".join(traceback.format_exception(caught.value)))]) == []
@@ -285,7 +285,7 @@ async def nothing() -> None:
 
 
 @pytest.mark.promise("S1")
-def test_calls_whose_ids_are_secrets_stay_two_calls(tmp_path: Path) -> None:
+def test_two_calls_with_secret_ids_stay_two_calls(tmp_path: Path) -> None:
     """Masked, both would have one name, and one consent would do for both."""
     sent: list[str] = []
 
@@ -300,7 +300,7 @@ def test_calls_whose_ids_are_secrets_stay_two_calls(tmp_path: Path) -> None:
             "send", {"text": "two"}, call_id=SECRETS[20]
         )
         agent = Agent("a", model=ScriptedModel(by_history([both, say("ok")])), tools=[send])
-        async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent], secrets=SECRETS) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent], secrets=SECRETS) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1")
             first, second = await asked(handle)
             assert first.request_id != second.request_id

@@ -23,7 +23,7 @@ class AiClient:
 
     @property
     def requests(self) -> list[str]:
-        """What was asked as data and has no outcome."""
+        """Open requests, sent as data parts."""
         return [
             one["id"] for one in self.parts if one["type"] == "data-request" and "outcome" not in one["data"]
         ]

@@ -18,15 +18,15 @@ from tests.server.rig import FAST, Json, Wire, ended, serving, talker
 from windlass_server import Settings
 
 READER_PROCESSES: Final = 2
-PATIENCE: Final = 5
-"""So many times as long as it is told a reader may wait before it comes back."""
+WAIT_FACTOR_MAX: Final = 5
+"""A reader waits up to this many times `retry-after` longer before it reconnects."""
 FILES_BESIDE: Final = 500
 """Open files of a server that are no connections of readers."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What came of it."""
+    """Counts of deliveries and reconnects, and CPU time."""
 
     deliveries: int = 0
     reconnects: int = 0
@@ -42,9 +42,9 @@ async def one(
     while not seen or seen[-1] < last:
         wire = await Wire.get(port, path, **({"last_event_id": cursor} if cursor else {}))
         if wire.status == 503:
-            # The server lets only so many in at once, and says when to come back; not all at the same moment.
+            # The server limits its readers and sends `retry-after`; the delays are spread.
             wire.cut()
-            await asyncio.sleep(float(wire.headers["retry-after"]) * (1 + PATIENCE * chance.random()))
+            await asyncio.sleep(float(wire.headers["retry-after"]) * (1 + WAIT_FACTOR_MAX * chance.random()))
             continue
         assert wire.status == 200, wire.status
         while line := await wire.reader.readline():
@@ -91,9 +91,9 @@ async def crowd(folder: Path, *, readers: int, turns: int, cut: float = 0.05) ->
 
 
 async def crowds(folder: Path, *, readers: int, turns: int, cut: float = 0.05) -> dict[str, Any]:
-    """The same with readers in processes of their own: one may not have so many files.
+    """The same with readers in separate processes: one process may not open so many files.
 
-    Returns how many readers there were, how often they were cut off, and what they found wrong.
+    Returns the number of readers and reconnects, and the violations.
     """
     share = readers // READER_PROCESSES
     allowed = raise_limit()
@@ -132,14 +132,14 @@ class Scene:
     client: httpx2.AsyncClient
 
     async def say(self, turns: int) -> None:
-        """Let so many turns happen, one after the other."""
+        """Run a number of turns, one after the other."""
         for _ in range(turns):
             said = f"/sessions/{self.session_id}/messages"
             run_id = (await self.client.post(said, json={"message": "Hello."})).json()["runId"]
             await ended(self.client, run_id)
 
     async def last(self, turns: int) -> int:
-        """The number of the last record after so many turns: the first one tells."""
+        """The number of the last record after a number of turns, as the first reader sees it."""
         first = (await self.client.get(f"{self.path}?follow=false&format=ndjson")).text.splitlines()
         per_turn = len(first) - 1  # the session begins once
         return 1 + per_turn * turns
@@ -147,7 +147,7 @@ class Scene:
 
 @asynccontextmanager
 async def stage(folder: Path, *, readers: int) -> AsyncGenerator[Scene]:
-    """A server that lets so many readers in, and a session with one turn."""
+    """A server with a limit of readers, and a session with one turn."""
     room = max(FAST.streams_per_principal_max, 2 * readers)
     # On a busy machine a thousand reconnects take longer than a request waits: the turns must not be refused.
     limits = replace(
@@ -171,7 +171,7 @@ def raise_limit() -> int:
 async def watching(
     port: int, path: str, *, last: int, readers: int, chance: random.Random, cut: float
 ) -> Json:
-    """Let readers watch from a process of their own; return what they found."""
+    """Run readers in a separate process; return their report."""
     tally = Tally()
     each = [
         one(port, path, last=last, chance=random.Random(chance.random()), tally=tally, cut=cut)
@@ -183,7 +183,7 @@ async def watching(
 
 
 def main() -> None:
-    """Watch as the command says, and print what was found."""
+    """Read as the arguments say, and print the report."""
     port, path, last, readers, cut, seed = sys.argv[1:]
     raise_limit()
     reading = watching(

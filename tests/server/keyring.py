@@ -43,7 +43,7 @@ class Keyring:
 
 @dataclass(slots=True)
 class Issuer:
-    """Somebody who signs tokens."""
+    """A token issuer."""
 
     key: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
     key_id: str = "k1"

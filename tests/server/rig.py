@@ -27,7 +27,7 @@ from windlass_server.app import Connection
 from windlass_server.settings import Limits
 
 TIMEOUT_S = 300.0
-"""How long anything here may take before a test fails."""
+"""The timeout of every wait in these tests."""
 TICK_S = 0.002
 FAST = Limits(requests_per_s=100_000, requests_burst=100_000, failures_per_s=100_000, failures_burst=100_000)
 """Limits that no test meets by accident."""
@@ -174,7 +174,7 @@ class Frame:
 
     @property
     def type(self) -> str:
-        """The type of the event; empty for what the server says by itself."""
+        """The type of the event; empty for control frames of the server."""
         return "" if self.event or not self.data else str(self.json["type"])
 
 
@@ -204,7 +204,7 @@ class Wire:
     async def get(cls, port: int, path: str, **headers: str) -> "Wire":
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
         given = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
-        # HTTP/1.0: the stream is what comes until the end, without the lengths of chunks in it.
+        # HTTP/1.0: the stream goes on until the connection ends, without chunk lengths.
         writer.write(f"GET /v1{path} HTTP/1.0\r\nHost: 127.0.0.1\r\n{given}\r\n".encode())
         wire = cls(reader, writer)
         WIRES.add(wire)
@@ -254,7 +254,7 @@ async def ended(client: httpx2.AsyncClient, run_id: str) -> Json:
 
 
 async def waiting(client: httpx2.AsyncClient, run_id: str) -> Json:
-    """Wait until a run waits for somebody, and return it."""
+    """Wait until a run waits for input, and return it."""
     async with client.stream("GET", f"/runs/{run_id}/events", params={"format": "ndjson"}) as stream:
         async for line in stream.aiter_lines():
             if line.strip() and json.loads(line)["type"] == "run.waiting":

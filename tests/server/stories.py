@@ -35,7 +35,7 @@ def delta(after: Event, kind: str, **data: object) -> Event:
 
 @st.composite
 def live(draw: Draw, events: Sequence[Event]) -> list[Event]:
-    """The events with the deltas that somebody saw who watched from the beginning."""
+    """The events with the deltas that a reader from the beginning sees."""
     found: list[Event] = []
     for at, event in enumerate(events):
         found.append(event)
@@ -54,7 +54,7 @@ def live(draw: Draw, events: Sequence[Event]) -> list[Event]:
 
 
 def _torn(step: Event) -> Iterator[Event]:
-    """What an attempt shows that breaks off."""
+    """The deltas of an attempt that breaks off."""
     yield delta(step, "reasoning.appended", reasoningDelta="Hm", reasoningSoFar="Hm")
     yield delta(step, "message.appended", messageDelta=_BROKEN, messageSoFar=_BROKEN)
     yield delta(step, "action.input.appended", callId="torn", toolName="mail", inputDelta='{"to')

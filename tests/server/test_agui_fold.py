@@ -1,4 +1,4 @@
-"""AG-UI as a fold: a client ends up with what happened, wherever it was cut."""
+"""AG-UI as a fold: a client has the same messages wherever it was cut."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -63,7 +63,7 @@ def play(events: Sequence[Event], *, cut: int | None = None, again: Sequence[Eve
 
 
 def shown(client: AguiClient) -> list[tuple[str, object]]:
-    """What somebody sees: a thought without words is none, its place is not told."""
+    """The visible messages: empty reasoning and its position are left out."""
     words = [one for one in client.messages if one["role"] != "reasoning" or one["content"]]
     thoughts = sorted((str(one["id"]), one) for one in words if one["role"] == "reasoning")
     return [*((str(one["id"]), one) for one in words if one["role"] != "reasoning"), *thoughts]
@@ -78,7 +78,7 @@ def test_every_journal_is_a_run_in_good_order_that_ends(name: str) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_words_that_come_in_pieces_make_the_same_messages_as_whole_ones(data: st.DataObject) -> None:
+def test_text_in_deltas_makes_the_same_messages_as_whole_text(data: st.DataObject) -> None:
     events = STORIES[data.draw(names)]
     assert shown(play(data.draw(live(events)))) == shown(play(events))
 
@@ -177,7 +177,7 @@ def test_arguments_are_shown_as_they_are_written_and_put_right_if_they_were_wron
         assert "eve" not in call["function"]["arguments"]
 
 
-def test_state_is_that_of_the_client_with_what_the_agent_changed() -> None:
+def test_state_is_the_state_of_the_client_with_the_changes_of_the_agent() -> None:
     event = STORIES["words/r1"][0]
     changes = [
         delta(event, "session.state_changed", set={"cart": [1]}),
@@ -188,7 +188,7 @@ def test_state_is_that_of_the_client_with_what_the_agent_changed() -> None:
     assert client.state == {"theme": "dark", "step": 2}
 
 
-def test_whoever_speaks_to_the_run_meanwhile_is_shown() -> None:
+def test_a_message_to_a_running_run_is_shown() -> None:
     events = list(STORIES["words/r1"])
     said = next(event for event in events if event.type == "message.received")
     later = said.model_copy(update={"seq": 99, "data": {**said.data, "message": "Be quick."}})
@@ -196,7 +196,7 @@ def test_whoever_speaks_to_the_run_meanwhile_is_shown() -> None:
     assert {"id": "r1/said/99", "role": "user", "content": "Be quick."} in client.messages
 
 
-def test_words_that_turn_out_otherwise_are_put_right() -> None:
+def test_streamed_text_that_differs_from_the_message_is_corrected() -> None:
     events = list(STORIES["thoughts/r1"])
     at = next(at for at, event in enumerate(events) if event.type == "step.started")
     wrong = [

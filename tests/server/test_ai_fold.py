@@ -1,4 +1,4 @@
-"""The AI SDK as a fold: the message that a client builds is what happened."""
+"""The AI SDK as a fold: a client builds the message of the run."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,14 +32,14 @@ def read(
 
 
 def whole(events: Sequence[Event]) -> AiClient:
-    """What somebody sees who reads the run when all of it has happened."""
+    """The message built from the whole run after its end."""
     client = AiClient()
     read(client, events, view=past_of(events).whole())
     return client
 
 
 def by_answers(events: Sequence[Event]) -> AiClient:
-    """What somebody sees who answers what is asked, in the same message."""
+    """The message of a client that answers each request in it."""
     client = AiClient()
     read(client, events)
     while client.finish == "tool-calls":
@@ -75,7 +75,7 @@ def test_a_message_that_was_built_answer_by_answer_is_the_one_that_is_resumed(na
 
 @SETTINGS
 @given(st.data())
-def test_words_that_come_in_pieces_make_the_same_message_as_whole_ones(data: st.DataObject) -> None:
+def test_text_in_deltas_makes_the_same_message_as_whole_text(data: st.DataObject) -> None:
     events = STORIES[data.draw(names)]
     assert _sorted(whole(data.draw(live(events)))) == _sorted(whole(events))
 
@@ -91,7 +91,7 @@ def _sorted(client: AiClient) -> list[list[tuple[str, str]]]:
     return [sorted(step) for step in steps]
 
 
-def test_a_call_that_was_denied_is_told_from_one_that_failed_and_one_that_no_policy_allows() -> None:
+def test_denied_failed_and_policy_rejected_calls_have_different_states() -> None:
     states = {part.get("state") for part in whole(STORIES["denied/r1"]).parts}
     assert "output-denied" in states
     [failed] = [part for part in whole(STORIES["tool-fails/r1"]).parts if "errorText" in part]

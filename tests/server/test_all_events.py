@@ -1,4 +1,4 @@
-"""The feed over all sessions: everything that is yours, in order, no more."""
+"""The feed over all sessions: every event of the caller's sessions, in order, and no others."""
 
 import asyncio
 from dataclasses import replace
@@ -57,7 +57,7 @@ def test_everything_of_one_user_comes_once_and_in_order(tmp_path: Path) -> None:
     run(main())
 
 
-def test_whoever_comes_now_gets_what_comes_next_also_after_a_cut(tmp_path: Path) -> None:
+def test_a_feed_without_a_cursor_starts_at_the_present_and_resumes_after_a_cut(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             await said(client)
@@ -66,7 +66,7 @@ def test_whoever_comes_now_gets_what_comes_next_also_after_a_cut(tmp_path: Path)
             opening = await anext(wire.frames())
             assert (opening.id, opening.data) == (place, "")
             wire.cut()
-            # While nobody watched, something happened: it comes from where the first stream began.
+            # Events written while no stream was open come from the position where the first stream began.
             missed = await said(client)
             wire = await Wire.get(server.port, f"/events?after={place}&types=run.started,run.completed")
             found = await next_events(wire, 2)
@@ -101,7 +101,7 @@ def test_pieces_of_answers_come_only_if_they_are_asked_for(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("query", ["after=s.MDE5YQ.7", "after=never", "types=Run"])
-def test_a_question_that_is_none_is_refused(tmp_path: Path, query: str) -> None:
+def test_an_invalid_query_is_refused(tmp_path: Path, query: str) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             assert (await client.get(f"/events?{query}")).status_code in (400, 422)

@@ -1,4 +1,4 @@
-"""Approvers: they answer what others are asked, and see nothing else of them."""
+"""Approvers answer requests of other users, and see nothing else of their sessions."""
 
 from pathlib import Path
 
@@ -29,10 +29,10 @@ def test_an_approver_answers_for_others_and_sees_nothing_else(tmp_path: Path) ->
             [open_] = (await approves.get("/approvals")).json()["requests"]
             assert (open_["owner"], open_["runId"]) == ("ann", begun["runId"])
             path = f"/approvals/{open_['request']['requestId']}"
-            for nobody in (other, away):
-                assert (await nobody.get("/approvals")).json()["requests"] == []
-                assert (await nobody.post(path, json={"optionId": "approve"})).status_code == 404
-            # Whoever asked sees the request, and may not be the one who consents.
+            for outsider in (other, away):
+                assert (await outsider.get("/approvals")).json()["requests"] == []
+                assert (await outsider.post(path, json={"optionId": "approve"})).status_code == 404
+            # The requester sees the request, and may not approve it.
             own = await asks.post(path, json={"optionId": "approve"})
             assert (own.status_code, own.json()["code"]) == (403, "denied")
             for closed in (
@@ -50,13 +50,13 @@ def test_an_approver_answers_for_others_and_sees_nothing_else(tmp_path: Path) ->
             found = await ended(asks, begun["runId"])
             assert found["run"]["status"] == "completed"
 
-            # The second answer is told what the first one was; who may not see it is not told that it was.
+            # A second answer gets the first outcome; a caller without access gets 404.
             for who in (approves, asks):
                 late = await who.post(path, json={"optionId": "deny"})
                 assert late.status_code == 409
                 assert "approved (approve) by boss" in late.json()["detail"]
                 assert late.json()["ids"]["runId"] == begun["runId"]
-            for nobody in (other, away):
-                assert (await nobody.post(path, json={"optionId": "deny"})).status_code == 404
+            for outsider in (other, away):
+                assert (await outsider.post(path, json={"optionId": "deny"})).status_code == 404
 
     run(main())

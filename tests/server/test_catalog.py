@@ -1,4 +1,4 @@
-"""Finding, reading, copying and removing sessions; and who is asked what."""
+"""Finding, reading, copying and deleting sessions, and lists of open requests."""
 
 import asyncio
 import json
@@ -118,7 +118,7 @@ def test_everything_that_waits_for_a_person_is_in_one_list_and_answered_there(tm
     run(main())
 
 
-def test_what_a_subagent_asks_is_in_the_list_of_the_owner_of_its_root(tmp_path: Path) -> None:
+def test_a_request_of_a_subagent_is_listed_for_the_owner_of_its_root_session(tmp_path: Path) -> None:
     async def main() -> None:
         def answer(messages: Any) -> Any:
             done = any(message.role == "tool" for message in messages)
@@ -166,7 +166,7 @@ def test_a_session_can_be_copied_and_both_go_on_by_themselves(tmp_path: Path) ->
     run(main())
 
 
-def test_an_export_is_what_another_store_takes(tmp_path: Path) -> None:
+def test_an_export_can_be_imported_into_another_store(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             begun = await begin(client)
@@ -181,7 +181,7 @@ def test_an_export_is_what_another_store_takes(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_session_that_is_removed_is_gone_for_everybody(tmp_path: Path) -> None:
+def test_a_deleted_session_is_gone_for_every_caller(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:
             begun = (await client.post("/sessions", json={"message": "Pay."})).json()
@@ -209,7 +209,7 @@ def test_a_session_that_is_removed_is_gone_for_everybody(tmp_path: Path) -> None
     run(main())
 
 
-def test_the_trace_of_a_run_tells_what_it_did_and_not_what_was_said(tmp_path: Path) -> None:
+def test_the_trace_of_a_run_has_its_spans_without_message_texts(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:
             begun = (await client.post("/sessions", json={"message": "Pay secretly."})).json()

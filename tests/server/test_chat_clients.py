@@ -1,4 +1,4 @@
-"""Chat clients of others over HTTP: whose is what, and what nobody can forge."""
+"""Third-party chat clients over HTTP: ownership, and forged requests."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ def frames(answer: httpx2.Response) -> list[Json]:
 
 
 async def follow(client: httpx2.AsyncClient, agent: str, body: Json) -> AguiClient:
-    """Make a request of AG-UI, and return what its client has then."""
+    """Make an AG-UI request, and return its client."""
     seen = AguiClient(body["messages"])
     seen.take(frames(await client.post(f"/agui/{agent}", json=body)))
     return seen
@@ -73,7 +73,7 @@ async def open_to(folder: Path, *users: str) -> AsyncGenerator[tuple[Server, lis
                 await client.aclose()
 
 
-def test_a_thread_of_somebody_else_is_another_thread_and_its_interrupts_are_not_there(tmp_path: Path) -> None:
+def test_the_thread_id_of_another_user_is_a_separate_thread_without_its_interrupts(tmp_path: Path) -> None:
     async def main() -> None:
         async with open_to(tmp_path, "ann", "bob") as (_, [ann, bob]):
             asked = await follow(ann, "payer", agui("t", "r", user("Pay.")))
@@ -95,7 +95,7 @@ def test_a_thread_of_somebody_else_is_another_thread_and_its_interrupts_are_not_
     run(main())
 
 
-def test_the_same_run_again_is_the_same_run_and_other_words_under_its_name_are_refused(
+def test_a_repeated_run_id_is_the_same_run_and_other_messages_under_it_are_refused(
     tmp_path: Path,
 ) -> None:
     async def main() -> None:
@@ -107,7 +107,7 @@ def test_the_same_run_again_is_the_same_run_and_other_words_under_its_name_are_r
             assert first.messages == again.messages == late.messages
             other = await follow(ann, "talker", agui("t", "r", user("Something else.")))
             assert other.ends[-1]["code"] == "conflict"
-            assert "the runId" in str(other.ends[-1]["message"]), "it is told by the name that the client has"
+            assert "the runId" in str(other.ends[-1]["message"]), "it is named by the id that the client has"
             begun = (await ann.get("/runs")).json()["runs"]
             assert len(begun) == 1
             assert begun[0]["runId"] in json.dumps(first.messages)
@@ -195,7 +195,7 @@ def test_history_that_a_client_makes_up_is_never_shown_to_the_model(tmp_path: Pa
         ("/ai/talker/chat", chat("c", said("x"), trigger="explode")),
     ],
 )
-def test_what_cannot_be_read_is_refused_and_begins_nothing(tmp_path: Path, path: str, body: Json) -> None:
+def test_a_malformed_body_is_refused_and_starts_no_run(tmp_path: Path, path: str, body: Json) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             answer = await client.post(path, json=body)
@@ -337,7 +337,7 @@ def test_an_answer_that_is_asked_for_anew_twice_by_the_same_request_comes_once(t
     run(main())
 
 
-def test_a_server_that_ends_tells_chat_clients_to_come_back(tmp_path: Path) -> None:
+def test_a_closing_server_sends_reconnect_to_chat_clients(tmp_path: Path) -> None:
     async def main() -> None:
         gate = asyncio.Event()
         agent = Agent("slow", model=ScriptedModel(lambda _: Answer("Hello.", gate=gate)))
@@ -354,7 +354,7 @@ def test_a_server_that_ends_tells_chat_clients_to_come_back(tmp_path: Path) -> N
     run(main())
 
 
-def test_a_chat_is_answered_resumed_and_goes_back_to_what_was_said_before(tmp_path: Path) -> None:
+def test_a_chat_is_answered_resumed_and_regenerated_from_an_earlier_message(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, agents) as server, server.client() as client:
 
@@ -381,7 +381,7 @@ def test_a_chat_is_answered_resumed_and_goes_back_to_what_was_said_before(tmp_pa
             assert busy.status_code == 200
             asked = await client.post("/ai/clerk/chat", json=chat("c", said("More.", "u3")))
             assert (asked.status_code, asked.json()["code"]) == (409, "conflict")
-            # The second run waits; it is taken back, and with it what it asks.
+            # The second run waits; it is withdrawn with its requests.
             changed = chat("c", said("Leave it.", "u2"), messageId="u2")
             again = await say_in(changed, AiClient())
             session = again.metadata["sessionId"]
@@ -394,7 +394,9 @@ def test_a_chat_is_answered_resumed_and_goes_back_to_what_was_said_before(tmp_pa
     run(main())
 
 
-def test_a_chat_can_go_back_only_so_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_regenerations_of_a_chat_is_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sessions, "THREAD_REWINDS_MAX", 2)
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""Feeds over HTTP: without gap or repeat, whatever breaks in between."""
+"""Feeds over HTTP: no gap and no repeat after broken connections."""
 
 import asyncio
 import random
@@ -17,7 +17,7 @@ from windlass_server import Settings
 
 
 def events(frames: Sequence[Frame]) -> list[Frame]:
-    """What happened, without what the server says by itself."""
+    """The journal events, without the control frames of the server."""
     return [frame for frame in frames if frame.type]
 
 
@@ -60,7 +60,7 @@ def test_every_event_has_a_cursor_behind_which_the_feed_goes_on(tmp_path: Path) 
             for at, frame in enumerate(whole):
                 rest = events(await watch(server.port, f"{path}&after={frame.id}"))
                 assert [one.id for one in rest] == [one.id for one in whole[at + 1 :]]
-            # A browser that comes back sends the query of its first request, and what it saw last.
+            # A browser that reconnects sends the query of its first request, and the last event id.
             rest = await watch(server.port, f"{path}&after={whole[0].id}", last_event_id=whole[5].id)
             assert events(rest)[0].id == whole[6].id
 
@@ -104,7 +104,7 @@ def test_the_feed_of_a_run_ends_with_the_run(tmp_path: Path) -> None:
     run(main())
 
 
-def test_whoever_joins_in_the_middle_of_an_answer_gets_the_text_so_far(tmp_path: Path) -> None:
+def test_a_reader_that_joins_in_the_middle_of_an_answer_gets_the_text_so_far(tmp_path: Path) -> None:
     async def main() -> None:
         gate = asyncio.Event()
         async with serving(tmp_path, [slow(gate)]) as server, server.client() as client:
@@ -199,7 +199,7 @@ def test_a_silent_feed_says_that_it_is_alive(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_server_that_ends_tells_its_readers_to_come_back(tmp_path: Path) -> None:
+def test_a_closing_server_sends_reconnect_to_its_readers(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:
             begun = (await client.post("/sessions", json={"message": "Pay."})).json()
@@ -236,7 +236,7 @@ def test_a_cursor_that_is_not_of_this_feed_is_refused(tmp_path: Path, cursor: st
     run(main())
 
 
-def test_the_simple_shape_tells_a_turn_and_is_done(tmp_path: Path) -> None:
+def test_the_simple_shape_streams_a_turn_and_ends_with_done(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:
             begun = (await client.post("/sessions", json={"message": "Pay."})).json()
@@ -285,7 +285,7 @@ def test_the_simple_shape_has_the_words_once_live_and_once_afterwards(tmp_path: 
     run(main())
 
 
-def test_a_reader_that_takes_nothing_slows_nobody_and_is_cut_off(tmp_path: Path) -> None:
+def test_a_stuck_reader_does_not_slow_others_and_is_disconnected(tmp_path: Path) -> None:
     async def main() -> None:
         settings = Settings(limits=replace(FAST, send_s_max=0.2))
         words = "x" * 400_000
@@ -324,7 +324,7 @@ def test_a_reader_that_goes_gives_its_place_back(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_run_of_many_calls_is_told_in_order(tmp_path: Path) -> None:
+def test_results_of_many_calls_are_streamed_in_order(tmp_path: Path) -> None:
     async def main() -> None:
         def answer(messages: Sequence[Any]) -> Any:
             done = sum(1 for message in messages if message.role == "tool")

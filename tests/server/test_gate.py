@@ -1,11 +1,12 @@
-"""Which part of a run is shown, when more is asked while something is open."""
+"""The part of a run that is streamed while requests are open."""
 
 import pytest
 from tests.server.stories import STORIES
 from tests.server.test_agui_fold import past_of
 
 from windlass import Event
-from windlass_server.chat.run_events import Gate, Telling, View
+from windlass_harness.views.stream import RunWaiting, StreamState, fold_stream
+from windlass_server.chat.run_events import Gate, View
 
 FIRST, SECOND = "approval:r1:0:call-1:1", "approval:r1:0:call-2:1"
 BOTH = frozenset({FIRST, SECOND})
@@ -29,12 +30,11 @@ def asked_more() -> list[Event]:
 
 def pauses(events: list[Event], view: View) -> list[int]:
     """At which waits a stream would end."""
-    gate, telling, found, count = Gate(view), Telling("r1"), list[int](), 0
-    for event in events:
-        for beat in telling.tell(event):
-            count += type(beat).__name__ == "Waits"
-            if gate.is_pause(beat):
-                found.append(count)
+    gate, found, count = Gate(view), list[int](), 0
+    for change in fold_stream(events, StreamState("r1"))[1]:
+        count += isinstance(change, RunWaiting)
+        if gate.is_pause(change):
+            found.append(count)
     return found
 
 
@@ -68,7 +68,7 @@ def test_answers_that_leave_something_open_are_for_no_wait() -> None:
     assert past_of(asked_more()).behind(frozenset({"nobody"}), needs_all=False) is None
 
 
-def test_what_was_asked_is_settled_when_the_run_is_over() -> None:
+def test_open_requests_are_settled_at_the_end_of_the_run() -> None:
     past = past_of(STORIES["cancelled/r1"])
     assert past.settled == {FIRST}
     assert pauses(list(STORIES["cancelled/r1"]), past.whole()) == []

@@ -1,4 +1,4 @@
-"""Limits: at the limit, one past it, and what a client is told then."""
+"""Limits: at the limit, one past it, and the error."""
 
 import asyncio
 import json
@@ -68,7 +68,7 @@ class Hasty(Connection):
 @pytest.mark.parametrize(
     "sent", [b"", b"GET /v1/hea", b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nX-Slow: "]
 )
-def test_a_connection_that_does_not_say_what_it_wants_is_closed(tmp_path: Path, sent: bytes) -> None:
+def test_a_connection_without_a_complete_request_is_closed(tmp_path: Path, sent: bytes) -> None:
     async def main() -> None:
         async with serving(tmp_path, connection=Hasty) as server, server.client() as client:
             session_id = (await client.post("/sessions", json={})).json()["sessionId"]
@@ -100,7 +100,7 @@ def test_addresses_and_headers_have_limits(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_principal_that_asks_too_often_is_told_when_to_come_back(tmp_path: Path) -> None:
+def test_a_principal_over_its_rate_limit_gets_429_with_retry_after(tmp_path: Path) -> None:
     async def main() -> None:
         keys = Keyring(tmp_path / "keys.json")
         ann, bob = keys.add("a", "acme", "ann"), keys.add("b", "acme", "bob")
@@ -158,7 +158,7 @@ def test_a_busy_server_says_so_and_streams_do_not_make_it_busy(tmp_path: Path) -
     run(main())
 
 
-def test_there_are_only_so_many_streams(tmp_path: Path) -> None:
+def test_the_number_of_streams_is_limited(tmp_path: Path) -> None:
     async def main() -> None:
         settings = Settings(limits=replace(FAST, streams_max=2))
         async with serving(tmp_path, settings=settings) as server, server.client() as client:
@@ -231,13 +231,13 @@ def test_only_tenants_with_runs_that_have_not_ended_are_opened_at_the_start(tmp_
         ["..", ".", "/", "a/b", "a\\b", "con", "-", "_"],
     ],
 )
-def test_no_two_tenants_share_a_file_whatever_they_are_called(names: Sequence[str]) -> None:
+def test_no_two_tenants_share_a_file_name(names: Sequence[str]) -> None:
     files = [file_name(name) for name in names]
     assert len({one.lower() for one in files}) == len(names)
     assert all("/" not in one and "\\" not in one and not one.startswith(".") for one in files)
 
 
-def test_a_user_may_have_so_many_sessions_without_a_word(tmp_path: Path) -> None:
+def test_the_number_of_empty_sessions_of_a_user_is_limited(tmp_path: Path) -> None:
     async def main() -> None:
         table = await Reservations.open(tmp_path / "t.empty")
 

@@ -1,4 +1,4 @@
-"""The command: what it refuses, what it loads, how it makes a key."""
+"""The command: refused options, loaded agents, and new keys."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,9 @@ def test_agents_are_found_by_the_name_of_their_module_and_their_own() -> None:
     ["none", "strange", "missing", "Path"],
     ids=["empty", "others", "missing", "no agent"],
 )
-def test_what_is_no_agent_is_refused_with_words(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reference_that_is_not_an_agent_is_refused_with_a_message(
+    place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["--agents", f"tests.server.test_main:{place}"]) == 2
     assert f"--agents tests.server.test_main:{place}" in capsys.readouterr().err
 
@@ -73,7 +75,7 @@ def test_a_file_of_keys_that_cannot_be_read_is_refused(
     assert "missing" in capsys.readouterr().err
 
 
-def test_a_new_key_is_shown_once_and_its_entry_opens_the_door(
+def test_a_new_key_is_shown_once_and_its_entry_authenticates(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--new-key", "k1", "acme", "ann"]) == 0

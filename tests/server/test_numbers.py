@@ -1,4 +1,4 @@
-"""Numbers, failures and versions: what many runs tell, each user of their own."""
+"""Metrics, failures and versions over many runs, separate for each user."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ async def lookup(number: int) -> str:
 
 
 def seeker(instructions: str = "Seek.") -> Agent:
-    """An agent whose only tool fails; it gives up if it is told to."""
+    """An agent with one failing tool; it gives up if the message says so."""
 
     def answer(messages: Sequence[Any]) -> Any:
         words = messages[-1].content

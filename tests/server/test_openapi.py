@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi import checks
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, TIMEOUT_S, in_thread, talker
-from tests.server.test_doors import routes
+from tests.server.test_access import routes
 
 from windlass_server import Settings, Tenants, create_app
 from windlass_server.guard import PUBLIC
@@ -70,7 +70,7 @@ def test_every_route_has_words_examples_and_its_problems(
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server that is up, and what opens it."""
+    """A running server, and its credentials."""
 
     address: str
     headers: dict[str, str]
@@ -88,7 +88,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Generator[Target]:
 
 Case = Callable[..., None]
 schema = schemathesis.openapi.from_dict(DOCUMENT)
-# What is too large is refused before anybody looks at what is in it.
+# A body that is too large is refused before it is parsed.
 cast(Any, schema).config.checks.negative_data_rejection.expected_statuses = [
     *("400", "401", "403", "404", "405", "406", "409", "413", "415", "422", "428", "429", "5xx")
 ]
@@ -112,9 +112,7 @@ def given(case: Any) -> dict[str, Any]:
     suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much),
     database=None,
 )
-def test_no_request_makes_the_server_fail_or_answer_what_the_document_does_not_say(
-    case: Any, target: Target
-) -> None:
+def test_every_generated_request_gets_a_documented_answer(case: Any, target: Target) -> None:
     number = next(turn)
     if case.operation.path.endswith("/events"):
         case.query = {**(case.query or {}), "follow": "false"}

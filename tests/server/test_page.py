@@ -29,7 +29,7 @@ def test_the_five_minutes_with_curl_are_true(tmp_path: Path) -> None:
     assert "kill -9" in commands
     script = commands.replace("localhost:8700", f"127.0.0.1:{port}")
     script = script.replace("-m windlass_server", f"-m windlass_server --port {port}")
-    # Whatever happens, no server is left behind.
+    # Kill the server process in any case.
     script = f"trap 'kill -9 $(jobs -p) 2>/dev/null' EXIT\nset -euo pipefail\n{script}\n"
     python = str(Path(sys.executable).parent)
     done = subprocess.run(
@@ -63,7 +63,7 @@ def test_the_five_minutes_of_the_readme_are_true(tmp_path: Path) -> None:
     wait = f"curl -s --retry 60 --retry-all-errors --retry-delay 1 127.0.0.1:{port}/v1/health"
     script = f"make() {{ {serve}; }}\nmake dev &\n{wait}\n{commands}\n"
     script = f"trap \"pkill -9 -f -- '{data} dev'\" EXIT\nset -euo pipefail\n{script}"
-    # From a file: the shell must not be called what it kills.
+    # From a file: the command line of the shell must not match the process it kills.
     (tmp_path / "story.sh").write_text(script, encoding="utf-8")
     done = subprocess.run(
         ["bash", "story.sh"], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S, check=False

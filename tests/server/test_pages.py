@@ -1,4 +1,4 @@
-"""The inspector as a server sends it: what browsers may do, and what is not sent."""
+"""The inspector pages: security headers, caching, and files that are not served."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ PAGE = {"accept": "text/html,application/xhtml+xml"}
 
 
 async def otherwise(scope: Scope, receive: Receive, send: Send) -> None:
-    """What answers when the pages do not."""
+    """The application behind the pages."""
     await send({"type": "http.response.start", "status": 404, "headers": [(b"x-from", b"routes")]})
     await send({"type": "http.response.body", "body": b""})
 
@@ -32,7 +32,7 @@ def built(tmp_path: Path) -> TestClient:
     return TestClient(Pages(otherwise, folder))
 
 
-def test_files_with_a_digest_in_their_name_may_be_kept_for_ever_and_others_are_asked_for_again(
+def test_files_with_a_digest_in_their_name_are_immutable_and_others_are_revalidated(
     built: TestClient,
 ) -> None:
     script = built.get("/assets/index-abc123.js")
@@ -50,7 +50,7 @@ def test_every_address_of_the_app_is_its_first_page(built: TestClient, path: str
 
 
 @pytest.mark.parametrize("path", ["/", "/icon.svg", "/assets/index-abc123.js", "/chat/x"])
-def test_a_page_may_run_and_ask_for_nothing_but_what_this_server_sends(built: TestClient, path: str) -> None:
+def test_the_content_security_policy_of_a_page_allows_only_this_server(built: TestClient, path: str) -> None:
     headers = built.get(path, headers=PAGE).headers
     rules = dict(rule.split(" ", 1) for rule in headers["content-security-policy"].split("; "))
     assert rules["default-src"] == "'none'"
@@ -82,7 +82,7 @@ def test_nothing_outside_the_folder_is_sent(built: TestClient, path: str) -> Non
     ("method", "path"),
     [("POST", "/"), ("DELETE", "/chat"), ("GET", "/v1"), ("GET", "/v1/nothing"), ("GET", "/assets/gone.js")],
 )
-def test_what_is_no_page_is_left_to_the_routes(built: TestClient, method: str, path: str) -> None:
+def test_paths_without_a_page_are_left_to_the_routes(built: TestClient, method: str, path: str) -> None:
     answer = built.request(method, path)
     assert (answer.status_code, answer.headers["x-from"]) == (404, "routes")
 
@@ -117,7 +117,7 @@ def test_a_server_sends_the_app_and_answers_unknown_routes_as_before(
     run(main())
 
 
-def test_what_can_be_packed_is_packed_for_those_who_can_unpack_it(tmp_path: Path) -> None:
+def test_compressible_files_are_sent_gzipped_if_the_client_accepts_it(tmp_path: Path) -> None:
     (tmp_path / "assets").mkdir()
     text = "run();" * 1_000
     (tmp_path / "assets" / "a-1.js").write_text(text)

@@ -1,4 +1,4 @@
-"""Whatever goes wrong, the answer is problem+json with a stable code."""
+"""Errors are problem+json with a stable code."""
 
 import json
 from pathlib import Path
@@ -95,7 +95,7 @@ def check(answer: Any, status: int, code: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_with_a_request_is_told_as_a_problem(tmp_path: Path, name: str) -> None:
+def test_an_invalid_request_gets_a_problem_with_status_and_code(tmp_path: Path, name: str) -> None:
     async def main() -> None:
         method, path, given, status, code = WRONG[name]
         async with serving(tmp_path) as server, server.client() as client:
@@ -104,7 +104,7 @@ def test_what_is_wrong_with_a_request_is_told_as_a_problem(tmp_path: Path, name:
     run(main())
 
 
-def test_a_failure_of_the_server_tells_nothing_of_its_inside(tmp_path: Path) -> None:
+def test_an_internal_error_reveals_no_details(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server:
 
@@ -120,7 +120,7 @@ def test_a_failure_of_the_server_tells_nothing_of_its_inside(tmp_path: Path) -> 
     run(main())
 
 
-def test_what_a_body_holds_is_not_quoted_back(tmp_path: Path) -> None:
+def test_the_values_of_a_refused_body_are_not_quoted(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             answer = await client.post(
@@ -154,7 +154,7 @@ def test_an_expired_cursor_is_gone() -> None:
     assert (problem.status, problem.named_code) == (410, "cursor_expired")
 
 
-def test_a_model_that_nobody_provides_is_told_before_anything_is_taken(tmp_path: Path) -> None:
+def test_a_start_with_an_unknown_model_is_unavailable(tmp_path: Path) -> None:
     async def main() -> None:
         agent = Agent("lost", model="nobody/nothing")
         async with serving(tmp_path, [agent]) as server, server.client() as client:
@@ -165,13 +165,13 @@ def test_a_model_that_nobody_provides_is_told_before_anything_is_taken(tmp_path:
     run(main())
 
 
-def test_what_the_policy_of_the_host_denies_is_forbidden(tmp_path: Path) -> None:
+def test_a_start_that_the_host_policy_denies_is_forbidden(tmp_path: Path) -> None:
     async def main() -> None:
-        async def nobody(*_: object, **__: object) -> Any:
+        async def deny(*_: object, **__: object) -> Any:
             raise PermissionError
 
         agent = Agent("shy", model=ScriptedModel([]))
-        async with serving(tmp_path, [agent], policy=nobody) as server, server.client() as client:
+        async with serving(tmp_path, [agent], policy=deny) as server, server.client() as client:
             check(await client.post("/sessions", json={"message": "Hello."}), 403, "denied")
 
     run(main())
@@ -181,7 +181,7 @@ def origin_headers(server: Server) -> dict[str, str]:
     return {"origin": "https://app.example.com", "access-control-request-method": "GET"}
 
 
-def test_web_pages_may_not_call_unless_they_are_named(tmp_path: Path) -> None:
+def test_cors_headers_are_sent_to_configured_origins_only(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             answer = await client.options("/agents", headers=origin_headers(server))
@@ -199,7 +199,7 @@ def test_web_pages_may_not_call_unless_they_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["evil.example.com", "evil.example.com:80", "127.0.0.1.evil.example", ""])
-def test_without_keys_a_page_that_leads_here_under_another_name_is_refused(tmp_path: Path, host: str) -> None:
+def test_without_authentication_a_foreign_host_header_is_refused(tmp_path: Path, host: str) -> None:
     async def main() -> None:
         async with serving(tmp_path, [talker()]) as server, server.client() as client:
             check(await client.get("/agents", headers={"host": host}), 403, "denied")

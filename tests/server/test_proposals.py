@@ -1,4 +1,4 @@
-"""Proposals over HTTP: made and tried behind the answer, for improvers alone."""
+"""Proposals over HTTP: made and checked in the background, for improvers only."""
 
 import json
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ async def settled(client: httpx2.AsyncClient, proposal_id: str) -> Json:
     return (await client.get(f"/proposals/{proposal_id}")).json()
 
 
-def test_a_change_is_proposed_tried_and_answered_by_name(tmp_path: Path) -> None:
+def test_a_change_is_proposed_checked_and_decided_with_the_callers_name(tmp_path: Path) -> None:
     async def main() -> None:
         given = Settings(limits=FAST, improve=ImproveSettings(thinker(), [GOAL]))
         async with serving(tmp_path, [clerk()], settings=given) as server, server.client() as client:
@@ -93,7 +93,7 @@ def test_a_change_is_proposed_tried_and_answered_by_name(tmp_path: Path) -> None
     run(main())
 
 
-def test_what_cannot_be_proposed_is_told_at_once_or_in_the_list(tmp_path: Path) -> None:
+def test_a_failed_proposal_is_reported_at_once_or_in_the_list(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [clerk()]) as server, server.client() as client:
             answer = await client.post("/proposals", json={"goal": "parcels"})
@@ -145,6 +145,6 @@ def test_only_improvers_see_proposals_by_key_or_by_token(tmp_path: Path) -> None
     run(main())
 
 
-def test_goals_that_are_none_are_refused_with_the_settings() -> None:
+def test_invalid_goals_are_refused_with_the_settings() -> None:
     with pytest.raises(Rejected, match="goals"):
         ImproveSettings(goals=["parcels"])  # pyright: ignore[reportArgumentType] what a newcomer writes

@@ -78,14 +78,14 @@ def test_an_answer_with_a_key_can_be_sent_again(tmp_path: Path, is_inbox: bool) 
             assert (again.status_code, again.json()) == (202, made.json())
             await ended(client, begun["runId"])
             assert (await post(client, path, body)).json() == made.json()
-            # Somebody else's key, and no key, is somebody who came too late.
+            # Another key, or none, is a new request: the answer was already given.
             assert (await post(client, path, body, "two")).status_code == 409
             assert (await client.post(path, json=body)).status_code == 409
 
     run(main())
 
 
-def test_a_key_whose_request_was_refused_is_free_again(tmp_path: Path) -> None:
+def test_the_key_of_a_refused_request_can_be_reused(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             assert (await post(client, "/sessions", {"message": "Hello.", "agent": "no"})).status_code == 422
@@ -94,7 +94,7 @@ def test_a_key_whose_request_was_refused_is_free_again(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_body_is_compared_by_what_it_means(tmp_path: Path) -> None:
+def test_repeated_bodies_are_compared_as_json_values(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             first: Json = {"message": "Hello.", "metadata": {"a": "1", "b": "2"}}

@@ -1,4 +1,4 @@
-"""A run that is shown again: the same events, with the pauses that there were."""
+"""Replays of a run: the same events, with the recorded pauses."""
 
 import asyncio
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from windlass_protocol import Cursor, EventMeta, RunCursor
 from windlass_server.streams import PacedStream
 
 
-class Told:
+class EventList:
     """A stream of events that are there."""
 
     def __init__(self, events: Iterable[Event]) -> None:
@@ -53,7 +53,7 @@ def test_pauses_are_as_long_as_they_were_and_never_longer_than_wished() -> None:
     async def main() -> None:
         clock = FakeClock()
         # The third is from before a clock was put back.
-        inner = Told([at(10), at(14), at(4), at(59)])
+        inner = EventList([at(10), at(14), at(4), at(59)])
         feed = PacedStream(inner, clock, speed=2, pause_s_max=5)
         await feed.open()
         shown = list[tuple[float, Cursor]]()
@@ -78,7 +78,7 @@ def test_pauses_are_as_long_as_they_were_and_never_longer_than_wished() -> None:
 def test_a_reader_that_stops_waiting_gets_the_event_when_it_comes_back() -> None:
     async def main() -> None:
         clock = FakeClock()
-        feed = PacedStream(Told([at(0), at(4)]), clock, speed=1, pause_s_max=60)
+        feed = PacedStream(EventList([at(0), at(4)]), clock, speed=1, pause_s_max=60)
         assert await anext(feed) == at(0)
         task = asyncio.create_task(anext(feed))
         await asyncio.sleep(0)
@@ -97,7 +97,7 @@ def test_a_run_is_shown_again_from_its_beginning_to_its_end_and_nothing_is_run(t
             begun = (await client.post("/sessions", json={"message": "Pay."})).json()
             found = await waiting(client, begun["runId"])
             path = f"/runs/{begun['runId']}"
-            # Of one under way, what there is of it.
+            # The records so far of a run under way.
             half = await watch(server.port, f"{path}/replay?pause_max=0")
             assert said(half)[-1].type == "run.waiting"
             request_id = found["requests"][0]["requestId"]
@@ -117,5 +117,5 @@ def test_a_run_is_shown_again_from_its_beginning_to_its_end_and_nothing_is_run(t
 
 
 def said(frames: list[Frame]) -> list[Frame]:
-    """Events, without what the server says by itself."""
+    """Events, without the control frames of the server."""
     return [frame for frame in frames if frame.type]

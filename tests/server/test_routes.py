@@ -58,7 +58,7 @@ CASES = [(method, route) for route in ROUTES for method in sorted(route.methods 
 
 
 @pytest.mark.parametrize(("method", "route"), CASES, ids=lambda one: getattr(one, "path", one))
-def test_each_route_answers_its_own_address_whatever_the_id_is(method: str, route: APIRoute) -> None:
+def test_each_route_answers_its_own_address_for_every_id(method: str, route: APIRoute) -> None:
     # An id may end as the path of another route does: `s/events` is one, and so is `s/contents`.
     ids = [*HOSTILE, *(f"s/{suffix}" for suffix in SUFFIXES), *(f"{suffix}/s" for suffix in SUFFIXES)]
     own_suffix = not route.path.endswith("}")

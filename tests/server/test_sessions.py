@@ -21,7 +21,7 @@ def test_a_first_message_begins_a_session_and_its_run_ends_with_the_answer(tmp_p
     run(main())
 
 
-def test_a_session_may_begin_without_a_word_and_go_on_later(tmp_path: Path) -> None:
+def test_a_session_may_begin_empty_and_go_on_later(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             begun = await client.post("/sessions", json={})
@@ -67,7 +67,7 @@ def test_the_same_key_begins_the_same_empty_session(tmp_path: Path) -> None:
     run(main())
 
 
-def test_answers_in_a_session_are_given_in_the_name_of_whoever_asks(tmp_path: Path) -> None:
+def test_answers_in_a_session_are_recorded_with_the_caller_as_responder(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:
             begun = (await client.post("/sessions", json={"message": "Pay."})).json()
@@ -85,7 +85,7 @@ def test_answers_in_a_session_are_given_in_the_name_of_whoever_asks(tmp_path: Pa
     run(main())
 
 
-def test_words_can_be_steered_into_the_run_under_way(tmp_path: Path) -> None:
+def test_a_message_can_be_steered_into_a_running_run(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:
             begun = (await client.post("/sessions", json={"message": "Pay."})).json()
@@ -100,7 +100,7 @@ def test_words_can_be_steered_into_the_run_under_way(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_run_can_be_told_to_end(tmp_path: Path) -> None:
+def test_a_run_can_be_cancelled(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:
             begun = (await client.post("/sessions", json={"message": "Pay."})).json()
@@ -114,7 +114,7 @@ def test_a_run_can_be_told_to_end(tmp_path: Path) -> None:
     run(main())
 
 
-def test_output_can_be_asked_for_in_a_shape(tmp_path: Path) -> None:
+def test_output_can_be_requested_with_a_schema(tmp_path: Path) -> None:
     async def main() -> None:
         agent = Agent("typed", model=ScriptedModel([say('{"city": "Oslo"}')]))
         schema = {
@@ -133,7 +133,7 @@ def test_output_can_be_asked_for_in_a_shape(tmp_path: Path) -> None:
     run(main())
 
 
-def test_which_agent_is_meant_must_be_clear(tmp_path: Path) -> None:
+def test_a_request_must_name_its_agent_if_there_are_several(tmp_path: Path) -> None:
     async def main() -> None:
         agents = [talker("a", "I am a."), talker("b", "I am b.")]
         async with serving(tmp_path, agents) as server, server.client() as client:
@@ -150,7 +150,7 @@ def test_which_agent_is_meant_must_be_clear(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_message_or_answers_and_not_both_and_not_neither(tmp_path: Path) -> None:
+def test_a_body_has_either_a_message_or_answers(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             session_id = (await client.post("/sessions", json={})).json()["sessionId"]
@@ -161,7 +161,7 @@ def test_a_message_or_answers_and_not_both_and_not_neither(tmp_path: Path) -> No
     run(main())
 
 
-def test_what_a_run_chose_can_be_read(tmp_path: Path) -> None:
+def test_the_decisions_of_a_run_can_be_read(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:
             begun = (await client.post("/sessions", json={"message": "Pay."})).json()

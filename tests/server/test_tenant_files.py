@@ -1,4 +1,4 @@
-"""Files of tenants: damage stays where it is, and waiting costs no open store."""
+"""Store files of tenants: damage stays in one tenant, and waiting runs need no open store."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from windlass_server.tenants import Tenant
 GARBAGE = b"not a database at all" * 100
 
 
-def test_a_damaged_tenant_is_unavailable_without_a_word_about_files(
+def test_a_damaged_tenant_is_unavailable_without_naming_files(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
@@ -47,7 +47,7 @@ def test_a_damaged_tenant_is_unavailable_without_a_word_about_files(
     run(main())
 
 
-def test_a_damaged_file_of_sessions_without_a_word_is_not_kept_open(tmp_path: Path) -> None:
+def test_a_damaged_file_of_empty_sessions_is_not_kept_open(tmp_path: Path) -> None:
     async def main() -> None:
         tenants = Tenants(tmp_path, [talker()], durability="process")
         await tenants.start()
@@ -84,7 +84,7 @@ def test_one_damaged_tenant_keeps_no_other_from_being_served(tmp_path: Path) -> 
 
 
 async def park(tenants: Tenants, name: str) -> str:
-    """Leave a run in a tenant that waits for a person; return what it asks."""
+    """Leave a waiting run in a tenant; return its request."""
     async with tenants.use(name) as tenant:
         await tenant.runtime.start("payer", "Pay.", run_id="r1", owner="ann")
         feed = tenant.runtime.events().subscribe_run("r1")
@@ -105,7 +105,7 @@ def test_a_run_that_waits_for_a_person_keeps_no_store_open(tmp_path: Path) -> No
         await tenants.start()
         asked = {name: await park(tenants, name) for name in ("a", "b", "c")}
         assert tenants.open_count == 2
-        # Whoever answers opens it again, and the run goes on.
+        # An answer opens the store again, and the run goes on.
         async with tenants.use("a") as tenant:
             handle = tenant.runtime.handle("r1")
             await handle.answer(asked["a"], option_id="approve")
@@ -152,7 +152,7 @@ def slow(gate: asyncio.Event) -> Agent:
     return Agent("slow", model=ScriptedModel(lambda _: Answer("Done.", gate=gate)))
 
 
-def test_what_was_begun_goes_on_after_a_restart_however_low_the_limit_is(tmp_path: Path) -> None:
+def test_unfinished_runs_of_all_tenants_go_on_after_a_restart_under_a_low_store_limit(tmp_path: Path) -> None:
     async def main() -> None:
         gate = asyncio.Event()
         first = tenants_of(tmp_path, slow(gate), open_max=2)

@@ -1,4 +1,4 @@
-"""Signed tokens: whose they are, and everything that makes them worthless."""
+"""Signed tokens: their principal, and invalid tokens."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from windlass_server import JwtSettings, Settings
 from windlass_server.auth import JWKS_RETRY_S, KeySource, Principal, Tokens
 
 
-def test_a_token_opens_the_door_of_its_tenant_and_user(tmp_path: Path) -> None:
+def test_a_token_authenticates_its_tenant_and_user(tmp_path: Path) -> None:
     async def main() -> None:
         issuer = Issuer()
         keys = Keyring(tmp_path / "keys.json")
@@ -39,7 +39,7 @@ def test_a_token_opens_the_door_of_its_tenant_and_user(tmp_path: Path) -> None:
 
 
 def hmac_with_the_public_key(issuer: Issuer) -> str:
-    """The old trick: the public key, which everybody has, as a secret."""
+    """Algorithm confusion: the public key used as an HMAC secret."""
     secret = json.loads(issuer.jwks)["keys"][0]["x"] + "x" * 32
     claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": "ann", "tenant": "acme"}
     claims |= {"exp": datetime.now(UTC) + timedelta(minutes=5)}
@@ -67,7 +67,7 @@ WORTHLESS: dict[str, Callable[[Issuer], str]] = {
     "no audience": lambda issuer: issuer.token(aud=None),
     "no tenant": lambda issuer: issuer.token(tenant=None),
     "no user": lambda issuer: issuer.token(user=None),
-    "a user whose name is kept": lambda issuer: issuer.token(user="windlass-builder"),
+    "a user with a reserved name": lambda issuer: issuer.token(user="windlass-builder"),
     "a tenant that is no text": lambda issuer: issuer.token(tenant=["acme"]),
     "an empty tenant": lambda issuer: issuer.token(tenant=""),
     "a tenant with a line in it": lambda issuer: issuer.token(tenant="a\nb"),
@@ -88,7 +88,7 @@ WORTHLESS: dict[str, Callable[[Issuer], str]] = {
 
 @pytest.mark.promise("T1")
 @pytest.mark.parametrize("name", WORTHLESS)
-def test_a_token_with_anything_wrong_about_it_is_nobodys(tmp_path: Path, name: str) -> None:
+def test_an_invalid_token_has_no_principal(tmp_path: Path, name: str) -> None:
     async def main() -> None:
         issuer = Issuer()
         tokens = Tokens(issuer.settings(tmp_path), FakeClock())
@@ -120,14 +120,14 @@ def test_keys_of_an_issuer_are_fetched_again_for_a_new_one_and_not_for_every_wro
             clock.advance(JWKS_RETRY_S + 1)
             assert await tokens.principal(issuer.token()) is not None
             assert fetched == 2
-        # The issuer is away: what is known goes on to count.
+        # The issuer is unreachable: known keys stay valid.
         clock.advance(10_000)
         assert await tokens.principal(issuer.token()) is not None
 
     run(main())
 
 
-def test_who_comes_while_the_keys_are_first_fetched_waits_for_them() -> None:
+def test_concurrent_requests_wait_for_the_first_fetch_of_the_keys() -> None:
     async def main() -> None:
         issuer, asked, may = Issuer(), asyncio.Event(), asyncio.Event()
 
@@ -149,7 +149,7 @@ def test_who_comes_while_the_keys_are_first_fetched_waits_for_them() -> None:
     run(main())
 
 
-def test_while_an_issuer_was_never_reached_nobody_is_told_that_their_token_is_wrong(tmp_path: Path) -> None:
+def test_tokens_are_answered_with_503_until_the_issuer_was_reached(tmp_path: Path) -> None:
     async def main() -> None:
         issuer, led = Issuer(), 0
 

@@ -1,4 +1,4 @@
-"""Waiting for something that only asking tells."""
+"""Polling for a condition."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Lines that chance writes, and a second opinion on what each must be answered.
+"""Random lines, and an independent rule for the answer to each.
 
     python -m tests.sidecar.fuzz 1000000 [SEED]
 
@@ -33,7 +33,7 @@ Answer = tuple[int, Any]
 
 
 class EchoParams(Params):
-    """What the one method takes."""
+    """Parameters of the one method."""
 
     x: int | None = None
 
@@ -53,7 +53,7 @@ class Nowhere:
             yield frame
 
     async def send(self, body: bytes) -> None:
-        raise AssertionError("nobody is asked anything")
+        raise AssertionError("no request is expected")
 
     async def room(self) -> None:
         pass
@@ -171,7 +171,7 @@ def _constant(_: str) -> float:
     raise Unreadable
 
 
-# what chance writes
+# random lines
 
 _TOKENS: Final = (
     b"{",
@@ -254,7 +254,7 @@ _FIELDS: Final = ("jsonrpc", "id", "method", "params", "result", "error", "extra
 
 
 def lines(chance: random.Random) -> list[bytes]:
-    """What everything else is made of."""
+    """Lines of every kind."""
     calls = [json.dumps({"jsonrpc": "2.0", "id": 1, "method": "echo", "params": {"x": 1}})]
     calls += [json.dumps({"jsonrpc": "2.0", "method": "echo"}), json.dumps([json.loads(calls[0])] * 2)]
     known = [call.encode() for call in calls] * 8

@@ -1,4 +1,4 @@
-"""Lines that a host should not send, and what each is answered. Written by hand."""
+"""Malformed lines, and the expected answer to each. Written by hand."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

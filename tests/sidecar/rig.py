@@ -76,7 +76,7 @@ class Client:
         self.send({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
 
     async def until(self, wanted: Callable[[JsonObject], bool]) -> JsonObject:
-        """The next message that is wanted; those before it are heard too."""
+        """The next message that matches; those before it are kept in `heard`."""
         while True:
             while self._seen < len(self.heard):
                 self._seen += 1
@@ -85,7 +85,7 @@ class Client:
             self.heard.append(await self.line.sent.get())
 
     async def call(self, method: str, params: JsonValue = None, *, call_id: str | int = 1) -> JsonObject:
-        """The answer to a call; a result is what it should be."""
+        """The answer to a call; results are validated."""
         self.ask(method, params, call_id=call_id)
         return await self.until(lambda message: message.get("id") == call_id and "method" not in message)
 
@@ -104,7 +104,7 @@ class Client:
         return await self.until(lambda message: message.get("method") == name)
 
     async def stream(self, **params: JsonValue) -> list[JsonObject]:
-        """Everything that is told of a stream, up to its end."""
+        """All notifications of a stream, up to its end."""
         given: JsonObject = {"provider": "demo", "model": "guide", **params}
         await self.result("agent.chat.stream", given)
         first = self._seen
@@ -244,5 +244,5 @@ class Process:
         self._threads[1].join()
 
     def ended(self, timeout_s: float = WAIT_S) -> int:
-        """How the process ended, which it does by itself."""
+        """The exit code of the process, after it exits by itself."""
         return self.child.wait(timeout_s)

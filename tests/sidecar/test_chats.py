@@ -1,4 +1,4 @@
-"""What a chat is made of: messages in two dialects, providers by name, keys."""
+"""Parts of a chat request: messages in two dialects, providers by name, keys."""
 
 from typing import cast
 
@@ -113,7 +113,7 @@ def test_a_provider_is_found_by_its_name_or_its_address(
 
 
 @pytest.mark.parametrize(("name", "api_key"), [("nobody", None), ("nobody", "k"), ("demo2", None)])
-def test_a_provider_that_nobody_knows_is_refused(name: str, api_key: str | None) -> None:
+def test_an_unknown_provider_is_refused_with_the_known_ones(name: str, api_key: str | None) -> None:
     with pytest.raises(RpcError, match="expected one of openai"):
         provider_of(name, "m", base_url=None, api_key=api_key, max_tokens=None)
 
@@ -169,14 +169,14 @@ def test_errors_of_the_runtime_have_their_codes(kind: type[Denied], cause: Error
         (ErrorKind.CANCELLATION, None, "cancelled"),
     ],
 )
-def test_a_stream_that_fails_says_what_kind_of_failure_it_is(
+def test_an_error_kind_maps_to_the_kind_of_a_stream_error(
     cause: ErrorKind, details: JsonObject | None, kind: str
 ) -> None:
     info = {"code": "unavailable", "kind": cause, "retry": "retryable", "message": "x", "details": details}
     assert stream_kind(ErrorInfo.model_validate(info)) == kind
 
 
-def test_a_key_that_is_missing_is_told_before_anything_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_api_key_is_refused_before_anything_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
 
     async def story() -> None:

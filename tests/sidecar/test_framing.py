@@ -1,4 +1,4 @@
-"""Lines: cut anywhere, bounded, and the one after a bad one is fine."""
+"""Line framing: cut anywhere, bounded, and recovered after a bad line."""
 
 import os
 
@@ -39,14 +39,14 @@ def test_a_line_at_the_limit_is_taken_and_a_longer_one_refused_once(size: int, i
         assert found == [Refused("frame too long: limit 10 bytes"), b"next"]
 
 
-def test_a_line_that_is_too_long_is_told_of_before_it_ends_and_is_not_half_a_line() -> None:
+def test_a_line_that_is_too_long_is_refused_before_it_ends() -> None:
     reader = LineReader(4)
     assert frames(reader, b"12345") == [Refused("frame too long: limit 4 bytes")]
     assert not reader.is_half
     assert frames(reader, b"more", b"more\n", b"ok\n") == [b"ok"]
 
 
-def test_a_last_line_needs_no_end_and_nothing_is_no_line() -> None:
+def test_the_last_line_needs_no_newline_and_empty_input_is_no_line() -> None:
     reader = LineReader()
     assert frames(reader, b"a\n\n \nlast") == [b"a"]
     assert reader.is_half
@@ -54,7 +54,7 @@ def test_a_last_line_needs_no_end_and_nothing_is_no_line() -> None:
     assert [*reader.end()] == []
 
 
-def test_half_a_line_that_is_given_up_is_gone() -> None:
+def test_an_abandoned_partial_line_is_dropped() -> None:
     reader = LineReader()
     assert frames(reader, b'{"half') == []
     refused = reader.give_up()

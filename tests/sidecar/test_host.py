@@ -1,4 +1,4 @@
-"""The reverse direction: tools that the host executes, and people whom it asks."""
+"""Requests to the host: tools that it executes, and questions to people."""
 
 import asyncio
 from pathlib import Path
@@ -46,13 +46,13 @@ def test_a_tool_of_the_host_is_executed_by_the_host(described: JsonObject) -> No
             done = await client.method("stream.done")
             assert params_of(done)["ok"] is True
             assert {"lines": 3} in [
-                cast(JsonObject, one).get("data") for one in chunks(_told(client), "toolResult")
+                cast(JsonObject, one).get("data") for one in chunks(_stream_messages(client), "toolResult")
             ]
 
     play(story())
 
 
-def _told(client: Client) -> list[JsonObject]:
+def _stream_messages(client: Client) -> list[JsonObject]:
     return [message for message in client.heard if str(message.get("method")).startswith("stream.")]
 
 
@@ -66,14 +66,14 @@ def _told(client: Client) -> list[JsonObject]:
     ],
     ids=["refused", "failed", "something else", "nonsense"],
 )
-def test_a_tool_of_the_host_that_fails_is_told_to_the_model(answer: JsonObject, words: str) -> None:
+def test_the_error_of_a_host_tool_is_passed_to_the_model(answer: JsonObject, words: str) -> None:
     async def story() -> None:
         async with sidecar() as client:
             await start(client, "open_file", tools=[OPEN_FILE])
             request = await client.method("host.tool.call")
             client.send({"jsonrpc": "2.0", "id": request["id"], **answer})
             await client.method("stream.done")
-            [result] = chunks(_told(client), "toolResult")
+            [result] = chunks(_stream_messages(client), "toolResult")
             assert isinstance(result, dict)
             assert result["success"] is False
             assert words in str(result["error"])
@@ -81,7 +81,7 @@ def test_a_tool_of_the_host_that_fails_is_told_to_the_model(answer: JsonObject, 
     play(story())
 
 
-def test_a_call_that_nobody_waits_for_any_more_is_withdrawn() -> None:
+def test_cancelling_a_stream_withdraws_its_call_to_the_host() -> None:
     async def story() -> None:
         async with sidecar() as client:
             await start(client, "open_file", tools=[OPEN_FILE])
@@ -109,16 +109,16 @@ def test_an_approval_is_a_request_to_the_host_and_its_answer_counts() -> None:
             assert "Run mail?" in str(asked["prompt"])
             client.answer(request, {"optionId": "approve", "responder": "ada"})
             await client.method("stream.done")
-            [result] = chunks(_told(client), "toolResult")
+            [result] = chunks(_stream_messages(client), "toolResult")
             assert isinstance(result, dict)
             assert result["data"] == "sent"
-            [requests] = chunks(_told(client), "inputRequests")
+            [requests] = chunks(_stream_messages(client), "inputRequests")
             assert requests == [asked]
 
     play(story())
 
 
-def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_is_wrong() -> None:
+def test_an_invalid_answer_is_asked_for_again_with_the_reason() -> None:
     async def story() -> None:
         async with sidecar(mail) as client:
             await client.result("protocol.describe", INPUT)
@@ -132,12 +132,12 @@ def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_is_wrong() -> 
             third = await client.method("host.input.request")
             assert "expected an object with optionId" in str(params_of(third)["problem"])
             client.refuse(third)
-            # Nobody is asked for ever; another answer can still come.
+            # The host is not asked again; an answer by `agent.input.answer` still counts.
             request_id = str(cast(JsonObject, params_of(third)["request"])["requestId"])
             given: JsonObject = {"streamId": "s1", "requestId": request_id, "optionId": "deny"}
             assert await client.result("agent.input.answer", given) is None
             await client.method("stream.done")
-            [result] = chunks(_told(client), "toolResult")
+            [result] = chunks(_stream_messages(client), "toolResult")
             assert isinstance(result, dict)
             assert result["success"] is False
             assert (await client.error("agent.input.answer", given))["code"] == -32602
@@ -161,7 +161,7 @@ def test_a_host_may_answer_later_and_a_settled_request_is_withdrawn() -> None:
     play(story())
 
 
-def test_a_host_that_says_nothing_yet_is_not_asked_again() -> None:
+def test_a_host_that_defers_its_answer_is_not_asked_again() -> None:
     async def story() -> None:
         async with sidecar(mail) as client:
             await client.result("protocol.describe", INPUT)
@@ -188,7 +188,7 @@ def test_a_question_of_the_model_reaches_the_host() -> None:
             given: JsonObject = {"streamId": "s1", "requestId": request["requestId"], "text": "in Oslo"}
             await client.result("agent.input.answer", given)
             await client.method("stream.done")
-            assert "in Oslo" in said(_told(client))
+            assert "in Oslo" in said(_stream_messages(client))
             assert all(one.get("method") != "host.input.request" for one in client.heard), (
                 "it never said it can"
             )
@@ -217,7 +217,7 @@ def test_a_stream_that_was_cut_off_goes_on_when_it_is_asked_for_again(tmp_path: 
             await start(client, "note then mail")
             client.answer(await client.method("host.input.request"), {"optionId": "approve"})
             assert params_of(await client.method("stream.done"))["ok"] is True
-            assert len(chunks(_told(client), "toolResult")) == 2
+            assert len(chunks(_stream_messages(client), "toolResult")) == 2
         assert done == ["note then mail"]
 
     play(story())
@@ -230,20 +230,20 @@ def _drained(client: Client) -> list[JsonObject]:
     return found
 
 
-def test_the_host_is_asked_only_so_much_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_concurrent_calls_to_the_host_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windlass_sidecar.rpc.HOST_CALLS_MAX", 0)
 
     async def story() -> None:
         async with sidecar() as client:
             await start(client, "open_file", tools=[OPEN_FILE])
             await client.method("stream.done")
-            [result] = chunks(_told(client), "toolResult")
+            [result] = chunks(_stream_messages(client), "toolResult")
             assert "too many requests to the host" in str(result)
 
     play(story())
 
 
-def test_too_many_requests_are_told_so_and_ping_is_served_all_the_same(
+def test_requests_beyond_the_limit_are_refused_and_ping_is_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("windlass_sidecar.rpc.REQUESTS_MAX", 1)

@@ -1,4 +1,4 @@
-"""The life of a sidecar, from its options to its last frame."""
+"""Lifecycle of a sidecar, from its options to its last frame."""
 
 import asyncio
 import json
@@ -20,13 +20,14 @@ from tests.sidecar.rig import play
 from windlass import Rejected, ToolRouter, tool
 from windlass.loading import load_tools
 from windlass.ports.transport import TransportAdapter
-from windlass_protocol import JsonObject, SSEEvent, SSEEventType
+from windlass_harness.views.stream import StreamState, fold_stream
+from windlass_protocol import Event, JsonObject, SSEEvent, SSEEventType
 from windlass_sidecar import main as lifecycle
 from windlass_sidecar.app import LineHandler, log_to
 from windlass_sidecar.main import Options, read_options, run, watch_parent
 from windlass_sidecar.rpc import Peer
 from windlass_sidecar.stdio import Stderr, Stdio, StdioJsonRpcTransport
-from windlass_sidecar.streams import GrowingScribe, Teller
+from windlass_sidecar.streams import GrowingScribe, notices
 
 
 class Pipes:
@@ -48,7 +49,7 @@ class Pipes:
         os.close(self.write_fd)
 
     async def messages(self) -> list[JsonObject]:
-        """Everything that was sent, once nobody can send more."""
+        """Everything that was sent, after the pipe was closed."""
         os.close(self.out_fd)
         found = b""
         while data := await asyncio.to_thread(os.read, self.read_fd, 65_536):
@@ -64,7 +65,7 @@ class Pipes:
 
 
 def _no_watch(on_gone: Callable[[], None]) -> None:
-    """Watch nobody: the parent of the tests is not theirs to judge."""
+    """Do not watch the parent process."""
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def pipes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pipes]:
     root.handlers[:], root.level = handlers, level
 
 
-def test_a_sidecar_lives_from_ready_to_the_end_of_stdin(pipes: Pipes, tmp_path: Path) -> None:
+def test_a_sidecar_runs_from_ready_to_the_end_of_stdin(pipes: Pipes, tmp_path: Path) -> None:
     async def story() -> None:
         pipes.send("system.ping")
         pipes.end()
@@ -93,7 +94,7 @@ def test_a_sidecar_lives_from_ready_to_the_end_of_stdin(pipes: Pipes, tmp_path: 
 
 
 @pytest.mark.parametrize("method", ["system.shutdown", "system.shutdown_now"])
-def test_a_sidecar_that_is_told_to_end_does(pipes: Pipes, method: str) -> None:
+def test_a_shutdown_request_ends_the_sidecar(pipes: Pipes, method: str) -> None:
     async def story() -> None:
         pipes.send(method)
         await run(Options(quiet_ready=True), pipes.stdio)
@@ -104,7 +105,7 @@ def test_a_sidecar_that_is_told_to_end_does(pipes: Pipes, method: str) -> None:
     play(story())
 
 
-def test_nothing_new_is_taken_while_it_drains_and_ping_says_so(
+def test_new_requests_are_refused_while_the_sidecar_drains_and_ping_reports_it(
     pipes: Pipes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drains, is_answered = asyncio.Event(), asyncio.Event()
@@ -154,7 +155,7 @@ def test_nothing_new_is_taken_while_it_drains_and_ping_says_so(
     play(story())
 
 
-def test_a_host_that_reads_no_more_ends_it(pipes: Pipes) -> None:
+def test_the_sidecar_ends_when_the_host_closes_stdout(pipes: Pipes) -> None:
     async def story() -> None:
         os.close(pipes.read_fd)
         pipes.send("system.ping")
@@ -273,7 +274,7 @@ def test_logs_are_lines_without_secrets_and_a_record_that_cannot_be_written_is_n
     assert "cannot be formatted" in lines[1]
 
 
-def test_what_nobody_reads_is_dropped_and_stops_nobody() -> None:
+def test_unread_stderr_is_dropped_and_counted() -> None:
     reader, writer = os.pipe()
     errors = Stderr(writer, bytes_max=1_000_000)
     for _ in range(300):
@@ -351,56 +352,71 @@ def test_a_frame_that_is_refused_is_no_event() -> None:
     play(story())
 
 
-def told(teller: Teller, kind: str, **data: object) -> list[object]:
-    handler = {
-        "words": teller.words,
-        "thoughts": teller.thoughts,
-        "finished": teller.finished,
-        "began": teller.step_began,
-        "arguments": teller.arguments,
-        "result": teller.result,
-        "calls": teller.calls,
-    }[kind]
-    return [params for _, params in handler(data)]  # type: ignore[arg-type] - JSON by hand
+class Notified:
+    """The notifications of the events of one step, each event by itself."""
+
+    def __init__(self) -> None:
+        self._seen = StreamState()
+
+    def __call__(self, kind: str, **data: object) -> list[object]:
+        place = {"turnId": "t0", "stepIndex": 0, "sequence": 0}
+        reason = {"finishReason": "stop"} if kind == "message.completed" else {}
+        event = {"type": kind, "data": {**place, **reason, **data}, "meta": {"at": "2026-01-31T09:00:00Z"}}
+        self._seen, changes = fold_stream((Event.model_validate(event),), self._seen)
+        return [params for change in changes for _, params in notices(change)]
 
 
-def test_words_are_told_once_whether_they_came_live_or_not() -> None:
-    teller = Teller()
-    assert told(teller, "began") == []
-    assert told(teller, "words", messageDelta="Hel", messageSoFar="Hel") == [{"delta": "Hel"}]
-    assert told(teller, "words", messageDelta="lo", messageSoFar="Hello") == [{"delta": "lo"}]
-    assert told(teller, "words", messageDelta="", messageSoFar="Hello") == []
-    assert told(teller, "finished", message="Hello you") == [{"delta": " you"}]
-    assert told(teller, "began") == []
-    assert told(teller, "finished", message="Not seen live") == [{"delta": "Not seen live"}]
-    assert told(teller, "began") == []
-    assert told(teller, "finished", message=None) == []
+def test_text_is_sent_once_whether_streamed_or_not() -> None:
+    notified = Notified()
+    assert notified("step.started") == []
+    assert notified("message.appended", messageDelta="Hel", messageSoFar="Hel") == [{"delta": "Hel"}]
+    assert notified("message.appended", messageDelta="lo", messageSoFar="Hello") == [{"delta": "lo"}]
+    assert notified("message.appended", messageDelta="", messageSoFar="Hello") == []
+    assert notified("message.completed", message="Hello you") == [{"delta": " you"}]
+    assert notified("step.started", stepIndex=1) == []
+    assert notified("message.completed", stepIndex=1, message="Not seen live") == [{"delta": "Not seen live"}]
+    assert notified("step.started", stepIndex=2) == []
+    assert notified("message.completed", stepIndex=2, message=None) == []
 
 
-def test_an_answer_that_is_tried_again_takes_back_what_was_told() -> None:
-    teller = Teller()
-    told(teller, "began")
-    assert told(teller, "thoughts", reasoningDelta="hm") == [{"reasoningDelta": "hm"}]
-    assert told(teller, "words", messageDelta="wro") == [{"delta": "wro"}]
-    assert told(teller, "began") == [{"restart": True}]
-    assert told(teller, "words", messageDelta="wr") == [{"delta": "wr"}]
-    assert told(teller, "finished", message="right") == [{"restart": True}, {"delta": "right"}]
+def test_an_answer_that_is_tried_again_takes_back_what_was_notified() -> None:
+    notified = Notified()
+    notified("step.started")
+    assert notified("reasoning.appended", reasoningDelta="hm") == [{"reasoningDelta": "hm"}]
+    assert notified("message.appended", messageDelta="wro") == [{"delta": "wro"}]
+    assert notified("step.started") == [{"restart": True}]
+    assert notified("message.appended", messageDelta="wr") == [{"delta": "wr"}]
+    assert notified("message.completed", message="right") == [{"restart": True}, {"delta": "right"}]
 
 
-def test_calls_are_told_in_pieces_and_whole_and_their_failures_with_their_ids() -> None:
-    teller = Teller()
-    assert told(teller, "arguments", callId="c", inputDelta="{", toolName="t") == [
+def test_a_step_with_reasoning_and_calls_only_sends_no_restart() -> None:
+    notified = Notified()
+    notified("step.started")
+    assert notified("reasoning.appended", reasoningDelta="hm") == [{"reasoningDelta": "hm"}]
+    assert notified("reasoning.completed", reasoning="hm") == []
+    call = {"kind": "tool-call", "callId": "c", "toolName": "t", "input": "x"}
+    assert len(notified("actions.requested", actions=[call])) == 1
+    assert notified("step.started", stepIndex=1) == []
+
+
+def test_calls_are_sent_in_pieces_and_whole_and_failures_with_their_ids() -> None:
+    notified = Notified()
+    assert notified("action.input.appended", callId="c", inputDelta="{", toolName="t") == [
         {"toolCallDelta": {"id": "c", "argumentsDelta": "{", "name": "t"}}
     ]
-    assert told(teller, "arguments", callId="c", inputDelta="}") == [
+    assert notified("action.input.appended", callId="c", inputDelta="}") == [
         {"toolCallDelta": {"id": "c", "argumentsDelta": "}"}}
     ]
     action = {"kind": "tool-call", "callId": "c", "toolName": "t", "input": "no object"}
     other = {"kind": "load-skill", "callId": "d", "input": "x"}
-    assert told(teller, "calls", actions=[action, other]) == [
+    assert notified("actions.requested", actions=[action, other]) == [
         {"toolCall": {"id": "c", "name": "t", "arguments": {"": "no object"}}}
     ]
-    result = {"callId": "c", "toolName": "t", "output": None}
-    assert told(teller, "result", result=result, status="failed") == [
+    result = {"kind": "tool-result", "callId": "c", "toolName": "t", "output": None}
+    assert notified("action.result", result=result, status="failed") == [
         {"toolResult": {"id": "c", "name": "t", "success": False, "error": "the call failed"}}
+    ]
+    skill = {"kind": "load-skill-result", "callId": "d", "output": "read"}
+    assert notified("action.result", result=skill, status="completed") == [
+        {"toolResult": {"id": "d", "success": True, "data": "read"}}
     ]

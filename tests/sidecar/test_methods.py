@@ -1,4 +1,4 @@
-"""Sessions, tools, traces, configuration and what the sidecar says of itself."""
+"""Methods for sessions, tools, traces, configuration and health."""
 
 import json
 import random
@@ -47,7 +47,7 @@ SPEC = {
     "config.get": set[str](),
     "config.set": set[str](),
 }
-"""The catalogue, with what each method must be given."""
+"""The catalogue, with the required parameters of each method."""
 
 
 def objects(value: JsonValue) -> list[JsonObject]:
@@ -86,7 +86,7 @@ def test_the_catalogue_has_every_method_and_describe_says_so() -> None:
     play(story())
 
 
-def test_ping_is_a_health_and_says_when_the_store_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ping_reports_health_and_a_failed_store(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with sidecar(weather) as client:
             health = SidecarHealth.model_validate(await client.result("system.ping"))
@@ -262,7 +262,7 @@ ALLOWED = {-32602, -32002, -32004, -32005}
 
 
 @pytest.mark.promise("L1")
-def test_whatever_the_methods_are_given_they_answer_and_none_breaks() -> None:
+def test_every_method_answers_random_parameters_with_a_result_or_a_known_error() -> None:
     chance = random.Random(20_260_708)
     names = sorted(CATALOGUE.keys() - {"system.shutdown", "system.shutdown_now"})
 

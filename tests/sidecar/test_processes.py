@@ -1,4 +1,4 @@
-"""Real processes: tools that print, hosts that go, lines without end."""
+"""Real processes: tools that print, hosts that exit, endless lines."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def noisy(text: str) -> str:
 
 @tool(mode="read")
 def sleepy() -> str:
-    """Never end, whoever asks."""
+    """Never end."""
     while True:
         time.sleep(60)
 
@@ -75,7 +75,7 @@ async def loud() -> str:
 
 @tool(mode="read")
 async def gives_up() -> str:
-    """Cancel what nobody cancelled."""
+    """Cancel itself."""
     raise asyncio.CancelledError
 
 @tool(mode="read")
@@ -99,7 +99,7 @@ def asked(text: str) -> JsonValue:
 
 
 @pytest.mark.promise("L1")
-def test_whatever_a_tool_prints_no_frame_is_hurt(folder: Path) -> None:
+def test_output_of_a_tool_to_stdout_corrupts_no_frame(folder: Path) -> None:
     with Process("--tools", "mytools", folder=folder) as process:
         process.method("lifecycle.ready")
         answer = process.call("tool.invoke", {"name": "noisy", "arguments": {"text": "x"}})
@@ -121,7 +121,7 @@ def test_whatever_a_tool_prints_no_frame_is_hurt(folder: Path) -> None:
         assert words in process.errors, words
 
 
-def test_the_ready_mark_and_its_notification_say_who_is_there(tmp_path: Path) -> None:
+def test_the_ready_mark_and_notification_carry_health_and_pid(tmp_path: Path) -> None:
     with Process(folder=tmp_path) as process:
         ready = process.method("lifecycle.ready")
         assert process.heard == [ready]
@@ -147,7 +147,7 @@ def test_a_quiet_sidecar_writes_no_mark(tmp_path: Path) -> None:
     assert process.errors == b""
 
 
-def test_the_end_of_stdin_lets_what_was_asked_be_answered_and_is_no_failure(tmp_path: Path) -> None:
+def test_pending_requests_are_answered_after_the_end_of_stdin(tmp_path: Path) -> None:
     ping = b'{"jsonrpc":"2.0","id":7,"method":"system.ping"}'
     command = [sys.executable, "-m", "windlass_sidecar"]
     environment = {**os.environ, "PYTHONPATH": SOURCES}
@@ -189,7 +189,7 @@ def peak_kib(pid: int) -> int:
 
 
 @pytest.mark.promise("L1")
-def test_half_a_line_and_then_silence_is_given_up(tmp_path: Path) -> None:
+def test_a_partial_line_without_an_end_times_out(tmp_path: Path) -> None:
     with Process("--frame-timeout", "0.1", folder=tmp_path) as process:
         process.method("lifecycle.ready")
         process.write(b'{"jsonrpc":"2.0","id":1,"met')
@@ -202,7 +202,7 @@ def test_half_a_line_and_then_silence_is_given_up(tmp_path: Path) -> None:
 
 @pytest.mark.promise("L1")
 @pytest.mark.parametrize("tool", [None, "sleepy"], ids=["idle", "with a tool that never ends"])
-def test_a_sidecar_whose_parent_dies_is_gone(folder: Path, tool: str | None) -> None:
+def test_a_sidecar_ends_when_its_parent_dies(folder: Path, tool: str | None) -> None:
     """The pipes stay open: this process holds their other ends."""
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, sys.executable],
@@ -254,7 +254,7 @@ def test_shutdown_answers_drains_and_says_goodbye(folder: Path) -> None:
         }
 
 
-def test_shutdown_now_waits_for_nobody(folder: Path) -> None:
+def test_shutdown_now_does_not_wait_for_running_calls(folder: Path) -> None:
     with Process("--tools", "mytools", folder=folder) as process:
         process.method("lifecycle.ready")
         process.ask("tool.invoke", {"name": "sleepy"}, call_id="never")
@@ -267,7 +267,7 @@ def test_shutdown_now_waits_for_nobody(folder: Path) -> None:
         assert "never" not in {str(message.get("id")) for message in rest}
 
 
-def test_a_signal_ends_it_in_order(folder: Path) -> None:
+def test_a_signal_ends_the_sidecar_in_order(folder: Path) -> None:
     with Process(folder=folder) as process:
         process.method("lifecycle.ready")
         process.child.send_signal(signal.SIGTERM)
@@ -325,7 +325,9 @@ def wait_for(path: Path) -> None:
         (("--store", "mytools.py"), "windlass-sidecar: "),
     ],
 )
-def test_a_sidecar_that_cannot_begin_says_why(folder: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_a_sidecar_that_cannot_start_reports_the_reason(
+    folder: Path, arguments: tuple[str, ...], words: str
+) -> None:
     with Process(*arguments, folder=folder) as process:
         assert process.ended() == 1
         assert process.rest() == []
@@ -382,7 +384,7 @@ def test_a_host_that_does_not_read_stderr_holds_up_no_tool(folder: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["gives_up", "interrupts"])
-def test_whatever_a_tool_raises_is_answered_and_ends_nothing(folder: Path, name: str) -> None:
+def test_an_exception_of_a_tool_is_answered_and_the_sidecar_goes_on(folder: Path, name: str) -> None:
     with Process("--tools", "mytools", folder=folder) as process:
         process.method("lifecycle.ready")
         answer = process.call("tool.invoke", {"name": name})

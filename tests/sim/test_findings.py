@@ -1,4 +1,4 @@
-"""What the simulator found once, each as a story of its own."""
+"""Bugs that the simulator found, each as a test of its own."""
 
 import asyncio
 import gc
@@ -57,8 +57,8 @@ class Scene:
         return None if row is None else row.standing
 
 
-def test_a_session_that_waits_for_a_moment_is_not_busy_when_somebody_rings() -> None:
-    """A cancelled timer woke its session, which cancelled the next one, for ever."""
+def test_a_driver_in_a_timed_wait_does_not_spin_when_an_item_arrives() -> None:
+    """A cancelled timer woke its session, which cancelled the next timer, without end."""
     scene = Scene(ScriptedModel([fail(_BUSY), say("one"), say("two")]))
 
     async def story() -> list[str | None]:
@@ -68,11 +68,11 @@ def test_a_session_that_waits_for_a_moment_is_not_busy_when_somebody_rings() -> 
             second = await runtime.start("helper", "go", session_id="s1", run_id="r2")
             return [(await handle.wait()).output for handle in (first, second)]
 
-    # Fake time would not pass while somebody is busy: the loop gives up after so many turns.
+    # Fake time does not pass while a task spins: the loop gives up after a number of turns.
     assert scene.play(story()) == ["one", "two"]
 
 
-def test_a_runtime_can_be_closed_while_a_tool_runs_and_somebody_rings() -> None:
+def test_a_runtime_can_be_closed_while_a_tool_runs_and_an_item_arrives() -> None:
     """It went round and round without ever waiting for the tool."""
     scene = Scene(ScriptedModel([call("slow"), say("one"), say("two")]))
 
@@ -116,7 +116,7 @@ def test_a_tool_that_was_given_up_on_while_closing_does_not_begin_again() -> Non
 
 
 class SlowStore(MemoryStore):
-    """A store whose inbox takes ten seconds to read, once it has a clock."""
+    """A store with an inbox that takes ten seconds to read, once it has a clock."""
 
     clock: FakeClock | None = None
 
@@ -145,7 +145,7 @@ def test_a_pause_is_not_longer_because_the_clock_was_put_back() -> None:
     assert scene.clock.monotonic() * 1_000 >= pause_ms, "the pause is not shorter either"
 
 
-def test_a_short_wait_is_work_to_do_for_whoever_comes_after_a_crash() -> None:
+def test_a_session_in_a_short_wait_stays_running_for_the_next_owner() -> None:
     """Only the wall clock would wake one that waits, and it may have been put back."""
     scene = Scene(ScriptedModel([fail(_BUSY), say("one")]))
 
@@ -158,8 +158,8 @@ def test_a_short_wait_is_work_to_do_for_whoever_comes_after_a_crash() -> None:
     assert scene.play(story()) is Standing.RUNNING
 
 
-def test_a_reader_of_what_is_stored_sees_what_another_process_has_just_written() -> None:
-    """It believed other readers, who had seen less and were not told of more yet."""
+def test_a_replay_sees_records_that_another_process_has_just_written() -> None:
+    """The replay used the known position of other readers, which were behind."""
     store, clock = MemoryStore(), FakeClock()
 
     async def story() -> list[str]:
@@ -184,7 +184,7 @@ def test_a_reader_of_what_is_stored_sees_what_another_process_has_just_written()
 
 
 def test_a_forgotten_reader_is_collected_in_silence() -> None:
-    """It left a topic that was forgotten before; pytest reports what is raised there."""
+    """It left a topic that was already removed; pytest reports exceptions raised there."""
     store, clock = MemoryStore(), FakeClock()
 
     async def read(feed: Feed, me: list[object]) -> None:

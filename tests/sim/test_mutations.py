@@ -1,4 +1,4 @@
-"""R10: the simulator finds bugs that are there."""
+"""R10: the simulator finds planted bugs."""
 
 from itertools import count
 

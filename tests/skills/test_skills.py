@@ -96,18 +96,18 @@ def test_the_front_matter_is_yaml_in_which_every_scalar_is_a_text(
         ("---\nname: one\n---\n", "has no description"),
         ("---\n---\n", "has no name and no description"),
         ("---\nname: one\ndescription: a: b\n---\n", "line 3: not YAML: mapping values are not allowed"),
-        ("---\nname: one\ndescription: [a]\n---\n", "line 3: description is not a text; put it in double"),
-        ("---\nname: one\ndescription: !!int 5\n---\n", "line 3: description is not a text"),
-        ("---\nname: one\ndescription:\n  a: b\n---\n", "line 3: description is not a text"),
+        ("---\nname: one\ndescription: [a]\n---\n", "line 3: description is not a string; put it in double"),
+        ("---\nname: one\ndescription: !!int 5\n---\n", "line 3: description is not a string"),
+        ("---\nname: one\ndescription:\n  a: b\n---\n", "line 3: description is not a string"),
         ('---\nname: one\ndescription: "a\n---\n', "SKILL.md: line 3: not YAML"),
         ('---\nname: one\ndescription: "a" b\n---\n', "line 3: not YAML"),
         ("---\nname: one\ndescription: *gone\n---\n", "line 3: not YAML: found undefined alias"),
-        ("---\nname: one\nname: one\ndescription: a\n---\n", "line 3: name is there twice"),
+        ("---\nname: one\nname: one\ndescription: a\n---\n", "line 3: duplicate key name"),
         ("---\nname: one\njust words\ndescription: a\n---\n", "line 4: not YAML"),
         ("---\njust words\n---\n", "line 2: expected `key: text`"),
-        ("---\na: \x01\n---\n", "is not YAML that can be read"),
-        (f"---\na: {'[' * 5_000}\n---\n", "is not YAML that can be read"),
-        ("---\nname: two\ndescription: a\n---\n", "says that it is called two"),
+        ("---\na: \x01\n---\n", "is not valid YAML"),
+        (f"---\na: {'[' * 5_000}\n---\n", "is not valid YAML"),
+        ("---\nname: two\ndescription: a\n---\n", "the name in SKILL.md is two"),
         ("---\nname: One\ndescription: a\n---\n", "lowercase letters"),
         ("---\nname: ../one\ndescription: a\n---\n", "lowercase letters"),
         ("---\nname: a--b\ndescription: a\n---\n", "lowercase letters"),
@@ -142,10 +142,10 @@ def test_a_link_is_refused_wherever_it_is(place: str, tmp_path: Path) -> None:
         (root / place).unlink(missing_ok=True)
     target = outside if place in {"one", "one/deep"} else outside / "SKILL.md"
     (root / place).symlink_to(target)
-    assert "is a link" in refused(root)
+    assert "is a symbolic link" in refused(root)
 
 
-def test_a_pipe_is_refused_and_nobody_waits_for_it(tmp_path: Path) -> None:
+def test_a_named_pipe_is_refused_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(write(tmp_path, "one") / "pipe")
     assert "pipe is not a file" in refused(tmp_path)
 
@@ -184,10 +184,10 @@ def test_files_of_a_skill_have_limits_too(tmp_path: Path) -> None:
     deep.mkdir(parents=True)
     load_skills(tmp_path / "c")
     (deep / "in").mkdir()
-    assert "folders inside one another" in refused(tmp_path / "c")
+    assert "levels of folders" in refused(tmp_path / "c")
 
 
-def test_there_are_only_so_many_skills(tmp_path: Path) -> None:
+def test_the_number_of_skills_is_limited(tmp_path: Path) -> None:
     for at in range(SKILLS_MAX):
         write(tmp_path / "a", f"s{at}")
     assert len(Skills(tmp_path / "a")) == SKILLS_MAX
@@ -201,10 +201,10 @@ def test_there_are_only_so_many_skills(tmp_path: Path) -> None:
 def test_two_skills_of_one_name_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "a", "one")
     write(tmp_path / "b", "one")
-    with pytest.raises(Rejected, match="two are called one"):
+    with pytest.raises(Rejected, match="duplicate name one"):
         Skills(tmp_path / "a", tmp_path / "b")
     both = [*load_skills(tmp_path / "a"), *load_skills(tmp_path / "b")]
-    with pytest.raises(Rejected, match="two are called one"):
+    with pytest.raises(Rejected, match="duplicate name one"):
         Agent("a", model="m/m", skills=both)
 
 
@@ -228,14 +228,14 @@ def test_the_tool_returns_the_body_and_the_files_of_a_skill(tmp_path: Path) -> N
     assert asyncio.run(load("xyz")) == "there is no skill xyz; there are one, two"
 
 
-def test_a_body_stays_what_it_was_when_it_was_read(tmp_path: Path) -> None:
+def test_a_loaded_skill_does_not_change_with_its_file(tmp_path: Path) -> None:
     folder = write(tmp_path, "one")
     skills = Skills(tmp_path)
     (folder / "SKILL.md").write_text("something else", encoding="utf-8")
     assert asyncio.run(skills.load("one"))["instructions"] == "# one\n\nDo it."
 
 
-def test_an_agent_is_told_of_its_skills_and_can_load_them(tmp_path: Path) -> None:
+def test_the_prompt_of_an_agent_lists_its_skills_and_it_can_load_them(tmp_path: Path) -> None:
     write(tmp_path, "one")
     model = ScriptedModel([call("load_skill", {"skill": "one"}), say("Done.")])
     agent = Agent("a", model=model, instructions="Be brief.", skills=Skills(tmp_path))
@@ -245,16 +245,16 @@ def test_an_agent_is_told_of_its_skills_and_can_load_them(tmp_path: Path) -> Non
     assert asyncio.run(agent.run("Go.")).output == "Done."
 
 
-def test_the_words_and_the_tool_can_be_given_by_hand(tmp_path: Path) -> None:
+def test_the_prompt_text_and_the_tool_of_skills_can_be_given_separately(tmp_path: Path) -> None:
     write(tmp_path, "one")
     skills = Skills(tmp_path)
     agent = Agent("a", model="m/m", instructions=f"Be brief. {skills.words}", tools=[skills.tool])
     assert agent.prompt == agent.instructions
-    with pytest.raises(Rejected, match="two are called load_skill"):
+    with pytest.raises(Rejected, match="duplicate name load_skill"):
         Agent("a", model="m/m", tools=[skills.tool], skills=skills)
 
 
-def test_an_agent_without_skills_is_as_it_was() -> None:
+def test_an_agent_without_skills_has_no_skill_prompt_or_tool() -> None:
     agent = Agent("a", model="m/m", instructions="Be brief.", skills=["named"])
     assert (agent.prompt, agent.offered_tools) == ("Be brief.", ())
     assert compile_package(agent).skills == ("named",)
@@ -280,7 +280,7 @@ def test_the_fingerprint_of_an_agent_covers_every_byte_of_its_skills(tmp_path: P
     assert fingerprint(compile_package(agent())) == fingerprint(first)
 
 
-def test_an_order_of_skills_means_nothing(tmp_path: Path) -> None:
+def test_the_order_of_skills_does_not_change_the_fingerprint(tmp_path: Path) -> None:
     write(tmp_path, "one")
     write(tmp_path, "two")
     one, two = load_skills(tmp_path)

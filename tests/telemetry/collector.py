@@ -1,4 +1,4 @@
-"""A collector that listens on a real socket and decodes what it gets."""
+"""A collector that listens on a real socket and decodes its requests."""
 
 import gzip
 from collections.abc import Generator, Iterable, Mapping
@@ -37,7 +37,7 @@ class Got:
 
 @dataclass
 class Collector:
-    """What arrived, and how the next requests are answered."""
+    """The received spans and metrics, and the answers to the next requests."""
 
     spans: list[Got] = field(default_factory=list[Got])
     bodies: list[bytes] = field(default_factory=list[bytes])

@@ -1,4 +1,4 @@
-"""A collector for each test that wants one, and exporters that do not dawdle."""
+"""A collector fixture, and exporters without delays."""
 
 from collections.abc import Generator
 

@@ -1,4 +1,4 @@
-"""Traces come from whoever started a run, if what they said can be believed."""
+"""Trace contexts: a valid traceparent of the caller is used."""
 
 import pytest
 from hypothesis import given
@@ -31,7 +31,7 @@ def test_a_traceparent_names_the_parent(text: str) -> None:
     assert context_in({"traceparent": text}) == KNOWN
 
 
-def test_a_traceparent_says_whether_anybody_wants_to_see_it() -> None:
+def test_a_traceparent_carries_the_sampled_flag() -> None:
     context = context_in({"traceparent": f"00-{TRACE}-{SPAN}-02"})
     assert context is not None
     assert not context.is_sampled
@@ -50,12 +50,12 @@ def test_a_traceparent_says_whether_anybody_wants_to_see_it() -> None:
         f"00-{TRACE}-{SPAN}",
     ],
 )
-def test_a_traceparent_that_is_none_is_passed_over(text: str) -> None:
+def test_an_invalid_traceparent_is_ignored(text: str) -> None:
     assert context_in({"traceparent": text}) is None
 
 
 @pytest.mark.parametrize("state", [7, "x" * 513, "a=\n", "a=ö"])
-def test_a_tracestate_that_is_none_is_passed_over(state: int | str) -> None:
+def test_an_invalid_tracestate_is_ignored(state: int | str) -> None:
     assert context_in({"traceparent": f"00-{TRACE}-{SPAN}-01", "tracestate": state}) == KNOWN
 
 
@@ -68,7 +68,7 @@ def test_a_session_may_name_its_trace() -> None:
 
 
 @pytest.mark.parametrize("data", [{}, {"trace": {"traceId": "0" * 32}}, {"trace": {"traceId": "xyz"}}])
-def test_a_session_that_names_none_is_passed_over(data: JsonObject) -> None:
+def test_a_session_with_an_invalid_trace_is_ignored(data: JsonObject) -> None:
     assert session_context(first(data)) is None
 
 

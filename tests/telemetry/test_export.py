@@ -1,4 +1,4 @@
-"""The export goes on where it was, whatever becomes of collector and process."""
+"""The export resumes at its position after failures of collector and process."""
 
 import asyncio
 import logging
@@ -83,7 +83,7 @@ def test_a_restart_in_the_middle_of_a_run_repeats_and_misses_nothing(
 
     async def second() -> None:
         async with AgentRuntime.open(tmp_path / "app.db", agents=[clerk()]) as runtime:
-            # What happens while nobody exports is exported later.
+            # Records written while no exporter runs are exported later.
             await approve(runtime, "r")
             async with telemetry.export(
                 runtime, endpoint=collector.endpoint, state_path=tmp_path / "otel"
@@ -120,7 +120,7 @@ def test_exporting_again_sends_the_same_spans_with_the_same_ids(collector: Colle
     assert len(collector.spans) == 2 * sum(NAMES.values())
 
 
-def test_without_a_state_file_only_what_happens_from_now_on_is_exported(collector: Collector) -> None:
+def test_without_a_state_file_only_later_records_are_exported(collector: Collector) -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([clerk()]) as runtime:
             await runtime.start("clerk", "go", run_id="r")
@@ -136,7 +136,7 @@ def test_without_a_state_file_only_what_happens_from_now_on_is_exported(collecto
     assert collector.one("invoke_agent clerk").events, "a run that had begun before is whole"
 
 
-def test_a_collector_that_is_away_slows_nobody_and_gets_everything_later(
+def test_an_unreachable_collector_does_not_slow_runs_and_gets_every_span_later(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector = Collector()
@@ -281,7 +281,7 @@ def test_names_that_a_model_makes_up_do_not_fill_the_metrics(collector: Collecto
 
 
 @pytest.mark.parametrize("kept", [limits.SESSIONS_KEPT_MAX, 3])
-def test_many_runs_at_once_are_all_told_apart(collector: Collector, kept: int) -> None:
+def test_many_concurrent_runs_have_traces_of_their_own(collector: Collector, kept: int) -> None:
     count = 40
 
     async def story() -> None:
@@ -315,7 +315,7 @@ def test_many_runs_at_once_are_all_told_apart(collector: Collector, kept: int) -
     assert runs == [({"gen_ai.agent.name": "clerk", "windlass.run.outcome": "completed"}, float(count))]
 
 
-def test_of_two_exports_with_one_state_file_one_stands_by_until_the_other_ends(
+def test_a_second_export_with_the_same_state_file_is_on_standby_until_the_first_ends(
     collector: Collector, tmp_path: Path
 ) -> None:
     async def story() -> None:
@@ -338,7 +338,7 @@ def test_of_two_exports_with_one_state_file_one_stands_by_until_the_other_ends(
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1", "99999999", "½"])
-def test_a_state_file_that_says_nothing_useful_begins_with_the_present(
+def test_an_unreadable_state_file_starts_the_export_at_the_present(
     collector: Collector, tmp_path: Path, text: str
 ) -> None:
     (tmp_path / "otel").write_text(text, encoding="utf-8")
@@ -387,9 +387,7 @@ def test_exporters_of_the_sdk_can_be_given() -> None:
     ]
 
 
-def test_what_is_known_as_a_secret_by_now_is_not_exported_from_older_records(
-    collector: Collector, tmp_path: Path
-) -> None:
+def test_a_newly_registered_secret_is_masked_in_older_records(collector: Collector, tmp_path: Path) -> None:
     secret = "opal-harbour-seven"
     script = [call("look", {"at": secret}), call("cry", {"word": secret}), say(secret)]
     agent = Agent("clerk", model=ScriptedModel(script), tools=[look, cry])
@@ -463,7 +461,7 @@ def test_a_run_that_ends_before_its_turn_is_counted(collector: Collector) -> Non
     assert counted(collector) == {**NAMES, "invoke_agent clerk": 2}
 
 
-def test_a_fork_does_not_export_what_it_has_from_another_session(collector: Collector) -> None:
+def test_a_fork_does_not_export_records_of_its_origin_again(collector: Collector) -> None:
     agent = Agent(
         "clerk", model=ScriptedModel([call("look", {"at": "x"}), say("one"), say("two")]), tools=[look]
     )
@@ -556,7 +554,7 @@ def test_the_environment_says_where_the_collector_is(
 
     assert collector.resource["service.name"] == "shop"
     assert counted(collector) == {"chat scripted": 2, "execute_tool look": 1}
-    assert collector.metrics == {}, "nobody named a collector for metrics"
+    assert collector.metrics == {}, "no collector for metrics is configured"
 
 
 @pytest.mark.parametrize(
@@ -595,7 +593,7 @@ def test_nothing_is_exported_that_the_environment_does_not_ask_for(
         ("OTEL_METRIC_EXPORT_INTERVAL", "0"),
     ],
 )
-def test_a_variable_that_cannot_be_followed_is_refused(
+def test_an_unsupported_environment_variable_is_refused(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)

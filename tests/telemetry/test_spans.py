@@ -33,7 +33,7 @@ async def broken(city: str) -> str:
 
 
 async def approve(handle: RunHandle) -> None:
-    """Follow a run to its end, and approve what it asks."""
+    """Follow a run to its end, and approve its requests."""
     async for event in handle.events():
         if event.type == "run.waiting":
             for request in await handle.requests():
@@ -112,7 +112,7 @@ def test_a_run_is_an_agent_that_calls_a_model_and_tools(collector: Collector) ->
     assert collector.schemas == {SCHEMA_URL}
 
 
-def test_what_happens_between_is_told_by_the_span_it_happens_in(collector: Collector) -> None:
+def test_waits_and_policy_decisions_are_events_of_their_span(collector: Collector) -> None:
     agent = Agent("clerk", model=ScriptedModel([call("mail", {"to": "ada"}), say("done")]), tools=[mail])
 
     export_run(collector, agent)
@@ -178,7 +178,7 @@ def test_runs_that_have_not_ended_are_counted(collector: Collector) -> None:
     )
 
 
-def test_without_asking_no_content_arrives(collector: Collector) -> None:
+def test_message_content_is_not_exported_by_default(collector: Collector) -> None:
     script = [
         call("mail", {"to": CANARY}),
         call(CANARY, {}),
@@ -199,7 +199,7 @@ def test_without_asking_no_content_arrives(collector: Collector) -> None:
     assert SECRET.encode() not in sent
 
 
-def test_content_that_is_asked_for_arrives_without_secrets(collector: Collector) -> None:
+def test_exported_content_is_masked(collector: Collector) -> None:
     script = [call("mail", {"to": "ada"}), call("broken", {"city": "Oslo"}), say("All is sent.")]
     agent = Agent("clerk", model=ScriptedModel(script), tools=[mail, broken])
 
@@ -266,7 +266,7 @@ def test_a_run_that_is_cancelled_is_no_error_and_its_open_spans_are_interrupted(
     assert "error.type" not in root.attributes
 
 
-def test_a_subagent_lies_in_the_call_that_started_it(collector: Collector) -> None:
+def test_the_span_of_a_subagent_is_a_child_of_the_call_that_started_it(collector: Collector) -> None:
     helper = Agent(
         "helper",
         model=ScriptedModel([call("mail", {"to": "bo"}), say("helped")]),
@@ -287,7 +287,7 @@ def test_a_subagent_lies_in_the_call_that_started_it(collector: Collector) -> No
     assert child.attributes["gen_ai.conversation.id"] != "trip"
 
 
-def test_a_run_lies_in_the_span_that_started_it(collector: Collector) -> None:
+def test_the_span_of_a_run_is_a_child_of_the_traceparent(collector: Collector) -> None:
     agent = Agent("clerk", model=ScriptedModel([say("done")]))
 
     export_run(collector, agent, metadata={"traceparent": PARENT, "tracestate": "vendor=1"})
@@ -297,7 +297,7 @@ def test_a_run_lies_in_the_span_that_started_it(collector: Collector) -> None:
     assert root.trace_state == "vendor=1"
 
 
-def test_a_trace_that_nobody_wants_to_see_is_counted_and_not_sent(collector: Collector) -> None:
+def test_an_unsampled_trace_is_counted_and_not_sent(collector: Collector) -> None:
     agent = Agent("clerk", model=ScriptedModel([say("done")]))
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""Paths that try to leave a workspace, and the traps that lie in it for them."""
+"""Paths that try to leave a workspace, and a workspace with links that lead outside."""
 
 import os
 from pathlib import Path
@@ -7,11 +7,11 @@ from tests.toolbox.rig import SECRET
 
 NAME = "secret.txt"
 UNLISTED = "nobody-lists-this"
-"""The name of a file outside that no path below tells."""
+"""The name of a file outside that is in no path below."""
 
 
 def outside_world(tmp: Path) -> tuple[Path, Path]:
-    """Make a workspace full of traps, and things outside that nobody may reach."""
+    """Make a workspace with links that lead outside, and files outside that must not be reached."""
     root, out = tmp / "root", tmp / "outside"
     for folder in (
         root,

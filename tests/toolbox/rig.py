@@ -1,4 +1,4 @@
-"""What the tests of the toolbox share."""
+"""Helpers of the toolbox tests."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ STORY_S_MAX = 300.0
 SECRET = "the-secret-of-the-outside"
 _calls = count(1)
 _states: dict[str, JsonObject] = {}
-"""What the sessions of the story keep."""
+"""The state of the sessions of a test."""
 
 
 def play(story: Coroutine[object, object, T]) -> T:
@@ -39,7 +39,7 @@ def play(story: Coroutine[object, object, T]) -> T:
 
 
 class Failed(AssertionError):
-    """A call came back as a failure; the text is what the model is told."""
+    """A call failed; the text is the error for the model."""
 
 
 async def use(
@@ -65,19 +65,19 @@ async def use(
 
 
 def state_of(session: str = "s1") -> JsonObject:
-    """What a session of the story keeps."""
+    """The state of a session."""
     return _states.setdefault(session, {})
 
 
 async def reminders(tool: Tool[..., object], session: str = "s1") -> list[str]:
-    """What a tool says after a compaction."""
+    """The reminders of a tool after a compaction."""
     assert tool.on_compaction is not None
     context = CompactionContext(session, "r1", agent_id="a", state=SessionValues(state_of(session)))
     return [*await settled(tool.on_compaction(context))]
 
 
 async def text(tool: Tool[..., object], **arguments: object) -> str:
-    """Make a call whose result is a text; `session` names the session of the call."""
+    """Make a call with a text as its result; `session` names the session of the call."""
     session = str(arguments.pop("session", "s1"))
     told = await use(tool, arguments, session=session)
     assert isinstance(told, str)

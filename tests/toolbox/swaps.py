@@ -1,4 +1,4 @@
-"""The race: somebody swaps files for links while tools walk through them.
+"""The race: files are swapped for links while tools walk through them.
 
     python -m tests.toolbox.swaps 10000
 

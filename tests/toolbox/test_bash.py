@@ -25,7 +25,7 @@ if sys.platform != "linux":
 STUBBORN = (
     "trap '' TERM HUP INT; (trap '' TERM HUP INT; echo $BASHPID > born; while :; do sleep 0.1; done) & wait"
 )
-"""A command whose child ignores every signal that can be ignored."""
+"""A command with a child that ignores every signal that can be ignored."""
 
 GIB = 1_073_741_824
 
@@ -40,12 +40,12 @@ def run(folder: Path, command: str, *, timeout_s: int = 120) -> dict[str, object
     return play(bash(folder, command, timeout_s=timeout_s))
 
 
-async def heard(fifo: Path) -> str:
-    """Return what somebody writes into a fifo, once they have."""
+async def read_fifo(fifo: Path) -> str:
+    """Return the text written into a fifo, after waiting for it."""
     return (await asyncio.to_thread(fifo.read_text)).strip()
 
 
-def test_a_command_runs_in_the_folder_and_tells_its_output_and_exit_code(tmp_path: Path) -> None:
+def test_a_command_runs_in_the_folder_and_returns_output_and_exit_code(tmp_path: Path) -> None:
     assert run(tmp_path, "pwd; echo wrong >&2; exit 3") == {"exit_code": 3, "output": f"{tmp_path}\nwrong\n"}
     assert run(tmp_path, "cat; echo end") == {"exit_code": 0, "output": "end\n"}
     assert run(tmp_path, "kill -9 $$")["exit_code"] == -signal.SIGKILL
@@ -90,11 +90,11 @@ def test_processes_in_the_background_end_with_the_command(tmp_path: Path) -> Non
     play(story())
 
 
-def test_a_command_whose_time_is_over_is_ended_with_all_its_children(tmp_path: Path) -> None:
+def test_a_timed_out_command_is_killed_with_all_its_children(tmp_path: Path) -> None:
     async def story() -> None:
         os.mkfifo(tmp_path / "born")
         task = asyncio.create_task(bash(tmp_path, f"echo before; {STUBBORN}", timeout_s=3))
-        pid = int(await heard(tmp_path / "born"))
+        pid = int(await read_fifo(tmp_path / "born"))
         told = await task
         assert told["exit_code"] is None
         assert told["output"] == "before\n"
@@ -113,7 +113,7 @@ def test_a_cancelled_command_is_ended_with_all_its_children(tmp_path: Path) -> N
     async def story() -> None:
         os.mkfifo(tmp_path / "born")
         task = asyncio.create_task(bash(tmp_path, STUBBORN))
-        pid = int(await heard(tmp_path / "born"))
+        pid = int(await read_fifo(tmp_path / "born"))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -122,7 +122,7 @@ def test_a_cancelled_command_is_ended_with_all_its_children(tmp_path: Path) -> N
     play(story())
 
 
-def test_somebody_who_left_the_group_does_not_hold_the_call(tmp_path: Path) -> None:
+def test_a_child_in_another_process_group_does_not_hold_the_call(tmp_path: Path) -> None:
     async def story() -> None:
         told = await bash(
             tmp_path, "mkfifo f; setsid sh -c 'echo > f; exec sleep 1000' & echo $!; read x < f"
@@ -159,7 +159,7 @@ def test_output_that_is_no_text_is_shown_as_far_as_it_is(tmp_path: Path) -> None
     assert run(tmp_path, r"printf 'a\xffb\0c'")["output"] == "a\ufffdb\0c"
 
 
-def test_whoever_follows_sees_output_while_the_command_runs(tmp_path: Path) -> None:
+def test_output_is_reported_while_the_command_runs(tmp_path: Path) -> None:
     async def story() -> None:
         seen: list[object] = []
         reported = asyncio.Event()
@@ -190,14 +190,14 @@ def test_whoever_follows_sees_output_while_the_command_runs(tmp_path: Path) -> N
         ({"command": "ls", "timeout_s": 1_801}, "timeout_s"),
     ],
 )
-def test_commands_that_cannot_be_run_are_refused_in_words(
+def test_unrunnable_commands_are_refused_with_a_message(
     arguments: dict[str, object], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(Failed, match=words):
         play(use(tool_of(Workspace(tmp_path), "bash"), arguments))
 
 
-def test_a_folder_that_only_looks_like_a_repository_makes_git_run_nothing(tmp_path: Path) -> None:
+def test_a_folder_that_looks_like_a_bare_repository_makes_git_run_no_command(tmp_path: Path) -> None:
     if shutil.which("git") is None:
         pytest.skip("there is no git")
     run(tmp_path, "git init -q --bare bare")

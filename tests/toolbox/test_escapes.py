@@ -1,4 +1,4 @@
-"""Nothing outside of a workspace is read or changed, whatever the path."""
+"""Workspace escapes: nothing outside of a workspace is read or changed."""
 
 import os
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_no_path_leads_out_of_the_workspace(tmp_path: Path) -> None:
     assert outside_of(root) == before
 
 
-def test_every_failure_says_what_to_do_and_shows_no_trace(tmp_path: Path) -> None:
+def test_failure_texts_are_short_and_without_a_traceback(tmp_path: Path) -> None:
     root, out = outside_world(tmp_path)
     read = tool_of(Workspace(root), "read_file")
 
@@ -196,7 +196,7 @@ def test_links_that_are_swapped_while_a_path_is_walked_lead_nowhere(tmp_path: Pa
 
 @pytest.mark.skipif(not CAN_EXCHANGE, reason="only Linux can let two files change their names at one moment")
 @pytest.mark.parametrize(("name", "link"), [("folder", "link"), ("folder/file.txt", "folder/link")])
-def test_what_is_swapped_for_a_link_after_it_was_looked_at_is_not_opened(
+def test_a_file_swapped_for_a_link_after_its_check_is_not_opened(
     name: str, link: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, out = tmp_path / "root", tmp_path / "outside"
@@ -223,7 +223,7 @@ def test_what_is_swapped_for_a_link_after_it_was_looked_at_is_not_opened(
 @pytest.mark.parametrize(
     "path", ["file-link-abs", "dir-link-abs/x", "root-link/etc", "../root-evil/x", "@ROOT-evil/x"]
 )
-def test_what_leads_out_is_called_outside_and_is_not_looked_for_inside(path: str, tmp_path: Path) -> None:
+def test_a_path_that_leads_out_is_refused_as_outside(path: str, tmp_path: Path) -> None:
     root, _ = outside_world(tmp_path)
     with pytest.raises(Failed, match="is outside of the workspace"):
         play(text(tool_of(Workspace(root), "read_file"), path=path.replace("@ROOT", str(root))))

@@ -1,4 +1,4 @@
-"""read_file and write_file: what is shown, what is written, what is refused."""
+"""read_file and write_file: shown text, written files, and refusals."""
 
 import asyncio
 import os
@@ -60,7 +60,7 @@ def test_a_line_is_shown_to_its_limit(tmp_path: Path) -> None:
     assert second == "next"
 
 
-def test_what_is_shown_of_a_file_has_a_limit_in_bytes(tmp_path: Path) -> None:
+def test_the_shown_part_of_a_file_is_limited_in_bytes(tmp_path: Path) -> None:
     (tmp_path / "wide").write_text(("y" * 1_000 + "\n") * 1_000)
     told = read(tmp_path, "wide")
     assert len(told.encode()) <= OUTPUT_BYTES_MAX + 200
@@ -68,6 +68,7 @@ def test_what_is_shown_of_a_file_has_a_limit_in_bytes(tmp_path: Path) -> None:
     assert f"go on with offset={len(lines) + 1}]" in told
 
 
+@pytest.mark.uncounted
 def test_a_huge_file_is_read_in_parts_and_never_as_a_whole(tmp_path: Path) -> None:
     path = tmp_path / "huge"
     with path.open("wb") as file:
@@ -93,7 +94,7 @@ def test_a_huge_file_is_read_in_parts_and_never_as_a_whole(tmp_path: Path) -> No
         (b"\n", [""], ""),
     ],
 )
-def test_text_is_decoded_by_what_its_beginning_tells(
+def test_text_is_decoded_by_its_byte_order_mark(
     body: bytes, lines: list[str], note: str, tmp_path: Path
 ) -> None:
     (tmp_path / "a").write_bytes(body)
@@ -119,7 +120,7 @@ def test_text_is_decoded_by_what_its_beginning_tells(
         ("", {}, "path"),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_words(
+def test_unreadable_paths_are_refused_with_a_message(
     name: str, arguments: dict[str, object], words: str, tmp_path: Path
 ) -> None:
     (tmp_path / "image.png").write_bytes(b"\x89PNG\0\0\0\0data")
@@ -189,7 +190,7 @@ def test_a_file_is_overwritten_only_after_it_was_read_in_its_present_content(tmp
     play(story())
 
 
-def test_what_one_session_read_another_has_not(tmp_path: Path) -> None:
+def test_a_file_read_in_one_session_counts_as_unread_in_another(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one")
     read_file, write_file = Workspace(tmp_path).tools("read_file", "write_file")
 
@@ -242,7 +243,7 @@ def test_a_write_that_is_made_again_after_a_crash_is_done_already(tmp_path: Path
     play(story())
 
 
-def test_many_sessions_that_write_one_file_do_not_lose_what_they_have_not_seen(tmp_path: Path) -> None:
+def test_concurrent_writes_of_many_sessions_to_one_file_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_text("")
     read_file, write_file = Workspace(tmp_path).tools("read_file", "write_file")
@@ -264,7 +265,7 @@ def test_many_sessions_that_write_one_file_do_not_lose_what_they_have_not_seen(t
     assert sorted(path.read_text().split()) == sorted(f"s{number}" for number in range(12))
 
 
-def test_rights_are_kept_and_those_to_act_as_another_are_not(tmp_path: Path) -> None:
+def test_file_permissions_are_kept_without_setuid_and_setgid(tmp_path: Path) -> None:
     path = tmp_path / "run.sh"
     path.write_text("#!/bin/sh\n")
     path.chmod(0o4750)
@@ -324,7 +325,7 @@ def test_a_failed_write_leaves_everything_as_it_was(tmp_path: Path, monkeypatch:
         ("n" * 256, "x", "name in the path is too long"),
     ],
 )
-def test_what_cannot_be_written_is_refused_in_words(
+def test_unwritable_files_are_refused_with_a_message(
     path: str, content: str, words: str, tmp_path: Path
 ) -> None:
     (tmp_path / "folder").mkdir()
@@ -353,7 +354,7 @@ def test_a_workspace_needs_a_folder(name: str, tmp_path: Path) -> None:
         Workspace(tmp_path / name)
 
 
-def test_the_tools_declare_what_they_do(tmp_path: Path) -> None:
+def test_the_tools_declare_their_mode_and_effect(tmp_path: Path) -> None:
     tools = Workspace(tmp_path).tools("read_file", "write_file", "glob", "grep", "bash")
     declared = {
         tool.name: (str(tool.mode), str(tool.effect), tool.is_outbound, tool.is_shell) for tool in tools
@@ -401,7 +402,7 @@ def test_reading_a_file_again_changes_no_state(tmp_path: Path) -> None:
     play(story())
 
 
-def test_a_mark_that_nobody_can_read_is_none(tmp_path: Path) -> None:
+def test_an_unreadable_read_mark_counts_as_none(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one")
     read_file, write_file = Workspace(tmp_path).tools("read_file", "write_file")
 

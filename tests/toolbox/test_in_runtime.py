@@ -1,4 +1,4 @@
-"""The tools under a real runtime: what asks, what is denied, what runs."""
+"""The tools under a real runtime: approvals, denials and runs."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ def agent_of(folder: Path, *calls: Answer, policy: PolicySet | None = None) -> A
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one call."""
+    """The outcome of one call."""
 
     tool: str
     status: str
@@ -56,7 +56,7 @@ def started(folder: Path) -> Path:
 
 @pytest.mark.promise("S2")
 @pytest.mark.parametrize("command", ["ls", "touch made", DANGEROUS])
-def test_a_command_asks_before_it_runs_and_runs_what_was_approved(command: str, tmp_path: Path) -> None:
+def test_a_command_runs_as_approved_after_a_request(command: str, tmp_path: Path) -> None:
     async def story() -> None:
         agent = agent_of(started(tmp_path), call("bash", {"command": command}))
         async with AgentRuntime.in_memory([agent]) as runtime:
@@ -77,7 +77,7 @@ def test_a_command_asks_before_it_runs_and_runs_what_was_approved(command: str, 
 
 
 @pytest.mark.promise("S2")
-def test_with_nobody_to_ask_commands_and_fetches_are_denied_and_files_are_not(tmp_path: Path) -> None:
+def test_in_an_unattended_runtime_commands_and_fetches_are_denied_and_files_are_not(tmp_path: Path) -> None:
     async def story() -> None:
         agent = agent_of(
             started(tmp_path),

@@ -1,4 +1,4 @@
-"""glob and grep: what is found, what is left out, and where a search ends."""
+"""glob and grep: matches, exclusions and limits."""
 
 import os
 from pathlib import Path
@@ -73,14 +73,14 @@ def test_paths_are_found_by_their_pattern(pattern: str, path: str, found: list[s
         ("", ".", "pattern"),
     ],
 )
-def test_patterns_that_cannot_be_used_are_refused_in_words(
+def test_unusable_patterns_are_refused_with_a_message(
     pattern: str, path: str, words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(Failed, match=words):
         find(project(tmp_path), pattern, path=path)
 
 
-def test_a_hostile_pattern_of_paths_takes_no_time(tmp_path: Path) -> None:
+def test_a_hostile_path_pattern_is_matched_in_bounded_time(tmp_path: Path) -> None:
     folder = tmp_path
     for _ in range(40):
         folder = folder / "a"
@@ -91,7 +91,7 @@ def test_a_hostile_pattern_of_paths_takes_no_time(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=5), st.data())
-def test_two_stars_stand_for_any_number_of_folders(names: list[str], data: st.DataObject) -> None:
+def test_two_stars_match_any_number_of_folders(names: list[str], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(names) - 1))
     end = data.draw(st.integers(cut, len(names) - 1))
     pattern = path_pattern("/".join([*names[:cut], "**", *names[end:]]))
@@ -124,7 +124,7 @@ def test_a_listing_ends_at_its_limit_and_says_so(tmp_path: Path) -> None:
     assert len(find(tmp_path, "*")) == OUTPUT_LINES_MAX
 
 
-def test_a_search_looks_at_so_many_entries_and_no_more(
+def test_the_number_of_entries_of_a_search_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("windlass.toolbox.folder.WALK_ENTRIES_MAX", 3)
@@ -191,7 +191,7 @@ def test_a_long_line_is_shown_in_part(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "(?=x)", r"(x)\1", "a{1001}", "(a{100}){100}", "x" * 1_025])
-def test_expressions_that_cannot_be_matched_in_linear_time_are_refused_in_words(
+def test_expressions_that_cannot_be_matched_in_linear_time_are_refused_with_a_message(
     pattern: str, tmp_path: Path
 ) -> None:
     with pytest.raises(Failed, match="pattern"):
@@ -199,12 +199,12 @@ def test_expressions_that_cannot_be_matched_in_linear_time_are_refused_in_words(
 
 
 @pytest.mark.parametrize("pattern", ["(x+x+)+y", "(a|a)*b", "(.*a){20}b", "^(([a-z])+.)+[A-Z]([a-z])+$"])
-def test_a_hostile_expression_takes_no_time(pattern: str, tmp_path: Path) -> None:
+def test_a_hostile_expression_is_matched_in_bounded_time(pattern: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x" * 100_000 + "\n" + "a" * 100_000)
     assert grep(tmp_path, pattern) == ["[nothing matches]"]
 
 
-def test_a_search_that_nobody_waits_for_stops(tmp_path: Path) -> None:
+def test_a_cancelled_search_stops(tmp_path: Path) -> None:
     project(tmp_path)
 
     async def story() -> None:
@@ -217,7 +217,7 @@ def test_a_search_that_nobody_waits_for_stops(tmp_path: Path) -> None:
     play(story())
 
 
-def test_a_folder_without_end_is_left_where_the_levels_end(tmp_path: Path) -> None:
+def test_a_search_stops_at_the_depth_limit(tmp_path: Path) -> None:
     folder = tmp_path
     for _ in range(limits.WALK_LEVELS_MAX + 3):
         folder = folder / "d"

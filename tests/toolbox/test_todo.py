@@ -1,4 +1,4 @@
-"""todo: one list for each session, and the words that bring it back."""
+"""todo: one list for each session, and the reminder after a compaction."""
 
 import pytest
 from tests.toolbox.rig import Failed, play, reminders, state_of, text
@@ -60,7 +60,7 @@ def test_a_compaction_brings_the_list_back_while_something_is_open() -> None:
     play(story())
 
 
-def test_a_list_that_nobody_can_read_is_empty() -> None:
+def test_an_unreadable_list_is_empty() -> None:
     async def story() -> None:
         state_of("s1")[STATE_KEY] = [{"id": 1}]
         assert await text(todo_tool()) == "the list is empty"
@@ -80,7 +80,9 @@ def test_a_list_that_nobody_can_read_is_empty() -> None:
         ([{"id": "1", "text": "a", "owner": "me"}], "owner"),
     ],
 )
-def test_a_wrong_list_is_refused_in_words_and_changes_nothing(items: list[object], words: str) -> None:
+def test_an_invalid_list_is_refused_with_a_message_and_changes_nothing(
+    items: list[object], words: str
+) -> None:
     async def story() -> None:
         todo = todo_tool()
         await text(todo, items=LIST)

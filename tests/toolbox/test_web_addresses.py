@@ -1,4 +1,4 @@
-"""web_fetch reaches public addresses alone, whatever the address looks like."""
+"""web_fetch reaches public addresses only, in every notation."""
 
 import asyncio
 from collections.abc import Sequence
@@ -235,14 +235,14 @@ def test_a_host_without_addresses_or_with_an_unreadable_one_is_refused() -> None
         ("https://my_host.example-1.com/%7Ex", "https://my_host.example-1.com/%7Ex"),
     ],
 )
-def test_good_addresses_are_read_as_everybody_reads_them(url: str, whole: str) -> None:
+def test_valid_addresses_are_normalised(url: str, whole: str) -> None:
     assert target_of(url).url == whole
 
 
 @pytest.mark.parametrize(
     "url", ["https://-x.com/", "https://a..b/", f"https://{'a' * 64}.com/", "https://x.123/"]
 )
-def test_names_that_nobody_can_have_are_refused(url: str) -> None:
+def test_invalid_host_names_are_refused(url: str) -> None:
     with pytest.raises(ToolFailed):
         target_of(url)
 
@@ -252,7 +252,7 @@ def test_public_addresses_are_public(address: str) -> None:
     assert is_public(address)
 
 
-def test_a_fetch_takes_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fetch_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n")
         await writer.drain()

@@ -1,4 +1,4 @@
-"""web_fetch: what becomes of a page, and of one that is no good."""
+"""web_fetch: conversion of pages, and faulty answers."""
 
 import asyncio
 import gzip
@@ -24,7 +24,7 @@ URL = "http://shop.example/"
 
 
 def fetch(page: Page, **arguments: object) -> str:
-    """What the tool says of a page."""
+    """The result of the tool for a page."""
 
     async def story() -> str:
         async with web({"/": page}) as world:
@@ -96,12 +96,12 @@ def test_a_page_is_decoded_as_it_says_and_as_browsers_do(body: bytes, kind: str,
         (reply("", "302 Found"), "redirects"),
     ],
 )
-def test_a_page_that_is_no_good_is_refused_in_words(page: bytes, words: str) -> None:
+def test_a_faulty_page_is_refused_with_a_message(page: bytes, words: str) -> None:
     with pytest.raises(Failed, match=words):
         fetch(page)
 
 
-def test_a_page_without_end_is_left_at_the_limit() -> None:
+def test_an_endless_page_is_cut_at_the_limit() -> None:
     async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n")
         while True:
@@ -122,6 +122,7 @@ def test_packed_pages_are_unpacked_up_to_the_limit_and_not_one_byte_more() -> No
         unpacked(zlib.compress(b"x"), "gzip")
 
 
+@pytest.mark.uncounted
 def test_a_page_that_unpacks_to_a_gigabyte_takes_no_memory() -> None:
     packer = zlib.compressobj(9, wbits=16 + zlib.MAX_WBITS)
     bomb = b"".join(packer.compress(bytes(1_048_576)) for _ in range(1_024)) + packer.flush()
@@ -170,7 +171,9 @@ def test_the_tool_declares_that_it_reaches_out() -> None:
     assert (str(tool.mode), str(tool.effect), tool.is_outbound) == ("external", "read", True)
 
 
-def test_without_the_extra_the_host_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_the_web_extra_names_the_package_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delitem(sys.modules, "windlass.toolbox.web_connect", raising=False)
     monkeypatch.setitem(sys.modules, "httpcore2", None)
     with pytest.raises(Rejected, match=r"windlass\[web\]"):
@@ -178,7 +181,7 @@ def test_without_the_extra_the_host_is_told_what_to_install(monkeypatch: pytest.
 
 
 def certificates(folder: Path, host: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server that is this host, and a client that trusts nobody else."""
+    """A server certificate for this host, and a client that trusts no other."""
     if shutil.which("openssl") is None:
         pytest.skip("there is no openssl to make a certificate with")
     command = [

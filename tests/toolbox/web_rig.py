@@ -1,4 +1,4 @@
-"""Servers that pretend to be the public web, and a canary that nobody may reach."""
+"""Servers that stand in for the public web, and a canary that no fetch may reach."""
 
 import asyncio
 import socket
@@ -17,7 +17,7 @@ OTHER = "2606:2800:21f:cb07:6820:80da:af6b:8b2c"
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Page = bytes | Handler
-"""What a server answers: bytes as they are, or somebody who writes them."""
+"""The answer of a server: bytes, or a function that writes them."""
 
 
 @asynccontextmanager
@@ -44,7 +44,7 @@ async def served(
 
 
 def reply(body: bytes | str = b"", status: str = "200 OK", **headers: str) -> bytes:
-    """An answer with its headers; underscores in their names stand for dashes."""
+    """An answer with its headers; underscores in their names become dashes."""
     raw = body.encode() if isinstance(body, str) else body
     fields = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(raw))}
     fields |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -62,11 +62,11 @@ class Web:
 
     pages: Mapping[str, Page]
     names: dict[str, list[Sequence[str]]] = field(default_factory=dict[str, list[Sequence[str]]])
-    """What a name resolves to, time after time; the last stays. Other names are public."""
+    """Addresses of a name, in the order of its lookups; the last one stays. Other names are public."""
     requests: list[str] = field(default_factory=list[str])
     dialled: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     silent: set[str] = field(default_factory=set[str])
-    """Addresses at which nobody answers."""
+    """Addresses without a server."""
     port: int = 0
     tls: ssl.SSLContext | None = None
 
@@ -117,7 +117,7 @@ async def web(
 
 @dataclass
 class Canary:
-    """A server on every address of this machine; nobody may ever connect to it."""
+    """A server on every address of this machine; no fetch may connect to it."""
 
     port: int = 0
     visits: int = 0

@@ -28,7 +28,7 @@ def test_a_function_has_at_most_eighty_lines_of_code(extra: str) -> None:
     assert found == f"{MODULE}:1: work: 81 lines of code, limit 80"
 
 
-def test_a_match_that_holds_loops_counts_and_so_does_a_method() -> None:
+def test_a_match_with_loops_in_a_method_counts_as_lines() -> None:
     cases = "            case 1:\n                for _ in x:\n                    act()\n" * 27
     [found] = violations(MODULE, f"class Own:\n    def work(self, x):\n        match x:\n{cases}")
     assert found == f"{MODULE}:2: Own.work: 83 lines of code, limit 80"

@@ -14,7 +14,7 @@ from windlass_protocol import ErrorKind, JsonValue, RetryClass
 
 PACE_S: Final = 0.05
 LONG_STEPS: Final = 104
-"""With so many steps of so many calls a run has more than 10,000 records."""
+"""With this number of steps and calls a run has more than 10,000 records."""
 LONG_CALLS: Final = 32
 HOSTILE: Final = """# Heading <script>window.hacked = 'script'</script>
 

@@ -28,7 +28,7 @@ async def pay(cents: int) -> str:
 
 
 def _done(messages: Sequence[LLMMessage]) -> int:
-    """How many results there are since the user spoke."""
+    """The number of results since the last user message."""
     said = max(at for at, message in enumerate(messages) if message.role == "user")
     return sum(message.role == "tool" for message in messages[said:])
 

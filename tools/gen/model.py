@@ -143,7 +143,7 @@ class SpecError(ValueError):
 
 
 def tag_of(spec: Spec, union: UnionDef) -> str:
-    """Return the field whose constant tells the members of a union apart."""
+    """Return the field with a constant that distinguishes the members of a union."""
     bodies = {d.name: d for file in spec.files for d in file.definitions if isinstance(d, ObjectDef)}
     tags: list[dict[str, Constant]] = []
     for member in union.members:

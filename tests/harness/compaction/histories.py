@@ -137,7 +137,7 @@ def five_times(message: ModelMessage) -> int:
 
 
 def by_letters(message: ModelMessage) -> int:
-    """Wide characters are dear, and all else costs nothing."""
+    """Count wide characters only."""
     return sum(ord(letter) > 127 for letter in str(message.content))
 
 

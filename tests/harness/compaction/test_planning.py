@@ -1,4 +1,4 @@
-"""What a compaction trims, summarises and keeps."""
+"""Compaction plans: trimmed, summarised and kept messages."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -59,7 +59,7 @@ def size(messages: Sequence[ModelMessage], estimate: Estimate = estimate_tokens)
 
 
 def work(count: int, output: str = LONG) -> list[ModelMessage]:
-    """So many steps, each a call and its result."""
+    """A number of steps, each a call and its result."""
     return [
         message
         for index in range(count)
@@ -94,7 +94,7 @@ def test_old_results_are_shortened_first_and_that_may_be_enough() -> None:
     assert "shortened from 3000 characters" in str(part.output.value)
 
 
-def test_what_trimming_cannot_free_is_summarised_by_one_call() -> None:
+def test_a_history_beyond_trimming_is_summarised_by_one_call() -> None:
     history = [user("task"), *work(40)]
     made = plan(history, config(5000, window=4))
     assert made.needs_summary
@@ -125,27 +125,27 @@ def test_when_not_even_the_newest_result_fits_it_is_shortened_and_not_lost() -> 
     assert "shortened from" in str(part.output.value)
 
 
-def test_when_nothing_of_the_window_fits_only_the_summary_and_the_users_words_stay() -> None:
+def test_when_nothing_of_the_window_fits_only_the_summary_and_the_user_message_stay() -> None:
     history = [user("task"), calls("a", words="w" * 20_000), results(a="ok")]
     made = plan(history, config(2000, window=2))
     assert made.kept_from == 3
     assert [type(message) for message in apply(made, history, summary="s")] == [UserMessage, UserMessage]
 
 
-def test_the_last_words_of_the_user_stay_word_for_word_however_long() -> None:
+def test_the_last_user_message_stays_verbatim_at_any_length() -> None:
     task = "do this exactly: " + "x" * 4000
     history = [user(task), *work(40)]
     after = apply(plan(history, config(5000)), history, summary="s")
     assert user(task) in after
 
 
-def test_short_earlier_words_of_the_user_stay_too_and_long_ones_are_left_to_the_summary() -> None:
+def test_short_earlier_user_messages_stay_and_long_ones_are_left_to_the_summary() -> None:
     history = [user("y" * 5000), *work(5), user("build it in Rust"), *work(20), user("yes"), *work(20)]
     after = apply(plan(history, config(5000, window=2)), history, summary="s")
     assert [message for message in after if is_real_user(message)] == [user("build it in Rust"), user("yes")]
 
 
-def test_context_texts_are_not_taken_for_the_users_words() -> None:
+def test_context_is_not_taken_for_a_user_message() -> None:
     history = [user("task"), *work(20), context("the time is noon"), *work(20)]
     after = apply(plan(history, config(5000, window=2)), history, summary="s")
     assert after[1] == user("task")
@@ -172,7 +172,7 @@ def test_pinned_messages_follow_the_summary_and_replace_those_of_the_last_compac
     assert [message.content for message in again if origin_of(message) is Origin.PINNED] == ["todo: b"]
 
 
-def test_what_an_earlier_compaction_put_there_is_not_counted_as_kept() -> None:
+def test_pinned_messages_of_an_earlier_compaction_do_not_count_as_kept() -> None:
     todo = mark(user("t" * 6000), Origin.PINNED)
     history = [summary_message("s" * 4700), todo, user("task"), says("w" * 9200)]
     made = plan(history, config(5000, window=3))
@@ -189,7 +189,7 @@ def test_pinned_messages_are_counted() -> None:
     assert size(apply(with_them, history, summary="s" * 50_000)) <= with_them.tokens_after
 
 
-def test_a_giant_message_of_the_user_is_honestly_said_not_to_fit() -> None:
+def test_a_plan_with_a_giant_user_message_does_not_fit() -> None:
     history = [user("x" * 40_000)]
     made = plan(history, config(1000))
     assert not made.fits
@@ -197,7 +197,7 @@ def test_a_giant_message_of_the_user_is_honestly_said_not_to_fit() -> None:
     assert apply(made, history) == tuple(history)
 
 
-def test_a_history_that_cannot_be_helped_does_not_cost_a_model_call_at_each_step() -> None:
+def test_a_history_that_cannot_be_shortened_costs_no_model_call() -> None:
     history: tuple[ModelMessage, ...] = (user("x" * 40_000),)
     model_calls = 0
     for index in range(50):
@@ -217,7 +217,7 @@ def test_a_compaction_that_does_not_help_enough_is_not_worth_a_model_call() -> N
     assert 1000 <= made.tokens_before - made.tokens_after < 1100
 
 
-def test_a_compaction_that_cannot_reach_the_threshold_still_frees_what_it_can() -> None:
+def test_a_compaction_that_cannot_reach_the_threshold_still_frees_tokens() -> None:
     history = [user("x" * 20_000), *work(40)]
     made = plan(history, config(4000, window=2))
     assert made.needs_summary
@@ -225,7 +225,7 @@ def test_a_compaction_that_cannot_reach_the_threshold_still_frees_what_it_can() 
     assert made.tokens_after < made.tokens_before
 
 
-def test_what_the_provider_counted_beyond_our_estimate_is_expected_to_stay() -> None:
+def test_tokens_that_the_provider_counted_beyond_the_estimate_remain_after_a_compaction() -> None:
     history = [user("task"), *work(20, LONG * 2)]
     threshold = size(history) - 1000
     assert not plan(history, config(threshold, window=2)).needs_summary
@@ -260,7 +260,7 @@ def test_instructions_and_tools_count() -> None:
     assert plan([user("task"), *work(40)], config(5000), overhead_tokens=4000).tokens_after > 4000
 
 
-def test_a_summary_that_is_too_long_is_cut_to_what_the_plan_has_room_for() -> None:
+def test_a_summary_that_is_too_long_is_cut_to_the_room_of_the_plan() -> None:
     history = [user("task"), *work(40)]
     made = plan(history, config(40_000 // 8, window=2))
     text = fit_summary(made, " \n" + "漢\n" * 50_000)
@@ -284,7 +284,7 @@ def test_a_summary_that_was_not_asked_for_is_ignored() -> None:
     assert apply(made, history, summary="not asked for") == apply(made, history)
 
 
-def test_what_is_journaled_repeats_the_compaction() -> None:
+def test_a_compaction_can_be_repeated_from_its_record() -> None:
     history = [user("task"), *work(40)]
     made = plan(history, config(3000), on_compaction=[user("todo")])
     assert repeat(made, history, "s" * 50_000) == apply(made, history, summary="s" * 50_000)
@@ -294,7 +294,7 @@ def test_what_is_journaled_repeats_the_compaction() -> None:
 
 
 def repeat(made: CompactionPlan, history: Sequence[ModelMessage], summary: str) -> tuple[ModelMessage, ...]:
-    """The history by what is journaled alone."""
+    """The history rebuilt from the record alone."""
     data = completed_data(made, summary, model_id="m", sequence=0, turn_id="t")
     return compact(
         history,
@@ -316,7 +316,7 @@ def test_a_plan_holds_by_the_callers_own_estimate() -> None:
     assert "ssss" in str(after[0].content), "some of the summary is left"
 
 
-def test_a_summary_that_has_no_room_by_the_callers_estimate_is_honestly_said_not_to_fit() -> None:
+def test_a_plan_without_room_for_its_summary_does_not_fit() -> None:
     history = [user("task"), *work(40, "ok")]
     made = plan(history, config(500, window=2), estimate=five_times)
     assert not made.fits
@@ -401,7 +401,7 @@ def test_any_history_survives_its_compaction(
     )
     event("summary" if made.needs_summary else "trim" if made.trimmed_call_ids else "nothing")
     after = apply(made, history, summary=summary)
-    check_what_stays(history, after)
+    check_kept_messages(history, after)
     assert repeat(made, history, summary) == after
     assert size(after, estimate) <= size(history, estimate)
     assert made.fits == (made.tokens_after <= threshold)
@@ -417,7 +417,7 @@ def test_any_history_survives_its_compaction(
         check_stable(after, config(threshold, window), overhead, estimate)
 
 
-def check_what_stays(history: tuple[ModelMessage, ...], after: tuple[ModelMessage, ...]) -> None:
+def check_kept_messages(history: tuple[ModelMessage, ...], after: tuple[ModelMessage, ...]) -> None:
     assert orphans(after) == []
     people = [message for message in history if is_real_user(message)]
     assert people[-1:] == [message for message in after if is_real_user(message)][-1:]

@@ -1,4 +1,4 @@
-"""What the one model call of a compaction is asked."""
+"""The prompt of the summary call of a compaction."""
 
 import pytest
 from tests.harness.compaction.histories import (
@@ -63,7 +63,7 @@ def test_the_instructions_ask_for_all_that_a_successor_needs() -> None:
         assert heading in instructions
 
 
-def test_each_message_is_a_line_that_says_who_did_what() -> None:
+def test_each_message_is_a_line_with_its_role_and_content() -> None:
     refused = ToolOutput.model_validate({"type": "execution-denied", "reason": "not on Sundays"})
     silent = ToolOutput.model_validate({"type": "execution-denied"})
     messages: list[ModelMessage] = [
@@ -119,7 +119,7 @@ def test_long_output_is_shortened_and_the_users_words_are_not() -> None:
     assert text.count("shortened from 3000 characters") == 2
 
 
-def test_only_what_will_be_removed_is_shown() -> None:
+def test_the_summary_prompt_shows_only_messages_that_will_be_removed() -> None:
     made = CompactionPlan(
         tokens_before=0, tokens_after=0, fits=True, kept_from=1, summary_tokens_max=9, request_tokens_max=9999
     )
@@ -178,6 +178,6 @@ def test_a_last_summary_within_three_quarters_of_the_room_goes_in_whole() -> Non
     assert size(request) + made.summary_tokens_max <= 1500
 
 
-def test_a_plan_without_a_summary_asks_nobody() -> None:
+def test_a_plan_without_a_summary_has_no_summary_request() -> None:
     with pytest.raises(ValueError, match="needs no summary"):
         summary_request(plan([user("hi")], config(1000)), [user("hi")])

@@ -1,4 +1,4 @@
-"""What a compaction does to a history, and where a history may be cut."""
+"""Compaction of a history, and the places where a history may be cut."""
 
 import pytest
 from hypothesis import given
@@ -107,7 +107,7 @@ def test_consent_in_a_tool_message_is_left_alone() -> None:
     assert long_results([message], 1) == set()
 
 
-def test_a_summary_stands_first_and_can_be_read_back_whole() -> None:
+def test_a_summary_message_can_be_read_back_whole() -> None:
     message = summary_message("x" * 10_000)
     assert summary_of(message) == "x" * 10_000
     assert str(message.content).startswith(SUMMARY_HEAD)
@@ -137,7 +137,7 @@ def test_a_place_and_not_an_id_alone_says_which_results_are_shortened() -> None:
     assert [len(str(part.output.value)) for part in parts(kept)] == [300]
 
 
-def test_a_text_is_emptied_if_what_it_is_put_into_is_too_long_already() -> None:
+def test_a_text_is_cut_to_nothing_if_its_surroundings_exceed_the_limit() -> None:
     assert clip_tokens("x" * 900, -5) == ""
     assert clip_tokens("x" * 900, 5, measure=lambda text: 6 + len(text)) == ""
     assert len(clip_tokens("x" * 900, 50, measure=lambda text: 6 + len(text))) in range(30, 45)

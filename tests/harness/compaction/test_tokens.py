@@ -1,4 +1,4 @@
-"""How much of the window a history fills."""
+"""Token counts of a history."""
 
 from functools import cache
 
@@ -27,7 +27,7 @@ def test_without_a_count_of_the_provider_everything_is_estimated() -> None:
     assert input_tokens(history, only_length, overhead_tokens=7) == whole + 7
 
 
-def test_with_a_count_only_what_came_since_is_estimated() -> None:
+def test_with_a_provider_count_only_later_messages_are_estimated() -> None:
     history = [user("a" * 100), says("b" * 200)]
     known = config(0, last_known_input_tokens=50, last_known_prompt_message_count=1)
     assert input_tokens(history, known, overhead_tokens=7) == 50 + estimate_tokens(history[1])
@@ -35,20 +35,20 @@ def test_with_a_count_only_what_came_since_is_estimated() -> None:
     assert input_tokens(history, everything, overhead_tokens=7) == 50
 
 
-def test_a_count_of_a_longer_history_is_not_believed() -> None:
+def test_a_token_count_of_a_longer_history_is_ignored() -> None:
     history = [user("a" * 100)]
     stale = config(0, last_known_input_tokens=5, last_known_prompt_message_count=2)
     assert input_tokens(history, stale) == estimate_tokens(history[0])
 
 
-def test_the_threshold_itself_is_not_too_much() -> None:
+def test_a_history_at_the_threshold_is_not_compacted() -> None:
     history = [user("hello")]
     tokens = estimate_tokens(history[0])
     assert not should_compact(history, config(tokens))
     assert should_compact(history, config(tokens - 1))
 
 
-def test_a_caller_may_remember_what_it_asked_before() -> None:
+def test_a_caller_may_cache_token_estimates() -> None:
     asked: list[ModelMessage] = []
     message = user("hello")
 

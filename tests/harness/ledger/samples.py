@@ -33,7 +33,7 @@ def decision(
     evaluation: DecisionEvaluation | None = None,
     is_known: bool = True,
 ) -> Decision:
-    """A decision that succeeded, unless it says otherwise."""
+    """A decision, successful by default."""
     outcome = Outcome(success=error is None, result=result, error=error)
     options = (Option(id=tool, description=tool, action_params=arguments or {}),) if is_known else ()
     return Decision(
@@ -62,7 +62,7 @@ def problem(
     severity: ProblemSeverity = ProblemSeverity.CRITICAL,
     decision_id: str | None = None,
 ) -> Problem:
-    """A problem, critical unless it says otherwise."""
+    """A problem, critical by default."""
     return Problem(
         id="p1",
         severity=severity,
@@ -81,7 +81,7 @@ def run(
     run_id: str = "r1",
     **more: object,
 ) -> DecisionRun:
-    """A run that failed, unless it says otherwise."""
+    """A run, failed by default."""
     failed = sum(one.outcome is not None and not one.outcome.success for one in decisions)
     pending = sum(one.outcome is None for one in decisions)
     made = DecisionRun(

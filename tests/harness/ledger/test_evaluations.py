@@ -1,4 +1,4 @@
-"""Judgements that are kept beside the session of a run."""
+"""Evaluations of a run, recorded beside its session."""
 
 from tests.harness.ledger.samples import answer, decision, run
 from tests.harness.views.journal import Facts, Journal
@@ -22,7 +22,7 @@ def test_the_newest_judgement_of_a_decision_counts() -> None:
     assert last.evaluation.goal_aligned
 
 
-def test_what_is_said_of_other_runs_and_of_decisions_that_nobody_knows_is_left_out() -> None:
+def test_evaluations_of_other_runs_and_unknown_decisions_are_left_out() -> None:
     before = run(decision("d1"), answer())
     journal = judged(Journal(), "end", "another", is_aligned=False)
     judged(journal, "ghost", before.id, is_aligned=False)

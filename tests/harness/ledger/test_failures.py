@@ -1,4 +1,4 @@
-"""Why runs fail, and when they turn in circles."""
+"""Failure classification, and loop detection."""
 
 import pytest
 from hypothesis import given
@@ -55,13 +55,13 @@ def loops(letters: str) -> list[tuple[FailureKind, str, int, bool]]:
         ("ABCDAAA", [(REPEATED, "AAA", 1, True)]),
     ],
 )
-def test_the_same_over_and_over_is_a_loop(
+def test_repeated_equal_calls_are_a_loop(
     letters: str, expected: list[tuple[FailureKind, str, int, bool]]
 ) -> None:
     assert loops(letters) == expected
 
 
-def test_a_call_whose_result_changes_is_repeated_for_a_reason() -> None:
+def test_repeated_calls_with_changing_results_are_not_a_loop() -> None:
     waiting = [decision(f"d{at}", "status", result=f"{at} %") for at in range(9)]
     assert find_loops(run(*waiting)) == ()
     stuck = [decision(f"d{at}", "status", result="0 %") for at in range(9)]
@@ -76,7 +76,7 @@ def test_other_arguments_are_another_call_and_an_answer_is_none() -> None:
     assert loop.is_last
 
 
-def test_what_was_chosen_may_not_be_among_the_options() -> None:
+def test_a_loop_is_found_when_the_choice_is_not_among_the_options() -> None:
     assert find_loops(run(*(decision(f"d{at}", is_known=False) for at in range(3))))
 
 
@@ -167,7 +167,7 @@ def test_a_loop_explains_a_budget_better_than_the_budget_does() -> None:
     )
 
 
-def test_a_provider_that_fails_is_to_blame_whatever_went_before() -> None:
+def test_a_provider_failure_outranks_earlier_loops() -> None:
     assert kind(run(*calls("aaa"), problems=[problem("provider_failure")])) is FailureKind.PROVIDER
 
 
@@ -211,7 +211,7 @@ def test_a_failure_that_nothing_explains_is_unknown() -> None:
     assert (failure.kind, failure.told) == (FailureKind.UNKNOWN, "Something odd.")
 
 
-def test_what_is_told_is_one_short_line() -> None:
+def test_the_text_of_a_failure_is_one_short_line() -> None:
     failure = classify(run(decision("d0", error="a\nb" * 200)))
     assert failure is not None
     assert len(failure.told) == TOLD_CHARS_MAX

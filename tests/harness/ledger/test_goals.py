@@ -1,4 +1,4 @@
-"""Goals: what criteria say, and what is made of it."""
+"""Goals: criteria, and the score made of their verdicts."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ def attempt(output: str = "", value: object = None) -> Attempt:
     return Attempt(run(answer(), status=DONE), "", output, value)  # pyright: ignore[reportArgumentType] any parts
 
 
-def test_an_answer_is_exactly_what_was_expected_or_not() -> None:
+def test_equals_compares_texts_and_json_values() -> None:
     assert equals(attempt(" Oslo\n"), "Oslo") == (1, "")
     assert equals(attempt("Bergen"), "Oslo") == (0, "expected 'Oslo', found 'Bergen'")
     assert equals(attempt(value={"b": 1, "a": [1.0]}), {"a": [1], "b": 1}) == (1, "")
@@ -34,7 +34,7 @@ def test_an_answer_is_exactly_what_was_expected_or_not() -> None:
     assert equals(attempt("x" * 100), "y")[1].endswith("…'")
 
 
-def test_an_answer_contains_some_of_what_it_should() -> None:
+def test_contains_scores_the_share_of_the_expected_texts() -> None:
     assert contains(attempt("Booked in OSLO."), ["oslo", "booked"], is_case_sensitive=False) == (1, "")
     assert contains(attempt("Booked in OSLO."), ["oslo", "Booked"], is_case_sensitive=True) == (
         0.5, "not in it: 'oslo'"
@@ -80,7 +80,7 @@ def test_a_run_that_did_not_complete_reaches_nothing() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 10))))
-def test_a_score_lies_from_0_to_1(parts: list[tuple[float, float]]) -> None:
+def test_a_score_is_between_0_and_1(parts: list[tuple[float, float]]) -> None:
     verdicts = [Verdict("v", value, weight=weight) for value, weight in parts]
     assert 0 <= score(attempt(), verdicts, pass_score=1).score <= 1 + 1e-9
 

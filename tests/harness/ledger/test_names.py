@@ -1,4 +1,4 @@
-"""Names of sessions with notes are known by how they begin."""
+"""Session ids of notes have a reserved prefix."""
 
 import pytest
 

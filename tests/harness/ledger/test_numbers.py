@@ -134,7 +134,7 @@ def test_pairs_have_the_interval_of_bonett_and_price() -> None:
 
 
 @given(SHARES)
-def test_a_difference_of_pairs_lies_in_its_interval_and_turns_with_its_parts(
+def test_a_paired_difference_is_within_its_interval_and_antisymmetric(
     shares: list[tuple[float, float]],
 ) -> None:
     old, new = [one for one, _ in shares], [other for _, other in shares]
@@ -181,7 +181,7 @@ def test_values_differ_where_they_differ(before: JsonObject, after: JsonObject) 
     assert differences(before, before) == ()
 
 
-def test_differences_are_told_by_pointer() -> None:
+def test_differences_are_named_by_json_pointer() -> None:
     before: JsonObject = {"a": 1, "b": {"x/y": [1, 2, 3]}, "gone": True, "same": [1]}
     after: JsonObject = {"a": True, "b": {"x/y": [1, 5]}, "~new": None, "same": [1, 2]}
     found = {one.path: (one.before, one.after) for one in differences(before, after)}

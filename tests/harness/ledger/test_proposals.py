@@ -51,7 +51,7 @@ def test_a_proposal_goes_from_open_to_applied() -> None:
     assert state.applied_at is not None
 
 
-def test_the_newest_word_counts_until_it_is_applied() -> None:
+def test_the_newest_decision_counts_until_the_proposal_is_applied() -> None:
     journal = settle(settle(made(), is_accepted=True), is_accepted=False)
     assert status(journal) is ProposalStatus.REFUSED
     assert status(apply(journal)) is ProposalStatus.REFUSED, "what was refused cannot be applied"
@@ -59,7 +59,7 @@ def test_the_newest_word_counts_until_it_is_applied() -> None:
     assert status(settle(journal, is_accepted=False)) is ProposalStatus.APPLIED
 
 
-def test_what_is_about_no_known_proposal_is_left_out() -> None:
+def test_records_about_unknown_proposals_are_left_out() -> None:
     journal = settle(apply(made(), "ghost"), is_accepted=True, proposal_id="ghost")
     journal.add("proposal.checked", {"proposalId": "ghost", "check": CHECK}).add("something.new", {})
     journal.add("proposal.made", {"proposal": {**PROPOSAL, "rationale": "Again."}})
@@ -100,7 +100,7 @@ def tape(journal: Journal) -> Tape:
     return read_tape(journal.records, "r1")
 
 
-def test_a_tape_has_what_was_asked_what_calls_gave_and_the_answer() -> None:
+def test_a_tape_has_the_message_the_call_results_and_the_answer() -> None:
     journal = give(ask(begun(), "c1", "look", {"b": 2, "a": 1}), "c1", "here")
     journal.add("run.completed", {"runId": "r1", "output": "Found."})
     found = tape(journal)
@@ -150,7 +150,7 @@ def test_an_approval_is_not_the_result_of_its_call() -> None:
     assert tape(journal).calls == ()
 
 
-def test_what_is_said_later_is_counted_and_repairs_are_not() -> None:
+def test_later_messages_are_counted_and_repairs_are_not() -> None:
     journal = begun().add("message.received", {"message": "Stop.", "delivery": "steer", **PLACE})
     journal.add("message.received", {"message": "Again.", "delivery": "repair", **PLACE})
     assert (tape(journal).message, tape(journal).later_messages) == ("Go.", 1)

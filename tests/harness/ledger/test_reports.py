@@ -1,4 +1,4 @@
-"""Reports: what they count, and how they read as plain text."""
+"""Reports: counts, and their plain text."""
 
 from dataclasses import replace
 
@@ -64,7 +64,7 @@ def mixed() -> list[RunFacts]:
     ]
 
 
-def test_a_goal_is_told_with_versions_and_failures() -> None:
+def test_the_report_of_a_goal_lists_versions_and_failures() -> None:
     report = goal_report("g", mixed(), description="Rooms are booked.")
     assert (report.runs, report.running, report.judged) == (8, 1, 4)
     assert report.success_rate is not None
@@ -101,7 +101,7 @@ def test_failures_that_differ_in_numbers_are_one_cause() -> None:
     assert report_text(report) == FAILURES
 
 
-def test_two_versions_are_told_with_their_difference() -> None:
+def test_the_report_of_two_versions_shows_their_difference() -> None:
     report = versions_report("g", mixed(), old=OLD, new=NEW)
     assert (report.comparison.old.runs, report.comparison.new.runs) == (5, 2)
     assert report_text(report) == VERSIONS
@@ -118,7 +118,7 @@ def test_two_versions_are_told_with_their_difference() -> None:
     assert "+100 ms" in report_text(one_each)
 
 
-def test_a_run_is_told_by_its_decisions() -> None:
+def test_the_report_of_a_run_lists_its_decisions() -> None:
     assert report_text(run_report(failed_run())) == RUN
     bare = run_report(run(goal_id="", status=DecisionRunStatus.RUNNING))
     assert report_text(bare) == "Run r1: running"
@@ -143,7 +143,7 @@ def proposal() -> Proposal:
     )  # fmt: skip
 
 
-def test_a_proposal_is_told_with_its_check_and_what_people_said() -> None:
+def test_the_report_of_a_proposal_shows_its_check_and_decisions() -> None:
     comparison = compare_versions((OLD, [Sample(False)] * 3), (NEW, [Sample(True)] * 3))
     check = ProposalCheck(comparison=comparison, replays=(), fixed=3, broken=0, diverged=1)
     state = ProposalState(proposal())

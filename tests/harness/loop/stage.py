@@ -1,4 +1,4 @@
-"""A stage for the loop: a session that checks, and a world that remembers."""
+"""A test bed for the loop: a session that checks its records, and a simulated outside world."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -116,7 +116,7 @@ class Session:
         return self._write(take(self.state, event, now=self.now, rules=self.rules))
 
     def plan(self) -> Plan:
-        """Ask what is next, twice: nothing may change by asking."""
+        """Plan the next records twice: planning must change nothing."""
         before, under_way = dump_loop(self.state), frozenset(self.under_way)
         plan = advance(self.state, under_way, now=self.now, rules=self.rules)
         assert advance(self.state, under_way, now=self.now, rules=self.rules) == plan
@@ -124,7 +124,7 @@ class Session:
         return plan
 
     def turn(self) -> list[Effect]:
-        """Write what is next until there is nothing to write; return the effects wanted."""
+        """Write planned records until none is left; return the requested effects."""
         effects: list[Effect] = []
         for _ in range(STEPS_OF_A_TEST_MAX):
             plan = self.plan()
@@ -144,7 +144,7 @@ class Session:
         return self.tell(event)
 
     def write(self, kind: str, data: JsonObject) -> None:
-        """Let somebody else write a record."""
+        """Append a record of another writer."""
         self._write([Draft(kind, self.now.at, data)])
 
     def _check_intent(self, effect: Effect) -> None:
@@ -177,7 +177,7 @@ class Session:
         return [record.type for record in self.records]
 
     def data(self, kind: str) -> JsonObject:
-        """What the newest record of a type says."""
+        """The data of the newest record of a type."""
         return next(record.data for record in reversed(self.records) if record.type == kind)
 
     def all(self, kind: str) -> list[JsonObject]:
@@ -185,7 +185,7 @@ class Session:
 
     @property
     def end(self) -> str | None:
-        """How the newest run ended."""
+        """The end of the newest run."""
         run = self.state.session.run
         return None if run is None or run.result is None else run.status.value
 
@@ -193,7 +193,7 @@ class Session:
 def valid(record: Record) -> Record:
     """Read a record back by the strict rules of the wire.
 
-    They know its type and its data.
+    The rules check its type and its data.
     """
     assert record.type in EVENT_DATA, f"{record.type} is no event type"
     return from_wire(WireRecord.model_validate_json(to_json(to_wire(record)), strict=True))
@@ -209,7 +209,7 @@ def assert_run_ends_once(records: Sequence[Record]) -> None:
             over.add(record.run_id)
 
 
-# what happens
+# events
 
 
 def error(
@@ -231,7 +231,7 @@ def overflow() -> ModelFailed:
 
 
 def long_call(number: int, chars: int = 800) -> ModelAnswered:
-    """A call that is long, as its result is; nobody counts its tokens."""
+    """A call with a long result and without a token count."""
     return ModelAnswered(
         "", FinishReason.TOOL_CALLS, (call("look", f"c-{number}", text="x" * chars),), usage={}
     )
@@ -329,7 +329,7 @@ Person = Callable[["World", str], InputResponse | None]
 
 
 def approves(_: "World", request_id: str) -> InputResponse:
-    """Says yes to everything, and runs again what was interrupted."""
+    """Approves every request, and retries interrupted calls."""
     is_recovery = request_id.startswith("recovery")
     return InputResponse(
         request_id=request_id, option_id="retry" if is_recovery else "approve", responder="ann"
@@ -338,7 +338,7 @@ def approves(_: "World", request_id: str) -> InputResponse:
 
 @dataclass
 class World:
-    """All that is outside: it outlives every crash, and knows what was really done."""
+    """The outside world: it survives every crash, and records the real effects."""
 
     script: Sequence[Sequence[ModelAnswered | ModelFailed]]
     """For each step of the run: failures, each given once, then the answer, given as often as asked."""
@@ -354,7 +354,7 @@ class World:
     compactions: list[ErrorInfo] = field(default_factory=list[ErrorInfo])
     """Errors of the compactions to come, each given once; then they succeed."""
     pinned: Sequence[str] = ()
-    """What tools want to be said after a compaction."""
+    """Pinned messages of tools for after a compaction."""
 
     def model(self, step_index: int) -> ModelAnswered | ModelFailed:
         outcomes = self.script[step_index]
@@ -380,7 +380,7 @@ class World:
         return self.outputs[rejections]
 
     def compact(self, state: LoopState, effect: Compact) -> LoopEvent:
-        """Do what the engine does, with a model that always writes the same."""
+        """Compact as the engine does, with a model that always writes the same."""
         messages, turn = tuple(state.session.history.messages), state.session.turn
         assert turn is not None
         pinned = [UserMessage(content=text) for text in self.pinned]
@@ -418,10 +418,10 @@ class World:
             case CheckOutput():
                 return self.check(effect, session.state.run_notes.rejections)
             case _:
-                raise AssertionError(f"nobody asked for {effect.key}")
+                raise AssertionError(f"not requested: {effect.key}")
 
     def drive(self, session: Session, *events: LoopEvent) -> Session:
-        """Let a session go on until nobody and nothing makes it go on any more."""
+        """Drive a session until no effect and no input is left."""
         for event in events:
             session.tell(event)
         for _ in range(STEPS_OF_A_TEST_MAX):
@@ -456,14 +456,14 @@ class World:
 
 
 def report(call_id: str, child_run_id: str, **more: JsonValue) -> JsonObject:
-    """What a subagent that is done tells the run above it."""
+    """The report of a finished subagent to its caller."""
     told: JsonObject = {"runId": "r1", "callId": call_id, "childRunId": child_run_id, "status": "completed"}
     used: JsonObject = {"inputTokens": 5, "outputTokens": 1, "costMicros": 2}
     return {**told, "output": "helped", "steps": 2, "toolCalls": 1, "usage": used, **more}
 
 
 def asked(*answers: ModelAnswered, rules: Rules = DEFAULT_RULES, **body: JsonValue) -> Session:
-    """A session in whose run the model gave these answers, one after the other."""
+    """A session with a run in which the model gave these answers in order."""
     session = Session(rules=rules)
     session.tell(run_asked(**body))
     for answer in answers:

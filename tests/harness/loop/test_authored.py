@@ -1,4 +1,4 @@
-"""The authored state of a session: what calls keep is recorded with their results."""
+"""The authored state of a session: changes by calls are recorded with their results."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ TWO = [[calls(call("keep", "c-1", n=1))], [calls(call("keep", "c-2", n=2), call(
 BOTH: JsonObject = {"count": 2, "c-1": {"n": 1}, "c-2": {"n": 2}}
 
 
-def test_what_a_call_keeps_is_recorded_right_before_its_result() -> None:
+def test_a_state_change_of_a_call_is_recorded_right_before_its_result() -> None:
     session = asked(calls(call("keep", n=1)))
     (effect,) = begin_all(session)
     event = replace(returned(effect.call_id), state=StateChange({"a": [1]}, ("b",)))
@@ -47,13 +47,13 @@ def test_a_call_that_keeps_nothing_leaves_no_record_of_it() -> None:
     assert session.done(effect, returned(effect.call_id)) == ["action.result"]
 
 
-def test_a_change_says_only_what_it_does() -> None:
+def test_a_state_change_omits_empty_fields() -> None:
     assert StateChange({}, ("a",)).data == {"removed": ["a"]}
     assert StateChange({"a": 1}).data == {"set": {"a": 1}}
     assert StateChange({}).data == {}
 
 
-def test_a_result_that_comes_too_late_keeps_nothing() -> None:
+def test_a_second_result_of_a_call_changes_no_state() -> None:
     session = asked(calls(call("keep")))
     (effect,) = begin_all(session)
     event = replace(returned(effect.call_id), state=StateChange({"a": 1}))
@@ -72,7 +72,7 @@ def test_of_calls_side_by_side_the_last_result_wins_for_each_key() -> None:
     assert session.state.session.authored == {"both": 1, "a": 1}
 
 
-def test_the_state_is_there_in_the_next_run_and_is_never_told_to_the_model() -> None:
+def test_the_state_persists_to_the_next_run_and_is_not_sent_to_the_model() -> None:
     session = World(TWO).drive(Session(), run_asked())
     assert session.end == "completed"
     assert session.state.session.authored == BOTH
@@ -112,7 +112,9 @@ def test_a_crash_at_any_append_repeats_a_call_with_the_state_as_it_was() -> None
         (StateChange({"large": "x" * STATE_BYTES_MAX}), "bytes"),
     ],
 )
-def test_what_does_not_fit_makes_the_call_fail_and_changes_nothing(change: StateChange, words: str) -> None:
+def test_a_state_change_beyond_the_limit_fails_the_call_and_changes_nothing(
+    change: StateChange, words: str
+) -> None:
     session = asked(calls(call("keep", "c-1"), call("keep", "c-2")))
     first, second = begin_all(session)
     session.done(first, replace(returned(first.call_id), state=StateChange({"kept": 1})))
@@ -133,7 +135,7 @@ def test_a_state_that_is_full_can_be_made_smaller() -> None:
     assert state_problem(full, StateChange({"2": 1})) is not None
 
 
-def test_somebody_outside_changes_the_state_of_a_session_at_rest_or_at_work() -> None:
+def test_the_host_can_change_the_state_of_an_idle_or_running_session() -> None:
     session = asked()
     session.tell(StateGiven(StateChange({"a": 1})))
     assert session.records[-1].run_id == "r1"
@@ -146,6 +148,6 @@ def test_somebody_outside_changes_the_state_of_a_session_at_rest_or_at_work() ->
     assert session.state.session.authored == {"b": 2}
 
 
-def test_what_is_given_from_outside_and_does_not_fit_is_left_out() -> None:
+def test_a_state_change_of_the_host_beyond_the_limit_is_ignored() -> None:
     session = Session()
     assert session.tell(StateGiven(StateChange({"large": "x" * STATE_BYTES_MAX}))) == []

@@ -101,7 +101,7 @@ def test_a_result_may_say_where_all_of_it_is() -> None:
     assert session.data("action.result")["contentRef"] == ref
 
 
-def test_a_result_records_what_it_brings_into_the_session() -> None:
+def test_a_result_records_its_taint() -> None:
     session = asked(calls(call("look")))
     (effect,) = begin_all(session)
     tainted = CallReturned(effect.call_id, ActionStatus.COMPLETED, "found", taint=("untrusted",))
@@ -110,7 +110,7 @@ def test_a_result_records_what_it_brings_into_the_session() -> None:
     assert session.state.session.taint == {"untrusted"}
 
 
-def test_an_unknown_tool_is_told_to_the_model() -> None:
+def test_a_call_of_an_unknown_tool_fails_with_a_message_for_the_model() -> None:
     session = asked(calls(call("none")))
     (effect,) = session.turn()
     assert session.done(effect, CallRefused("c-none", "unknown_tool", "no such tool")) == ["action.result"]
@@ -136,7 +136,7 @@ def test_a_call_that_can_be_made_ends_the_count() -> None:
     assert session.end == "completed"
 
 
-def test_a_denied_call_is_told_to_the_model_and_not_made() -> None:
+def test_a_denied_call_is_rejected_with_the_reason_and_not_made() -> None:
     session = asked(calls(call("banned")))
     judge_all(session, DENY)
     assert session.types[-2:] == ["policy.decided", "action.result"]
@@ -147,7 +147,7 @@ def test_a_denied_call_is_told_to_the_model_and_not_made() -> None:
     assert session.turn() == [CallModel(1, 1)]
 
 
-def test_a_changed_call_runs_with_what_the_policy_made_of_it() -> None:
+def test_a_modified_call_runs_with_the_arguments_of_the_policy() -> None:
     session = asked(calls(call("safer", n=1)))
     judge_all(session, MODIFY)
     assert session.data("action.started")["arguments"] == {"safe": True}

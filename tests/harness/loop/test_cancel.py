@@ -119,7 +119,7 @@ def test_a_judgement_after_the_cancel_begins_nothing() -> None:
     assert outputs(session) == [("c-send", NOT_EXECUTED)]
 
 
-def test_what_a_tool_returns_after_the_cancel_is_kept() -> None:
+def test_a_tool_result_after_the_cancel_is_recorded() -> None:
     session = asked(calls(call("send", "a"), call("send", "b")))
     first, second = begin_all(session)
     cancel(session)
@@ -214,7 +214,7 @@ def test_a_run_that_is_cancelled_before_its_turn_ends_without_touching_the_one_u
     assert runs["r2"].is_cancel_requested
 
 
-def test_without_words_it_ends_without_words() -> None:
+def test_a_withdrawn_run_without_a_reason_ends_without_a_reason() -> None:
     session = asked()
     session.tell(withdrawn())
     assert session.data("run.cancel_requested") == {"runId": "r2"}
@@ -273,7 +273,7 @@ def test_a_call_that_is_under_way_when_its_run_is_cancelled_has_an_unknown_outco
     assert "look" not in result.error.message
 
 
-def test_a_run_that_is_cancelled_while_it_only_reads_knows_all_and_says_why() -> None:
+def test_a_run_cancelled_during_a_read_ends_without_an_ambiguous_error_and_with_the_reason() -> None:
     session = asked(calls(call("look")))
     begin_all(session)
     session.tell(CancelAsked("r1", "ann", "The customer has left."))
@@ -287,7 +287,7 @@ def test_a_run_that_is_cancelled_while_it_only_reads_knows_all_and_says_why() ->
     assert (result.status, result.error, result.reason) == ("cancelled", None, "The customer has left.")
 
 
-def test_a_run_that_is_cancelled_with_nothing_under_way_knows_all() -> None:
+def test_a_run_cancelled_without_a_call_under_way_ends_without_an_error() -> None:
     session = asked()
     cancel(session)
     session.under_way.clear()

@@ -1,4 +1,4 @@
-"""The history is made shorter in time.
+"""Compaction in the loop: thresholds, overflow, and requests to compact.
 
 Once for each reason, before the model reads it, and as durably as everything else.
 """
@@ -47,7 +47,7 @@ LONG: list[list[ModelAnswered | ModelFailed]] = [*([long_call(number)] for numbe
 
 
 def open_compaction(rules: Rules = SMALL, **body: str | JsonObject) -> tuple[Session, Compact]:
-    """A session whose first compaction has begun."""
+    """A session with its first compaction under way."""
     session, world = Session(rules=rules), World(LONG)
     session.tell(run_asked(**body))
     while True:
@@ -111,7 +111,7 @@ def test_a_short_history_is_left_alone() -> None:
     assert "compaction.requested" not in session.types
 
 
-def test_what_the_provider_counts_is_believed() -> None:
+def test_the_token_count_of_the_provider_triggers_a_compaction() -> None:
     script = [[calls(call("look"), tokens=THRESHOLD)], [says()]]
     session = World(script).drive(Session(rules=SOFT), run_asked())
     assert int(str(session.all("compaction.requested")[0]["usageInputTokens"])) > THRESHOLD
@@ -150,12 +150,12 @@ def test_no_message_is_estimated_twice() -> None:
     assert weights.since(0, [], revision=1) == 0
     seen.clear()
     assert weights.since(45, messages, revision=2) == 35
-    assert len(seen) == 5, "what nobody asks about is not weighed"
+    assert len(seen) == 5, "candidates that are not requested are not measured"
     assert weights.since(40, messages, revision=2) == 70
     assert weights.since(50, messages, revision=2) == 0
 
 
-# what it costs
+# usage
 
 
 def test_a_compaction_is_charged_to_the_run() -> None:
@@ -177,7 +177,7 @@ def test_a_run_without_tokens_does_not_begin_a_compaction() -> None:
     assert "compaction.requested" not in other.types
 
 
-# what goes wrong
+# failures
 
 
 def test_a_compaction_that_fails_is_tried_again_after_a_while() -> None:
@@ -195,7 +195,7 @@ def test_a_compaction_that_fails_is_tried_again_after_a_while() -> None:
     assert session.types[-1] == "compaction.requested"
 
 
-def test_a_compaction_is_not_tried_for_ever() -> None:
+def test_a_failing_compaction_is_given_up() -> None:
     rules = replace(SOFT, retry=RetryPolicy(max_attempts=3))
     session = World(LONG, compactions=[error()] * 3).drive(Session(rules=rules), run_asked())
     failures = session.all("compaction.failed")
@@ -219,7 +219,7 @@ def test_without_a_model_long_results_are_shortened_all_the_same(rules: Rules, e
     assert [type(effect) for effect in effects] == ([CallModel] if end is None else [])
 
 
-def test_a_history_that_does_not_fit_ends_the_run_and_says_what_to_do() -> None:
+def test_a_history_that_does_not_fit_fails_the_run_with_context_overflow() -> None:
     rules = Rules(compaction=CompactionRule(100, limit=100))
     session = World(LONG).drive(Session(rules=rules), run_asked(message="x" * 4_000))
     assert session.end == "failed"
@@ -253,7 +253,7 @@ def test_a_guess_does_not_end_a_run_and_is_not_made_at_every_step() -> None:
 # crashes
 
 
-def test_an_interrupted_compaction_is_done_again_but_not_for_ever() -> None:
+def test_an_interrupted_compaction_is_repeated_a_limited_number_of_times() -> None:
     session, _ = open_compaction()
     for times in range(1, INTERRUPTIONS_MAX + 1):
         session = interrupt(session, len(session.records), epoch=times + 1)
@@ -346,7 +346,7 @@ def test_a_later_step_may_be_refused_as_well() -> None:
     assert reasons.count("overflow") == 2
 
 
-def test_what_a_refusal_taught_holds_for_the_rest_of_the_run() -> None:
+def test_a_context_overflow_lowers_the_threshold_for_the_rest_of_the_run() -> None:
     script = [*LONG[:6], [overflow(), long_call(6)], *LONG[7:]]
     session = World(script).drive(Session(), run_asked())
     reasons = [one["reason"] for one in session.all("compaction.requested")]
@@ -369,7 +369,7 @@ def test_a_refusal_without_anything_to_leave_out_fails_clearly() -> None:
     assert (run.result.error.details or {})["reason"] == "context_overflow"
 
 
-# somebody asks
+# compaction on request
 
 
 def test_a_session_at_rest_is_compacted_at_once() -> None:
@@ -398,7 +398,7 @@ def test_a_compaction_at_rest_survives_crashes() -> None:
     assert session.end == "completed"
 
 
-def test_a_run_is_compacted_before_its_next_model_call_if_somebody_asks() -> None:
+def test_a_requested_compaction_runs_before_the_next_model_call() -> None:
     session = Session()
     session.tell(run_asked(message="x" * 4_000))
     (effect,) = session.turn()
@@ -417,7 +417,7 @@ def test_a_run_is_compacted_before_its_next_model_call_if_somebody_asks() -> Non
     assert isinstance(asks, CallModel)
 
 
-def test_what_somebody_asked_for_is_done_when_the_run_has_ended() -> None:
+def test_a_requested_compaction_runs_after_the_end_of_the_run() -> None:
     session = Session()
     session.tell(run_asked())
     (effect,) = session.turn()
@@ -440,10 +440,10 @@ def test_a_short_history_stays_as_it_is() -> None:
     assert session.turn() == []
 
 
-# what tools want kept
+# pinned messages of tools
 
 
-def test_what_tools_say_stays_behind_the_summary_and_is_replaced_by_the_next() -> None:
+def test_pinned_messages_of_tools_follow_the_summary_and_are_replaced_by_the_next_compaction() -> None:
     session = World(LONG, pinned=["your list: a"]).drive(Session(rules=SMALL), run_asked())
     messages = session.state.session.history.messages
     assert [one.content for one in messages].count("your list: a") == 1
@@ -461,4 +461,4 @@ def test_records_of_others_are_understood() -> None:
     assert session.state.compacting.tokens_after == 900
     session.write("context.cleared", {})
     assert session.state.compacting.tokens_after == 0
-    assert session.tell(HistoryCompacted({})) == [], "nobody waits for it"
+    assert session.tell(HistoryCompacted({})) == [], "no caller waits for it"

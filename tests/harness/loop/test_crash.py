@@ -140,7 +140,7 @@ def test_the_scenes_about_compaction_have_some(name: str) -> None:
 
 
 def key(data: JsonObject, call_id: object) -> str:
-    """What a call is known by: models use the same id again in a later step."""
+    """The key of a call: models reuse call ids in later steps."""
     return f"r1/{data['stepIndex']}/{call_id}"
 
 
@@ -236,7 +236,7 @@ def test_a_once_call_is_not_repeated_unless_a_person_says_so(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["calls of every kind", "approvals", "calls done in the other order"])
-def test_a_once_call_nobody_decides_about_waits_for_ever(name: str) -> None:
+def test_an_interrupted_once_call_waits_until_a_person_decides(name: str) -> None:
     before = whole(SCENES[name])
     for cut in cuts(before):
         records = before.records[:cut]
@@ -253,7 +253,7 @@ def test_a_once_call_nobody_decides_about_waits_for_ever(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["calls of every kind", "retries", "output repaired", "approvals"])
-def test_a_second_crash_while_recovering_is_borne_as_well(name: str) -> None:
+def test_a_run_survives_a_second_crash_during_recovery(name: str) -> None:
     scene = SCENES[name]
     before = whole(scene)
     for cut in cuts(before)[1::3]:

@@ -1,4 +1,4 @@
-"""Deliveries: at most once for each key, and never guessed about."""
+"""Deliveries: at most once for each key, and unknown after an interruption."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ class Errands(Session):
     """A session of which errands are done too."""
 
     def left(self) -> list[Effect]:
-        """Write and return what is left to do for runs that have ended."""
+        """Write records and return the remaining deliveries of ended runs."""
         plan = errands(self.state, frozenset(self.under_way), now=self.now, rules=self.rules)
         assert errands(self.state, frozenset(self.under_way), now=self.now, rules=self.rules) == plan
         self._write(plan.drafts)
@@ -102,7 +102,7 @@ def test_a_delivery_that_a_crash_interrupted_is_unknown_and_not_made_again() -> 
     assert after.tell(DeliverySettled("r1/box")) == []
 
 
-def test_a_session_without_a_run_still_says_what_was_interrupted() -> None:
+def test_an_interrupted_delivery_of_a_session_without_a_run_is_unknown() -> None:
     one = Errands()
     assert one.left() == []
     one.write("delivery.intended", {"deliveryId": "d", "sinkId": "box", "dedupeKey": "k", "kind": "other"})
@@ -220,7 +220,7 @@ def test_a_task_delivers_as_a_conversation_does() -> None:
     assert len(one.left()) == 1
 
 
-def test_a_result_of_a_delivery_that_nobody_intended_changes_nothing() -> None:
+def test_a_completed_delivery_without_an_intent_changes_nothing() -> None:
     one = completed()
     one.write("delivery.completed", {"deliveryId": "d", "sinkId": "box"})
     assert one.stages() == {}

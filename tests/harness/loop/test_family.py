@@ -1,4 +1,4 @@
-"""Subagents in the loop: what starts them, what they say, and what waits for them."""
+"""Subagents in the loop: starts, reports, requests, and waiting callers."""
 
 from dataclasses import replace
 from typing import cast
@@ -74,7 +74,7 @@ REQUEST: JsonObject = {
 
 
 def posts(session: Session, event: LoopEvent) -> list[Post]:
-    """What others are told with the records that an event causes; then it happens."""
+    """The posts of the records that an event causes; then apply the event."""
     drafts = take(session.state, event, now=session.now, rules=session.rules)
     session.tell(event)
     return [post for draft in drafts for post in draft.posts]
@@ -85,7 +85,7 @@ def planned(session: Session) -> list[Draft]:
 
 
 def judge(session: Session) -> list[Post]:
-    """Let every call that is to be judged begin; return what others are told."""
+    """Allow every call that waits for a decision; return the posts."""
     told: list[Post] = []
     for effect in session.turn():
         if isinstance(effect, JudgeCall):
@@ -99,7 +99,7 @@ def judge(session: Session) -> list[Post]:
 
 
 def waiting(*asks: AskedCall, rules: Rules = DEFAULT_RULES, **body: JsonValue) -> Session:
-    """A session whose run waits for its subagents."""
+    """A session with a run that waits for its subagents."""
     session = asked(calls(*(asks or (call("child"),))), rules=rules, **body)
     judge(session)
     session.turn()
@@ -127,7 +127,7 @@ def ended(call_id: str = "c-child", **more: JsonValue) -> ChildSaid:
 # calling
 
 
-def test_what_starts_a_subagent_is_kept_with_the_record_of_the_call() -> None:
+def test_the_start_of_a_subagent_is_posted_with_the_record_of_the_call() -> None:
     session = asked(calls(AskedCall("c-child", "child", {"message": "help"}, "child")))
     (post,) = judge(session)
     assert session.types[-3:] == ["policy.decided", "action.started", "subagent.called"]
@@ -161,7 +161,7 @@ def test_what_starts_a_subagent_is_kept_with_the_record_of_the_call() -> None:
     assert session.data("subagent.called")["childRunId"] == CHILD
 
 
-def test_a_subagent_of_a_subagent_knows_the_root_and_all_agents_above() -> None:
+def test_a_nested_subagent_gets_the_root_session_and_all_agents_above() -> None:
     session = asked(calls(call("child")), parent=PARENT)
     (post,) = judge(session)
     parent = post.body["parent"]
@@ -196,7 +196,7 @@ def test_a_new_owner_recovers_nothing_of_a_call_that_a_subagent_works_for() -> N
         (Rules(), {"budget": {"maxSteps": 1}}, "subagent_budget"),
     ],
 )
-def test_beyond_a_limit_the_model_is_told_and_goes_on(rules: Rules, body: JsonObject, code: str) -> None:
+def test_a_subagent_call_beyond_a_limit_is_rejected(rules: Rules, body: JsonObject, code: str) -> None:
     session = asked(calls(call("child")), rules=rules, **body)
     assert judge(session) == []
     error = session.data("action.result")["error"]
@@ -224,7 +224,7 @@ def test_a_subagent_gets_the_smaller_of_its_own_limits_and_its_share() -> None:
     }
 
 
-def test_a_subagent_is_told_what_was_read_before_it_was_called() -> None:
+def test_a_subagent_starts_with_the_taint_of_its_caller() -> None:
     session = asked(calls(call("child")))
     session.state.session.taint |= {"untrusted", "private"}
     tool = TOOLS["child"].delegation
@@ -255,7 +255,7 @@ def test_a_report_is_reviewed_and_then_is_the_result() -> None:
     assert isinstance(the_effect(session), CallModel)
 
 
-def test_what_a_subagent_used_was_used_by_the_run() -> None:
+def test_the_usage_of_a_subagent_counts_against_the_run() -> None:
     session = waiting(budget={"maxSteps": 5})
     session.tell(ended())
     notes = session.state.run_notes
@@ -325,7 +325,7 @@ def test_the_time_of_a_run_goes_on_for_the_next_owner_too() -> None:
     assert after.state.wall_ms(after.now) == 510
 
 
-def test_the_time_of_a_run_stands_still_while_a_subagent_waits_for_people() -> None:
+def test_the_wall_time_of_a_run_stops_while_a_subagent_waits_for_people() -> None:
     session = waiting(budget={"maxWallMs": 1_000})
     session.pass_ms(100)
     session.tell(asks())
@@ -364,7 +364,7 @@ def test_names_of_subagents_are_known_by_how_they_begin(name: str, is_kept: bool
 # ends
 
 
-def test_the_end_of_a_run_tells_those_who_work_for_it_to_end() -> None:
+def test_the_end_of_a_run_cancels_its_subagents() -> None:
     session = waiting(call("child"), call("child", "c-2"))
     session.tell(ended("c-2"))
     session.tell(CancelAsked("r1"))
@@ -377,14 +377,14 @@ def test_the_end_of_a_run_tells_those_who_work_for_it_to_end() -> None:
 
 
 def up(drafts: list[Draft], kind: str) -> JsonObject:
-    """What the run above is told."""
+    """The body of the post to the caller."""
     (post,) = [post for draft in drafts for post in draft.posts if post.kind == kind]
     assert post.session_id == "s0"
     assert (post.body["runId"], post.body["callId"], post.body["childRunId"]) == ("r0", "c0", "r1")
     return {name: value for name, value in post.body.items() if name not in ("runId", "callId", "childRunId")}
 
 
-def test_a_run_above_hears_what_came_of_it() -> None:
+def test_a_completed_subagent_reports_output_and_usage_to_its_caller() -> None:
     session = asked(says("all of it"), parent=PARENT, mode="task")
     told = up(planned(session), REPORT)
     used: JsonObject = {"inputTokens": 9, "outputTokens": 1, "costMicros": 10}
@@ -393,7 +393,7 @@ def test_a_run_above_hears_what_came_of_it() -> None:
     assert session.types[-1] == "session.completed"
 
 
-def test_a_run_above_hears_what_came_into_the_session_below() -> None:
+def test_a_subagent_reports_its_taint_to_its_caller() -> None:
     session = asked(calls(call("look")), parent=PARENT, mode="task")
     (effect,) = begin_all(session)
     tainted = CallReturned(effect.call_id, ActionStatus.COMPLETED, "found", taint=("untrusted",))
@@ -415,7 +415,7 @@ def test_a_run_above_gets_data_as_data() -> None:
     assert (told["output"], told["isStructured"]) == ('{"n":1}', True)
 
 
-def test_a_run_above_hears_why_there_is_nothing() -> None:
+def test_a_failed_or_cancelled_subagent_reports_the_error_to_its_caller() -> None:
     session = asked(says("x"), parent=PARENT)
     told = up(take(session.state, Stopped(ERROR), now=session.now, rules=session.rules), REPORT)
     assert (told["status"], told["isError"]) == ("failed", True)
@@ -429,7 +429,7 @@ def test_a_run_above_hears_why_there_is_nothing() -> None:
 
 
 @pytest.mark.parametrize("is_refused", [True, False])
-def test_a_run_above_hears_of_a_run_that_never_began(*, is_refused: bool) -> None:
+def test_a_subagent_that_never_started_reports_the_reason_to_its_caller(*, is_refused: bool) -> None:
     session = Session()
     body = run_asked(parent=PARENT).body
     event = RunRefused(body, ERROR) if is_refused else RunWithdrawn(body, "ann", "no")
@@ -441,7 +441,7 @@ def test_a_run_above_hears_of_a_run_that_never_began(*, is_refused: bool) -> Non
 # people
 
 
-def test_what_a_subagent_asks_is_shown_with_its_coordinates_and_is_no_call_of_ours() -> None:
+def test_a_request_of_a_subagent_is_recorded_with_its_session_and_is_no_own_request() -> None:
     session = waiting()
     assert session.tell(asks()) == ["input.requested"]
     shown = session.data("input.requested")
@@ -452,7 +452,7 @@ def test_what_a_subagent_asks_is_shown_with_its_coordinates_and_is_no_call_of_ou
     assert session.tell(said(ASK, sessionId="leaf", requests=[])) == []
 
 
-def test_a_call_is_not_held_up_by_what_a_subagent_asks_about_a_call_of_the_same_name() -> None:
+def test_a_request_of_a_subagent_does_not_block_an_own_call_with_the_same_id() -> None:
     session = waiting(call("child"), call("look"))
     asking = asks(action={"kind": "tool-call", "callId": "c-look", "toolName": "ask", "input": {}})
     session.tell(asking)
@@ -462,7 +462,7 @@ def test_a_call_is_not_held_up_by_what_a_subagent_asks_about_a_call_of_the_same_
     assert "q:1" in session.state.session.family.proxied, "the result of ours is no answer to it"
 
 
-def test_what_a_subagent_asks_is_answered_there_and_nowhere_else() -> None:
+def test_a_request_of_a_subagent_is_settled_by_the_subagent_only() -> None:
     session = waiting()
     session.tell(asks())
     assert session.tell(AnswersGiven((InputResponse(request_id="q:1", text="x"),))) == ["approval.candidate"]
@@ -476,7 +476,7 @@ def test_what_a_subagent_asks_is_answered_there_and_nowhere_else() -> None:
     assert session.tell(said(SETTLE, resolutions=settled)) == []
 
 
-def test_one_child_does_not_settle_what_another_one_asks() -> None:
+def test_a_subagent_cannot_settle_the_request_of_another() -> None:
     session = waiting(call("child"), call("child", "c-2"))
     session.tell(asks())
     settled: list[JsonValue] = [{"requestId": "q:1", "outcome": "answered"}]
@@ -485,7 +485,7 @@ def test_one_child_does_not_settle_what_another_one_asks() -> None:
     assert session.data("run.waiting")["on"] == "subagent", "the other one works"
 
 
-def test_the_end_of_a_subagent_closes_what_it_asked() -> None:
+def test_the_end_of_a_subagent_cancels_its_open_requests() -> None:
     session = waiting(call("child"), call("child", "c-2"))
     session.tell(asks())
     session.tell(said(ASK, "c-2", sessionId="other", requests=[{**REQUEST, "requestId": "q:2"}]))
@@ -508,7 +508,7 @@ def test_questions_go_up_level_by_level_and_so_do_their_answers() -> None:
     ]
 
 
-def test_a_run_above_hears_of_an_own_question_and_of_its_answer() -> None:
+def test_a_question_of_a_subagent_and_its_answer_are_posted_to_its_caller() -> None:
     session = asked(calls(call("look")), parent=PARENT)
     effect = the_effect(session)
     asking = CallAsks("c-look", {}, "Which?")

@@ -76,7 +76,7 @@ def answer(one: Session, text: str = "done") -> None:
     one.done(effect, says(text))
 
 
-def test_the_first_model_call_waits_for_the_hooks_of_the_start_and_hears_what_they_add() -> None:
+def test_the_first_model_call_waits_for_the_start_hooks_and_gets_their_context() -> None:
     one = begun(RUN_STARTING)
     (effect,) = one.turn()
     assert isinstance(effect, CallHooks)
@@ -229,7 +229,7 @@ def decide(one: Session, request_id: str, option: str) -> list[Effect]:
     return one.turn()
 
 
-def test_hooks_see_what_a_person_decided_before_it_is_followed() -> None:
+def test_hooks_see_an_approval_decision_before_it_takes_effect() -> None:
     for option in ("approve", "deny"):
         one, request_id = asked(AFTER_APPROVAL_DECISION)
         (effect,) = decide(one, request_id, option)
@@ -282,7 +282,7 @@ def test_hooks_see_that_a_run_is_cancelled_before_its_end_is_written() -> None:
     assert one.end == "cancelled"
 
 
-def test_what_hooks_wanted_of_a_run_that_is_cancelled_meanwhile_is_only_noted() -> None:
+def test_the_result_of_a_start_hook_is_only_recorded_if_the_run_was_cancelled_meanwhile() -> None:
     one = begun(RUN_STARTING)
     (effect,) = one.turn()
     one.tell(CancelAsked("r1"))

@@ -1,4 +1,4 @@
-"""An effect that ends its process each time is not repeated for ever."""
+"""Interruption limits: an effect that always ends its process is not repeated without end."""
 
 import pytest
 from tests.harness.loop.stage import (
@@ -71,7 +71,7 @@ def test_a_call_that_ends_its_process_each_time_is_asked_about_in_the_end(tool: 
     assert again.types.count("input.requested") == 1
 
 
-def test_a_person_who_says_retry_begins_the_count_anew() -> None:
+def test_a_retry_by_a_person_resets_the_interruption_count() -> None:
     session = crashes(begun("look"), INTERRUPTIONS_MAX - 1)
     session.turn()
     (request_id,) = session.state.session.requests
@@ -106,7 +106,7 @@ def test_calls_are_counted_each_for_itself_and_an_end_of_one_ends_its_count() ->
     assert request.action.call_id == "c-put"
 
 
-def test_the_limit_is_a_rule() -> None:
+def test_the_interruption_limit_comes_from_the_rules() -> None:
     session = begun("look", Rules(interruptions_max=1))
     assert session.turn() == []
     assert session.types.count("action.started") == 1
@@ -119,7 +119,7 @@ def ended(session: Session) -> ErrorInfo:
     return ErrorInfo.model_validate(session.data("run.failed")["error"])
 
 
-def test_a_model_call_that_ends_its_process_each_time_fails_the_run_and_says_what_to_do() -> None:
+def test_a_model_call_that_always_ends_its_process_fails_the_run_with_advice() -> None:
     session = Session()
     session.tell(run_asked())
     error = ended(crashes(session, INTERRUPTIONS_MAX))
@@ -132,7 +132,7 @@ def test_a_model_call_that_ends_its_process_each_time_fails_the_run_and_says_wha
     assert "start a new run" in error.message
 
 
-def test_one_crash_less_and_the_model_is_asked_again() -> None:
+def test_one_crash_below_the_limit_the_model_is_called_again() -> None:
     session = Session()
     session.tell(run_asked())
     session = crashes(session, INTERRUPTIONS_MAX - 1)
@@ -159,7 +159,7 @@ def test_every_model_call_has_a_count_of_its_own() -> None:
     assert session.end == "completed"
 
 
-def test_failures_that_a_process_lived_to_tell_are_another_count() -> None:
+def test_recorded_failures_and_interruptions_are_counted_separately() -> None:
     session = Session()
     session.tell(run_asked())
     for _ in range(2):
@@ -189,7 +189,7 @@ def test_an_owner_that_lets_go_in_order_does_not_count() -> None:
     assert session.end == "completed"
 
 
-def test_letting_go_says_nothing_of_what_an_older_owner_left() -> None:
+def test_a_handover_records_nothing_about_effects_of_an_older_owner() -> None:
     session = Session()
     session.tell(run_asked())
     session.turn()
@@ -202,7 +202,7 @@ def test_letting_go_says_nothing_of_what_an_older_owner_left() -> None:
     assert running.tell(HandedOver()) == []
 
 
-# what never began
+# calls that never began
 
 
 def test_a_call_that_never_began_is_made_by_the_next_owner_however_often_it_is_passed_on() -> None:
@@ -222,7 +222,7 @@ def test_a_call_that_never_began_is_made_by_the_next_owner_however_often_it_is_p
 
 def test_only_a_call_that_has_not_ended_can_have_not_begun() -> None:
     session = asked(calls(call("send")))
-    assert session.tell(CallUnbegun("c-send")) == [], "nobody wanted it to begin"
+    assert session.tell(CallUnbegun("c-send")) == [], "it was not approved"
     (effect,) = begin_all(session)
     session.done(effect, returned(effect.call_id))
     assert session.tell(CallUnbegun("c-send")) == []

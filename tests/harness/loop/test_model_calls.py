@@ -1,4 +1,4 @@
-"""The model: failures tried again, given up, and calls nobody saw answered."""
+"""Model calls: retries, final failures, and interrupted calls."""
 
 import pytest
 from tests.harness.loop.stage import (
@@ -57,7 +57,7 @@ def test_the_server_says_how_long_to_wait() -> None:
     assert session.plan().wake_at_ms == moment(40_000).ms
 
 
-def test_chance_spreads_the_waits() -> None:
+def test_retry_delays_have_jitter() -> None:
     rules = Rules(retry=RetryPolicy(base_delay_ms=1000))
     waits: list[object] = []
     for chance in (0.0, 0.5):
@@ -67,7 +67,7 @@ def test_chance_spreads_the_waits() -> None:
     assert waits == [800, 1000]
 
 
-def test_attempts_come_to_an_end() -> None:
+def test_model_attempts_are_limited() -> None:
     world = World([[failure(), failure(), failure(), says()]])
     session = world.drive(Session(rules=STEADY), run_asked())
     assert session.end == "failed"
@@ -110,7 +110,7 @@ def test_a_failure_without_usage_uses_nothing() -> None:
     assert "usage" not in session.data("step.retrying")
 
 
-def test_a_failure_that_says_no_more_than_that_is_tried_again() -> None:
+def test_a_failure_without_a_retry_class_is_retried() -> None:
     session, _ = begun()
     place = {"sequence": 0, "turnId": "turn_0", "stepIndex": 0}
     session.under_way.clear()

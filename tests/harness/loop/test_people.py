@@ -1,4 +1,4 @@
-"""People: asked for consent or a decision, and heard for exactly that."""
+"""Requests to people: approvals and recovery decisions, bound to their request."""
 
 import pytest
 from tests.harness.loop.stage import (
@@ -162,7 +162,7 @@ def test_an_answer_in_the_last_moment_counts() -> None:
     assert answer(session) == SETTLED
 
 
-def test_an_answer_that_was_given_in_time_counts_however_late_it_is_taken() -> None:
+def test_a_denial_given_before_the_deadline_counts_when_taken_after_it() -> None:
     session = asking(Plea("Pay?", expires_at=moment(5_000).at))
     session.ms = 9_000
     late = InputResponse(
@@ -174,7 +174,7 @@ def test_an_answer_that_was_given_in_time_counts_however_late_it_is_taken() -> N
     assert outputs(session) == [("c-pay", "A person denied the call: not this month")]
 
 
-def test_a_consent_that_was_given_in_time_and_taken_too_late_is_asked_for_again() -> None:
+def test_an_approval_given_before_the_deadline_and_taken_after_it_is_asked_again() -> None:
     session = asking(Plea("Pay?", expires_at=moment(5_000).at))
     session.ms = 9_000
     yes = InputResponse(request_id=str(request(session)["requestId"]), option_id="approve")
@@ -260,7 +260,7 @@ def test_an_answer_before_the_question_is_only_noted() -> None:
     assert after.turn() == []
 
 
-def test_a_session_is_opened_by_its_first_run_whatever_was_noted_before() -> None:
+def test_a_session_starts_with_its_first_run_also_after_earlier_notes() -> None:
     session = Session()
     session.tell(AnswersGiven((InputResponse(request_id="x", text="?"),)))
     session.tell(run_asked())
@@ -329,7 +329,7 @@ def test_a_request_of_no_kind_is_answered_as_a_question() -> None:
 
 
 def parked() -> Session:
-    """A session whose owner went away while it sent something."""
+    """A session that lost its owner during a `once` call."""
     session = asked(calls(call("send", n=1)))
     begin_all(session)
     after = interrupt(session, len(session.records))
@@ -398,7 +398,7 @@ def test_a_retry_that_needs_consent_anew_waits_for_it_and_may_be_denied() -> Non
     assert again.turn() == [CallModel(1, 1)]
 
 
-def test_who_may_decide_about_an_interrupted_call_is_a_rule() -> None:
+def test_only_configured_responders_may_decide_about_an_interrupted_call() -> None:
     session = asked(calls(call("send", n=1)), rules=Rules(responders=("boss",)))
     begin_all(session)
     after = interrupt(session, len(session.records))
@@ -466,7 +466,7 @@ def test_a_recovery_is_decided_by_an_option_only() -> None:
 
 
 @pytest.mark.parametrize("text", [None, ""])
-def test_whoever_supplies_a_result_has_to_say_what_it_is(text: str | None) -> None:
+def test_supplying_a_result_needs_a_text(text: str | None) -> None:
     session = parked()
     assert answer(session, "supply", text=text) == ["approval.candidate"]
 
@@ -476,7 +476,7 @@ def test_the_question_about_an_interrupted_call_names_it() -> None:
     assert request.prompt.startswith("The call of send was interrupted")
 
 
-# what was taken to people
+# requests taken to people
 
 
 def test_a_request_that_was_dispatched_is_noted_and_the_next_one_is_not() -> None:

@@ -1,4 +1,4 @@
-"""What holds whatever happens.
+"""Invariants of the loop under random events.
 
 Valid records, one end, and no effect without its intent.
 """
@@ -162,7 +162,7 @@ def outcome(data: st.DataObject, effect: Effect) -> LoopEvent:
 
 @settings(max_examples=150)
 @given(data=st.data(), body=BODIES)
-def test_whatever_happens_records_are_valid_and_a_run_ends_once(
+def test_under_random_events_records_are_valid_and_a_run_ends_once(
     data: st.DataObject, body: JsonObject
 ) -> None:
     session = Session()
@@ -196,10 +196,10 @@ def test_whatever_happens_records_are_valid_and_a_run_ends_once(
 
 @settings(max_examples=50)
 @given(records=streams())
-def test_the_loop_bears_any_history(records: list[Record]) -> None:
+def test_the_loop_accepts_any_history(records: list[Record]) -> None:
     """Other writers may leave anything.
 
-    Asking what is next must not fail for want of a turn or a step.
+    Planning must not fail because a turn or a step is missing.
     """
     state = fold(records)
     state.epoch = 9

@@ -1,4 +1,4 @@
-"""Questions of the model, and people who answer them or speak instead."""
+"""Questions of the model: answered, expired, or passed over by a message."""
 
 import pytest
 from tests.harness.loop.stage import (
@@ -68,7 +68,7 @@ def test_a_question_is_shown_with_its_options_and_the_run_waits() -> None:
 
 
 @pytest.mark.parametrize("text", ["red", " RED ", "deep red", "1"])
-def test_words_that_name_an_option_are_that_option(text: str) -> None:
+def test_a_text_that_names_an_option_selects_it(text: str) -> None:
     session = asking()
     assert answer(session, text=text) == ["input.resolved"]
     assert session.turn() == [CallModel(1, 1)]
@@ -77,7 +77,7 @@ def test_words_that_name_an_option_are_that_option(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["re", "3", "0", "red or blue", ""])
-def test_other_words_are_no_answer_unless_any_words_are(text: str) -> None:
+def test_other_text_is_an_answer_only_if_freeform_is_allowed(text: str) -> None:
     session = asking()
     assert answer(session, text=text) == ["approval.candidate"]
     assert session.turn() == []
@@ -96,7 +96,7 @@ def test_an_id_counts_before_a_label_and_a_label_before_a_number() -> None:
     assert picked == ["2", "b", "b", None]
 
 
-def test_a_question_that_nobody_answers_in_time_is_over() -> None:
+def test_an_unanswered_question_expires() -> None:
     session = asking(until="2026-01-31T09:01:00.000Z")
     session.pass_ms(10 * 60_000)
     assert session.turn() == [CallModel(1, 1)]
@@ -112,7 +112,7 @@ def test_a_question_outlives_a_crash_and_is_asked_once() -> None:
     assert after.turn() == [CallModel(1, 1)]
 
 
-def test_who_speaks_instead_of_answering_goes_on_without_the_answer() -> None:
+def test_a_message_instead_of_an_answer_ignores_the_question() -> None:
     session = asking(freeform=True)
     assert steer(session, "red") == ["input.resolved", "message.received"]
     assert session.data("input.resolved")["resolutions"] == [
@@ -124,7 +124,7 @@ def test_who_speaks_instead_of_answering_goes_on_without_the_answer() -> None:
     assert [message.role for message in session.state.session.history.messages[-2:]] == ["tool", "user"]
 
 
-def test_who_speaks_instead_of_consenting_has_not_consented() -> None:
+def test_a_message_instead_of_an_approval_does_not_approve() -> None:
     session = asked(calls(call("pay", n=1)))
     judge_all(session, ASK)
     session.turn()
@@ -134,7 +134,7 @@ def test_who_speaks_instead_of_consenting_has_not_consented() -> None:
     assert "went on without answering" in str(told)
 
 
-def test_nobody_passes_over_what_became_of_an_interrupted_call() -> None:
+def test_a_message_does_not_settle_a_recovery_request() -> None:
     session = asked(calls(call("send", n=1)))
     begin_all(session)
     after = interrupt(session, len(session.records))
@@ -144,7 +144,7 @@ def test_nobody_passes_over_what_became_of_an_interrupted_call() -> None:
     assert the_request(after).kind == "recovery"
 
 
-def test_a_word_to_a_run_whose_model_is_writing_comes_after_its_answer() -> None:
+def test_a_message_during_a_model_call_follows_the_answer() -> None:
     session = Session()
     session.tell(run_asked())
     (effect,) = session.turn()
@@ -155,7 +155,7 @@ def test_a_word_to_a_run_whose_model_is_writing_comes_after_its_answer() -> None
     assert roles == ["user", "assistant", "user"]
 
 
-def test_a_word_while_tools_run_comes_after_their_results() -> None:
+def test_a_message_while_tools_run_follows_their_results() -> None:
     session = asked(calls(call("look")))
     (tool,) = begin_all(session)
     steer(session, "hurry")
@@ -168,7 +168,7 @@ def test_a_word_while_tools_run_comes_after_their_results() -> None:
     assert roles == ["user", "assistant", "tool", "user"]
 
 
-def test_a_word_to_a_run_says_who_spoke() -> None:
+def test_a_message_to_a_run_records_its_sender() -> None:
     session = asked(calls(call("look")))
     session.tell(Steered({"message": "hurry", "source": {"kind": "user", "id": "ann"}}))
     assert session.data("message.received")["sender"] == "ann"
@@ -177,5 +177,5 @@ def test_a_word_to_a_run_says_who_spoke() -> None:
     assert run.speakers == ("ann",)
 
 
-def test_a_word_without_a_run_is_nothing_to_the_loop() -> None:
+def test_a_message_without_a_run_is_ignored_by_the_loop() -> None:
     assert steer(Session(), "hello") == []

@@ -90,7 +90,7 @@ def test_nothing_happens_without_a_run() -> None:
     assert session.records == []
 
 
-def test_what_a_run_begins_with_is_kept() -> None:
+def test_the_input_of_a_run_is_recorded() -> None:
     session = Session()
     parts: list[JsonValue] = [{"type": "text", "text": "see this"}]
     session.tell(
@@ -147,7 +147,7 @@ def test_a_run_is_never_begun_while_another_goes_on() -> None:
         asked().tell(run_asked("r2"))
 
 
-def test_a_run_with_nothing_to_say_does_not_end_with_the_words_of_the_run_before() -> None:
+def test_a_run_with_an_empty_answer_does_not_end_with_the_output_of_the_run_before() -> None:
     session = World([[says("old words")]]).drive(Session(), run_asked())
     session.tell(run_asked("r2", message=""))
     assert session.turn() == [CallModel(0, 1)]
@@ -182,7 +182,7 @@ def test_a_run_can_be_stopped_from_outside() -> None:
     assert session.tell(says()) == []
 
 
-def test_what_happened_on_the_way_is_written_before_what_it_led_to() -> None:
+def test_notes_of_an_effect_are_recorded_before_its_result() -> None:
     session = asked()
     (effect,) = session.turn()
     hook = Note("hook.completed", {"hookId": "h", "point": "model.before", "status": "completed"})
@@ -191,7 +191,7 @@ def test_what_happened_on_the_way_is_written_before_what_it_led_to() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "hm"])
-def test_what_a_provider_wants_back_is_kept_with_its_answer(text: str) -> None:
+def test_provider_data_is_kept_with_the_answer(text: str) -> None:
     session = asked(ModelAnswered("hi", FinishReason.STOP, reasoning=text, provider_data={"me": 1}))
     thought = session.data("reasoning.completed")
     assert (thought["reasoning"], thought["providerMetadata"]) == (text, {"me": 1})
@@ -269,7 +269,7 @@ def test_too_many_calls_in_one_answer_fail_the_run() -> None:
     assert over.data("run.failed")["usage"] == {"inputTokens": 9, "outputTokens": 1, "costMicros": 10}
 
 
-def test_a_run_makes_only_so_many_model_calls() -> None:
+def test_the_number_of_model_calls_of_a_run_is_limited() -> None:
     rules = Rules(steps_max=2)
     endless = [[calls(call("look"))]] * 5
     session = World(endless).drive(Session(rules=rules), run_asked())
@@ -283,7 +283,7 @@ def test_the_last_model_call_may_be_tried_again() -> None:
     assert session.end == "completed"
 
 
-def test_events_that_come_too_late_change_nothing() -> None:
+def test_events_of_finished_effects_change_nothing() -> None:
     session = asked(calls(call("look")))
     assert session.tell(says()) == []
     assert session.tell(ModelFailed(error())) == []
@@ -297,7 +297,7 @@ def test_events_that_come_too_late_change_nothing() -> None:
         assert session.tell(event) == []
 
 
-def test_the_last_words_are_those_of_the_newest_answer() -> None:
+def test_the_output_is_the_text_of_the_newest_answer() -> None:
     assert last_text(Session().state) == ""
     session = asked()
     assert last_text(session.state) == ""
@@ -320,7 +320,7 @@ def test_a_record_gets_its_place_in_the_store_last() -> None:
     assert number(draft, "s1", seq=5, epoch=3, position=77).position == 77
 
 
-def test_the_words_somebody_said_go_into_the_history() -> None:
+def test_the_user_message_goes_into_the_history() -> None:
     assert asked().state.session.history.messages == [UserMessage(content="do it")]
 
 
@@ -350,7 +350,7 @@ def test_an_answer_that_does_not_fit_is_repaired() -> None:
     assert "- /a: not an object" in str(repair["context"])
 
 
-def test_an_error_of_the_whole_answer_is_told_by_the_root() -> None:
+def test_an_error_of_the_whole_answer_has_the_root_path() -> None:
     session = asked(says("x"), contract=CONTRACT)
     (effect,) = session.turn()
     checked = bad()

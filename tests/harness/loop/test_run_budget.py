@@ -84,7 +84,7 @@ def test_a_run_that_needs_all_it_may_use_completes(budget: JsonObject) -> None:
     assert spent(budget).end == "completed"
 
 
-def test_the_record_says_what_was_used_and_what_was_allowed() -> None:
+def test_the_budget_record_has_usage_and_limits() -> None:
     session = spent({"maxSteps": 1})
     data = session.data("run.budget_exhausted")
     assert data["used"] == {
@@ -113,7 +113,7 @@ def test_the_record_says_what_was_used_and_what_was_allowed() -> None:
         ({"maxWallMs": 55}, "wall", 55, 60, "60 of 55 milliseconds"),
     ],
 )
-def test_the_result_names_the_budget_that_ran_out_its_limit_and_what_was_used(
+def test_the_error_of_a_run_names_the_exhausted_budget_its_limit_and_usage(
     budget: JsonObject, name: str, limit: int, used: int, told: str
 ) -> None:
     run = spent(budget).state.session.run
@@ -189,7 +189,7 @@ def test_time_spent_waiting_for_people_is_free() -> None:
     assert (session.end, exceeded(session)) == ("budget_exhausted", ["wall"])
 
 
-def test_whoever_knows_better_than_the_wall_clock_says_how_long_a_run_has_gone_on() -> None:
+def test_a_given_active_time_replaces_the_wall_clock() -> None:
     session = asked(calls(call("pay")), budget={"maxWallMs": 100})
     judge_all(session, ASK)
     session.turn()
@@ -202,7 +202,7 @@ def test_whoever_knows_better_than_the_wall_clock_says_how_long_a_run_has_gone_o
     assert session.state.exceeding(session.now) != ()
 
 
-def test_a_wait_is_counted_once_however_often_it_is_told() -> None:
+def test_a_wait_that_is_recorded_twice_counts_once() -> None:
     session = asked(calls(call("pay")), budget={"maxWallMs": 100})
     judge_all(session, ASK)
     session.turn()
@@ -221,7 +221,7 @@ def test_time_runs_out_while_a_call_is_judged() -> None:
     assert session.end == "budget_exhausted"
 
 
-def test_an_answer_that_is_done_completes_whatever_it_cost() -> None:
+def test_a_finished_answer_completes_the_run_beyond_its_token_budget() -> None:
     session = spent({"maxTokens": 5}, [[says(tokens=50)]])
     assert session.end == "completed"
 
@@ -243,7 +243,7 @@ def test_usage_is_added_up_to_the_largest_number() -> None:
     }
 
 
-def test_what_is_no_number_in_a_usage_counts_nothing() -> None:
+def test_usage_fields_that_are_not_numbers_are_ignored() -> None:
     session = asked()
     session.turn()
     session.under_way.clear()
@@ -259,7 +259,7 @@ def test_what_is_no_number_in_a_usage_counts_nothing() -> None:
 # owners
 
 
-def test_time_in_which_nobody_had_the_run_is_free() -> None:
+def test_time_without_an_owner_does_not_count_as_wall_time() -> None:
     session = asked(calls(call("put")), budget={"maxWallMs": 100})
     begin_all(session)
     session.pass_ms(1_000_000)
@@ -285,7 +285,7 @@ def test_time_between_owners_is_free_also_when_nothing_was_interrupted() -> None
     assert World([LOOK, [says()]]).drive(after).end == "completed"
 
 
-def test_the_pause_before_a_retry_counts_whoever_waits_for_its_end() -> None:
+def test_the_delay_before_a_retry_counts_as_wall_time_after_a_change_of_owner() -> None:
     session = asked(budget={"maxWallMs": 10_000_000})
     (effect,) = session.turn()
     session.done(effect, failure(after=60_000))

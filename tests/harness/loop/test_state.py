@@ -1,4 +1,4 @@
-"""What the loop knows is what the records say, all at once or from a snapshot."""
+"""Loop state: folding all records equals folding from a snapshot."""
 
 from tests.harness.loop.stage import MODIFY, asked, call, calls, interrupt, judge_all, run_asked, says
 

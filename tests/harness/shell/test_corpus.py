@@ -1,22 +1,29 @@
-"""The graded commands: what is never safe, and how much friction is allowed."""
+"""The graded commands: never-safe ones, and the allowed rate of false alarms."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import pytest
 from tests.harness.shell.corpus import WRAPPINGS, Row, all_rows, rows
 
-from windlass_harness.shell import classify_shell_command
+from windlass_harness.shell import ShellVerdict, classify_shell_command
 
 RECALL_MIN = 0.98
 FRICTION_MAX = 0.05
 CAUTION_ACCURACY_MIN = 0.90
 
 
+@cache
+def graded_as(command: str) -> ShellVerdict:
+    """Grade a command once for all tests of the graded ones."""
+    return classify_shell_command(command)
+
+
 def wrong(found: Sequence[Row], expected: str, graded: str) -> list[str]:
     return [
         row.command[:200]
         for row in found
-        if row.expected == expected and classify_shell_command(row.command).severity == graded
+        if row.expected == expected and graded_as(row.command).severity == graded
     ]
 
 
@@ -37,7 +44,7 @@ def test_almost_every_dangerous_command_is_called_dangerous(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["corpus.tsv", "more.tsv", "unseen.tsv"])
-def test_few_harmless_reads_are_held_up(name: str) -> None:
+def test_few_harmless_reads_are_graded_above_safe(name: str) -> None:
     found = rows(name)
     flagged = wrong(found, "safe", "caution") + wrong(found, "safe", "dangerous")
     total = sum(row.expected == "safe" for row in found)
@@ -52,12 +59,11 @@ def test_most_cautious_commands_are_not_called_dangerous() -> None:
 
 
 def test_the_grader_never_fails_on_a_graded_command() -> None:
-    failed = [
-        row.command for row in all_rows() if classify_shell_command(row.command).category == "unknown/error"
-    ]
+    failed = [row.command for row in all_rows() if graded_as(row.command).category == "unknown/error"]
     assert failed == []
 
 
+@pytest.mark.uncounted
 @pytest.mark.promise("S2")
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
 def test_a_wrapping_never_makes_a_command_safe(wrapping: str) -> None:

@@ -66,6 +66,7 @@ def test_more_words_than_a_family_compares_are_not_safe() -> None:
     assert "unknown/size" in codes
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     "piece",
     [
@@ -94,7 +95,7 @@ def test_any_repeated_piece_is_graded_within_the_limits(piece: str) -> None:
     assert classify_shell_command(text).category != "unknown/error"
 
 
-def test_a_failure_inside_the_grader_is_never_safe_and_keeps_what_was_found(
+def test_a_failure_inside_the_grader_is_never_safe_and_keeps_earlier_reasons(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object, **__: object) -> bool:
@@ -130,13 +131,13 @@ def test_hidden_characters_do_not_hide_a_dangerous_command() -> None:
     assert classify_shell_command("rm -rf x \u202e").severity == "dangerous"
 
 
-def test_letters_of_other_scripts_are_fine_in_arguments_and_not_in_commands() -> None:
+def test_letters_of_other_scripts_are_safe_in_arguments_and_not_in_commands() -> None:
     assert classify_shell_command("cat данные.txt 数据").severity == "safe"
     assert classify_shell_command("lѕ -la").severity == "caution"
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "\t"])
-def test_nothing_to_run_is_not_approved(text: str) -> None:
+def test_an_empty_command_is_not_safe(text: str) -> None:
     assert classify_shell_command(text).category == "unknown/empty"
 
 

@@ -144,7 +144,7 @@ def test_a_pattern_never_lowers_a_grade(row: object, pattern: str, severity: str
 
 
 @pytest.mark.parametrize("pattern", ["[[:alpha:]]", "[^[:space:]]x", "[a--b]", "[a&&b]", "[a||b]", "[a~~b]"])
-def test_a_set_within_a_set_is_unusable_and_warns_nobody(
+def test_a_nested_character_set_is_unusable_and_raises_no_warning(
     pattern: str, recwarn: pytest.WarningsRecorder
 ) -> None:
     assert grade("cat a.md", rule(pattern)) == ("caution", "unknown/pattern")

@@ -1,4 +1,4 @@
-"""Any text gets a verdict, and nothing dangerous becomes safe by company."""
+"""Every text gets a verdict, and adding text never lowers a grade."""
 
 from typing import cast
 
@@ -71,7 +71,7 @@ def test_the_same_text_always_gets_the_same_verdict(text: str) -> None:
     assert classify_shell_command(text) == classify_shell_command(text)
 
 
-def test_what_is_not_text_is_never_safe() -> None:
+def test_a_command_that_is_not_text_is_never_safe() -> None:
     for value in (None, 5, b"ls", ["ls"], object()):
         verdict = classify_shell_command(cast(str, value))
         assert (verdict.severity, verdict.category) == ("caution", "unknown/type")

@@ -1,4 +1,4 @@
-"""Two parsers and shfmt: where they disagree on what runs, nothing is safe."""
+"""Two parsers and shfmt: commands that they parse differently are never safe."""
 
 import json
 import random
@@ -121,7 +121,7 @@ def test_a_tree_with_too_many_nodes_is_too_much_work() -> None:
         agrees("ls a b", parse_program("ls a b", Budget(UNITS)), budget=Budget(2))
 
 
-def test_the_parser_says_what_it_missed() -> None:
+def test_syntax_errors_name_the_expected_or_unexpected_word() -> None:
     with pytest.raises(ShellSyntaxError, match="expected done"):
         parse_program("for x in a; do ls", Budget(UNITS))
     with pytest.raises(ShellSyntaxError, match="unexpected then"):

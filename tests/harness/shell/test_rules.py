@@ -1,4 +1,4 @@
-"""Single programs: what each one's options and operands make of it."""
+"""Single programs: grades by options and operands."""
 
 import pytest
 

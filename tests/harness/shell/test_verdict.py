@@ -1,4 +1,4 @@
-"""What a verdict says: the words of literal commands, and documented categories."""
+"""Verdicts: the words of literal commands, and documented categories."""
 
 import re
 from pathlib import Path
@@ -31,7 +31,9 @@ POLICY = PolicySet((Rule("own", "allow", commands=("mkdir", "git status")),), ve
         ("! git status\nls", (("git", "status"), ("ls",))),
     ],
 )
-def test_the_words_of_literal_commands_are_told(command: str, words: tuple[tuple[str, ...], ...]) -> None:
+def test_a_verdict_has_the_words_of_literal_commands(
+    command: str, words: tuple[tuple[str, ...], ...]
+) -> None:
     assert classify_shell_command(command).commands == words
 
 
@@ -69,7 +71,7 @@ def test_the_words_of_literal_commands_are_told(command: str, words: tuple[tuple
     npm\u202e test
     """.strip().split("\n"),
 )
-def test_what_is_more_than_literal_commands_has_no_words(command: str) -> None:
+def test_a_verdict_on_anything_but_literal_commands_has_no_words(command: str) -> None:
     assert classify_shell_command(command.strip()).commands == ()
 
 
@@ -126,5 +128,5 @@ def test_the_documented_categories_are_those_of_the_code() -> None:
         ("rpm -V bash", "unknown/install"),
     ],
 )
-def test_the_reason_says_what_the_command_does(command: str, category: str) -> None:
+def test_the_category_names_the_effect_of_the_command(command: str, category: str) -> None:
     assert classify_shell_command(command).category == category

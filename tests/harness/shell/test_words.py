@@ -1,4 +1,4 @@
-"""Words: what quoting, expansion and assignment make of them decides the grade."""
+"""Shell words: quoting, expansion and assignment decide the grade."""
 
 import pytest
 
@@ -174,7 +174,7 @@ def test_a_computed_word_is_never_proof_of_a_read(command: str) -> None:
         "for x in a\ndo echo $x\ndone",
     ],
 )
-def test_a_literal_read_in_any_dress_is_safe(command: str) -> None:
+def test_a_literal_read_in_any_quoting_is_safe(command: str) -> None:
     assert classify_shell_command(command).reasons == ()
 
 
@@ -229,7 +229,7 @@ def test_a_program_that_the_second_parser_reads_otherwise_is_not_safe(command: s
         "coproc",
     ],
 )
-def test_what_is_not_a_program_is_never_safe(command: str) -> None:
+def test_a_text_that_does_not_parse_is_never_safe(command: str) -> None:
     verdict = classify_shell_command(command)
     assert verdict.severity == "caution"
     assert "unknown/parse" in {reason.code for reason in verdict.reasons}

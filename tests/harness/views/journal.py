@@ -89,7 +89,7 @@ def request(request_id: str, call_id: str, **more: object) -> Facts:
 
 
 def some(value: T | None) -> T:
-    """For values that the test knows to be there."""
+    """Narrow an optional value that the test expects to be set."""
     assert value is not None
     return value
 
@@ -236,7 +236,7 @@ SHAPES: dict[str, Strategy[Facts]] = {
     "budget.warned": st.just({"name": "tokens", "used": 1, "limit": 2}),
     "something.new": st.just({"turnId": "t9", "field": [1]}),
 }
-# Where calls, attempts and ends meet is where folds go wrong: such records come twice as often as all others.
+# Folds go wrong where calls, attempts and ends meet: such records are drawn twice as often.
 BUSY = sorted(kind for kind in SHAPES if kind.startswith(("step.", "action", "input.", "recovery.effect")))
 KIND = st.one_of(st.sampled_from(BUSY), st.sampled_from(BUSY), st.sampled_from(sorted(SHAPES)))
 RECORDS = KIND.flatmap(lambda kind: st.tuples(st.just(kind), SHAPES[kind]))

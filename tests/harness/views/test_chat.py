@@ -16,7 +16,7 @@ def lines(journal: Journal) -> list[tuple[str, str]]:
     return [(message.role.value, message.content) for message in chat(journal)]
 
 
-def test_a_conversation_is_what_people_the_model_and_its_tools_said() -> None:
+def test_a_chat_has_the_messages_of_people_model_and_tools() -> None:
     journal = Journal().begin().answer("a", text="I look.").result("a", {"n": 1}).answer(text="Done.", step=1)
     assert lines(journal) == [
         ("user", "the task"),
@@ -66,7 +66,7 @@ def test_an_attempt_that_is_made_again_replaces_the_words_and_keeps_the_id() -> 
     assert result.id == f"{before.id}/a"
 
 
-def test_an_attempt_whose_call_had_begun_stays_and_the_next_one_has_a_message_of_its_own() -> None:
+def test_an_attempt_with_a_call_result_stays_and_the_next_attempt_has_its_own_message() -> None:
     journal = Journal().begin().start().say("one").ask("a").result("a").start(attempt=2).say("two").end()
     assert lines(journal)[1:] == [("assistant", "one"), ("tool", "found"), ("assistant", "two")]
     ids = [message.id for message in chat(journal)]
@@ -152,7 +152,7 @@ def test_a_question_of_a_run_is_open_until_that_run_ends() -> None:
     assert len(chat(journal)) == 2
 
 
-def test_an_attempt_whose_call_was_started_keeps_its_message() -> None:
+def test_an_attempt_with_a_started_call_keeps_its_message() -> None:
     journal = Journal().begin().start().say("one").ask("a").run("a").start(attempt=2).say("two").end()
     journal.result("a")
     assert lines(journal)[1:] == [("assistant", "one"), ("assistant", "two"), ("tool", "found")]
@@ -166,7 +166,7 @@ def test_a_call_started_when_its_attempt_is_over_belongs_to_the_next_attempt() -
     assert [call.id for call in some(chat(journal)[1].tool_calls)] == ["a"]
 
 
-def test_a_call_that_nobody_asked_for_shows_when_it_begins() -> None:
+def test_a_started_call_without_a_request_is_shown() -> None:
     journal = Journal().begin().run("ghost")
     assert [call.name for call in some(chat(journal)[-1].tool_calls)] == ["look"]
     assert lines(journal.result("ghost"))[-1] == ("tool", "found")

@@ -52,7 +52,7 @@ def changed(records: Sequence[Record], changes: Sequence[Change]) -> list[Record
 
 
 def digest(records: Sequence[Record]) -> str:
-    """Return the digest of what the records fold to."""
+    """Return the digest of the folded records."""
     chat, usage = fold_chat(records), fold_usage(records)
     messages: list[JsonValue] = [one.model_dump(mode="json", by_alias=True) for one in chat.messages]
     view: JsonObject = {

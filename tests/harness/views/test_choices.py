@@ -1,4 +1,4 @@
-"""The tool loop in the decision ledger: every step tells its choices by itself."""
+"""The tool loop in the decision ledger: choices derived from steps."""
 
 import pytest
 from tests.harness.views.journal import ERROR, SPENT, Facts, Journal, at, call, request, some
@@ -102,7 +102,7 @@ def test_an_answer_is_a_choice_that_is_settled_by_the_end_of_its_run() -> None:
     assert run.narrative == "Run completed successfully. Made 1 decision: 1 succeeded, 0 failed."
 
 
-def test_an_answer_that_somebody_spoke_after_was_one() -> None:
+def test_an_answer_followed_by_a_message_is_a_successful_decision() -> None:
     journal = (
         begin()
         .answer(text="Here.")
@@ -115,7 +115,7 @@ def test_an_answer_that_somebody_spoke_after_was_one() -> None:
     ("kind", "data"),
     [("run.cancelled", {}), ("run.budget_exhausted", {"exceeded": ["tokens"], "used": SPENT, "limits": {}})],
 )
-def test_what_is_under_way_when_a_run_is_stopped_stays_pending(kind: str, data: Facts) -> None:
+def test_calls_under_way_when_a_run_ends_early_stay_pending(kind: str, data: Facts) -> None:
     journal = begin().answer("a").add(kind, {"runId": "r1", **data})
     run = run_of(journal)
     assert only(journal).outcome is None
@@ -193,7 +193,7 @@ RECORDED: Facts = {
 }
 
 
-def test_what_somebody_recorded_and_what_the_loop_chose_meet_in_one_ledger() -> None:
+def test_recorded_decisions_and_choices_of_the_loop_are_in_one_ledger() -> None:
     journal = begin().add("decision.recorded", {"decision": RECORDED}).answer("a").result("a")
     journal.add("decision.outcome", {"decisionId": "dec_0", "outcome": {"success": False}})
     run = run_of(journal)
@@ -221,7 +221,7 @@ def test_a_call_that_failed_is_a_problem_with_its_code_as_cause() -> None:
         ({"why": 1}, "failed", '{"why":1}', "failed"),
     ],
 )
-def test_a_failure_without_an_error_is_told_by_its_output(
+def test_a_failed_call_without_an_error_is_described_by_its_output(
     output: object, status: str, told: str, cause: str
 ) -> None:
     result = {"kind": "tool-result", "callId": "a", "toolName": "look", "output": output, "isError": True}
@@ -237,7 +237,7 @@ def test_a_call_that_was_denied_is_a_problem() -> None:
     assert (trouble(journal).root_cause, trouble(journal).decision_id) == ("denied", "step_0.0")
 
 
-def test_a_call_that_nobody_knows_the_outcome_of_stays_pending_and_is_a_problem() -> None:
+def test_a_call_with_an_unknown_outcome_stays_pending_and_is_a_problem() -> None:
     journal = failed(begin().answer("a"), "a", "outcome_unknown")
     assert only(journal).outcome is None
     assert trouble(journal).root_cause == "outcome_unknown"
@@ -249,7 +249,7 @@ def test_a_policy_that_stops_the_run_is_a_critical_problem_of_the_choice() -> No
     journal = begin().answer("a").add("policy.decided", data)
     assert (trouble(journal).severity, trouble(journal).decision_id) == (ProblemSeverity.CRITICAL, "step_0.0")
     journal.add("run.failed", {"runId": "r1", "error": ERROR})
-    assert trouble(journal).root_cause == "rule.stop", "it is told once"
+    assert trouble(journal).root_cause == "rule.stop", "it is listed once"
     without = begin().add("policy.decided", {"stage": "run_start", "decision": decision})
     assert trouble(without).decision_id is None
     allowed = {"decision": "allow", "code": "ok", "reason": "", **NO_REFS}
@@ -301,7 +301,7 @@ def test_a_run_that_failed_without_a_word_from_its_steps_says_why() -> None:
     assert some(only(journal).outcome).error == "late"
     recorded = Journal().add("run.started", {"runId": "r1", "agentId": "a"})
     recorded.add("run.failed", {"runId": "r1", "error": ERROR})
-    assert not run_of(recorded).problems, "whoever records a run reports its problems"
+    assert not run_of(recorded).problems, "a recorded run has its own problem reports"
 
 
 @pytest.mark.parametrize("error", [{}, {"error": {**ERROR, "message": "5 of 5 steps"}}])
@@ -399,7 +399,7 @@ def test_consent_alone_settles_nothing() -> None:
     assert only(journal).outcome is None
 
 
-def test_a_call_that_has_a_result_is_not_settled_by_a_late_answer() -> None:
+def test_a_call_with_a_result_is_not_settled_by_a_later_resolution() -> None:
     asked = [request("r", "q", kind="question")]
     journal = begin().answer("q").add("input.requested", {"requests": asked, **at()}).result("q", "known")
     journal.add("input.resolved", {"resolutions": [{"requestId": "r", "outcome": "ignored"}], **at()})
@@ -407,7 +407,7 @@ def test_a_call_that_has_a_result_is_not_settled_by_a_late_answer() -> None:
     assert not run_of(journal).problems
 
 
-def test_what_a_subagent_asks_is_not_about_calls_of_this_run_and_what_it_used_is() -> None:
+def test_requests_of_a_subagent_settle_no_call_of_the_caller_and_its_usage_counts() -> None:
     asked: Facts = {"requests": [request("r", "a", kind="question")], "childSessionId": "s1/a", **at()}
     journal = begin().answer("a").add("input.requested", asked)
     journal.add("input.resolved", {"resolutions": [{"requestId": "r", "outcome": "ignored"}], **at()})
@@ -484,7 +484,7 @@ def test_long_texts_are_cut_with_a_mark() -> None:
     assert run_of(begin(whole)).goal_description == whole
 
 
-def test_an_answer_in_parts_tells_its_words_thoughts_and_calls() -> None:
+def test_an_answer_in_parts_gives_reasoning_and_calls() -> None:
     parts: list[Facts] = [
         {"type": "reasoning", "text": "hm"},
         {"type": "text", "text": "I look."},
@@ -498,6 +498,6 @@ def test_an_answer_in_parts_tells_its_words_thoughts_and_calls() -> None:
     assert run.decisions[0].reasoning == "hm\n\nI look."
 
 
-def test_a_run_without_an_agent_package_still_tells_its_choices() -> None:
+def test_a_run_without_an_agent_package_still_lists_its_choices() -> None:
     journal = Journal().begin().answer("a")
     assert only(journal).input_context == {"turnId": "t0", "stepIndex": 0, "callId": "a"}

@@ -1,4 +1,4 @@
-"""The decision ledger: what was chosen, what came of it, what went wrong."""
+"""The decision ledger: decisions, outcomes and problems."""
 
 import pytest
 from tests.harness.views.journal import DECISION, ERROR, SPENT, Facts, Journal, some
@@ -40,7 +40,7 @@ def test_a_run_that_began_has_a_goal_and_nothing_else() -> None:
     assert run_of(begin()).goal_id == ""
 
 
-def test_decisions_are_counted_by_what_came_of_them() -> None:
+def test_decisions_are_counted_by_outcome() -> None:
     journal = decide(decide(decide(begin(), "d0", "plan"), "d1", "act"), "d2", "plan")
     settle(settle(journal, "d0", True, tokensUsed=10, latencyMs=5), "d1", False, tokensUsed=1)
     metrics = run_of(journal).metrics
@@ -98,13 +98,13 @@ def test_a_judgement_is_kept_with_its_decision() -> None:
         ("decision.evaluated", {"decisionId": "ghost", "evaluation": {"goalAligned": True}}),
     ],
 )
-def test_what_belongs_to_no_decision_is_ignored_and_counted(kind: str, data: Facts) -> None:
+def test_records_of_unknown_decisions_are_counted_as_orphans(kind: str, data: Facts) -> None:
     assert ledger(begin().add(kind, data)).orphans == 1
     assert ledger(Journal().add(kind, data)).orphans == 1
     assert run_of(begin().add(kind, data)) == run_of(begin())
 
 
-def test_what_belongs_to_no_run_is_ignored_and_counted() -> None:
+def test_records_of_unknown_runs_are_counted_as_orphans() -> None:
     problem = {"id": "p", "severity": "minor", "description": "d", "timestamp": "2026-01-31T09:00:00Z"}
     journal = decide(Journal(), "d0").add("problem.reported", {"problem": problem})
     journal.add("run.completed", {"runId": "ghost"})
@@ -168,7 +168,7 @@ def test_problems_are_kept_in_order() -> None:
     assert [problem.id for problem in run_of(journal).problems] == ["p0", "p1", "p2"]
 
 
-def test_what_a_newer_version_said_of_a_decision_stays_when_its_outcome_comes() -> None:
+def test_unknown_fields_of_a_decision_survive_its_outcome() -> None:
     journal = settle(decide(begin(), "d0", newField="kept"), "d0", True)
     [decision] = run_of(journal).decisions
     assert decision.model_dump(by_alias=True)["newField"] == "kept"

@@ -60,7 +60,7 @@ def test_attempts_that_ask_for_the_same_call_share_its_result() -> None:
     assert interrupted(journal.result("c1")) == []
 
 
-def test_a_started_call_that_nobody_asked_for_is_a_call() -> None:
+def test_a_started_call_without_a_request_is_a_call() -> None:
     journal = Journal().begin().answer(text="hm").run("c1")
     assert interrupted(journal) == ["c1"]
     (call,) = fold_session(journal.records).calls
@@ -112,7 +112,7 @@ def test_the_end_of_another_run_closes_nothing_of_this_one() -> None:
         ("session.completed", {}),
     ],
 )
-def test_a_result_that_comes_late_takes_the_place_of_none(kind: str, data: dict[str, object]) -> None:
+def test_a_late_result_replaces_the_placeholder(kind: str, data: dict[str, object]) -> None:
     journal = Journal().begin().answer("c0", "c1", "c2").result("c0", 0).run("c1").add(kind, data)
     assert interrupted(journal) == []
     assert results(journal) == [("c0", 0), ("c1", INTERRUPTED), ("c2", NOT_EXECUTED)]
@@ -121,7 +121,7 @@ def test_a_result_that_comes_late_takes_the_place_of_none(kind: str, data: dict[
     assert shown(journal) == ["0", "late"]
 
 
-def test_a_late_result_of_what_was_forgotten_is_nobodys() -> None:
+def test_a_late_result_of_a_compacted_or_cleared_call_is_ignored() -> None:
     ended = Journal().begin().answer("c1").run("c1").add("run.cancelled", {"runId": "r1"})
     summed_up = {"modelId": "m", "summary": "s", "keptFrom": 3, **TURN}
     assert results(ended.add("compaction.completed", summed_up).result("c1")) == []
@@ -174,7 +174,7 @@ def test_the_end_of_another_turn_closes_nothing_of_this_one() -> None:
 
 
 @given(before=streams(12), after=streams(12))
-def test_a_started_call_is_interrupted_until_its_result_whatever_else_happens(
+def test_a_started_call_is_interrupted_until_its_result_under_random_records(
     before: list[Record], after: list[Record]
 ) -> None:
     journal = Journal()

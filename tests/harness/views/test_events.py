@@ -4,8 +4,8 @@ import pytest
 from tests.harness.views.journal import ERROR, FAILURE, SPENT, Facts, Journal, at, call
 
 from windlass_harness.record import from_wire
-from windlass_harness.views import fold_chat, to_event, to_sse
-from windlass_protocol import Event, EventMeta
+from windlass_harness.views import StreamState, fold_chat, fold_stream, to_event, to_sse
+from windlass_protocol import Event, EventMeta, SSEEvent
 
 
 def event(kind: str, data: Facts, session_id: str | None = "s1") -> Event:
@@ -14,7 +14,16 @@ def event(kind: str, data: Facts, session_id: str | None = "s1") -> Event:
 
 
 def shown(kind: str, data: Facts) -> list[dict[str, object]]:
-    return [one.model_dump(mode="json") for one in to_sse(event(kind, data))]
+    return [one.model_dump(mode="json") for one in projected(event(kind, data))]
+
+
+def projected(*events: Event) -> list[SSEEvent]:
+    """The simple chat stream of a reader that begins with these events."""
+    found, state = list[SSEEvent](), StreamState()
+    for one in events:
+        state, changes = fold_stream((one,), state)
+        found += to_sse(one, changes)
+    return found
 
 
 def test_a_record_is_shown_with_its_place_and_its_facts() -> None:
@@ -46,16 +55,31 @@ def test_a_record_is_shown_with_its_place_and_its_facts() -> None:
         run_id="r1",
         agent_id="helper",
     )
-    assert "epoch" not in shown_as.model_dump(), "who owns a session is nobody's business"
+    assert "epoch" not in shown_as.model_dump(), "the owner of a session is not public"
 
 
 def test_a_delta_carries_the_id_of_the_message_that_it_will_be_part_of() -> None:
     data = {"messageDelta": "he", **at(3)}
     assert shown("message.appended", data) == [{"type": "content", "content": "he", "messageId": "s1/t0/3"}]
-    (without,) = to_sse(event("message.appended", data, None))
+    (without,) = projected(event("message.appended", data, None))
     assert without.message_id is None
     journal = Journal().begin().answer(text="hello", step=3)
     assert fold_chat(journal.records).messages[-1].id == "s1/t0/3"
+
+
+def test_a_message_that_comes_whole_says_so_and_one_that_was_streamed_is_not_repeated() -> None:
+    whole = event("message.completed", {"message": "hello", "finishReason": "stop", **at()})
+    [shown_whole] = projected(whole)
+    assert (shown_whole.content, shown_whole.event) == ("hello", "message.completed")
+    assert shown_whole.message_id == "s1/t0/0"
+    start = event("step.started", at())
+    pieces = [event("message.appended", {"messageDelta": text, **at()}) for text in ("he", "llo")]
+    assert [one.content for one in projected(start, *pieces, whole)] == ["he", "llo"]
+    assert [one.content for one in projected(start, pieces[0], whole)] == ["he", "llo"]
+    assert [(one.content, one.event) for one in projected(start, pieces[1], whole)] == [
+        ("llo", None),
+        ("hello", "message.completed"),
+    ]
 
 
 def test_each_call_is_an_event_of_its_own() -> None:
@@ -120,7 +144,7 @@ def test_subagents_show_as_orchestration() -> None:
     assert (one["type"], one["taskId"], one["payload"]) == ("orchestration", "c", data)
 
 
-@pytest.mark.parametrize("kind", ["something.new", "turn.started", "message.completed", "policy.decided"])
-def test_what_has_no_place_in_the_simple_stream_is_left_out(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["something.new", "turn.started", "policy.decided"])
+def test_events_without_a_form_in_the_simple_stream_are_left_out(kind: str) -> None:
     loose = Event.model_construct(type=kind, data={}, meta=EventMeta(at="2026-01-31T09:00:00Z"))
-    assert to_sse(loose) == ()
+    assert to_sse(loose, ()) == ()

@@ -1,4 +1,4 @@
-"""What holds for every view: order, cuts, snapshots, and records nobody knows."""
+"""Properties of every view: order, cuts, snapshots, and unknown records."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -104,7 +104,7 @@ def test_a_record_of_another_session_is_refused(fold: Fold) -> None:
 
 
 @pytest.mark.parametrize("fold", FOLDS)
-def test_what_nobody_knows_is_passed_over(fold: Fold) -> None:
+def test_unknown_records_are_passed_over(fold: Fold) -> None:
     journal = Journal().begin().answer("a").result("a").answer("b", step=1).run("b", 1)
     without = fold(journal.records)
     odd = {"turnId": 7, "runId": None, "callId": ["x"], "usage": "none"}
@@ -122,7 +122,7 @@ def apart_from_position(state: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("fold", FOLDS)
-def test_a_field_by_the_name_of_an_attribute_is_a_field_that_nobody_knows(fold: Fold) -> None:
+def test_a_field_named_like_a_python_attribute_is_an_unknown_field(fold: Fold) -> None:
     plain, odd = Journal().begin(), Journal().begin()
     said = {"message": "hi", "sequence": 0, "turnId": "t0"}
     plain.add("message.received", said)

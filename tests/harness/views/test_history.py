@@ -1,4 +1,4 @@
-"""The messages that the model sees, and in what order."""
+"""The messages of the model, in order."""
 
 import pytest
 from hypothesis import given, settings
@@ -40,7 +40,7 @@ def parts(message: ModelMessage) -> list[str]:
     return [part.type for part in message.content]
 
 
-def test_context_comes_before_the_words_it_came_with_and_is_told_apart() -> None:
+def test_context_precedes_its_message_and_is_marked_by_origin() -> None:
     journal = Journal().begin()
     data = {"message": "hi", "context": ["noon", "rain"], "sequence": 0, "turnId": "t0"}
     journal.add("message.received", data)
@@ -96,7 +96,7 @@ def test_parts_that_were_reported_before_are_not_taken_twice() -> None:
     assert [call_id for call_id, _ in outputs(said[2])] == ["a"], "the provider answers its own call"
 
 
-def test_results_are_in_the_order_of_their_calls_whatever_order_they_finished_in() -> None:
+def test_results_are_in_the_order_of_their_calls() -> None:
     journal = Journal().begin().answer("a", "b", "c").result("c", 3).result("a", 1).result("b", 2)
     assert [(call_id, output.value) for call_id, output in outputs(history(journal)[-1])] == [
         ("a", 1),
@@ -205,10 +205,10 @@ def test_a_crash_in_the_middle_of_an_answer_leaves_nothing_of_it() -> None:
     assert history(journal)[1:] == (AssistantMessage(content="whole"),)
 
 
-def test_what_touched_the_world_is_kept_even_if_its_step_failed() -> None:
+def test_started_calls_of_a_failed_step_stay_in_the_history() -> None:
     journal = Journal().begin().start().ask("a", "b", "c").run("a").run("b").result("b", "done")
     journal.add("step.failed", {"code": "E", "message": "cut", **at()})
-    assert roles(journal) == ["user"], "nobody knows yet what came of the first call"
+    assert roles(journal) == ["user"], "the result of the first call is still unknown"
     journal.result("a", "late")
     assert roles(journal) == ["user", "assistant", "tool"]
     assert [output.value for _, output in outputs(history(journal)[-1])] == ["late", "done", NOT_EXECUTED]
@@ -243,9 +243,7 @@ def test_a_message_during_a_step_comes_after_it() -> None:
         ("session.failed", {"code": "E", "message": "m"}),
     ],
 )
-def test_when_the_work_ends_open_calls_say_that_nothing_came_of_them(
-    kind: str, data: dict[str, object]
-) -> None:
+def test_at_the_end_of_a_run_open_calls_get_placeholder_results(kind: str, data: dict[str, object]) -> None:
     journal = Journal().begin().answer("a", "b", "c").run("a").result("b").add(kind, data)
     assert [output.value for _, output in outputs(history(journal)[-1])] == [
         INTERRUPTED,
@@ -284,7 +282,7 @@ def test_the_answer_to_a_question_is_its_result() -> None:
         ({"options": [{"id": "red", "label": "Red"}, {"id": "blue", "label": "Blue"}]}, {}, True),
     ],
 )
-def test_only_questions_are_answered_by_what_people_say(
+def test_an_ignored_resolution_is_a_result_for_questions_only(
     asked: dict[str, object], resolved: dict[str, object], is_question: bool
 ) -> None:
     journal = Journal().begin().answer("q")
@@ -299,7 +297,7 @@ def test_only_questions_are_answered_by_what_people_say(
         assert [one.stage for one in state.calls] == [CallStage.REQUESTED]
 
 
-def test_an_answer_to_nobodys_question_is_ignored() -> None:
+def test_an_answer_to_an_unknown_question_is_ignored() -> None:
     journal = Journal().begin()
     resolution = {"requestId": "gone", "outcome": "answered", "kind": "question"}
     journal.add("input.resolved", {"resolutions": [resolution], **at()})
@@ -353,7 +351,7 @@ def test_a_result_belongs_to_the_newest_call_of_its_id() -> None:
     ]
 
 
-def test_clearing_the_context_empties_the_history_and_keeps_what_is_in_progress() -> None:
+def test_clearing_the_context_empties_the_history_and_keeps_open_calls() -> None:
     journal = Journal().begin().answer("a", "b").run("a")
     journal.add("message.received", {"message": "steer", "sequence": 0, "turnId": "t0"}).add(
         "context.cleared"
@@ -384,7 +382,7 @@ def test_a_compaction_may_only_shorten_results() -> None:
 
 
 @given(records=streams())
-def test_no_stream_whatever_leaves_a_call_without_its_result(records: list[Record]) -> None:
+def test_no_random_stream_leaves_a_call_without_its_result(records: list[Record]) -> None:
     assert orphans(fold_session(records).session.history) == []
 
 

@@ -54,7 +54,7 @@ def test_a_state_keeps_nothing_of_the_records_that_a_later_change_could_reach(
 
 
 @pytest.mark.parametrize("fold", FOLDS)
-def test_a_state_has_its_own_copy_of_what_a_tool_was_given_and_gave_back(fold: Fold) -> None:
+def test_a_state_copies_the_arguments_and_results_of_tools(fold: Fold) -> None:
     at: JsonObject = {"sequence": 0, "turnId": "t0", "stepIndex": 0}
     call: JsonObject = {"kind": "tool-call", "callId": "a", "toolName": "look", "input": {"n": [1]}}
     result: JsonObject = {"kind": "tool-result", "callId": "a", "toolName": "look", "output": {"m": [{}]}}

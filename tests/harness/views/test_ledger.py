@@ -1,4 +1,4 @@
-"""Recorded runs in words."""
+"""Recorded runs as plain text."""
 
 import pytest
 from tests.harness.views.journal import DECISION, Facts
@@ -55,7 +55,7 @@ def problem(severity: str, description: str) -> Facts:
         ({"outcome": YES, "evaluation": {"goalAligned": True}}, "✓ [n] intent 0 → act"),
     ],
 )
-def test_a_decision_is_told_in_one_line(facts: Facts, line: str) -> None:
+def test_a_decision_is_described_in_one_line(facts: Facts, line: str) -> None:
     assert describe_decision(decision(0, **facts)) == line
 
 
@@ -73,7 +73,7 @@ def test_a_story_begins_with_how_it_ended(status: str, opening: str) -> None:
     assert narrate(run(status=status)) == opening
 
 
-def test_a_story_tells_counts_problems_and_what_failed() -> None:
+def test_a_narrative_has_counts_problems_and_failures() -> None:
     told = run(
         decision(0, outcome=YES),
         *(decision(number, outcome=NO) for number in range(1, 6)),
@@ -97,7 +97,7 @@ def test_a_pending_decision_is_not_called_a_failure() -> None:
     assert summarize_run(run(decision(0))).key_decisions == ()
 
 
-def test_a_summary_holds_what_is_worth_a_look() -> None:
+def test_a_summary_has_status_counts_key_decisions_and_problems() -> None:
     excellent = {"goalAligned": True, "outcomeQuality": 0.81}
     ordinary = {"goalAligned": True, "outcomeQuality": 0.8}
     summary = summarize_run(

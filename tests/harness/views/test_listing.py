@@ -1,4 +1,4 @@
-"""What records tell of their session, and what a fork leaves behind."""
+"""Listing data from records, and the parts that a fork does not take over."""
 
 import pytest
 from pydantic import JsonValue
@@ -43,12 +43,12 @@ def numbered(*drafts: Draft) -> list[Record]:
     ]
 
 
-def test_the_records_of_a_step_tell_nothing() -> None:
+def test_the_records_of_a_step_change_no_listing() -> None:
     assert told_by([]) is None
     assert told_by([fact("step.started"), fact("action.result"), fact("step.completed")]) is None
 
 
-def test_a_beginning_tells_who_and_what_and_for_whom() -> None:
+def test_the_first_records_give_title_agent_owner_and_parent() -> None:
     parent: JsonValue = {"sessionId": "s0", "rootSessionId": "root"}
     begun = fact("run.started", runId="r1", agentId="a1", owner="ann", parent=parent)
     told = told_by(
@@ -61,7 +61,7 @@ def test_a_beginning_tells_who_and_what_and_for_whom() -> None:
     assert (run.run_id, run.status, run.begins, run.usage) == ("r1", RunStatus.RUNNING, True, None)
 
 
-def test_an_end_tells_what_was_used_and_an_unbegun_one_that_it_was_none() -> None:
+def test_the_end_of_a_run_gives_its_usage_and_whether_it_started() -> None:
     ended = fact("run.failed", LATER, usage={"inputTokens": 3})
     told = told_by([fact("run.waiting"), ended, fact("run.cancelled", LATER, runId="r2", unstarted={})])
     assert told is not None
@@ -73,7 +73,7 @@ def test_an_end_tells_what_was_used_and_an_unbegun_one_that_it_was_none() -> Non
     assert (fails.is_unstarted, never.is_unstarted) == (False, True)
 
 
-def test_a_fork_tells_where_it_came_from_and_nothing_of_the_runs_before() -> None:
+def test_the_listing_of_a_fork_has_its_origin_and_no_earlier_runs() -> None:
     forked = fact("session.forked", LATER, predecessor="s0", predecessorSeq=4)
     told = told_by([fact("run.started", runId="r1", agentId="a1"), forked])
     assert told is not None
@@ -83,7 +83,7 @@ def test_a_fork_tells_where_it_came_from_and_nothing_of_the_runs_before() -> Non
     assert (odd.predecessor, odd.predecessor_seq) == (None, None)
 
 
-def test_a_request_tells_the_title_of_its_session() -> None:
+def test_a_start_gives_the_title_of_its_session() -> None:
     told = told_by_start({"message": "Hi", "agentId": "a1", "owner": "ann"}, AT)
     assert (told.title, told.agent_id, told.owner, told.at, told.since, told.parent) == (
         "Hi",
@@ -112,7 +112,7 @@ def test_a_title_is_one_short_line(said: dict[str, JsonValue], title: str) -> No
     assert title_of(said) == title
 
 
-def test_words_are_compared_without_case_each_once_and_only_so_many() -> None:
+def test_title_words_are_case_folded_unique_and_limited() -> None:
     assert words_in("Straße, STRASSE! ﬁne-tuned") == ("strasse", "fine", "tuned")
     assert words_in("?!") == ()
     assert words_in("x" * 99) == ("x" * WORD_CHARS_MAX,)
@@ -126,7 +126,7 @@ def test_the_contents_that_records_refer_to_are_found_once() -> None:
     assert content_hashes([*records, *odd]) == ("sha256:1",)
 
 
-def test_what_was_used_decided_granted_or_called_before_a_fork_is_not_the_forks() -> None:
+def test_usage_decisions_grants_and_children_before_a_fork_do_not_belong_to_the_fork() -> None:
     place: dict[str, JsonValue] = {"sequence": 0, "turnId": "t0"}
     records = numbered(
         fact("run.started", runId="r1", agentId="a1"),

@@ -133,13 +133,13 @@ CASES: list[tuple[str, Facts]] = [
 
 
 @pytest.mark.parametrize(("kind", "data"), CASES)
-def test_a_payload_says_what_its_type_says(kind: str, data: Data) -> None:
+def test_a_fast_reader_agrees_with_the_type(kind: str, data: Data) -> None:
     quick, by_type = READERS[kind]
     assert quick(data) == by_type(data)
 
 
 @given(kind=st.sampled_from(sorted(READERS)), data=st.data())
-def test_any_payload_says_what_its_type_says(kind: str, data: st.DataObject) -> None:
+def test_a_fast_reader_agrees_with_the_type_on_random_payloads(kind: str, data: st.DataObject) -> None:
     drawn = dict(data.draw(SHAPES[kind]))
     quick, by_type = READERS[kind]
     assert quick(drawn) == by_type(drawn)  # pyright: ignore[reportArgumentType] - facts are JSON

@@ -1,4 +1,4 @@
-"""Where a run is, and what came of it."""
+"""Status and result of a run."""
 
 import pytest
 from tests.harness.views.journal import ERROR, SPENT, Facts, Journal, some
@@ -22,7 +22,7 @@ def step(journal: Journal, kind: str, **data: object) -> Journal:
     return journal.add(kind, {"runId": "r1", **data})
 
 
-def test_a_run_is_pinned_to_what_it_started_with() -> None:
+def test_a_run_is_pinned_to_the_package_of_its_start() -> None:
     source = {"kind": "user", "id": "ann"}
     journal = begin(**PINNED, source=source, mode="task", budget={"maxSteps": 3})
     journal.add("turn.started", {"sequence": 0, "turnId": "t0"}, runId="r1")
@@ -36,12 +36,12 @@ def test_a_run_is_pinned_to_what_it_started_with() -> None:
 
 
 @pytest.mark.parametrize("missing", sorted(PINNED))
-def test_a_run_that_does_not_say_what_it_is_pinned_to_has_no_snapshot(missing: str) -> None:
+def test_a_run_without_pinned_facts_has_no_snapshot(missing: str) -> None:
     facts = {key: value for key, value in PINNED.items() if key != missing}
     assert run_of(begin(**facts)).snapshot is None
 
 
-def test_a_run_whose_session_moves_is_pinned_to_the_package_it_moved_to() -> None:
+def test_a_moved_run_is_pinned_to_the_new_package() -> None:
     moved = {"fromFingerprint": "f", "toFingerprint": "g", "reason": "agent.instructions changed"}
     journal = begin(**PINNED).add("session.moved", moved, runId="r1")
     assert some(run_of(journal).snapshot).package_fingerprint == "g"
@@ -49,7 +49,7 @@ def test_a_run_whose_session_moves_is_pinned_to_the_package_it_moved_to() -> Non
     assert run_of(journal).package_fingerprint == "g"
 
 
-def test_a_run_knows_who_spoke_to_it_while_it_was_under_way() -> None:
+def test_a_run_lists_the_senders_of_later_messages() -> None:
     journal = begin()
     place = {"sequence": 0, "turnId": "t0"}
     journal.add("message.received", {"message": "go", "sender": "ann", **place}, runId="r1")
@@ -96,7 +96,7 @@ def test_a_run_that_is_to_be_cancelled_stays_so_until_it_ends() -> None:
         ),
     ],
 )
-def test_the_result_is_what_the_last_record_says(kind: str, data: Facts, result: Facts) -> None:
+def test_the_result_comes_from_the_last_record(kind: str, data: Facts, result: Facts) -> None:
     journal = step(begin(), kind, usage={"inputTokens": 7}, **data)
     run = run_of(journal)
     expected = {"runId": "r1", "sessionId": "s1", "usage": Usage(input_tokens=7), **result}

@@ -1,4 +1,4 @@
-"""What the next step needs to know of a session, and what recovery asks."""
+"""Session state for the next step and for recovery."""
 
 import pytest
 from tests.harness.views.journal import Facts, Journal, at, request, some
@@ -24,7 +24,7 @@ def state(journal: Journal) -> SessionState:
     return fold_session(journal.records)
 
 
-def test_a_session_is_what_its_first_record_says() -> None:
+def test_a_session_is_configured_by_its_first_record() -> None:
     journal = Journal().add(
         "session.started",
         {
@@ -65,7 +65,7 @@ def test_authored_state_is_set_and_removed_by_key() -> None:
     assert state(journal).session.state == {"b": [2], "c": None}
 
 
-def test_what_a_resolver_gave_last_is_known_by_its_agent_and_name() -> None:
+def test_the_last_value_of_a_resolver_is_kept_by_agent_and_name() -> None:
     def given(name: str, digit: str) -> JsonObject:
         ref: JsonObject = {"contentId": digit, "hash": f"sha256:{digit * 64}", "sizeBytes": 1}
         return {"resolver": name, "part": "tools", "scope": "turn", "contentRef": ref}
@@ -94,13 +94,13 @@ def test_the_last_schema_asked_for_wins_and_stays() -> None:
     assert state(journal).session.output_schema == {"title": "second"}
 
 
-def test_what_the_provider_counted_is_kept_with_the_length_of_its_prompt() -> None:
+def test_the_token_count_of_the_provider_is_kept_with_the_length_of_its_prompt() -> None:
     journal = Journal().begin().start(promptMessageCount=7).end(usage={"inputTokens": 120, "outputTokens": 5})
     config = state(journal).session.compaction
     assert (config.last_known_input_tokens, config.last_known_prompt_message_count) == (120, 7)
     journal.start(1).end(1)
     config = state(journal).session.compaction
-    assert config.last_known_input_tokens == 120, "a step that does not tell its usage changes nothing"
+    assert config.last_known_input_tokens == 120, "a step without usage changes nothing"
 
 
 def test_a_prompt_of_unknown_length_is_the_history() -> None:
@@ -169,7 +169,7 @@ def test_a_step_of_no_turn_is_a_step_of_the_session() -> None:
     assert (found.turn, found.is_answering) == (None, True)
 
 
-def test_the_turn_tells_its_step_and_attempt() -> None:
+def test_a_turn_has_its_step_and_attempt() -> None:
     journal = Journal().begin()
     assert state(journal).turn == TurnState("t0", 0)
     journal.start(0).start(0, attempt=2)
@@ -187,7 +187,7 @@ def test_the_turn_tells_its_step_and_attempt() -> None:
         ("turn.cancelled", {}, TurnStatus.CANCELLED),
     ],
 )
-def test_the_turn_tells_where_it_is(kind: str, data: dict[str, object], status: TurnStatus) -> None:
+def test_records_set_the_status_of_a_turn(kind: str, data: dict[str, object], status: TurnStatus) -> None:
     assert some(state(Journal().begin().add(kind, {**TURN, **data})).turn).status is status
     assert state(Journal().add(kind, {**TURN, **data})).turn is None
 
@@ -213,7 +213,7 @@ def test_a_cancel_request_shows_and_does_not_end_a_wait() -> None:
     assert folded.waiting == Wait("input")
 
 
-def test_a_wait_says_what_for_until_when_and_on_which_requests() -> None:
+def test_a_wait_has_its_kind_deadline_and_requests() -> None:
     journal = Journal().begin().answer("q").add("turn.waiting", {"on": "input", **TURN})
     journal.add(
         "run.waiting", {"runId": "r1", "on": "input", "requestIds": ["x"], "until": "2026-02-01T00:00:00Z"}
@@ -243,7 +243,7 @@ def test_a_wait_ends_when_work_goes_on_or_ends(kind: str, data: dict[str, object
     assert state(journal).waiting is None
 
 
-def test_open_requests_are_those_that_nobody_settled() -> None:
+def test_open_requests_are_the_unsettled_ones() -> None:
     requests = [request(f"q{number}", f"c{number}", kind="approval") for number in range(3)]
     journal = (
         Journal().begin().answer("c0", "c1", "c2").add("input.requested", {"requests": requests, **at()})
@@ -270,7 +270,7 @@ def test_the_epoch_is_the_highest_seen() -> None:
     assert state(journal.add("recovery.started", {"epoch": 9})).epoch == 9
 
 
-def test_the_epoch_is_told_by_records_of_ownership_alone() -> None:
+def test_the_epoch_comes_from_records_of_ownership_only() -> None:
     journal = Journal().begin()
     journal.add("app.note", {"epoch": 99}).add(
         "message.received", {"message": "x", "epoch": 98, "sequence": 0, "turnId": "t0"}
@@ -304,7 +304,7 @@ def test_the_end_of_another_run_or_turn_ends_no_wait_and_no_request() -> None:
     assert (state(journal).waiting, state(journal).requests) == (None, ())
 
 
-def test_nobody_has_to_answer_a_subagent_that_has_ended() -> None:
+def test_requests_of_an_ended_subagent_are_closed() -> None:
     journal = Journal().begin().answer("sub")
     called = {"callId": "sub", "childSessionId": "s2", "sessionId": "s", "name": "n", "toolName": "n", **TURN}
     journal.add("subagent.called", {**called, "childRunId": "r2"})
@@ -336,7 +336,9 @@ def test_a_request_of_ended_work_ends_though_other_work_goes_on(ended: str, left
         ("session.waiting", {"wait": "next-user-message"}, SessionStatus.WAITING),
     ],
 )
-def test_the_session_tells_where_it_is(kind: str, data: dict[str, object], status: SessionStatus) -> None:
+def test_records_set_the_status_of_a_session(
+    kind: str, data: dict[str, object], status: SessionStatus
+) -> None:
     assert SessionState().status is SessionStatus.NEW
     journal = Journal().begin()
     assert state(journal).status is SessionStatus.RUNNING

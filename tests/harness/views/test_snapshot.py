@@ -1,4 +1,4 @@
-"""States as bytes: a cache that may be of no use."""
+"""Snapshots: states as bytes, used only if they match."""
 
 from tests.harness.views.journal import Journal
 

@@ -1,4 +1,4 @@
-"""What sessions, runs, turns and models used, and what is left of a budget."""
+"""Usage of sessions, runs, turns and models, and the remaining budget."""
 
 import pytest
 from tests.harness.views.journal import Journal, at
@@ -14,7 +14,7 @@ def usage(journal: Journal) -> UsageState:
     return fold_usage(journal.records)
 
 
-def test_a_sum_knows_what_either_part_knows() -> None:
+def test_adding_usage_keeps_fields_of_either_part() -> None:
     some_of_it = Usage(input_tokens=1, cost_micros=5)
     assert add_usage(some_of_it, Usage(input_tokens=2, output_tokens=3)) == Usage(
         input_tokens=3, output_tokens=3, cost_micros=5
@@ -55,7 +55,7 @@ def test_a_record_that_names_its_run_is_charged_to_it() -> None:
     assert list(usage(journal).runs) == ["other"]
 
 
-def test_what_belongs_to_no_run_turn_or_model_is_charged_to_the_session_alone() -> None:
+def test_usage_without_a_run_turn_or_model_counts_for_the_session_only() -> None:
     journal = Journal().add(
         "subagent.completed", {"callId": "c", "subagentName": "s", "output": "x", "usage": {"inputTokens": 3}}
     )
@@ -71,7 +71,7 @@ def test_money_given_in_dollars_is_counted_in_millionths() -> None:
     assert usage(journal).session.usage.cost_micros == 70_001, "the exact amount wins"
 
 
-def test_a_step_counts_once_and_its_failed_attempts_cost_what_they_used() -> None:
+def test_a_step_counts_once_and_the_usage_of_its_failed_attempts_is_added() -> None:
     journal = Journal().begin().start(modelId="m")
     facts = {"code": "E", "attempt": 1, "delayMs": 1, "usage": {"inputTokens": 5}}
     journal.add("step.retrying", {**facts, **at()}).start(attempt=2, modelId="m")
@@ -169,7 +169,7 @@ FAILED = {
 }
 
 
-def test_a_run_that_nobody_knows_has_used_nothing() -> None:
+def test_an_unknown_run_has_no_usage() -> None:
     journal = Journal().add("run.completed", {"runId": "ghost"})
     nothing = BudgetUsage(tokens_used=0, steps_used=0, tool_calls_used=0, cost_micros_used=0, wall_ms_used=0)
     assert usage(journal).budget_usage("ghost", NOW) == nothing

@@ -1,4 +1,4 @@
-"""Time, names and chance of the machine."""
+"""The system clock, ids and randomness."""
 
 import asyncio
 import re
@@ -27,7 +27,7 @@ def test_sleeping_lets_time_pass() -> None:
     asyncio.run(story())
 
 
-def test_a_name_is_new_safe_in_file_names_and_sorts_by_its_time() -> None:
+def test_an_id_is_unique_safe_in_file_names_and_sorts_by_time() -> None:
     factory: IdFactory = new_id
     names = [factory() for _ in range(1_000)]
     assert len(set(names)) == 1_000
@@ -36,6 +36,6 @@ def test_a_name_is_new_safe_in_file_names_and_sorts_by_its_time() -> None:
     assert len({name[12:] for name in names}) == 1_000
 
 
-def test_chance_is_from_zero_to_one() -> None:
+def test_random_numbers_are_from_zero_to_one() -> None:
     source: Random = chance
     assert all(0 <= source() < 1 for _ in range(1_000))

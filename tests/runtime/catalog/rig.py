@@ -1,4 +1,4 @@
-"""What the tests of the catalogue share."""
+"""Helpers of the catalogue tests."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from windlass.testing import Answer, ScriptedModel, by_history, call, say
 GUARD_S = 300
 USAGE = LLMUsage(input_tokens=12, output_tokens=5, cost_micros=40)
 made: list[str] = []
-"""What tools did, in the order in which they did it."""
+"""The calls of tools, in order."""
 
 
 @tool(mode="read")

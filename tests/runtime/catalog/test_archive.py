@@ -65,7 +65,7 @@ def test_a_session_goes_to_another_store_with_its_runs_and_contents(path: Path |
     play(story, path, clerk)
 
 
-def test_what_is_here_already_is_refused_and_so_is_what_was_deleted(path: Path | None) -> None:
+def test_importing_an_existing_or_deleted_session_is_a_conflict(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
         await (await runtime.start("clerk", "go", session_id="s1", run_id="r1")).wait()
         lines = await lines_of(runtime)
@@ -78,7 +78,7 @@ def test_what_is_here_already_is_refused_and_so_is_what_was_deleted(path: Path |
     play(story, path, agent())
 
 
-def test_a_run_that_had_not_ended_stands_still_until_somebody_speaks_to_it(path: Path | None) -> None:
+def test_an_unfinished_run_is_not_driven_after_an_import_until_it_gets_input(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
         handle = await runtime.start("clerk", "Pay.", session_id="s1", run_id="r1", owner="ann")
         await until(handle, "run.waiting")
@@ -230,7 +230,7 @@ def cut(records: tuple[Record, ...], places: list[int]) -> tuple[StoredAppend, .
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(GOLDEN), st.lists(st.integers(1, 80), max_size=6))
-def test_whatever_a_session_holds_it_folds_the_same_in_another_store(
+def test_a_random_session_folds_the_same_after_an_import(
     tmp_path: Path, journal: Path, places: list[int]
 ) -> None:
     records = read_golden(journal)

@@ -1,4 +1,4 @@
-"""Deleting a session: everything goes, and whoever looked at it is told."""
+"""Deleting a session removes all its data, and ends its open readers with an error."""
 
 import asyncio
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_a_session_with_a_run_under_way_is_deleted_only_after_it_was_cancelled(p
     play(story, path, agent(*PAYS))
 
 
-def test_it_can_be_deleted_as_soon_as_its_run_has_ended(path: Path | None) -> None:
+def test_a_session_can_be_deleted_as_soon_as_its_run_has_ended(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
         for number in range(20):
             await (await runtime.start("clerk", "go", session_id=f"s{number}")).wait()
@@ -51,7 +51,7 @@ def test_it_can_be_deleted_as_soon_as_its_run_has_ended(path: Path | None) -> No
     play(story, path, agent())
 
 
-def test_readers_that_stand_in_it_end_with_an_error_and_others_read_on(path: Path | None) -> None:
+def test_readers_of_a_deleted_session_end_with_an_error_and_others_read_on(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
         await (await runtime.start("clerk", "go", session_id="s1")).wait()
         await (await runtime.start("clerk", "go", session_id="s2")).wait()

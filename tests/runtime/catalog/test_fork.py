@@ -1,4 +1,4 @@
-"""Forks: a session that begins as another one was, and does nothing twice."""
+"""Forks: a session that continues from another one's records, and repeats no effect."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a model was asked, made again from what is kept: it is what the model got."""
+"""Prompts rebuilt from the journal equal the requests of the model."""
 
 import asyncio
 import json
@@ -60,7 +60,7 @@ class Listening(ScriptedModel):
         return super().stream(messages, tools=known, temperature=temperature)
 
 
-def told(found: StepPrompt) -> Asked:
+def request_of(found: StepPrompt) -> Asked:
     """A prompt as the model got it."""
     system = [LLMMessage("system", found.system)] if found.system else []
     return [*system, *found.messages], list(found.tools), found.temperature
@@ -90,14 +90,12 @@ AGENTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_a_prompt_is_what_the_model_got(name: str, tmp_path: Path) -> None:
+def test_a_rebuilt_prompt_equals_the_request_of_the_model(name: str, tmp_path: Path) -> None:
     async def main() -> None:
         model = Listening(script)
         given: dict[str, Any] = {"tools": [look], **AGENTS[name]}
         agent = Agent("a", model=model, **given)
-        async with await AgentRuntime.open(
-            tmp_path / "a.db", agents=[agent], durability="process"
-        ) as runtime:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent], durability="process") as runtime:
             for number in range(2):
                 handle = await runtime.start(agent, f"Go {number}.", session_id="s", run_id=f"r{number}")
                 assert (await handle.wait(timeout=STORY_S_MAX)).status == "completed"
@@ -105,7 +103,7 @@ def test_a_prompt_is_what_the_model_got(name: str, tmp_path: Path) -> None:
             for number in range(2):
                 step = 0
                 while (found := await runtime.sessions.prompt(f"r{number}", step)) is not None:
-                    assert told(found) == model.asked[at]
+                    assert request_of(found) == model.asked[at]
                     assert (QUESTIONS in found.unknown) == (name == "with questions")
                     at, step = at + 1, step + 1
             assert at == len(model.asked) >= 4
@@ -113,11 +111,11 @@ def test_a_prompt_is_what_the_model_got(name: str, tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_what_is_not_there_is_none_and_what_is_lost_is_said(tmp_path: Path) -> None:
+def test_an_unknown_prompt_is_none_and_a_lost_package_is_reported(tmp_path: Path) -> None:
     async def main() -> None:
         agent = Agent("a", model=Listening(script), tools=[look], instructions="Look.")
         path = tmp_path / "a.db"
-        async with await AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
+        async with AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
             await (await runtime.start(agent, "Go.", session_id="s", run_id="r")).wait()
             assert await runtime.sessions.prompt("r", 7) is None
             with pytest.raises(Conflict):
@@ -137,11 +135,11 @@ def test_what_is_not_there_is_none_and_what_is_lost_is_said(tmp_path: Path) -> N
 
 
 async def _without_package(lines: list[str], path: Path) -> StepPrompt | None:
-    """The first prompt of an imported session whose package was left out."""
+    """The first prompt of a session imported without its package."""
 
     kept = [line for line in lines[:-1] if '"isOwn":false' not in line]
     total = sha256("".join(f"{line}\n" for line in kept).encode()).hexdigest()
     end = json.dumps({"kind": "end", "lines": len(kept), "sha256": total}, separators=(",", ":"))
-    async with await AgentRuntime.open(path, agents=[], durability="process") as runtime:
+    async with AgentRuntime.open(path, agents=[], durability="process") as runtime:
         await runtime.sessions.import_([*kept, end])
         return await runtime.sessions.prompt("r", 0)

@@ -18,7 +18,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
     return None if request.param == "memory" else tmp_path / "app.db"
 
 
-def test_a_session_is_listed_with_what_became_of_its_runs(path: Path | None) -> None:
+def test_a_session_is_listed_with_the_status_and_usage_of_its_runs(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
         first = await runtime.start("clerk", "Pay the hotel in Oslo", session_id="trip", owner="ann")
         [info] = (await runtime.sessions.list()).items
@@ -126,7 +126,7 @@ def test_everything_that_waits_for_a_person_is_in_one_list(path: Path | None) ->
     play(story, path, agent(*PAYS))
 
 
-def test_what_a_subagent_asks_is_listed_once_with_its_own_session_and_the_owner(path: Path | None) -> None:
+def test_a_request_of_a_subagent_is_listed_once_with_its_session_and_owner(path: Path | None) -> None:
     boss = agent(
         call("helper", {"message": "Pay it."}),
         say("All paid."),
@@ -206,7 +206,7 @@ def test_the_trace_of_a_run_has_its_spans_and_its_owner(path: Path | None) -> No
     play(story, path, agent(*PAYS))
 
 
-def test_what_is_not_there_is_a_conflict_in_every_question(path: Path | None) -> None:
+def test_every_query_about_an_unknown_run_or_session_is_a_conflict(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
         catalogue = runtime.sessions
         questions = (
@@ -225,7 +225,7 @@ def test_what_is_not_there_is_a_conflict_in_every_question(path: Path | None) ->
     play(story, path, agent())
 
 
-def test_a_session_belongs_to_whoever_began_it(path: Path | None) -> None:
+def test_a_session_belongs_to_the_owner_of_its_first_run(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
         handle = await runtime.start("clerk", "go", session_id="s1", run_id="r1", owner="ann")
         await until(handle, "run.waiting")
@@ -247,7 +247,7 @@ def test_a_session_belongs_to_whoever_began_it(path: Path | None) -> None:
 
 @pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\u200f", "\u061c"])
 @pytest.mark.parametrize("name", ["run_id", "session_id", "owner"])
-def test_names_that_read_as_others_are_refused(name: str, mark: str) -> None:
+def test_names_that_look_like_others_are_refused(name: str, mark: str) -> None:
     async def story(runtime: AgentRuntime) -> None:
         with pytest.raises(Rejected, match=f"{name} must be .* change the direction of text"):
             await runtime.start("clerk", "go", **{name: f"ab{mark}cd"})  # pyright: ignore[reportArgumentType] - ids alone

@@ -1,4 +1,4 @@
-"""Imports that fit their checksum, and hold what no export ever does."""
+"""Imports with a valid checksum and invalid content."""
 
 import json
 from base64 import b64encode
@@ -81,7 +81,9 @@ HOSTILE: dict[str, tuple[str, Change, str]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_no_export_says_is_refused_and_leaves_nothing(path: Path | None, name: str) -> None:
+def test_an_import_with_impossible_content_is_refused_and_leaves_nothing(
+    path: Path | None, name: str
+) -> None:
     kind, change, words = HOSTILE[name]
 
     async def story(runtime: AgentRuntime) -> None:
@@ -101,7 +103,7 @@ def test_what_no_export_says_is_refused_and_leaves_nothing(path: Path | None, na
 
 
 async def bring_in(lines: list[str], path: Path | None) -> tuple[str, str]:
-    """The title and the records of a session in a runtime that knows a secret."""
+    """The title and the records of a session imported into a runtime with a registered secret."""
     if path is None:
         runtime = AgentRuntime.in_memory([agent()], secrets=[SECRET])
     else:
@@ -112,7 +114,7 @@ async def bring_in(lines: list[str], path: Path | None) -> tuple[str, str]:
         return info.title, to_json([to_wire(record) for record in records]).decode()
 
 
-def test_secrets_of_this_runtime_are_masked_in_what_is_brought_in(path: Path | None) -> None:
+def test_registered_secrets_are_masked_in_an_import(path: Path | None) -> None:
     async def story(other: AgentRuntime) -> None:
         handle = await other.start("clerk", f"my key is {SECRET}", session_id="s1", run_id="r1")
         await handle.wait()

@@ -22,13 +22,13 @@ def is_summary(messages: Sequence[LLMMessage]) -> bool:
 
 
 def walked(messages: Sequence[LLMMessage]) -> int:
-    """How far the walk has come, as far as the messages tell."""
+    """The progress of the walk, read from the messages."""
     found = [int(one) for message in messages for one in re.findall(r"stone (\d+)", message.content)]
     return max(found, default=0)
 
 
 class Guide:
-    """Writes the answers of a walk of so many steps; it knows nothing but the prompt."""
+    """Writes the answers of a walk of a number of steps from the prompt alone."""
 
     def __init__(self, steps: int, threshold: int, task: str = TASK) -> None:
         self.steps = steps
@@ -63,7 +63,7 @@ class Guide:
 
 
 def prompt_size(message: LLMMessage) -> int:
-    """What a message fills, by the same measure as the runtime's."""
+    """The token estimate of a message, as the runtime counts it."""
     return estimate_tokens([message.content, [one.arguments for one in message.tool_calls]])
 
 

@@ -1,4 +1,4 @@
-"""What the tests of hooks and sinks share: an agent, driven to its end."""
+"""Helpers of the tests of hooks and sinks: an agent, driven to its end."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -29,7 +29,7 @@ def play(story: Coroutine[object, object, T]) -> T:
 
 
 class Ledger:
-    """What was really done."""
+    """The effects that really happened."""
 
     def __init__(self) -> None:
         self.charges: list[int] = []
@@ -40,7 +40,7 @@ def charging(ledger: Ledger, **options: Any) -> Any:
 
     @tool(mode="safe_write", **options)
     async def charge(cents: int) -> dict[str, int]:
-        """Charge somebody."""
+        """Charge an amount."""
         ledger.charges.append(cents)
         return {"charged": cents}
 
@@ -54,8 +54,8 @@ async def mail(to: str) -> str:
 
 
 @dataclass
-class Told:
-    """What came of a run, and all that its session says."""
+class HookRun:
+    """The result of a run, and all records of its session."""
 
     result: RunResult
     events: list[Event]
@@ -108,10 +108,12 @@ def shop(script: Iterable[Answer] | Writer, ledger: Ledger, **parts: Any) -> Age
 CHARGE = (call("charge", {"cents": 5}), say("done"))
 
 
-def run(*hooks: Any, script: Any = CHARGE, until: Sequence[str] = ("session.waiting",), **parts: Any) -> Told:
+def run(
+    *hooks: Any, script: Any = CHARGE, until: Sequence[str] = ("session.waiting",), **parts: Any
+) -> HookRun:
     """Drive an agent with these hooks to the end of one run."""
 
-    async def story() -> Told:
+    async def story() -> HookRun:
         ledger = Ledger()
         options = {name: parts.pop(name) for name in ("output_sinks", "is_attended") if name in parts}
         specs = parts.pop("sinks", ())
@@ -119,13 +121,13 @@ def run(*hooks: Any, script: Any = CHARGE, until: Sequence[str] = ("session.wait
         async with AgentRuntime.in_memory([agent], **options) as runtime:
             handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
             result = await handle.wait(timeout=STORY_S_MAX)
-            return Told(result, await events_of(runtime, until=until), ledger)
+            return HookRun(result, await events_of(runtime, until=until), ledger)
 
     return play(story())
 
 
 class Box:
-    """A sink that does what a test wants, and remembers what it got."""
+    """A sink with scripted behaviour that records its deliveries."""
 
     def __init__(self, *answers: object, sink_id: str = "box") -> None:
         self._answers = list(answers)

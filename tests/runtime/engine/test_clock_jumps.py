@@ -1,4 +1,4 @@
-"""Somebody sets the wall clock, while a session waits and while a run goes on."""
+"""Wall clock jumps while a session waits and while a run is active."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Final
@@ -53,7 +53,7 @@ class TimedModel(ScriptedModel):
 
 
 class CountingStore(MemoryStore):
-    """A store that counts what is written, and outlives its runtime."""
+    """A store that counts its writes, and survives its runtime."""
 
     append_count = 0
 
@@ -66,7 +66,7 @@ class CountingStore(MemoryStore):
 
 
 class Scene:
-    """A runtime whose clocks a test sets."""
+    """A runtime with clocks that the test sets."""
 
     def __init__(
         self, *script: Answer, clock: FakeClock | None = None, store: CountingStore | None = None
@@ -98,7 +98,7 @@ class Scene:
 
 
 @pytest.mark.parametrize("jump_s", [DAY_S, -DAY_S, 15.0, -15.0, -1.0])
-@pytest.mark.parametrize("is_rung", [False, True], ids=["undisturbed", "somebody rings"])
+@pytest.mark.parametrize("is_rung", [False, True], ids=["undisturbed", "an item arrives"])
 def test_a_pause_of_a_driver_ends_by_the_clock_that_does_not_jump(jump_s: float, is_rung: bool) -> None:
     scene = Scene(busy(), say("one"), say("two"))
 
@@ -118,7 +118,7 @@ def test_a_pause_of_a_driver_ends_by_the_clock_that_does_not_jump(jump_s: float,
 
 
 @pytest.mark.parametrize("jump_s", [DAY_S, 40.0, -DAY_S, -40.0])
-@pytest.mark.parametrize("is_rung", [False, True], ids=["undisturbed", "somebody rings"])
+@pytest.mark.parametrize("is_rung", [False, True], ids=["undisturbed", "an item arrives"])
 def test_a_parked_pause_ends_by_the_clock_that_does_not_jump(jump_s: float, is_rung: bool) -> None:
     scene = Scene(busy(LONG_S), say("one"), say("two"))
 
@@ -159,7 +159,7 @@ def test_a_pause_goes_by_the_wall_clock_when_its_process_is_gone() -> None:
 
 
 @pytest.mark.parametrize("jump_s", [DAY_S, -DAY_S])
-def test_a_run_that_goes_on_does_not_notice(jump_s: float) -> None:
+def test_an_active_run_is_not_affected_by_a_clock_jump(jump_s: float) -> None:
     scene = Scene(call("work"), say("one"))
 
     async def story() -> float:
@@ -171,7 +171,7 @@ def test_a_run_that_goes_on_does_not_notice(jump_s: float) -> None:
             assert (result.status, result.output) == (RunStatus.COMPLETED, "one")
             types = [record.type for record in await scene.store.read("s1")]
             assert types.count("action.started") == types.count("action.result") == 1
-            assert "recovery.started" not in types, "nobody was taken for dead"
+            assert "recovery.started" not in types, "no owner was taken for dead"
             return scene.clock.monotonic()
 
     assert run_in_fake_time(story(), clock=scene.clock) <= 11
@@ -193,6 +193,7 @@ def test_a_request_expires_at_once_when_the_clock_is_put_behind_its_time() -> No
     run_in_fake_time(story(), clock=scene.clock)
 
 
+@pytest.mark.uncounted
 def test_a_request_stays_open_until_the_wall_clock_says_that_it_has_expired() -> None:
     scene = Scene(call("mail"), say("one"))
 
@@ -213,7 +214,7 @@ def test_a_request_stays_open_until_the_wall_clock_says_that_it_has_expired() ->
     run_in_fake_time(story(), clock=scene.clock)
 
 
-def test_an_owner_whose_clock_is_put_back_is_not_taken_for_dead_and_can_stop_at_any_moment() -> None:
+def test_an_owner_with_a_clock_set_back_keeps_its_sessions_and_can_close() -> None:
     scene = Scene(busy(LONG_S), say("one"))
 
     async def story() -> None:
@@ -222,7 +223,7 @@ def test_an_owner_whose_clock_is_put_back_is_not_taken_for_dead_and_can_stop_at_
             await scene.clock.sleep(10)
             scene.clock.jump(-DAY_S)
             await scene.clock.sleep(SLACK_S)
-        assert scene.clock.sleepers == 0, "nobody is left to wake it"
+        assert scene.clock.sleepers == 0, "no task is left to wake it"
 
     run_in_fake_time(story(), clock=scene.clock)
 
@@ -246,7 +247,7 @@ def test_the_wall_budget_of_a_run_goes_by_the_clock_that_does_not_jump(jump_s: f
 
 
 @pytest.mark.parametrize("jump_s", [0.0, HOUR_S, -HOUR_S])
-def test_what_a_model_call_may_take_of_the_wall_budget_goes_by_that_clock_too(jump_s: float) -> None:
+def test_the_timeout_of_a_model_call_uses_the_monotonic_clock(jump_s: float) -> None:
     scene = Scene(call("work", {}), say("done"))
 
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""Histories are made shorter in time, durably, and without losing the task."""
+"""Compaction: in time, durable, and keeping the task."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ Writer = Callable[[Sequence[LLMMessage]], Answer]
 
 
 class TooLong(Rejected):
-    """What a provider raises whose model does not read so much."""
+    """The context overflow error of a provider."""
 
     def __init__(self) -> None:
         super().__init__("too long", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.REPAIR_NEEDED)
@@ -69,6 +69,7 @@ def of(records: Sequence[Record], kind: str) -> list[Record]:
 # a long walk
 
 
+@pytest.mark.uncounted
 def test_a_walk_of_400_steps_keeps_its_task_and_stays_in_the_window() -> None:
     guide = Guide(400, 8_000)
     status, records = play(walker(guide))
@@ -81,6 +82,7 @@ def test_a_walk_of_400_steps_keeps_its_task_and_stays_in_the_window() -> None:
     assert of(records, "run.completed")[0].data["output"] == "Arrived at stone 400."
 
 
+@pytest.mark.uncounted
 def test_a_runtime_that_forgets_everything_makes_the_same_walk() -> None:
     guide = Guide(40, 6_000)
     with always_replay():
@@ -100,7 +102,7 @@ def test_the_window_of_the_model_is_the_measure_if_the_agent_has_none() -> None:
     assert 3_000 < guide.longest <= 4_500
 
 
-def test_what_the_agent_says_comes_before_what_the_model_says() -> None:
+def test_the_compaction_settings_of_the_agent_override_those_of_the_model() -> None:
     def rule(model: ScriptedModel, config: CompactionConfig | None) -> tuple[int, int | None]:
         agent = walk_of(model, compaction=config)
         made = compaction_rule(compile_package(agent), window_tokens(model), definitions=[])
@@ -177,7 +179,7 @@ def test_a_run_does_not_start_without_the_model_for_its_summaries() -> None:
         replace(walker(Guide(1, 4_000)), compaction_model="nonsense")
 
 
-def test_a_package_whose_compaction_makes_no_sense_is_refused() -> None:
+def test_a_package_with_invalid_compaction_settings_is_refused() -> None:
     package = compile_package(walker(Guide(1, 4_000)))
     route = package.provider_route
     for settings in ({"compaction": {"threshold": -1}}, {"compactionModel": {"routeId": 5}}):
@@ -189,7 +191,7 @@ def test_a_package_whose_compaction_makes_no_sense_is_refused() -> None:
 
 
 def failing(guide: Guide, *answers: Answer) -> Writer:
-    """A model whose first summaries are these."""
+    """A model with these first summaries."""
     left = list(answers)
 
     def write(messages: Sequence[LLMMessage]) -> Answer:
@@ -239,7 +241,7 @@ def test_a_task_that_does_not_fit_fails_clearly() -> None:
 
 
 def refusing(guide: Guide, limit: int) -> Writer:
-    """A model that reads only so much, and does not say so before."""
+    """A model with a limited context window that it does not announce."""
 
     def write(messages: Sequence[LLMMessage]) -> Answer:
         size = sum(len(message.content) for message in messages) // 4
@@ -265,10 +267,10 @@ def test_a_refused_prompt_that_cannot_be_made_shorter_fails_the_run_at_once() ->
     assert error["details"]["reason"] == "context_overflow"
 
 
-# what tools want kept
+# pinned messages of tools
 
 
-def test_tools_say_what_must_not_be_forgotten() -> None:
+def test_on_compaction_of_a_tool_adds_reminders_to_the_history() -> None:
     seen: list[CompactionContext] = []
 
     async def remind(context: CompactionContext) -> list[str]:
@@ -305,12 +307,12 @@ def test_a_tool_that_takes_too_long_is_not_waited_for() -> None:
     assert of(records, "compaction.completed")
 
 
-def test_what_is_called_before_a_compaction_is_a_function() -> None:
+def test_on_compaction_must_be_a_function() -> None:
     with pytest.raises(Rejected, match="on_compaction"):
         tool(walk_tool().function, on_compaction="no")  # type: ignore[arg-type] # on purpose
 
 
-# somebody asks
+# compaction on request
 
 
 async def settled(scene: Scene) -> list[Record]:
@@ -319,7 +321,7 @@ async def settled(scene: Scene) -> list[Record]:
     return await records_of(scene.store)
 
 
-def test_a_session_at_rest_is_compacted_when_somebody_asks() -> None:
+def test_an_idle_session_is_compacted_on_request() -> None:
     async def story(scene: Scene) -> list[Record]:
         agent = walker(Guide(8, 20_000))
         async with scene.runtime([agent]) as runtime:
@@ -435,7 +437,7 @@ def test_a_compaction_that_waits_for_a_run_that_waits_for_people_is_no_crash() -
     Scene().play(story)
 
 
-def test_nobody_can_compact_a_session_that_there_is_not() -> None:
+def test_compacting_an_unknown_session_is_a_conflict() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([walker(Guide(1, 4_000))]) as runtime:
             with pytest.raises(Conflict, match="unknown session: s1"):
@@ -483,7 +485,7 @@ def test_a_process_without_the_agent_does_not_look_at_a_wanted_compaction_again_
 # redeploys
 
 
-def test_any_number_of_orderly_redeploys_in_one_compaction_is_borne() -> None:
+def test_a_session_survives_any_number_of_orderly_redeploys_in_one_compaction() -> None:
     async def story(scene: Scene) -> tuple[RunStatus, list[str]]:
         inner = scene.store
         scene.store = KeptStore(inner)
@@ -559,7 +561,7 @@ def test_a_call_in_a_summary_is_not_made() -> None:
     assert not any("99" in str(one.data) for one in of(records, "actions.requested"))
 
 
-def test_words_to_a_session_that_is_being_compacted_are_heard_after_it() -> None:
+def test_a_message_during_a_compaction_starts_a_run_after_it() -> None:
     async def story(scene: Scene) -> list[Record]:
         gate, guide = asyncio.Event(), Guide(8, 20_000)
 

@@ -1,4 +1,4 @@
-"""How many calls of a tool run at once, and from when on their time counts."""
+"""Concurrency limits of a tool, and the start of its timeout."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""R22: a hook that raises, hangs, floods or does what it did not declare."""
+"""R22: hooks that raise, hang, return too much, or exceed their declared rights."""
 
 import asyncio
 import threading
@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
-from tests.runtime.engine.hook_rig import CHARGE, Ledger, Told, events_of, play, run, shop
+from tests.runtime.engine.hook_rig import CHARGE, HookRun, Ledger, events_of, play, run, shop
 
 from windlass.engine.binding import Binding
 from windlass.engine.deadline import Late, Raised, Returned, cut
@@ -63,7 +63,7 @@ async def hangs(_call: HookCall) -> None:
 
 
 async def hangs_on(_call: HookCall) -> None:
-    """Does not end when it is told to, the first time."""
+    """Ignores its first cancellation."""
     try:
         await asyncio.Event().wait()
     except asyncio.CancelledError:
@@ -82,7 +82,7 @@ def vetoes(_call: HookCall) -> Veto:
     return Veto("no")
 
 
-def meddles(told: HookCall) -> None:
+def mutates_input(told: HookCall) -> None:
     """Changes everything that it is given, and declares nothing."""
     if told.arguments is not None:
         told.arguments["cents"] = 0
@@ -167,7 +167,7 @@ def test_a_hook_that_stops_the_run_when_it_fails_does_so_cleanly_at_every_point(
 def stopped(hook: Any, script: Any) -> Any:
     """Drive a run to its end, saying yes to everything."""
 
-    async def story() -> Told:
+    async def story() -> HookRun:
         ledger = Ledger()
         agent = shop(script, ledger, hooks=[hook], output=Answer)
         async with AgentRuntime.in_memory([agent]) as runtime:
@@ -177,7 +177,7 @@ def stopped(hook: Any, script: Any) -> Any:
                     (request,) = await handle.requests()
                     await handle.answer(request.request_id, "approve", responder="ann")
             result = await handle.wait(timeout=300)
-            return Told(result, await events_of(runtime, until=["session.waiting"]), ledger)
+            return HookRun(result, await events_of(runtime, until=["session.waiting"]), ledger)
 
     return play(story())
 
@@ -199,7 +199,7 @@ def test_where_there_is_only_the_run_to_deny_it_is_the_run_that_ends(point: str,
 
 
 @pytest.mark.promise("H2")
-def test_a_result_whose_hook_failed_is_withheld():
+def test_a_result_with_a_failed_hook_is_withheld():
     found = run(at("after_tool_call", raises, failure="deny"))
     assert (found.result.status, found.ledger.charges) == ("completed", [5])
     result = found.all("action.result")[0]
@@ -220,8 +220,8 @@ def test_a_call_is_refused_if_a_hook_fails_to_see_the_consent_to_it():
 
 
 @pytest.mark.promise("H2")
-def test_what_a_hook_does_to_what_it_was_given_changes_nothing():
-    hooks = [at(point, meddles, hook_id=f"h-{point}") for point in POINTS]
+def test_mutating_the_input_of_a_hook_changes_nothing():
+    hooks = [at(point, mutates_input, hook_id=f"h-{point}") for point in POINTS]
     script = [call("charge", {"cents": 5}), say('{"value": 1}')]
     found = run(*hooks, script=script, output=Answer)
     assert found.ledger.charges == [5]
@@ -258,7 +258,7 @@ def test_a_change_that_is_unsound_or_too_large_is_not_made(point: str, change: C
     assert told in str(failed["error"])
 
 
-def test_a_change_of_nothing_is_no_change():
+def test_an_empty_change_of_a_hook_changes_nothing():
     found = run(at("after_tool_call", lambda _call: Change()))
     assert found.hooks() == [("h", "completed")]
     assert found.all("hook.completed")[0]["changed"] is False
@@ -314,7 +314,7 @@ def test_a_function_may_return_something_to_wait_for():
 
 
 @pytest.mark.promise("H2")
-def test_a_function_that_hangs_in_its_thread_is_cut_and_not_called_for_ever():
+def test_a_hook_that_hangs_in_its_thread_is_abandoned_and_disabled():
     gate = threading.Event()
     started: list[int] = []
 
@@ -405,7 +405,7 @@ class Bound:
         self.hooks = hooks
 
 
-def test_work_is_cut_at_its_time_and_not_a_moment_later():
+def test_a_coroutine_is_cut_at_its_timeout_and_the_cancel_of_its_caller_passes():
     async def story() -> list[object]:
         async def quick() -> int:
             return 5

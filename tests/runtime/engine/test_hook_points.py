@@ -1,4 +1,4 @@
-"""Hooks at every point of a run: what they see, and what they may change."""
+"""Hooks at every point of a run: their input, and their allowed changes."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel, JsonValue
-from tests.runtime.engine.hook_rig import CHARGE, Ledger, Told, events_of, play, run, shop
+from tests.runtime.engine.hook_rig import CHARGE, HookRun, Ledger, events_of, play, run, shop
 
 from windlass.hooks import POINTS, hook
 from windlass.ports.host import Change, HookAnswer, HookCall, Veto
@@ -23,7 +23,7 @@ LOOSE_HOOK: Any = hook
 
 
 class Seen(list[HookCall]):
-    """A hook function that remembers what it was told, and answers as it was told to."""
+    """A hook function that records its inputs and returns a scripted answer."""
 
     def __init__(self, *answers: HookAnswer) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ def test_hooks_see_a_whole_run_in_its_order():
     assert [one.tool_name for one in seen[2].asked] == ["charge"]
 
 
-def test_each_call_of_a_hook_is_recorded_once_and_before_what_follows_from_it():
+def test_each_hook_call_is_recorded_once_and_before_its_consequences():
     told = run(at("before_tool_call", Seen()), at("after_tool_call", Seen()))
     calls = [
         event.type for event in told.events if event.data.get("callId") == "call-1" or "hook" in event.type
@@ -136,7 +136,7 @@ def test_arguments_that_a_hook_changes_are_checked_judged_run_and_recorded():
     assert changed["change"] == {"arguments": {"cents": 3}}
 
 
-def test_the_next_hook_sees_what_the_one_before_it_changed():
+def test_a_hook_sees_the_changes_of_the_hook_before_it():
     second = Seen()
     told = run(
         at("before_tool_call", Seen(Change(arguments={"cents": 3})), right="mutate", order=1),
@@ -146,7 +146,7 @@ def test_the_next_hook_sees_what_the_one_before_it_changed():
     assert told.ledger.charges == [3]
 
 
-def test_a_call_that_a_hook_vetoes_is_not_made_and_the_model_hears_why():
+def test_a_vetoed_call_is_rejected_with_the_reason_and_not_made():
     told = run(at("before_tool_call", Seen(Veto("not on sundays")), right="veto"))
     assert told.ledger.charges == []
     assert told.result.status == "completed"
@@ -169,7 +169,7 @@ def test_after_a_veto_the_other_hooks_are_not_called():
     assert second == []
 
 
-def test_a_result_that_a_hook_changes_is_what_the_model_gets_and_the_record_says():
+def test_a_result_changed_by_a_hook_is_recorded_and_sent_to_the_model():
     model = ScriptedModel(list(CHARGE))
     told = run(at("after_tool_call", Seen(Change(result={"charged": "some"})), right="mutate"), model=model)
     assert output_of(told) == {"charged": "some"}
@@ -221,7 +221,7 @@ def test_a_veto_of_the_start_or_of_the_model_stops_the_run(point: str):
     assert ("step.failed" in told.types) == (point != "run_starting")
 
 
-def test_what_a_vetoed_answer_cost_is_counted():
+def test_the_usage_of_a_vetoed_answer_counts():
     script = [say("hi", usage=LLMUsage(input_tokens=3, output_tokens=4))]
     told = run(at("after_model_call", Seen(Veto("no")), right="veto"), script=script)
     assert told.result.usage is not None
@@ -242,7 +242,7 @@ def test_a_completion_that_is_vetoed_goes_back_to_the_model():
     assert [one.text for one in seen] == ["done", "tested, done"]
 
 
-def test_a_model_that_is_never_let_go_fails_in_the_end():
+def test_a_completion_that_is_always_vetoed_fails_the_run():
     never = at("before_run_complete", lambda _call: Veto("never"), right="veto")
     told = run(never, script=[say("done")] * 9)
     assert told.error.startswith("policy_denial: A hook did not let the run complete, over 3 times")
@@ -278,10 +278,10 @@ def test_a_typed_output_is_published_only_when_the_run_may_complete():
     assert [str(data["hash"])[:7] for data in told.all("output.validated")] == ["sha256:"] * 2
 
 
-def asking(*hooks: Any, answer: str = "approve") -> Told:
+def asking(*hooks: Any, answer: str = "approve") -> HookRun:
     """Drive an agent that mails, and answer when it asks."""
 
-    async def story() -> Told:
+    async def story() -> HookRun:
         ledger = Ledger()
         agent = shop([call("mail", {"to": "ann"}), say("done")], ledger, hooks=list(hooks))
         async with AgentRuntime.in_memory([agent]) as runtime:
@@ -290,7 +290,7 @@ def asking(*hooks: Any, answer: str = "approve") -> Told:
                 if event.type == "run.waiting":
                     (request,) = await handle.requests()
                     await handle.answer(request.request_id, answer, responder="ann")
-            return Told(
+            return HookRun(
                 await handle.wait(timeout=300), await events_of(runtime, until=["session.waiting"]), ledger
             )
 
@@ -318,16 +318,16 @@ def test_hooks_see_that_a_person_said_no():
     assert told.all("action.result")[0]["status"] == "rejected"
 
 
-def asked_for(told: Told) -> JsonObject:
+def asked_for(told: HookRun) -> JsonObject:
     (request,) = cast(list[JsonObject], told.all("input.requested")[0]["requests"])
     return request
 
 
-def output_of(told: Told) -> JsonValue:
+def output_of(told: HookRun) -> JsonValue:
     return cast(JsonObject, told.all("action.result")[0]["result"])["output"]
 
 
-def test_a_hook_can_change_the_words_of_a_request_and_never_hide_what_is_asked():
+def test_a_hook_can_change_the_prompt_of_a_request_and_cannot_hide_the_call():
     told = asking(at("before_approval_request", Seen(Change(prompt="Is ann fine?")), right="mutate"))
     request = asked_for(told)
     assert "Is ann fine?" in str(request["prompt"])
@@ -402,10 +402,10 @@ def test_hooks_that_were_recorded_do_not_run_again_after_a_restart(tmp_path: Pat
 
     async def story() -> list[Any]:
         agent = agent_with(seen)
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
             await runtime.start(agent, "go", session_id="s1", run_id="r1")
             await events_of(runtime, until=["run.waiting"])
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[agent_with(later)]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[agent_with(later)]) as runtime:
             handle = runtime.handle("r1")
             (request,) = await handle.requests()
             await handle.answer(request.request_id, "approve", responder="ann")
@@ -420,7 +420,7 @@ def test_hooks_that_were_recorded_do_not_run_again_after_a_restart(tmp_path: Pat
 
 
 def test_a_hook_sees_nothing_that_a_crash_could_make_untrue():
-    """What the model said is durable before a hook is told of its call."""
+    """The answer of the model is durable before a hook is called about it."""
     durable: list[list[str]] = []
 
     async def story() -> None:

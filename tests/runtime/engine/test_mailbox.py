@@ -1,4 +1,4 @@
-"""Queued runs: read once, held in little room, and cancelled wherever they stand."""
+"""Queued runs: read once, kept in bounded memory, and cancelled at any place of the queue."""
 
 import asyncio
 from typing import Final
@@ -21,7 +21,7 @@ WAIT_S: Final = 100.0
 
 
 class ReadStore(WrappedStore):
-    """A store that counts the items that are read, and that somebody else writes to."""
+    """A store that counts the items read, and that another process writes to."""
 
     def __init__(self) -> None:
         super().__init__(MemoryStore())
@@ -95,7 +95,7 @@ def test_a_driver_looks_into_its_inbox_only_when_there_is_something_in_it() -> N
             await scene.clock.sleep(2 * SWEEP_S)
             store.looks.clear()
             await scene.clock.sleep(10 * SWEEP_S)
-            assert store.looks == [], "although somebody wrote all the time"
+            assert store.looks == [], "despite concurrent writes"
             await store.post("s1", kind="cancel", key="by another process", body={"runId": "r1"})
             assert (await handle.wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
 
@@ -117,7 +117,7 @@ def test_a_run_with_a_full_queue_behind_it_can_be_cancelled() -> None:
     Scene().play(story)
 
 
-def test_a_start_that_somebody_else_has_consumed_says_that_the_session_is_lost() -> None:
+def test_a_start_consumed_by_another_owner_raises_lost() -> None:
     async def story() -> None:
         store = MemoryStore()
         for number in range(2):

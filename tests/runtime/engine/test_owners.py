@@ -1,4 +1,4 @@
-"""Processes on one store: each does what it can and keeps nothing from others."""
+"""Processes on one store: each drives the runs of its agents and blocks no other."""
 
 import asyncio
 import logging
@@ -159,7 +159,7 @@ async def speak(scene: Scene, agent_id: str) -> None:
         await gone.steer(agent_id, "do not forget me", session_id="s", message_id="m1")
 
 
-def test_words_that_begin_a_run_wait_for_a_process_that_has_their_agent() -> None:
+def test_a_message_that_starts_a_run_waits_for_a_process_with_its_agent() -> None:
     async def story(scene: Scene) -> None:
         street = Street(scene)
         await speak(scene, "B")
@@ -177,7 +177,7 @@ def test_words_that_begin_a_run_wait_for_a_process_that_has_their_agent() -> Non
     Scene().play(story)
 
 
-def test_words_for_an_agent_that_is_not_here_hold_up_no_run_and_are_heard_by_it() -> None:
+def test_a_message_for_an_agent_of_another_process_blocks_no_run_and_reaches_it() -> None:
     async def story(scene: Scene) -> None:
         street = Street(scene)
         await speak(scene, "B")
@@ -193,7 +193,7 @@ def test_words_for_an_agent_that_is_not_here_hold_up_no_run_and_are_heard_by_it(
     Scene().play(story)
 
 
-def test_a_run_whose_agent_is_nowhere_can_be_cancelled_and_holds_up_nobody() -> None:
+def test_a_run_of_an_unavailable_agent_can_be_cancelled_and_blocks_no_other() -> None:
     async def story(scene: Scene) -> None:
         street = Street(scene)
         async with street.process([asks("A")]) as one:
@@ -204,7 +204,7 @@ def test_a_run_whose_agent_is_nowhere_can_be_cancelled_and_holds_up_nobody() -> 
             await two.handle("a1").cancel(by="ann")
             await two.handle("a2").cancel()
             await street.pause(5)
-            assert await two.run_status("a1") is RunStatus.WAITING, "somebody else may have the agent"
+            assert await two.run_status("a1") is RunStatus.WAITING, "another process may have the agent"
         async with street.process([talks("B")]) as two:
             assert (await two.handle("a1").wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
             assert (await two.handle("a2").wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
@@ -213,7 +213,7 @@ def test_a_run_whose_agent_is_nowhere_can_be_cancelled_and_holds_up_nobody() -> 
     Scene().play(story)
 
 
-def test_a_queued_run_that_is_cancelled_does_not_end_the_one_before_it_whose_agent_is_nowhere() -> None:
+def test_cancelling_a_queued_run_does_not_end_the_run_of_an_unavailable_agent_before_it() -> None:
     async def story(scene: Scene) -> None:
         street = Street(scene)
         async with street.process([asks("A")]) as one:
@@ -265,7 +265,7 @@ def test_a_look_from_a_process_without_the_agent_changes_nothing() -> None:
     Scene().play(story)
 
 
-def test_whose_runs_wait_for_a_process_that_has_their_agent_is_told_once(
+def test_runs_that_wait_for_an_unavailable_agent_are_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story(scene: Scene) -> None:
@@ -305,7 +305,9 @@ class Shelf:
         return self._package
 
 
-def test_a_process_without_the_model_keeps_the_session_from_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_process_without_the_model_does_not_block_the_session_for_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def story(scene: Scene) -> None:
         street, shelf = Street(scene), Shelf(Agent("A", model="lab/model"))
 
@@ -362,7 +364,7 @@ class Till:
         return Agent("A", model=ScriptedModel(write), tools=[pay])
 
     async def stop(self, scene: Scene) -> None:
-        """Let a process stand still, while its first call runs, for longer than its lease."""
+        """Suspend a process during its first call for longer than its lease."""
         while not self.begun:
             await scene.clock.sleep(0.01)
         scene.clock.jump(OWNER_LEASE_MS / 1000 + 1)
@@ -405,7 +407,7 @@ def test_an_owner_that_stood_still_and_was_not_replaced_goes_on() -> None:
             await till.stop(scene)
             till.gate.set()
             await turns()
-            assert till.begun == [1], "not before it knows what it owns"
+            assert till.begun == [1], "not before its ownership is confirmed"
             assert (await handle.wait(timeout=WAIT_S)).output == "done"
             assert till.begun == [1, 2]
 
@@ -413,7 +415,7 @@ def test_an_owner_that_stood_still_and_was_not_replaced_goes_on() -> None:
 
 
 class SlowStore(SharedStore):
-    """A store that takes its time to hear of its owners, if it is told to."""
+    """A store with delayed lease renewals, if the test says so."""
 
     gate: asyncio.Event | None = None
 
@@ -423,7 +425,7 @@ class SlowStore(SharedStore):
         await self.inner.enlist(owner_id, now_ms=now_ms)
 
 
-def test_an_owner_whose_word_came_too_late_begins_nothing_that_somebody_else_took() -> None:
+def test_an_owner_with_a_delayed_renewal_starts_no_effect_in_a_session_taken_by_another() -> None:
     async def story(scene: Scene) -> None:
         street, thought, begun = Street(scene), asyncio.Event(), list[str]()
         street.store = slow = SlowStore(scene.store)
@@ -438,13 +440,13 @@ def test_an_owner_whose_word_came_too_late_begins_nothing_that_somebody_else_too
         async with street.process([Agent("A", model=model, tools=[look])]) as one:
             await one.start("A", "go", session_id="s", run_id="r")
             await turns()
-            # In time it says that it lives, and the store hears of it when the lease is over.
+            # The renewal is sent in time, and reaches the store after the lease has ended.
             slow.gate = gate = asyncio.Event()
             await scene.clock.sleep(0.3 * OWNER_LEASE_MS / 1_000)
             scene.clock.jump(0.8 * OWNER_LEASE_MS / 1_000)
             thought.set()
             await turns()
-            assert begun == [], "not before it knows what it owns"
+            assert begun == [], "not before its ownership is confirmed"
             now_ms = int(scene.clock.now().timestamp() * 1000)
             await slow.inner.enlist("rival", now_ms=now_ms)
             await slow.inner.claim("s", "rival", now_ms=now_ms)
@@ -468,7 +470,9 @@ class OddStore(SharedStore):
         return await super().due(now_ms=now_ms, limit=limit, agents=agents)
 
 
-def test_a_defect_while_looking_for_work_does_not_end_the_looking(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_while_looking_for_work_does_not_stop_the_sweep(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def story(scene: Scene) -> None:
         street = Street(scene)
         street.store = store = OddStore(scene.store)
@@ -504,7 +508,7 @@ def test_an_item_of_a_newer_release_is_left_for_it(caplog: pytest.LogCaptureFixt
     assert "does not know" in caplog.messages[0]
 
 
-def test_a_cancel_is_of_its_run_whatever_others_are_called() -> None:
+def test_a_cancel_is_taken_by_its_own_run_among_similar_ids() -> None:
     async def story(scene: Scene) -> None:
         gate = asyncio.Event()
         async with Street(scene).process([talks("A", gate)]) as one:

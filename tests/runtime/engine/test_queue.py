@@ -18,7 +18,7 @@ WAIT_S: Final = 100.0
 
 
 class KeptStore(WrappedStore):
-    """A store that outlives its runtimes, and counts what is written."""
+    """A store that survives its runtimes, and counts its writes."""
 
     append_count = 0
 
@@ -87,7 +87,7 @@ def test_a_session_with_a_queued_run_behind_one_that_waits_for_a_person_is_parke
             assert (row.standing, row.owner_id) == (Standing.WAITING, None)
             written = store.append_count
             await scene.clock.sleep(100 * SWEEP_S)
-            assert store.append_count == written, "and nobody looks after it again and again"
+            assert store.append_count == written, "and it is not polled"
             assert await second.status() is RunStatus.PENDING
             await approve(first)
             assert (await first.wait(timeout=WAIT_S)).output == "done one"

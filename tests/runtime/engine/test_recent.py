@@ -1,4 +1,4 @@
-"""What is remembered of sessions that were driven lately."""
+"""The cache of recently driven sessions."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from windlass_protocol import UserMessage
 
 
 def known(seq: int, *, chars: int = 0) -> Known:
-    """A session of so many records, and a message of so many characters if any."""
+    """A session with a number of records, and a message of a number of characters if any."""
     state = LoopState()
     state.session.seq = seq
     if chars:
@@ -63,7 +63,7 @@ def test_the_oldest_ones_make_room() -> None:
     assert recent.take("s1", seq=1) is not None
 
 
-def test_what_is_kept_is_counted_in_bytes_not_in_records() -> None:
+def test_the_cache_is_limited_in_bytes_not_in_records() -> None:
     recent, third = Recent(), BYTES_MAX // 3 - 3 * MESSAGE_BYTES
     for number in range(4):
         recent.keep(f"s{number}", known(3, chars=third))
@@ -74,7 +74,7 @@ def test_what_is_kept_is_counted_in_bytes_not_in_records() -> None:
     assert recent.take("s2", seq=3) is not None
 
 
-def test_a_session_that_does_not_fit_drives_out_nobody() -> None:
+def test_a_session_that_does_not_fit_evicts_no_other() -> None:
     recent = Recent()
     recent.keep("s1", known(1))
     recent.keep("large", known(1, chars=BYTES_MAX))
@@ -95,7 +95,7 @@ def test_the_next_turn_of_a_session_does_not_read_it_again() -> None:
     play(story())
 
 
-def test_what_another_process_did_with_a_session_is_seen(tmp_path: Path) -> None:
+def test_records_of_another_process_are_seen_despite_the_cache(tmp_path: Path) -> None:
     async def story() -> None:
         file = tmp_path / "app.db"
         async with (

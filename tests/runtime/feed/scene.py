@@ -1,4 +1,4 @@
-"""A store, a feed, and somebody who writes to them as the engine does."""
+"""A store, a feed, and a writer that appends as the engine does."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator, Sequence
@@ -71,7 +71,7 @@ class FixedClock:
 
 
 class WatchedStore(MemoryStore):
-    """Counts what is read, and takes a while for it."""
+    """A store that counts its reads, and is slow."""
 
     def __init__(self, delay: int = 0) -> None:
         super().__init__()
@@ -176,7 +176,7 @@ class World:
 
 
 class Reader:
-    """Reads a stream in a task of its own and keeps what it got."""
+    """Reads a stream in a task of its own and keeps the events."""
 
     def __init__(self, stream: EventStream) -> None:
         self.stream = stream

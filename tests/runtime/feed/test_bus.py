@@ -89,7 +89,7 @@ def test_an_unknown_run_is_refused() -> None:
     run(main)
 
 
-def test_a_replay_has_what_is_stored_now_and_ends() -> None:
+def test_a_replay_ends_with_the_records_stored_at_its_start() -> None:
     async def main() -> None:
         world = World()
         await world.begin()
@@ -122,7 +122,7 @@ def test_the_event_that_ended_a_run_is_found() -> None:
     run(main)
 
 
-def test_whoever_waits_for_the_end_of_a_run_is_told_once_and_holds_nothing() -> None:
+def test_a_wait_for_the_end_of_a_run_gets_one_event_and_holds_no_topic() -> None:
     async def main() -> None:
         world = World()
         await world.begin()
@@ -142,7 +142,7 @@ def test_whoever_waits_for_the_end_of_a_run_is_told_once_and_holds_nothing() -> 
 
 
 @pytest.mark.promise("F1")
-def test_the_end_of_a_run_that_another_process_wrote_is_told_after_a_notice() -> None:
+def test_the_end_of_a_run_written_by_another_process_is_seen_after_a_notice() -> None:
     async def main() -> None:
         world = World()
         await world.begin()
@@ -179,7 +179,7 @@ def test_a_catalogue_that_is_ahead_of_the_journal_is_not_believed() -> None:
 
 @pytest.mark.promise("F1")
 @pytest.mark.parametrize("everything", [False, True])
-def test_what_another_process_wrote_is_shown_after_a_notice(everything: bool) -> None:
+def test_records_of_another_process_are_delivered_after_a_notice(everything: bool) -> None:
     async def main() -> None:
         world = World()
         await world.append(draft("x.mine"))

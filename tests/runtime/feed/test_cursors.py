@@ -1,4 +1,4 @@
-"""Cursors: the wrong ones are named, and the right ones survive as text."""
+"""Cursors: invalid ones are refused by kind, and valid ones round-trip as text."""
 
 import asyncio
 from collections.abc import Callable
@@ -157,7 +157,7 @@ class Trimmed(World):
 
 @pytest.mark.promise("F1")
 @pytest.mark.parametrize("scope", HERE)
-def test_a_cursor_older_than_what_is_kept_is_called_expired(scope: str) -> None:
+def test_a_cursor_older_than_the_kept_records_is_expired(scope: str) -> None:
     async def main() -> None:
         world = Trimmed()
         await world.begin()
@@ -169,7 +169,7 @@ def test_a_cursor_older_than_what_is_kept_is_called_expired(scope: str) -> None:
         assert caught.value.code is ErrorCode.REJECTED
         just_kept = HERE[scope].model_copy(update=_at_end(scope))
         assert [event.seq for event in await drain(JOIN[scope](world, just_kept))] == [4, 5, 6]
-        # Without a cursor a stream begins with what there is.
+        # Without a cursor a stream begins with the oldest kept record.
         assert [event.seq for event in await drain(JOIN[scope](world, None))] == [4, 5, 6]
         world.kept_from = 100
         if scope in ("session", "run"):
@@ -181,7 +181,7 @@ def test_a_cursor_older_than_what_is_kept_is_called_expired(scope: str) -> None:
 
 @pytest.mark.promise("F1")
 @pytest.mark.parametrize("scope", ["all", "session"])
-def test_a_reader_overtaken_by_deletion_is_told(scope: str) -> None:
+def test_a_reader_overtaken_by_deletion_gets_cursor_expired(scope: str) -> None:
     async def main() -> None:
         world = Trimmed(events_max=2)
         await world.append(*[draft("x.any")] * 3)
@@ -291,8 +291,8 @@ def test_no_text_is_read_as_two_places_or_breaks_the_reader(text: str) -> None:
     assert encode_cursor(cursor) == text
 
 
-def test_a_cursor_stands_behind_everything_that_was_looked_at() -> None:
-    """A reader that wants little need not look at the rest again."""
+def test_a_filter_cursor_is_after_every_examined_record() -> None:
+    """A reader with a narrow filter need not examine the skipped records again."""
 
     async def main() -> None:
         world = World()

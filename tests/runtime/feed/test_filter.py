@@ -1,4 +1,4 @@
-"""Filters: what they let through, and what their fingerprints say."""
+"""Filters: matching, and fingerprints."""
 
 from collections.abc import Collection
 
@@ -37,7 +37,7 @@ def record(one: Draft, session_id: str = "s1") -> Record:
         (EventFilter(), draft("x.a"), None),
     ],
 )
-def test_a_filter_lets_through_what_matches_every_criterion(
+def test_a_filter_matches_records_that_match_every_criterion(
     chosen: EventFilter, hit: Draft, miss: Draft | None
 ) -> None:
     ready = chosen.compile()

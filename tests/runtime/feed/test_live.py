@@ -1,4 +1,4 @@
-"""Deltas: what a reader gets of an answer that is being written."""
+"""Deltas of an answer that is being written."""
 
 import pytest
 from pydantic import JsonValue
@@ -23,7 +23,7 @@ from windlass_protocol.codec import decode, encode
 
 
 async def joined(world: World, seq: int = 0, index: int | None = None) -> list[Event]:
-    """What a session shows now to somebody with that cursor."""
+    """The live events of a session for a reader with that cursor."""
     cursor = SessionCursor(session_id="s1", seq=seq, index=index)
     reader = Reader(world.feed.subscribe_session("s1", cursor))
     await ticks(ENOUGH)
@@ -272,7 +272,7 @@ def test_a_step_is_not_shown_before_its_start() -> None:
     run(main)
 
 
-def test_who_wants_no_deltas_is_not_woken_for_them() -> None:
+def test_a_reader_without_deltas_is_not_woken_for_them() -> None:
     async def main() -> None:
         world = World()
         reader = Reader(world.feed.subscribe_session("s1", options=StreamOptions(with_live=False)))
@@ -347,7 +347,7 @@ def test_pieces_are_limited_in_number_and_forgotten_ones_make_room(monkeypatch: 
     run(main)
 
 
-def test_what_is_shown_of_running_calls_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_progress_of_running_calls_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_module, "LIVE_BYTES_MAX", 3_000)
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""Readers with a queue: what is dropped, what never is, and what they are told."""
+"""Readers with a queue: dropped events, kept events, and overflow notices."""
 
 import json
 
@@ -64,7 +64,7 @@ def test_the_known_sequence_is_kept_as_the_policy_says(policy: Overflow, kept: l
     assert queue.failure is None
 
 
-def test_a_queue_that_fails_keeps_what_came_before() -> None:
+def test_a_failed_queue_keeps_the_events_before_the_overflow() -> None:
     queue = queue_of(Overflow.FAIL_SUBSCRIBER)
     for seq, kind in enumerate(GOLDEN[:3], 1):
         assert queue.offer(event(kind, seq))
@@ -117,7 +117,7 @@ def test_a_notice_says_why() -> None:
     st.integers(2, 6).flatmap(lambda capacity: st.tuples(st.just(capacity), st.integers(1, capacity - 1))),
     st.lists(st.tuples(st.sampled_from(["x.any", DELTA, "run.completed", "run.failed"]), st.booleans())),
 )
-def test_whatever_comes_gaps_are_told_exactly_and_terminal_events_are_kept(
+def test_gaps_are_reported_exactly_and_terminal_events_are_kept(
     policy: Overflow, size: tuple[int, int], steps: list[tuple[str, bool]]
 ) -> None:
     """Each step offers an event and may take one out before."""
@@ -163,14 +163,14 @@ def _gap(one: Event) -> tuple[object, ...] | None:
         (4, 4, "found 4"),
     ],
 )
-def test_a_queue_that_cannot_be_is_refused(capacity: int, reserve: int, complaint: str) -> None:
+def test_an_invalid_queue_is_refused(capacity: int, reserve: int, complaint: str) -> None:
     with pytest.raises(Rejected, match=complaint):
         QueueOptions(capacity, reserve)
     QueueOptions(SUBSCRIBER_EVENTS_MAX, 1)
     QueueOptions(2, 1)
 
 
-def test_nobody_may_slow_a_run_down() -> None:
+def test_backpressure_on_the_caller_is_refused() -> None:
     with pytest.raises(Rejected, match="backpressure_caller is not supported"):
         QueueOptions(overflow=Overflow.BACKPRESSURE_CALLER)
 
@@ -252,7 +252,7 @@ def test_a_reader_that_keeps_up_loses_nothing() -> None:
     run(main)
 
 
-def test_a_reader_that_is_to_fail_gets_what_came_before_and_can_come_back() -> None:
+def test_a_lagging_reader_gets_the_queued_events_fails_and_can_resume() -> None:
     async def main() -> None:
         world = World()
         stream = world.feed.subscribe_session("s1", options=with_queue(Overflow.FAIL_SUBSCRIBER))
@@ -281,7 +281,7 @@ def test_a_queue_that_was_closed_ends() -> None:
     run(main)
 
 
-def test_queues_do_not_change_what_a_cursor_is_good_for() -> None:
+def test_a_cursor_is_valid_with_any_queue_capacity() -> None:
     async def main() -> None:
         world = World()
         await world.append(*[draft("x.a")] * 4)

@@ -1,4 +1,4 @@
-"""What a test may say of a harness."""
+"""Options of a harness in tests."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypedDict

@@ -1,4 +1,4 @@
-"""What the tests of the steps share: a session, a driver, and a reader of events."""
+"""Helpers of the step tests: a session, a driver, and a reader of events."""
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ async def add(a: int, b: int) -> JsonObject:
 
 @tool(mode="safe_write", approval="always")
 async def guarded(x: int) -> JsonObject:
-    """Do what needs consent."""
+    """A tool that needs approval."""
     return {"ok": x}
 
 
@@ -151,7 +151,7 @@ class Stage:
 
     @property
     def state(self) -> StepState:
-        """What the session waits for."""
+        """The pending work of the session."""
         return state_of(self.session)
 
     @property
@@ -162,7 +162,7 @@ class Stage:
 
     @property
     def done(self) -> StepDone:
-        """How it ended."""
+        """The end of the session."""
         assert self.last is not None
         assert isinstance(self.last.next, StepDone)
         return self.last.next
@@ -178,7 +178,7 @@ class Stage:
 
 
 def inside(data: JsonValue, *path: str | int) -> JsonValue:
-    """Return what is at a place of some data."""
+    """Return the value at a path of some data."""
     for key in path:
         data = cast(Any, data)[key]
     return data
@@ -190,6 +190,6 @@ def play(story: Coroutine[Any, Any, T], stage: Stage) -> T:
 
 
 def staged(*answers: Answer, session: HarnessSession | None = None, **options: Unpack[Options]) -> Stage:
-    """Return a stage whose model gives these answers."""
+    """Return a stage with a model that gives these answers."""
     stage = Stage() if session is None else Stage(session=session)
     return stage.harness(ScriptedModel(answers), **options)

@@ -1,4 +1,4 @@
-"""What happens at the edges of a step."""
+"""Edge cases of a step."""
 
 import asyncio
 from hashlib import sha256
@@ -43,7 +43,7 @@ def test_the_clock_of_the_machine_is_used_unless_another_is_given() -> None:
     assert result.session.history[-1].content == "Hi."
 
 
-def test_a_tool_that_breaks_off_by_itself_is_told_to_the_model() -> None:
+def test_a_tool_that_cancels_itself_is_a_failed_call() -> None:
     @tool(mode="read")
     async def quit() -> str:  # noqa: A001 - a tool may be called anything
         """Break off."""
@@ -54,12 +54,12 @@ def test_a_tool_that_breaks_off_by_itself_is_told_to_the_model() -> None:
     assert inside(stage.data("action.result")[0], "error", "code") == "cancelled"
 
 
-def test_a_tool_that_does_not_even_end_when_its_time_is_over_is_left_to_itself() -> None:
+def test_a_tool_that_ignores_its_timeout_is_abandoned() -> None:
     ends = asyncio.Event()
 
     @tool(mode="read", timeout_ms=50)
     async def stubborn() -> str:
-        """Go on whatever is said."""
+        """Ignore every cancellation."""
         while not ends.is_set():
             try:
                 await ends.wait()
@@ -84,7 +84,7 @@ def test_a_model_that_breaks_off_by_itself_is_asked_again() -> None:
     assert stage.session.history[-1].content == "Here."
 
 
-def test_a_step_that_is_told_to_end_ends() -> None:
+def test_a_cancelled_step_ends() -> None:
     stage = Stage()
 
     @tool(mode="read")
@@ -127,7 +127,7 @@ class Shelf:
 def test_a_large_result_is_kept_where_the_host_says() -> None:
     @tool(mode="read")
     async def long() -> str:
-        """Tell much."""
+        """Return a long text."""
         return "x" * 500_000
 
     shelf = Shelf()
@@ -137,7 +137,7 @@ def test_a_large_result_is_kept_where_the_host_says() -> None:
     assert inside(stage.data("action.result")[0], "contentRef", "hash") in shelf.kept
 
 
-def test_words_in_place_of_an_answer_pass_the_request_over() -> None:
+def test_a_message_in_place_of_an_answer_ignores_the_request() -> None:
     stage = staged(call("guarded", {"x": 1}), say("Ok."))
     play(stage.send("Go."), stage)
     picture = FilePart(data="data:text/plain,d", media_type="text/plain")
@@ -154,7 +154,7 @@ def test_words_in_place_of_an_answer_pass_the_request_over() -> None:
     assert [part.type for part in inside_parts(stage)] == ["text", "file"]
 
 
-def test_a_file_that_nobody_could_read_is_refused() -> None:
+def test_a_file_part_without_a_readable_address_is_refused() -> None:
     stage = staged(say("Hi."))
     unreadable = FilePart(data="d", media_type="text/plain")
     with pytest.raises(Rejected, match="data URL"):
@@ -168,7 +168,7 @@ def inside_parts(stage: Stage) -> list[TextPart | FilePart]:
     return [part for part in users[-1].content if isinstance(part, TextPart | FilePart)]
 
 
-def test_after_a_compaction_what_the_provider_counted_before_is_forgotten() -> None:
+def test_a_compaction_clears_the_token_count_of_the_provider() -> None:
     history = [UserMessage(content="word " * 2_000) for _ in range(4)]
     stage = staged(
         say("Counted."), fail(ValueError("x")), session=new_session(threshold=4_000, history=history)

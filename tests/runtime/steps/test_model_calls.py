@@ -1,4 +1,4 @@
-"""The model: what it is told, when it is asked again, what its failures come to."""
+"""Model calls in steps: prompts, retries and failures."""
 
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -95,8 +95,8 @@ def test_no_failure_of_a_model_ends_a_conversation(error: Exception) -> None:
     assert stage.types[-3:] == ["turn.completed", "run.completed", "session.waiting"]
 
 
-class Leaves:
-    """A model that wants to end the whole process."""
+class ExitingModel:
+    """A model that raises SystemExit."""
 
     async def stream(
         self,
@@ -110,16 +110,16 @@ class Leaves:
 
 
 def test_a_model_that_would_end_the_process_fails_its_turn_alone() -> None:
-    stage = staged(resolve_model=lambda _: Leaves())
+    stage = staged(resolve_model=lambda _: ExitingModel())
     assert play(stage.send("Hi."), stage).next is None
     assert stage.types[-4:] == FAILED
 
 
-def test_a_model_that_cannot_be_had_is_a_failed_step() -> None:
-    def nobody(reference: ModelReference) -> ScriptedModel:
+def test_an_unavailable_model_is_a_failed_step() -> None:
+    def unavailable(reference: ModelReference) -> ScriptedModel:
         raise WRONG_KEY
 
-    stage = staged(resolve_model=nobody)
+    stage = staged(resolve_model=unavailable)
     assert play(stage.send("Hi."), stage).next is None
     assert stage.types[-4:] == FAILED
 
@@ -155,7 +155,7 @@ def test_rules_in_the_history_stay_where_they_are() -> None:
     ]
 
 
-def test_an_agent_without_words_tells_the_model_none() -> None:
+def test_an_agent_without_instructions_sends_no_system_message() -> None:
     model = ScriptedModel([say("Hi.")])
     stage = Stage(session=new_session(system="")).harness(model)
     play(stage.send("Hi."), stage)
@@ -169,7 +169,7 @@ def test_context_comes_before_the_message() -> None:
     assert [one.content for one in model.requests[0].messages[1:]] == ["It is Friday.", "Hi."]
 
 
-def test_a_message_of_parts_is_told_as_text_and_as_parts() -> None:
+def test_a_message_of_parts_is_recorded_as_text_and_as_parts() -> None:
     stage = staged(say("Hi."))
     play(stage.send(StepInput(message=(TextPart(text="a"), TextPart(text="b")))), stage)
     assert stage.data("message.received")[0]["message"] == "a\nb"
@@ -187,7 +187,7 @@ def test_without_anything_to_do_a_step_does_nothing() -> None:
     assert len(stage.session.history) == 1
 
 
-def test_what_a_provider_wants_back_is_kept_with_what_it_thought() -> None:
+def test_provider_data_is_kept_with_the_reasoning() -> None:
     stage = staged(Answer("Two.", provider_data={"me": 1}))
     play(stage.send("1 + 1?"), stage)
     assert stage.data("reasoning.completed")[0]["providerMetadata"] == {"me": 1}
@@ -204,7 +204,7 @@ def test_reasoning_is_shown_and_kept() -> None:
     assert len(stage.session.history[-1].content) == 2
 
 
-def test_deltas_never_repeat_what_was_shown() -> None:
+def test_deltas_never_repeat_text() -> None:
     model = ScriptedModel([say("one two three four")], chunk_chars=3)
     stage = Stage().harness(model)
     play(stage.send("Count."), stage)
@@ -213,7 +213,7 @@ def test_deltas_never_repeat_what_was_shown() -> None:
     assert all("messageSoFar" not in data for data in deltas)
 
 
-def test_the_identity_of_the_runtime_is_told_once() -> None:
+def test_the_identity_of_the_runtime_is_recorded_once() -> None:
     stage = staged(say("Hi."), say("Ho."), runtime_identity=RuntimeIdentity(agent_id="clerk"))
     play(stage.send("Hi."), stage)
     play(stage.send("Ho."), stage)
@@ -221,7 +221,7 @@ def test_the_identity_of_the_runtime_is_told_once() -> None:
     assert {event.agent_id for event in stage.events} == {"clerk"}
 
 
-def test_whoever_takes_the_events_cannot_hurt_the_session(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_event_handler_does_not_fail_the_step(caplog: pytest.LogCaptureFixture) -> None:
     async def broken(event: Event, messages: Sequence[ModelMessage] | None) -> None:
         raise RuntimeError("the password is 1234")
 
@@ -233,7 +233,7 @@ def test_whoever_takes_the_events_cannot_hurt_the_session(caplog: pytest.LogCapt
     assert "1234" not in caplog.text
 
 
-def test_steps_run_without_anybody_who_takes_the_events() -> None:
+def test_steps_run_without_an_event_handler() -> None:
     stage = staged(say("Hi."), handle_event=None)
     play(stage.send("Hi."), stage)
     assert stage.session.history[-1].content == "Hi."
@@ -251,7 +251,7 @@ def test_the_messages_that_the_model_reads_come_with_the_beginning_of_a_step() -
     assert seen == [("step.started", 1), ("step.started", 3)]
 
 
-def test_secrets_are_masked_in_every_event_and_in_what_tools_return() -> None:
+def test_secrets_are_masked_in_every_event_and_in_tool_results() -> None:
     @tool(mode="read")
     async def leak() -> str:
         """Tell."""
@@ -327,7 +327,7 @@ def test_a_message_in_the_middle_of_a_turn_joins_it() -> None:
 def test_a_large_result_is_cut_for_the_model() -> None:
     @tool(mode="read")
     async def long() -> str:
-        """Tell much."""
+        """Return a long text."""
         return "x" * 500_000
 
     stage = staged(call("long"), say("Long."), tools={"long": long})
@@ -350,10 +350,10 @@ def test_the_state_of_others_is_left_alone() -> None:
     assert stage.session.state["todo"] == ["a"]
 
 
-def test_what_is_not_built_is_refused() -> None:
-    with pytest.raises(Rejected, match="code_mode is not built yet"):
+def test_unimplemented_options_are_refused() -> None:
+    with pytest.raises(Rejected, match="code_mode is not implemented"):
         staged(code_mode=True)
-    with pytest.raises(Rejected, match="workflow is not built yet"):
+    with pytest.raises(Rejected, match="workflow is not implemented"):
         staged(workflow=True)
 
 

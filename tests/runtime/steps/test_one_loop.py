@@ -64,7 +64,7 @@ TOOLS = (add, broken, guarded, pay)
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What a model says, what people answer, and how the run is limited."""
+    """Model answers, answers of people, and limits of the run."""
 
     answers: tuple[Answer, ...]
     words: tuple[str, ...] = ()
@@ -75,12 +75,12 @@ class Story:
 
     @property
     def model(self) -> ScriptedModel:
-        """A model that knows from the history what comes next."""
+        """A model that chooses its next answer from the history."""
         return ScriptedModel(by_history([*self.answers, *[say("The end.")] * (ROUNDS_MAX + 4)]))
 
     @property
     def capabilities(self) -> SessionCapabilities:
-        """What the channel can do."""
+        """The capabilities of the channel."""
         return SessionCapabilities(request_input=self.can_ask)
 
 
@@ -96,7 +96,7 @@ def answers_to(requests: Sequence[InputRequest], word: str) -> tuple[InputRespon
 
 
 def plain(data: JsonValue) -> JsonValue:
-    """Return data without what the loop does not decide."""
+    """Return data without the fields that the loop does not decide."""
     if isinstance(data, list):
         return [plain(one) for one in data]
     if isinstance(data, dict):

@@ -1,4 +1,4 @@
-"""Output that must fit a schema: checked, asked for again, failed clearly."""
+"""Typed output in steps: checked, repaired, or failed."""
 
 import pytest
 from tests.runtime.steps.steps_rig import Stage, new_session, play, staged
@@ -23,7 +23,7 @@ def ask(stage: Stage) -> Stage:
 
 
 @pytest.mark.parametrize("bad", [BAD, say("It is 42."), say('{"answer": 4')])
-def test_an_output_that_misses_the_schema_is_told_and_asked_for_again(bad: Answer) -> None:
+def test_an_output_that_misses_the_schema_is_asked_for_again_with_the_errors(bad: Answer) -> None:
     model = ScriptedModel([bad, GOOD])
     stage = ask(Stage().harness(model, mode=TASK))
     assert stage.done.output == {"answer": 42}
@@ -34,7 +34,7 @@ def test_an_output_that_misses_the_schema_is_told_and_asked_for_again(bad: Answe
 
 
 @pytest.mark.parametrize("repairs", [0, 2])
-def test_after_so_many_repairs_a_task_fails_clearly(repairs: int) -> None:
+def test_a_task_fails_after_the_repair_limit(repairs: int) -> None:
     stage = ask(staged(*[BAD] * (repairs + 1), mode=TASK, output_repairs_max=repairs))
     assert stage.done.is_error is True
     assert stage.types[-4:] == ["output.failed", "turn.failed", "run.failed", "session.failed"]

@@ -1,4 +1,4 @@
-"""Consent and questions: who is asked, what is an answer, what becomes of it."""
+"""Approvals and questions in steps: requests, answers and outcomes."""
 
 from typing import cast
 
@@ -132,7 +132,7 @@ def test_an_answer_reaches_the_model_as_the_result_of_its_question() -> None:
 
 
 @pytest.mark.parametrize("message", ["Blau", "How long will it take?"])
-def test_a_message_passes_a_question_over_whatever_it_says(message: str) -> None:
+def test_a_message_ignores_an_open_question(message: str) -> None:
     stage = staged(call("ask_question", COLORS), say("I choose blue."))
     play(stage.send("Paint it."), stage)
     play(stage.send(message), stage)
@@ -196,14 +196,14 @@ def test_several_requests_are_answered_in_parts() -> None:
         {"prompt": "?", "options": [{"id": "a", "label": "A"}] * 2},
     ],
 )
-def test_a_malformed_question_is_told_to_the_model_and_nobody_is_asked(malformed: JsonObject | str) -> None:
+def test_a_malformed_question_fails_the_call_and_is_not_asked(malformed: JsonObject | str) -> None:
     stage = staged(call("ask_question", malformed), say("Sorry."))
     play(stage.send("Ask."), stage)
     assert stage.data("action.result")[0]["status"] == "failed"
     assert stage.data("input.requested") == []
 
 
-def test_a_question_has_at_most_so_many_options() -> None:
+def test_the_number_of_options_of_a_question_is_limited() -> None:
     def asked(count: int) -> Stage:
         options: list[JsonValue] = [{"id": f"o{at}", "label": f"O{at}"} for at in range(count)]
         stage = staged(call("ask_question", {"prompt": "?", "options": options}), say("Sorry."))
@@ -229,7 +229,7 @@ def test_the_tool_to_ask_people_is_offered_only_if_they_can_be_asked(can_ask: bo
     assert ("ask_question" in [tool["name"] for tool in model.requests[0].tools]) is offered
 
 
-def test_without_people_what_needs_consent_is_denied() -> None:
+def test_a_call_that_needs_approval_is_denied_without_request_input() -> None:
     calls: list[JsonObject] = []
     stage = staged(
         call("pay", {"cents": 1}), say("No."), tools={"pay": counted("always", calls)}, capabilities=NOBODY
@@ -240,7 +240,7 @@ def test_without_people_what_needs_consent_is_denied() -> None:
     assert results(stage)[0].output.type == "execution-denied"
 
 
-def test_a_request_shows_exactly_what_would_run_and_binds_the_answer_to_it() -> None:
+def test_an_approval_is_bound_to_the_hash_of_the_shown_arguments() -> None:
     calls: list[JsonObject] = []
     stage = staged(call("pay", {"cents": 99}), say("Done."), tools={"pay": counted("always", calls)})
     play(stage.send("Pay."), stage)
@@ -276,7 +276,7 @@ def test_a_message_never_consents(text: str) -> None:
     assert outcomes(stage) == ["ignored"]
 
 
-def test_a_denied_call_is_not_made_and_the_model_hears_it() -> None:
+def test_a_denied_call_is_not_made_and_its_result_is_a_denial() -> None:
     calls: list[JsonObject] = []
     stage = staged(call("pay", {"cents": 1}), say("Fine."), tools={"pay": counted("always", calls)})
     play(stage.send("Pay."), stage)
@@ -322,7 +322,7 @@ def test_always_asks_each_time() -> None:
     assert len(stage.requests) == 1
 
 
-def test_never_asks_nobody() -> None:
+def test_a_tool_with_approval_never_runs_without_a_request() -> None:
     calls: list[JsonObject] = []
     stage = staged(call("pay", {"cents": 1}), say("Done."), tools={"pay": counted("never", calls)})
     play(stage.send("Pay."), stage)
@@ -380,7 +380,7 @@ def test_a_shell_is_never_approved_by_its_name_alone() -> None:
     assert len(stage.requests) == 1
 
 
-def test_a_function_can_decide_who_is_asked() -> None:
+def test_a_function_can_decide_which_calls_need_approval() -> None:
     calls: list[JsonObject] = []
     pays = [call("pay", {"cents": cents}, call_id=f"p{cents}") for cents in (1, 1000)]
     stage = staged(
@@ -393,7 +393,7 @@ def test_a_function_can_decide_who_is_asked() -> None:
     assert len(stage.requests) == 1
 
 
-def test_a_policy_that_denies_is_heard_also_when_a_person_has_consented() -> None:
+def test_a_policy_denial_overrides_an_approval() -> None:
     calls: list[JsonObject] = []
     tools: dict[str, HarnessTool] = {"pay": counted("always", calls)}
     stage = staged(call("pay", {"cents": 1}), say("Done."), tools=tools)
@@ -405,7 +405,7 @@ def test_a_policy_that_denies_is_heard_also_when_a_person_has_consented() -> Non
     assert stage.data("action.result")[-1]["status"] == "rejected"
 
 
-def test_a_tool_that_is_gone_is_told_to_the_model() -> None:
+def test_an_approved_call_of_a_removed_tool_fails_as_unknown() -> None:
     stage = staged(call("guarded", {"x": 1}), say("Done."))
     play(stage.send("Go."), stage)
     stage.harness(ScriptedModel([say("Ok.")]), tools={"add": add})
@@ -413,7 +413,7 @@ def test_a_tool_that_is_gone_is_told_to_the_model() -> None:
     assert inside(stage.data("action.result")[-1], "error", "code") == "unknown_tool"
 
 
-def test_a_policy_may_change_the_arguments_before_anybody_is_asked() -> None:
+def test_a_request_shows_the_arguments_modified_by_a_policy() -> None:
     calls: list[JsonObject] = []
     rule = Rule("cap", "modify", reason="A cap.", tools=("pay",), arguments={"cents": 5})
     policy = RulesPolicy(PolicySet(rules=(rule,)))
@@ -426,7 +426,7 @@ def test_a_policy_may_change_the_arguments_before_anybody_is_asked() -> None:
     assert calls[0]["cents"] == 5
 
 
-def test_a_policy_that_would_change_what_was_approved_asks_anew() -> None:
+def test_a_policy_that_changes_approved_arguments_asks_again() -> None:
     calls: list[JsonObject] = []
     tools: dict[str, HarnessTool] = {"pay": counted("always", calls)}
     stage = staged(call("pay", {"cents": 500}), tools=tools)
@@ -455,7 +455,7 @@ def test_arguments_of_a_policy_that_do_not_fit_are_not_used(arguments: JsonObjec
     assert stage.data("action.result")[-1]["status"] == "rejected"
 
 
-def test_what_is_too_large_to_be_shown_is_denied() -> None:
+def test_a_call_that_is_too_large_to_show_is_denied() -> None:
     @tool(mode="safe_write", approval="always")
     async def write(text: str) -> str:
         """Write."""

@@ -1,7 +1,7 @@
 """Recorded streams: the same inputs and answers give the same events.
 
-The streams were recorded from a server whose turns end at a wait. What a reader relies on is compared: the
-order of types and the meaning of the data. Names, times and usage are each system's own, and so are words.
+The streams were recorded from a server that ends a turn at a wait. The order of types and the meaning of the
+data are compared; ids, times, usage and texts differ between the systems.
 """
 
 import json
@@ -35,7 +35,7 @@ OURS = {
     "subagent.called": {"childRunId", "depth"},
     "subagent.completed": {"childRunId", "childSessionId", "status"},
 }
-"""What our events have beyond the recorded ones."""
+"""Fields of our events beyond the recorded ones."""
 NAMES = {"callId", "requestId", "sessionId", "childSessionId", "usage", "runtime"}
 KINDS = {"approval", "question"}
 """Why a person is asked: a recorded request does not say."""
@@ -57,7 +57,7 @@ def pieces(name: str) -> list[str]:
 
 
 def meaning(event_type: str, data: JsonValue) -> JsonValue:
-    """Return data without what is each system's own."""
+    """Return data without the fields that are specific to each system."""
     if isinstance(data, list):
         return [meaning(event_type, one) for one in data]
     if not isinstance(data, dict):
@@ -186,7 +186,7 @@ def test_consent_that_ends_the_turn_and_begins_another(option: str, name: str) -
     assert meanings(shown(stage)) == meanings(recorded(name))
 
 
-def test_a_subagent_whose_result_comes_into_the_same_turn() -> None:
+def test_a_subagent_result_is_taken_in_the_same_turn() -> None:
     output = "".join(pieces("subagent_child"))
     stage = on_stage(("agent", {"message": "ECHO child"}), pieces("subagent"))
     play(stage.send("SUB delegate"), stage)

@@ -1,4 +1,4 @@
-"""ctx.state in steps: what tools keep is in the session that a step returns."""
+"""ctx.state in steps: state changes of tools are in the returned session."""
 
 from tests.runtime.steps.steps_rig import Stage, inside, play
 
@@ -33,7 +33,7 @@ def sent(*answers: Answer) -> Stage:
     return stage
 
 
-def test_what_a_call_keeps_is_in_the_session_beside_what_the_steps_keep() -> None:
+def test_state_of_calls_is_in_the_session_beside_the_state_of_the_steps() -> None:
     stage = sent(call("keep", {"key": "a"}), call("keep", {"key": "b"}), say("done"))
     assert stage.session.state is not None
     assert stage.session.state.keys() == {"a", "b", STEPS_KEY}

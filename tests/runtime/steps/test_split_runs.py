@@ -68,7 +68,7 @@ REPLIES = st.sampled_from(["approve", "deny", "red", "", "free text", "unknown",
 
 
 def reply(stage: Stage, word: str) -> StepInput:
-    """Return an input for whatever the session waits for."""
+    """Return an input for the pending work of the session."""
     if word == "message":
         return StepInput(message="And then?")
     state = stage.state
@@ -103,7 +103,7 @@ async def story(stage: Stage, words: list[str], *, has_schema: bool) -> None:
         given = reply(stage, word)
 
 
-def told(
+def played(
     answers: list[Answer],
     words: list[str],
     *,
@@ -139,7 +139,7 @@ def test_any_split_over_processes_gives_the_same_events(
     has_schema: bool,
 ) -> None:
     whole, split = (
-        told(answers, words, keeps=keeps, mode=mode, grammar=grammar, has_schema=has_schema)
+        played(answers, words, keeps=keeps, mode=mode, grammar=grammar, has_schema=has_schema)
         for keeps in (always, splits.isdisjoint)
     )
     assert [event.model_dump() for event in split.events] == [event.model_dump() for event in whole.events]
@@ -151,7 +151,7 @@ def test_any_split_over_processes_gives_the_same_events(
 def test_every_event_and_every_session_is_one_of_the_wire(
     answers: list[Answer], words: list[str], mode: RunMode, grammar: Grammar, has_schema: bool
 ) -> None:
-    stage = told(answers, words, keeps=always, mode=mode, grammar=grammar, has_schema=has_schema)
+    stage = played(answers, words, keeps=always, mode=mode, grammar=grammar, has_schema=has_schema)
     assert stage.events
     for event in stage.events:
         case = Case("Event", event.type, cast(JsonValue, event.model_dump(mode="json")))
@@ -168,7 +168,7 @@ def test_every_event_and_every_session_is_one_of_the_wire(
 def test_turns_are_whole_and_calls_have_results(
     answers: list[Answer], words: list[str], mode: RunMode, grammar: Grammar, has_schema: bool
 ) -> None:
-    stage = told(answers, words, keeps=always, mode=mode, grammar=grammar, has_schema=has_schema)
+    stage = played(answers, words, keeps=always, mode=mode, grammar=grammar, has_schema=has_schema)
     ends = {"turn.completed", "turn.failed"}
     is_open = False
     for event in stage.events:
@@ -199,7 +199,7 @@ def test_turns_are_whole_and_calls_have_results(
 def test_a_session_is_the_same_after_it_was_written_and_read(
     answers: list[Answer], words: list[str], mode: RunMode, grammar: Grammar, has_schema: bool
 ) -> None:
-    stage = told(answers, words, keeps=always, mode=mode, grammar=grammar, has_schema=has_schema)
+    stage = played(answers, words, keeps=always, mode=mode, grammar=grammar, has_schema=has_schema)
     again = read_session(write_session(stage.session))
     assert again == stage.session
     assert encode(again) == encode(stage.session)

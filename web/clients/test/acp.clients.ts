@@ -64,7 +64,7 @@ describe("an editor with the official client", () => {
     expect(await end(editor, "close")).toBe(0);
   });
 
-  it("cancels while words come, and while a person is asked", async () => {
+  it("cancels while text is streamed, and while a request is open", async () => {
     const slow = await open({ pace: "0.3" });
     const sessionId = await slow.newSession();
     const turn = slow.prompt(sessionId, "tell me");
@@ -103,7 +103,7 @@ describe("an editor with the official client", () => {
     expect(second.asked).toHaveLength(1);
   });
 
-  it("is asked about what its words wait behind, with a session that it goes on with", async () => {
+  it("gets the open request of a resumed session that its message waits behind", async () => {
     const first = await open();
     const sessionId = await first.newSession();
     void failure(first.prompt(sessionId, "pay"));

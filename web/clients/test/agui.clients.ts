@@ -23,7 +23,7 @@ interface Event {
   readonly metadata?: { readonly windlass?: Ids };
   readonly usage?: readonly { readonly inputTokens?: number }[];
 }
-/** What both generations of the client have in common. */
+/** The common part of both generations of the client. */
 interface Agent {
   messages: Message[];
   pendingInterrupts: Interrupt[];
@@ -139,7 +139,7 @@ describe.each(kinds)("HttpAgent %s", (version, make) => {
     }
   });
 
-  test("answers to some of what is open, to what was never asked, and words in between are refused", async () => {
+  test("partial answers, answers to unknown requests, and messages in between are refused", async () => {
     const agent = client("twice", "both");
     say(agent, "Pay twice.");
     await run(agent);

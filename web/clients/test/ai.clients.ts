@@ -127,7 +127,7 @@ test("two approvals are sent together", async () => {
   expect(chat.tools.map(({ output }) => output)).toEqual(["paid 1", "paid 2"]);
 });
 
-test("words while something is asked are refused, and so is consent to what was never asked", async () => {
+test("messages during an open request are refused, and so is an approval of an unknown request", async () => {
   const chat = new Chat("clerk", "busy");
   await chat.sendMessage({ text: "Pay." });
   const other = new Chat("clerk", "busy", { messages: chat.messages });
@@ -219,7 +219,7 @@ test("a page that is loaded anew while the run waits shows what it asks, and can
   expect(later.text).toEqual(["user: Pay.", "assistant: Let me look.All done."]);
 });
 
-test("an answer is asked for anew, and words are changed", async () => {
+test("an answer is regenerated, and a message is edited", async () => {
   const chat = new Chat("talker", "anew");
   await chat.sendMessage({ text: "One." });
   await chat.sendMessage({ text: "Two." });

@@ -83,7 +83,7 @@ export class Editor {
     while (!isSo()) await new Promise<void>((resolve) => this.waiting.push(resolve));
   }
 
-  /** What was said by somebody, put together. */
+  /** The text of one role, joined. */
   said(kind: "agent_message_chunk" | "user_message_chunk"): string {
     const chunks = this.updates.filter((one) => one.sessionUpdate === kind);
     return chunks

@@ -100,7 +100,7 @@ function stripBlanks(text: string): string {
  * Say what can help after a failure.
  *
  * The provider's code is the most exact and is looked at first, then the status, then the kind. Codes are
- * compared whole, without case. What is not known is not retryable. Throws a RangeError if the kind is none
+ * compared whole, without case. An unknown error is not retryable. Throws a RangeError if the kind is none
  * of `FailureKind`.
  */
 export function classifyError(facts: ErrorFacts): RetryClass {

@@ -1,37 +1,12 @@
 /** Shell command grading: TypeScript has no grader of its own and asks the sidecar for a verdict. */
-import type { CommandSafetyPattern, JsonObject } from "@windlass/protocol";
+import { ShellVerdict, type CommandSafetyPattern, type JsonObject, type ShellPlatform } from "@windlass/protocol";
 
 const METHOD = "harness.classifyShell";
-const SEVERITIES = ["safe", "caution", "dangerous"] as const;
-
-/** safe: run without asking. caution: in a sandbox, or ask. dangerous: always ask. */
-export type Severity = (typeof SEVERITIES)[number];
-
-/** One finding: its code, its severity, a sentence, and the part of the command that it is about. */
-export interface ShellReason {
-  readonly code: string;
-  readonly severity: Severity;
-  readonly message: string;
-  readonly part: string;
-}
-
-/**
- * The grade of a command; `reasons` holds the worst findings first.
- *
- * `commands` holds the words of every simple command. It is empty unless the whole command is literal: no
- * variable, substitution or pattern, no compound command, no redirection to a file.
- */
-export interface ShellVerdict {
-  readonly severity: Severity;
-  readonly category: string;
-  readonly reasons: readonly ShellReason[];
-  readonly commands: readonly (readonly string[])[];
-}
 
 /** Extra rules of the host; they can raise a grade and never lower one. */
 export interface ShellConfig {
   readonly patterns?: readonly CommandSafetyPattern[];
-  readonly platform?: "unix" | "windows";
+  readonly platform?: ShellPlatform;
 }
 
 /** Sends a JSON-RPC request to a sidecar; `SidecarClient` of `@windlass/protocol/client` is one. */
@@ -56,17 +31,7 @@ export async function classifyShellCommand(
     ...(patterns !== undefined && { patterns: patterns.map((pattern) => ({ ...pattern })) }),
     ...(platform !== undefined && { platform }),
   });
-  if (isVerdict(answer)) return answer;
-  throw new TypeError(`the answer to ${METHOD} is no verdict: expected severity, category, reasons and commands`);
-}
-
-function isVerdict(answer: unknown): answer is ShellVerdict {
-  if (typeof answer !== "object" || answer === null) return false;
-  const { severity, category, reasons, commands } = answer as Partial<Record<keyof ShellVerdict, unknown>>;
-  return (
-    SEVERITIES.some((known) => known === severity) &&
-    typeof category === "string" &&
-    Array.isArray(reasons) &&
-    Array.isArray(commands)
-  );
+  const verdict = ShellVerdict.safeParse(answer);
+  if (verdict.success) return verdict.data;
+  throw new TypeError(`the answer to ${METHOD} is not a verdict: expected severity, category, reasons and commands`);
 }

@@ -41,7 +41,7 @@ test.each([null, "safe", {}, { ...SAFE, severity: "fine" }, { ...SAFE, reasons: 
   "an answer without a verdict is an error and never a grade: %j",
   async (answer) => {
     await expect(classifyShellCommand(new Answering(answer), "ls")).rejects.toThrow(
-      "the answer to harness.classifyShell is no verdict",
+      "the answer to harness.classifyShell is not a verdict",
     );
   },
 );

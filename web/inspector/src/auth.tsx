@@ -75,7 +75,7 @@ function isPassing(error: unknown): boolean {
   return error instanceof ConnectionError || (error instanceof ApiError && error.isPassing);
 }
 
-/** Waits as long as the server wants to be left alone. */
+/** Waits for the Retry-After of the server. */
 function waitMs(attempt: number, error: unknown): number {
   const asked = error instanceof ApiError ? error.retryAfterMs : undefined;
   return asked ?? Math.min(500 * 2 ** attempt, 8_000);

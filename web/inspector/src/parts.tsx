@@ -263,7 +263,7 @@ export function Select({ label, value, options, onChange }: SelectProps): ReactN
   );
 }
 
-/** Facts in two columns: a name, and what is to be told. */
+/** Facts in two columns: name and value. */
 export function Facts({
   facts,
 }: {

@@ -61,7 +61,7 @@ inBrowser("the inbox of approvals", () => {
     await page.context().close();
   });
 
-  it("a request that somebody else answered is not followed by another one under the same key", async () => {
+  it("after a request was answered elsewhere its shortcut keys do not answer the next one", async () => {
     const [first] = [await server.run("demo", "pay one"), await server.run("demo", "pay two")];
     const { page } = await openPage(server.url, "/approvals");
     await page.getByRole("heading", { name: "Run pay?" }).waitFor();

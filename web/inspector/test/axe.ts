@@ -1,13 +1,13 @@
-/** What axe finds wrong with a page. */
+/** Accessibility violations of a page, found by axe. */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Page } from "playwright-core";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** What axe finds, each with the elements that it is about; and whether the page is wider than the screen. */
+/** Violations with their elements, and whether the page is wider than the screen. */
 export async function flaws(page: Page): Promise<readonly string[]> {
-  // Given by the tester, past the policy of the server, which takes no script from anybody else.
+  // Injected by the test, past the content security policy, which allows only scripts of the server.
   if (await page.evaluate(() => !("axe" in globalThis))) await page.evaluate(AXE);
   return page.evaluate(async () => {
     const { axe } = globalThis as unknown as {

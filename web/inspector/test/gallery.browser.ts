@@ -10,7 +10,7 @@ import { inBrowser, openPage } from "./rig.js";
 
 const PHONE = { width: 375, height: 700 };
 const CONFIG = fileURLToPath(new URL("../../ui/gallery/vite.config.ts", import.meta.url));
-/** What draws nothing by itself. */
+/** Exports that draw nothing by themselves. */
 const UNSEEN: ReadonlySet<string> = new Set(["AgentProvider", "Unsupported"]);
 
 inBrowser("the gallery of components", () => {
@@ -71,7 +71,7 @@ inBrowser("the gallery of components", () => {
     await panel.getByLabel("Message").fill("Good morning");
     await page.keyboard.press("Enter");
     await panel
-      .getByText(/Nobody is behind this gallery, so that is all/u)
+      .getByText(/This gallery has no server, so that is all/u)
       .first()
       .waitFor();
     expect(faults).toEqual([]);

@@ -6,7 +6,7 @@ inBrowser("what models, tools and users write", () => {
   beforeAll(() => server.start());
   afterAll(() => server.end());
 
-  it("runs no script and asks nobody for anything, on any page that shows it", async () => {
+  it("runs no script and makes no foreign request, on any page that shows it", async () => {
     const { sessionId, runId } = await server.run("hostile", "<img src=x onerror=\"window.hacked='title'\"> go");
     const { page, faults } = await openPage(server.url, "/approvals");
     await page.getByRole("heading", { name: "Run post?" }).waitFor();

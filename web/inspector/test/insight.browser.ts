@@ -14,7 +14,7 @@ inBrowser("versions and proposals", () => {
   });
   afterAll(() => server.end());
 
-  it("a proposal is read, checked, and refused with words", async () => {
+  it("a proposal is read, checked, and refused with a reason", async () => {
     await server.post("/proposals", { goal: "parcels", agent: "clerk" });
     const { page, faults } = await openPage(server.url, "/decisions?view=proposals");
     await page.getByText("It never says the number.").waitFor();
@@ -26,7 +26,7 @@ inBrowser("versions and proposals", () => {
     await page.getByText("2 fixed").waitFor();
     expect(await flaws(page)).toEqual([]);
     await page.getByText("runs that were done again").click();
-    await page.getByLabel(/What you say to it/u).fill("Too long for a text message.");
+    await page.getByLabel(/Comment/u).fill("Too long for a text message.");
     await page.getByRole("button", { name: "Refuse" }).click();
     await page.getByText(/: Too long for a text message\./u).waitFor();
     expect(await page.getByRole("button", { name: "Approve" }).count()).toBe(0);

@@ -60,21 +60,21 @@ const ONE_CALL: readonly Draft[] = [
   ["session.waiting", { wait: "next-user-message" }],
 ];
 
-it("records are told in good words", () => {
+it("records are described in plain text", () => {
   const told = journal(ONE_CALL).map(tell);
   expect(told[4]?.detail).toBe("m, 1 message");
   expect(told[9]?.detail).toBe("mode read");
 });
 
-describe("where a fork begins", () => {
+describe("the fork point", () => {
   const records = [...journal(ONE_CALL)];
 
-  it("is behind what an agent said and what came of its calls", () => {
+  it("of an agent message is after it and the results of its calls", () => {
     expect(forkPoint(records, { id: "s/turn_0/0", role: "assistant" })).toBe(12);
     expect(forkPoint(records, { id: "s/turn_0/1", role: "assistant" })).toBe(17);
   });
 
-  it("is in front of what a user said, run and turn included; nowhere if nothing was said before", () => {
+  it("of a user message is before it with its run and turn, and missing for the first message", () => {
     expect(forkPoint(records, { id: "s/4", role: "user" })).toBe(0);
     const more = journal([...ONE_CALL, ...ONE_CALL.slice(1, 4)]);
     expect(forkPoint(more, { id: "s/20", role: "user" })).toBe(17);
@@ -85,7 +85,7 @@ describe("where a fork begins", () => {
   });
 });
 
-describe("what belongs to a record", () => {
+describe("the context of a record", () => {
   const records = journal(ONE_CALL);
 
   it("is the whole call: arguments, decision and result", () => {
@@ -108,7 +108,7 @@ describe("what belongs to a record", () => {
     expect(stepFacts(records, records[3] as Event)).toBeUndefined();
   });
 
-  it("is told in words; bookkeeping is no story, and what is unknown keeps its name", () => {
+  it("is described in plain text; bookkeeping is left out, and unknown types keep their name", () => {
     expect(tell(records[6] as Event)).toMatchObject({ title: "Model asks for look", tone: "model" });
     expect(records.filter(isStory)).not.toContain(records[2]);
     expect(tell({ ...(records[0] as Event), type: "some.thing", data: { a: 1 } })).toMatchObject({
@@ -119,7 +119,7 @@ describe("what belongs to a record", () => {
 });
 
 describe("a session as it was", () => {
-  it("is the same however one comes to a record", () => {
+  it("is the same by every way to a record", () => {
     const said: Draft[] = Array.from({ length: 700 }, (_, at) => [
       "message.received",
       { ...PLACE, message: `Word ${at}` },
@@ -134,7 +134,7 @@ describe("a session as it was", () => {
 });
 
 describe("two runs side by side", () => {
-  it("are alike but for what differs", () => {
+  it("are aligned, with their differences marked", () => {
     const other = journal(
       ONE_CALL.map(([type, data]) =>
         type === "action.result"
@@ -149,7 +149,7 @@ describe("two runs side by side", () => {
     ]);
   });
 
-  it("have rows of their own for what only one did", () => {
+  it("have separate rows for steps of only one run", () => {
     const act = (title: string, seq: number) => ({ title, detail: "", seq });
     const pairs = pairUp([act("a", 1), act("b", 2), act("c", 3)], [act("a", 1), act("c", 2), act("d", 3)]);
     expect(pairs.map(({ first, second }) => [first?.title, second?.title])).toEqual([
@@ -163,7 +163,7 @@ describe("two runs side by side", () => {
 });
 
 describe("two texts", () => {
-  it("are told line by line: what went, what came, what stayed", () => {
+  it("are compared line by line: removed, added, unchanged", () => {
     const told = (before: string, after: string): string[] =>
       lineDiff(before, after).map(({ kind, text }) => `${kind} ${text}`);
     expect(told("a\nb\nc", "a\nB\nc\nd")).toEqual(["same a", "removed b", "added B", "same c", "added d"]);
@@ -176,7 +176,7 @@ describe("two texts", () => {
 });
 
 describe("addresses", () => {
-  it("may hold any id, and leave out what is empty", () => {
+  it("may hold any id, and leave out empty parts", () => {
     expect(to(["sessions", "a/b c?"], { at: 3, filter: "", view: undefined })).toBe("/sessions/a%2Fb%20c%3F?at=3");
     expect(to(["chat"])).toBe("/chat");
   });

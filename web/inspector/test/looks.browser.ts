@@ -81,7 +81,7 @@ inBrowser("the look of the inspector", () => {
     await page.context().close();
   });
 
-  it("dark is what the system says, and what is chosen stays", async () => {
+  it("dark mode follows the system, and a chosen mode is kept", async () => {
     const { page } = await openPage(server.url, "/overview", { colorScheme: "dark" });
     const background = (): Promise<string> => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     await page.getByText("Tools that fail").waitFor();

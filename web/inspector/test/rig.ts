@@ -72,7 +72,7 @@ export class Wire {
 /** A page that notes whatever it should not do. */
 export interface Watched {
   readonly page: Page;
-  /** Errors, refused scripts and requests to anybody else. */
+  /** Errors, refused scripts and requests to other origins. */
   readonly faults: string[];
 }
 
@@ -96,7 +96,7 @@ export async function openPage(url: string, path: string, options: BrowserContex
   const faults: string[] = [];
   page.on("pageerror", (error) => faults.push(error.message));
   page.on("console", (message) => {
-    // A server that is away is no fault of the page; the browser tells of it all the same.
+    // An unreachable server is no fault of the page, but the browser logs it.
     if (message.type() === "error" && !/Failed to load resource|net::ERR/u.test(message.text()))
       faults.push(message.text());
   });

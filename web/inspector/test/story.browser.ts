@@ -27,7 +27,7 @@ inBrowser("the first five minutes", () => {
     await expect.poll(() => unreached.count()).toBe(2);
     await server.start();
     await page.getByText("Reconnecting; nothing is lost.").waitFor({ state: "hidden" });
-    // What could not be said before is no longer told: it can be said now.
+    // The error of the failed message is gone: it can be sent now.
     await expect.poll(() => unreached.count()).toBe(0);
 
     await page.getByRole("button", { name: "Approve", exact: true }).click();
@@ -36,7 +36,7 @@ inBrowser("the first five minutes", () => {
       .first()
       .waitFor();
     await status(page, "completed").waitFor();
-    // Nothing twice: what was there before the kill is the same rows.
+    // Nothing twice: the rows from before the kill are the same.
     expect(await page.getByRole("article", { name: "You said" }).count()).toBe(1);
     expect(await page.getByRole("button", { name: /pay.*done/u }).count()).toBe(1);
 
@@ -78,7 +78,7 @@ inBrowser("the first five minutes", () => {
     await page.context().close();
   });
 
-  it("a message can be said differently in a fork, and the first session stays as it is", async () => {
+  it("a message can be edited in a fork, and the first session is unchanged", async () => {
     const { sessionId } = await server.run("demo", "Use weather.");
     const { page } = await openPage(server.url, `/chat/${sessionId}`);
     await page.getByRole("button", { name: "Fork and edit" }).click();
@@ -97,7 +97,7 @@ inBrowser("the first five minutes", () => {
     await page.context().close();
   });
 
-  it("a run that takes its time is steered, stopped and said again", async () => {
+  it("a slow run is steered, stopped and repeated", async () => {
     const { page, faults } = await openPage(server.url, "/chat?agent=slow");
     await page.getByText("Takes its time.").waitFor();
     await page.getByLabel("Message").fill("Hello");

@@ -68,7 +68,7 @@ export class RecordGap extends RangeError {
 /**
  * Folds records of one session, as events, into the messages of a chat.
  *
- * Live deltas are passed over. What did not change is the same object as before. Throws RecordGap if a record is
+ * Live deltas are ignored. Unchanged parts are the same objects as before. Throws RecordGap if a record is
  * not the next one.
  */
 export function foldChat(events: Iterable<Event>, state: ChatState = EMPTY_CHAT): ChatState {
@@ -441,7 +441,7 @@ const FIELDS = [
 
 export const NO_USAGE: UsageState = { session: NOTHING, run: NOTHING, running: new Map() };
 
-/** Folds events of one session into what it used. What did not change is the same object as before. */
+/** Folds events of one session into its usage. Unchanged parts are the same objects as before. */
 export function foldUsage(events: Iterable<Event>, state: UsageState = NO_USAGE): UsageState {
   const draft: UsageDraft = { state };
   for (const event of events) if (event.index === undefined) apply(USAGE_HANDLERS, draft, event);

@@ -75,13 +75,13 @@ describe("the shared cases", () => {
 });
 
 describe("parse", () => {
-  it("refuses a text with a lone surrogate where it stands", () => {
+  it("refuses a lone surrogate with its position", () => {
     const error = refusal(() => parse('["é",\n"\ud800"]'));
     expect(error.code).toBe("lone_surrogate");
     expect(error.position).toStrictEqual({ offset: 8, line: 2, column: 2 });
   });
 
-  it("takes as many bytes as the limit and not one more", () => {
+  it("accepts a message at the byte limit and refuses one past it", () => {
     const full = `"${"a".repeat(MESSAGE_BYTES_MAX - 2)}"`;
     expect(encode(parse(full))).toBe(full);
     expect(refusal(() => parse(`${full} `)).message).toBe(
@@ -155,7 +155,7 @@ describe("decode", () => {
 });
 
 describe("encode", () => {
-  it("writes compact JSON without what is undefined", () => {
+  it("writes compact JSON without undefined fields", () => {
     const value = { é: [1, -1.5, true, null, "a/\u2028\x7f😀\n"], gone: undefined, b: {} };
     expect(encode(value)).toBe('{"é":[1,-1.5,true,null,"a/\u2028\x7f😀\\n"],"b":{}}');
   });

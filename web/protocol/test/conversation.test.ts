@@ -89,8 +89,8 @@ const action = (callId: string): JsonObject => ({ kind: "tool-call", callId, too
 const words = (messageDelta: string, messageSoFar?: string): JsonObject =>
   messageSoFar === undefined ? { messageDelta } : { messageDelta, messageSoFar };
 
-describe("words", () => {
-  it("grow by their deltas and become the message of the same row", () => {
+describe("text", () => {
+  it("grows by its deltas and becomes the message of the same row", () => {
     const story = new Story()
       .begin()
       .live("message.appended", words("Hal", "Hal"))
@@ -102,7 +102,7 @@ describe("words", () => {
     expect(story.items[1]?.id).toBe(id);
   });
 
-  it("that came so far take the place of what a late reader has", () => {
+  it("so far replaces the partial text of a late reader", () => {
     const story = new Story()
       .begin()
       .live("message.appended", words("Hal"))
@@ -110,7 +110,7 @@ describe("words", () => {
     expect(story.rows.at(-1)).toBe("assistant…: Hallo");
   });
 
-  it("of an attempt that failed stay until the next attempt says something", () => {
+  it("of a failed attempt stays until the next attempt sends text", () => {
     const story = new Story().begin().live("message.appended", words("Firs"));
     story.say("step.retrying", { ...STEP, code: "overloaded", attempt: 1, delayMs: 5, message: "too busy" });
     story.say("step.started", STEP);
@@ -132,13 +132,13 @@ describe("words", () => {
     expect(story.rows).toEqual(["user: go", "partial: Half a sen", ...notes, "user: and now?"]);
   });
 
-  it("of a second message in one step come behind the first", () => {
+  it("of a second message in one step follows the first", () => {
     const story = new Story().begin().say("message.completed", { ...STEP, message: "One.", finishReason: "stop" });
     story.live("message.appended", words("Two"));
     expect(story.rows.at(-1)).toBe("assistant…: One.\n\nTwo");
   });
 
-  it("of the model to itself are kept apart", () => {
+  it("of the reasoning is kept apart", () => {
     const story = new Story().begin().live("reasoning.appended", { reasoningDelta: "hmm" });
     expect(story.items.at(-1)).toMatchObject({ reasoning: "hmm", isLive: true });
     story.say("reasoning.completed", { ...STEP, reasoning: "hmm, yes" });
@@ -147,7 +147,7 @@ describe("words", () => {
   });
 });
 
-test("a failure of a step is told once, not again by its turn and its run", () => {
+test("a failure of a step is shown once, not again for its turn and its run", () => {
   const story = new Story().begin().say("step.failed", { ...STEP, code: "x", message: "broke" });
   story.say("turn.failed", { sequence: 0, turnId: "t0", code: "x", message: "broke" });
   story.say("run.failed", { runId: "r1", error: { ...REF, message: "broke" } });
@@ -198,7 +198,7 @@ describe("calls", () => {
     expect(story.call("a")?.status).toBe("abandoned");
   });
 
-  it("of subagents tell who works and how it ended", () => {
+  it("of subagents show the agent and its outcome", () => {
     const story = new Story().begin().ask("a");
     const called = { callId: "a", childSessionId: "s2", sessionId: "s1", name: "scout", toolName: "scout" };
     story.say("subagent.called", { ...called, sequence: 0, turnId: "t0" });
@@ -208,7 +208,7 @@ describe("calls", () => {
     expect(story.state.usage.session.delegated).toEqual({ costMicros: 7 });
   });
 
-  it("of a subagent that ask somebody are shown although they are not on the page", () => {
+  it("of a subagent that need approval are shown although they are not on the page", () => {
     const story = new Story().begin().request("x", { childSessionId: "s2" });
     expect(story.rows).toEqual(["user: go", "asked: q/x"]);
     story.say("run.cancelled", { runId: "r1" });
@@ -216,7 +216,7 @@ describe("calls", () => {
   });
 });
 
-test("a run is followed from its beginning to its end", () => {
+test("a run is folded from its beginning to its end", () => {
   const story = new Story().begin();
   expect([story.state.run?.status, isRunning(story.state)]).toEqual(["running", true]);
   story.say("run.waiting", { runId: "r1", on: "input" });
@@ -232,7 +232,7 @@ test("a run is followed from its beginning to its end", () => {
   expect(isRunning(story.state)).toBe(false);
 });
 
-test("what was taken before is passed over, and what is missing is an error", () => {
+test("a repeated record is passed over, and a missing one is an error", () => {
   const { state } = new Story().begin();
   expect(reduceConversation(state, [record(2, "message.received", { message: "go", sequence: 0, turnId: "t0" })])).toBe(
     state,
@@ -240,7 +240,7 @@ test("what was taken before is passed over, and what is missing is an error", ()
   expect(() => reduceConversation(state, [record(5, "session.waiting", { wait: "input" })])).toThrow(RecordGap);
 });
 
-test("rows that did not change are the same objects, so that nobody draws them again", () => {
+test("unchanged rows are the same objects, so that they are not drawn again", () => {
   const story = new Story().begin().ask("a").start("a").result("a", "completed", "one");
   const first = chatItems(story.state);
   expect(chatItems(story.state, first)).toBe(first);

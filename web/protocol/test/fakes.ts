@@ -1,4 +1,4 @@
-/** What the tests of the clients share: a clock that jumps, events, and a server that breaks on demand. */
+/** Fakes of the client tests: a clock that jumps, events, and a server that breaks on demand. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Clock } from "../src/client/connection.js";

@@ -99,7 +99,7 @@ describe("a feed that is cut", () => {
     expect(scene.requests.length).toBeGreaterThan(5);
   });
 
-  it("goes on behind the cursor that the reader was given", async () => {
+  it("resumes after the given cursor", async () => {
     scene.answer = (_, response, url) => stream(response).write(after(url.searchParams.get("after")).join(""));
     const first = client.sessionEvents("s1", options());
     const { value } = await first.next();
@@ -109,7 +109,7 @@ describe("a feed that is cut", () => {
     expect(found).toEqual(WHOLE.slice(1));
   });
 
-  it("goes on when the server was away and comes back on the same port", async () => {
+  it("resumes when the server returns on the same port", async () => {
     scene.answer = (_, response) => stream(response).write(FRAMES.slice(0, 3).join(""));
     const feed = client.sessionEvents("s1", options());
     const found = await take({ [Symbol.asyncIterator]: () => ({ next: () => feed.next() }) }, 3);
@@ -125,7 +125,7 @@ describe("a feed that is cut", () => {
   });
 });
 
-describe("what the server says besides events", () => {
+describe("control frames of the server", () => {
   it.each([
     ["as it goes", 'event: reconnect\ndata: {"retryMs":1500}\n\n'],
     ["in a field of the stream", "retry: 1500\n\n"],
@@ -201,7 +201,7 @@ describe("what the server says besides events", () => {
 });
 
 describe("a server that is at fault", () => {
-  it("does not hide that a record is missing for good", async () => {
+  it("ends the feed with an error when a record stays missing", async () => {
     scene.answer = (_, response) => stream(response).write((FRAMES[0] ?? "") + FRAMES.slice(2).join(""));
     const error = await failure(client.sessionEvents("s1", options()));
     expect(error).toBeInstanceOf(ProtocolError);
@@ -218,12 +218,12 @@ describe("a server that is at fault", () => {
     expect(await failure(client.sessionEvents("s1", options()))).toBeInstanceOf(ProtocolError);
   });
 
-  it("ends the feed when the answer is no stream", async () => {
+  it("ends the feed when the answer is not a stream", async () => {
     scene.answer = (_, response) => response.writeHead(200, { "content-type": "text/html" }).end("<p>");
     expect(await failure(client.sessionEvents("s1", options()))).toBeInstanceOf(ProtocolError);
   });
 
-  it("is asked again ever later, and given up after so many attempts", async () => {
+  it("is retried with growing delays, and given up after the attempt limit", async () => {
     scene.answer = (_, response) => response.writeHead(500).end();
     const backoff = { baseMs: 100, maxMs: 1_000 };
     const error = await failure(client.sessionEvents("s1", options({ attemptsMax: 5, backoff, chance: () => 0 })));
@@ -231,7 +231,7 @@ describe("a server that is at fault", () => {
     expect(clock.waits).toEqual([50, 100, 200, 400, 500]);
   });
 
-  it("is asked ever later when it opens streams and closes them at once", async () => {
+  it("is retried with growing delays when it opens streams and closes them at once", async () => {
     scene.answer = (_, response) =>
       scene.requests.length < 5 ? stream(response).end() : response.writeHead(204).end();
     await take(client.sessionEvents("s1", options({ backoff: { baseMs: 100, maxMs: 1_000 }, chance: () => 0 })), 1);
@@ -247,7 +247,7 @@ describe("a server that is at fault", () => {
     expect(await take(client.sessionEvents("s1", options({ attemptsMax: 2 })), WHOLE.length)).toEqual(WHOLE);
   });
 
-  it("is left when it says nothing for too long, and a heartbeat is not nothing", async () => {
+  it("is disconnected after a silence, and a heartbeat ends the silence", async () => {
     const states: FeedState[] = [];
     scene.answer = (_, response) => {
       stream(response);

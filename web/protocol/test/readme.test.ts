@@ -8,7 +8,7 @@ const WEB = fileURLToPath(new URL("../../", import.meta.url));
 const PACKAGES = readdirSync(WEB).filter((name) => ts.sys.fileExists(join(WEB, name, "README.md")) && !isApp(name));
 const FENCE = /^```(tsx?)\n(.*?)^```$/gmsu;
 
-/** Whether nobody imports a package, so that its README has no program to show. */
+/** Whether a package is not for import, so that its README has no program to show. */
 function isApp(name: string): boolean {
   return (JSON.parse(readFileSync(join(WEB, name, "package.json"), "utf8")) as { private?: boolean }).private === true;
 }

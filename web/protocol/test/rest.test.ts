@@ -57,7 +57,7 @@ const TRACE = { traceId: "r1", sessionId: "s1", chatId: "s1", userId: "ann", sta
 
 const failure = (promise: Promise<unknown>): Promise<unknown> => promise.then(String, (error: unknown) => error);
 
-it("begins, speaks, answers, cancels and compacts", async () => {
+it("begins sessions, sends messages, answers, cancels and compacts", async () => {
   await client.createSession({ agent: "a", message: "go", context: undefined }, { idempotencyKey: "k1" });
   await client.sendMessage("s/1", { message: "more", delivery: "steer" });
   await client.answer("s1", [{ requestId: "q", optionId: "approve" }]);
@@ -128,7 +128,7 @@ it("reads runs, agents and tools", async () => {
   expect(await client.tools()).toEqual([]);
 });
 
-it("says what was refused, in the server's own words", async () => {
+it("reports a refusal with the text of the server", async () => {
   answer = { status: 409, body: { detail: "the run has ended", code: "conflict", ids: { runId: "r1" } } };
   const error = await failure(client.cancelRun("r1"));
   expect(error).toBeInstanceOf(ApiError);
@@ -136,7 +136,7 @@ it("says what was refused, in the server's own words", async () => {
 });
 
 it.each([
-  ["nobody is there", () => new Client({ baseUrl: "http://127.0.0.1:1" }).health(), ConnectionError],
+  ["no server is listening", () => new Client({ baseUrl: "http://127.0.0.1:1" }).health(), ConnectionError],
   ["the answer is another one", () => client.getSession("s"), ProtocolError],
 ])("fails when %s", async (_, call, kind) => {
   answer = { status: 200, body: { something: "else" } };
@@ -152,13 +152,13 @@ it("can be aborted", async () => {
   expect(await failure(client.health({ signal: stop.signal }))).toBe(reason);
 });
 
-test("Retry-After is seconds or a moment, and anything else is passed over", () => {
+test("Retry-After is seconds or a date, and anything else is ignored", () => {
   const now = Date.parse("2026-01-31T09:30:00Z");
   const moments = ["5", " 0 ", "Sat, 31 Jan 2026 09:30:02 GMT", "Sat, 31 Jan 2026 09:29:00 GMT", "soon", null];
   expect(moments.map((text) => readRetryAfter(text, now))).toEqual([5_000, 0, 2_000, 0, undefined, undefined]);
 });
 
-test("waits double up to their limit, and half of each is chance", () => {
+test("delays double up to their limit, and half of each is random", () => {
   const backoff = { baseMs: 100, maxMs: 1_000 };
   expect([0, 1, 2, 3, 4, 5, 1_000].map((n) => backoffMs(n, backoff, () => 0))).toEqual([
     50, 50, 100, 200, 400, 500, 500,
@@ -179,7 +179,7 @@ test("the clock of the machine waits, and stops waiting", async () => {
   expect(await failure(systemClock.sleep(600_000, stop.signal))).toMatchObject({ name: "AbortError" });
 });
 
-it("asks about many runs, and settles what is proposed", async () => {
+it("queries many runs, and decides proposals", async () => {
   const numbers = {
     runs: 1,
     completed: 1,

@@ -35,12 +35,12 @@ afterEach(async () => {
 const failure = (promise: Promise<unknown>): Promise<unknown> => promise.then(String, (error: unknown) => error);
 
 describe("calls to a process", () => {
-  it("are answered each by its own answer, many at once", async () => {
+  it("get their own answers, many at once", async () => {
     const calls = Array.from({ length: 200 }, (_, n) => peer.call("test.echo", { n, text: "ü🌍\n" }));
     expect(await Promise.all(calls)).toEqual(calls.map((_, n) => ({ n, text: "ü🌍\n" })));
   });
 
-  it("that are refused say why", async () => {
+  it("that are refused carry the reason", async () => {
     const error = await failure(peer.call("test.fail"));
     expect(error).toBeInstanceOf(RpcError);
     expect(error).toMatchObject({ code: -32_002, kind: "policy_denied", message: "not like this", data: { why: 1 } });
@@ -67,7 +67,7 @@ describe("calls to a process", () => {
     expect(await failure(hasty.call("test.silent", {}, { timeoutMs: 5 }))).toMatchObject({ kind: "timeout" });
   });
 
-  it("go on after frames that are none", async () => {
+  it("go on after malformed frames", async () => {
     expect(await peer.call("test.noise")).toBeNull();
     expect(faults).toHaveLength(3);
     expect(await peer.call("test.echo", { n: 1 })).toEqual({ n: 1 });
@@ -92,11 +92,11 @@ describe("calls of the process", () => {
   });
 
   it.each([
-    ["nobody handles", "host.none", { code: -32_601, kind: "method_not_found" }],
+    ["have no handler", "host.none", { code: -32_601, kind: "method_not_found" }],
     ["fail", "host.fail", { code: -32_603, message: "no such thing", kind: "internal" }],
     ["are refused", "host.refuse", { code: -32_002, message: "no", kind: "policy_denied" }],
     ["give no JSON", "host.broken", { code: -32_603, kind: "internal" }],
-  ])("that %s are told so", async (_, method, error) => {
+  ])("that %s get an error", async (_, method, error) => {
     peer.handle("host.fail", () => Promise.reject(new Error("no such thing")));
     peer.handle("host.refuse", () => Promise.reject(new RpcError(-32_002, "no", "policy_denied")));
     peer.handle("host.broken", () => Number.NaN);
@@ -152,7 +152,7 @@ test.each([
   expect(await call).toBeInstanceOf(RpcClosed);
 });
 
-test("a queue that nobody reads ends with an error, after what it holds", async () => {
+test("a queue without a reader ends with an error after its items", async () => {
   const queue = new Queue<number>(2);
   for (const n of [1, 2, 3, 4]) queue.push(n);
   const found: number[] = [];
@@ -181,7 +181,7 @@ describe("the client of the sidecar", () => {
     expect(await open().request("test.echo", { n: 1, none: undefined })).toEqual({ n: 1 });
   });
 
-  it("asks how it is, makes sessions, fetches traces", async () => {
+  it("gets health, creates sessions, fetches traces", async () => {
     const client = open();
     expect(await client.ping()).toMatchObject({ status: "ok" });
     expect(await client.createSession({ chatId: "c" })).toMatchObject({ sessionId: "made", chatId: "c" });
@@ -206,7 +206,7 @@ describe("the client of the sidecar", () => {
     expect(results).toMatchObject([{ id: "c1", success: true, data: "pay here" }]);
   });
 
-  it("tells the readers of streams when the sidecar dies", async () => {
+  it("ends its streams with an error when the sidecar dies", async () => {
     const client = open();
     const { notices } = await client.stream(ask("ask"));
     const end = failure(read(notices));
@@ -240,19 +240,19 @@ describe("the client of the sidecar", () => {
     return rows.slice(3);
   }
 
-  it("gives events for a conversation: words, calls, an approval, an answer that is tried again", async () => {
+  it("gives events for a conversation: text, calls, an approval, a retried answer", async () => {
     const rows = await follow("ask", (client, streamId) =>
       client.answer(streamId, { requestId: "q1", optionId: "approve" }),
     );
     expect(rows).toEqual(["user: ask", "assistant: Let me see. 🌍 [succeeded]", "assistant: All paid."]);
   });
 
-  it("ends a stream, and keeps what was said", async () => {
+  it("ends a stream, and keeps its text", async () => {
     const rows = await follow("ask", (client, streamId) => client.cancel(streamId));
     expect(rows).toEqual(["user: ask", "assistant: Let me see. 🌍 [abandoned]", "cancelled: Stopped."]);
   });
 
-  it("tells why a stream failed, and keeps what was said", async () => {
+  it("reports why a stream failed, and keeps its text", async () => {
     const rows = await follow("fail", () => Promise.resolve());
     expect(rows.slice(2)).toEqual(["partial: All paid.", "error: the model is gone"]);
   });

@@ -1,4 +1,4 @@
-/** What the type checker must know; `tsc` fails on this file when it does not. */
+/** Types that the type checker must infer; `tsc` fails on this file when it does not. */
 import { expect, expectTypeOf, test } from "vitest";
 
 import type {
@@ -31,7 +31,7 @@ function shown(event: KnownEvent): string {
   }
 }
 
-test("the type of an event tells the type of its data", () => {
+test("the type of an event narrows the type of its data", () => {
   const known = [
     {
       type: "message.completed",
@@ -43,7 +43,7 @@ test("the type of an event tells the type of its data", () => {
   expect(known.filter(isKnown).map(shown)).toEqual(["(nothing)", "turn 3", "session.completed"]);
 });
 
-test("an event of a newer version is none of the known ones", () => {
+test("an event of a newer version has an unknown type", () => {
   const event = Event.parse({ type: "planet.landed", data: { planet: "Mars" }, meta: META });
   expect(isKnown(event)).toBe(false);
   if (!isKnown(event)) {
@@ -64,7 +64,7 @@ test("closed types have no other fields and open types keep them", () => {
   expectTypeOf<SidecarResponse["result"]>().toEqualTypeOf<JsonValue | undefined>();
 });
 
-test("the tag of a union tells its members apart", () => {
+test("the tag of a union narrows it to one member", () => {
   expectTypeOf<Extract<PolicyDecision, { decision: "modify" }>["arguments"]>().toEqualTypeOf<JsonObject>();
   expectTypeOf<Extract<Cursor, { scope: "session" }>["seq"]>().toEqualTypeOf<number>();
   expectTypeOf<AssistantPart["type"]>().toEqualTypeOf<

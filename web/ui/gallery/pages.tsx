@@ -38,7 +38,7 @@ export interface GalleryPage {
   readonly states: readonly GalleryState[];
 }
 
-/** Takes an answer as somebody would who is never in a hurry. */
+/** Accepts an answer after a delay. */
 const onAnswer = (): Promise<void> => Promise.resolve();
 const onRefused = (): Promise<void> => Promise.reject(new Error("The server is away. Try again in a moment."));
 const NOW_MS = Date.parse("2026-01-31T09:30:00Z");
@@ -145,7 +145,7 @@ const composer: GalleryPage = {
       name: "After a failure",
       draw: () => <Written journal={new Journal().begin("Hello").fail("unavailable", "gone")} />,
     },
-    { name: "Nobody to speak to", draw: () => <Written journal={new Journal()} draft="Hello?" isReady={false} /> },
+    { name: "Not connected", draw: () => <Written journal={new Journal()} draft="Hello?" isReady={false} /> },
     { name: "Long", draw: () => <Written journal={new Journal()} draft={LONG} /> },
   ],
 };
@@ -331,7 +331,7 @@ const STATUSES: readonly CallStatus[] = [
 
 const tool: GalleryPage = {
   name: "ToolCallRenderer",
-  about: "A call with its arguments, how it goes, and what came of it. What tools say is text and nothing else.",
+  about: "A call with its arguments, how it goes, and what came of it. Tool output is plain text.",
   states: [
     {
       name: "Every status",

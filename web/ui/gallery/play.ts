@@ -1,4 +1,4 @@
-/** An agent that is played: a transport without anybody behind it. */
+/** A simulated agent: a transport without a server. */
 import { textOfContent, type Event, type JsonObject, type UserContent } from "@windlass/protocol";
 import type { FeedItem } from "@windlass/protocol/client";
 import { Unsupported, type Transport, type WatchOptions } from "../src/index.js";
@@ -6,7 +6,7 @@ import { Unsupported, type Transport, type WatchOptions } from "../src/index.js"
 export const AT = "2026-01-31T09:30:00.000Z";
 const PIECE_MS = 40;
 
-/** What a played session does, beside what is in it. */
+/** The behaviour of a simulated session. */
 export interface PlayOptions {
   /** The connection is away, and tried again. */
   readonly isAway?: boolean;
@@ -100,14 +100,14 @@ export class Journal {
   }
 }
 
-/** A transport to one session, which answers whatever it is told. */
+/** A transport to one session, which answers every message. */
 export function play(journal: Journal, { isAway = false, refusal }: PlayOptions = {}): Transport {
   const listeners = new Set<() => void>();
   const tell = (change: () => void): void => {
     change();
     for (const listener of listeners) listener();
   };
-  const none = (): Promise<never> => Promise.reject(new Unsupported("nobody is behind the gallery"));
+  const none = (): Promise<never> => Promise.reject(new Unsupported("the gallery has no server"));
   return {
     features: { steer: true, decisions: false, attachments: true },
     createSession: ({ message = "" }) => {
@@ -120,7 +120,7 @@ export function play(journal: Journal, { isAway = false, refusal }: PlayOptions 
     },
     events: (_, watch) => follow(journal, { listeners, watch, isAway, refusal }),
     cancel: () => {
-      tell(() => journal.add("run.cancelled", { runId: "r1", reason: "Somebody stopped it." }));
+      tell(() => journal.add("run.cancelled", { runId: "r1", reason: "Stopped by the user." }));
       return Promise.resolve();
     },
     answer: () => Promise.resolve(),
@@ -168,7 +168,7 @@ async function* follow(
 /** Says what was said, a word at a time. */
 function answer(content: UserContent, journal: Journal, tell: (change: () => void) => void): void {
   const message = textOfContent(content);
-  const words = `You said: *${message}*. Nobody is behind this gallery, so that is all.`.split(/(?<= )/u);
+  const words = `You said: *${message}*. This gallery has no server, so that is all.`.split(/(?<= )/u);
   tell(() => journal.begin(message));
   words.forEach((word, at) =>
     setTimeout(

@@ -43,7 +43,7 @@ export const DECEIT = { path: "invoice-\u202Efdp.exe", note: `harmless${" ".repe
 
 export const LONG = Array.from(
   { length: 40 },
-  (_, at) => `Sentence ${at + 1} of a text that does not want to end, and that somebody has to read to its very end.`,
+  (_, at) => `Sentence ${at + 1} of a very long text, which a reader scrolls through to its very end.`,
 ).join(" ");
 
 /** A request for consent with another tool and other arguments. */

@@ -275,7 +275,7 @@ const NO_FILES: readonly File[] = [];
  * Where to write.
  *
  * While the agent works, words go to the run under way, or wait for it to end; where the transport cannot speak to a
- * run they wait. Files are dropped, pasted or chosen. What did not get through is given back.
+ * run they wait. Files are dropped, pasted or chosen. A message that could not be sent returns to the field.
  */
 export function Composer({
   chat,

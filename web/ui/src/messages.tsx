@@ -205,7 +205,7 @@ function announcement(items: readonly ChatItem[]): string {
 export interface RowOptions {
   readonly onAnswer?: ((response: InputResponse) => Promise<void> | void) | undefined;
   readonly renderers?: Readonly<Record<string, ToolRenderer>> | undefined;
-  /** How often the connection came back: what did not get through before is no longer told. */
+  /** Number of reconnects: errors from before a reconnect are hidden. */
   readonly reconnects?: number | undefined;
   /** Draws actions below a message. Give the same function each time. */
   readonly actions?: ((item: MessageItem) => ReactNode) | undefined;
@@ -374,7 +374,7 @@ const SHOWN: Readonly<Record<CallStatus, { readonly sign: string; readonly text:
 };
 const RESULT_CHARS_MAX = 20_000;
 
-/** A call with its arguments, how it goes, and what came of it. What tools say is text and nothing else. */
+/** A call with its arguments, status and result. Tool output is plain text. */
 export const ToolCallRenderer = memo(function ToolCallRenderer({
   view,
   onAnswer,

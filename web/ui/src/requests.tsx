@@ -22,7 +22,7 @@ export interface RequestCardProps {
   readonly onAnswer: (response: InputResponse) => Promise<void> | void;
   /** The moment, in milliseconds since 1970; that of the machine when absent. */
   readonly nowMs?: number | undefined;
-  /** How often the connection came back: an answer that did not get through is told until it does. */
+  /** Number of reconnects: the error of a failed answer is shown until the next one. */
   readonly reconnects?: number | undefined;
 }
 

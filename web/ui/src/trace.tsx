@@ -1,4 +1,4 @@
-/** What a run did: its trace as a waterfall, and its events as they came. */
+/** The trace of a run as a waterfall, and its events in order. */
 import type { Event, TraceEvent, TraceSpan } from "@windlass/protocol";
 import type { TraceInfo } from "@windlass/protocol/client";
 import { memo, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";

@@ -62,6 +62,6 @@ it.each(SCENES)(
   30_000,
 );
 
-it("would object to a field without a name", async () => {
+it("reports a field without a name", async () => {
   expect(await violations(<input type="text" />)).toHaveLength(1);
 });

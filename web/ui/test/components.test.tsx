@@ -30,17 +30,19 @@ describe("an approval", () => {
     expect(names("button")).toEqual(["Approve", "Approve every call of pay in this session", "Deny"]);
     await user.tab();
     await user.tab();
-    await user.keyboard("too dear");
+    await user.keyboard("too expensive");
     await user.tab();
     await user.tab();
     await user.tab();
     await user.keyboard("{Enter}");
     const { argumentsHash } = APPROVAL;
-    expect(onAnswer.mock.calls).toEqual([[{ requestId: "q1", optionId: "deny", text: "too dear", argumentsHash }]]);
+    expect(onAnswer.mock.calls).toEqual([
+      [{ requestId: "q1", optionId: "deny", text: "too expensive", argumentsHash }],
+    ]);
     expect(screen.getByRole<HTMLButtonElement>("button", { name: "Approve" }).disabled).toBe(true);
   });
 
-  it("shows the arguments once, whatever the words of the request repeat", () => {
+  it("shows the arguments once, also if the prompt repeats them", () => {
     const { input } = APPROVAL.action;
     // As the server lays them out: in order of their names, with what cannot be seen made visible.
     const laidOut = '{\n  "note": "a\\u200bb\\[12 spaces]c",\n  "zeta": "\\U000e0101"\n}';
@@ -51,7 +53,7 @@ describe("an approval", () => {
     expect(wordsOf({ ...APPROVAL, prompt: `Run pay? It costs money.\n${JSON.stringify(input)}` })).toBe(
       "It costs money.",
     );
-    // Anything else that stands there is read: other arguments, or words of a product.
+    // Any other text of the prompt is shown: other arguments, or text of the product.
     expect(wordsOf({ ...APPROVAL, prompt })).toContain("spaces");
     expect(wordsOf({ ...APPROVAL, prompt: "Pay?\nThink twice." })).toBe("Pay?\nThink twice.");
     render(
@@ -67,7 +69,7 @@ describe("an approval", () => {
     );
   });
 
-  it("that did not get through says why, and can be answered again", async () => {
+  it("that could not be sent shows the reason, and can be answered again", async () => {
     const onAnswer = vi.fn(() => Promise.reject(new Error("the server is away")));
     render(<ApprovalCard request={APPROVAL} onAnswer={onAnswer} />);
     fireEvent.click(screen.getByRole("button", { name: "Approve" }));
@@ -78,7 +80,7 @@ describe("an approval", () => {
     });
   });
 
-  it("that did not get through says so until the connection is back", async () => {
+  it("that could not be sent says so until the connection is back", async () => {
     const onAnswer = vi.fn(() => Promise.reject(new Error("the server is away")));
     const { rerender } = render(<ApprovalCard request={APPROVAL} onAnswer={onAnswer} reconnects={0} />);
     fireEvent.click(screen.getByRole("button", { name: "Approve" }));
@@ -129,7 +131,7 @@ describe("a question", () => {
     expect(onAnswer.mock.calls).toEqual([[{ requestId: "q2", optionId: "bergen" }]]);
   });
 
-  it("is answered with words", async () => {
+  it("is answered with text", async () => {
     const user = userEvent.setup();
     const onAnswer = vi.fn<(response: InputResponse) => void>();
     render(<QuestionCard request={{ ...QUESTION, options: undefined, display: "text" }} onAnswer={onAnswer} />);
@@ -177,7 +179,7 @@ describe("a list of messages", () => {
   let restore: (() => void) | undefined;
   afterEach(() => restore?.());
 
-  it("draws ten thousand rows by drawing those in view", () => {
+  it("draws only the visible rows of ten thousand", () => {
     restore = withHeight(600);
     const items = Array.from({ length: 10_000 }, (_, n) => message(n));
     const { container } = render(<MessageList items={items} />);
@@ -204,7 +206,7 @@ describe("a list of messages", () => {
     expect(seen.length).toBe(before);
   });
 
-  it("says finished messages aloud once, and never pieces", () => {
+  it("announces finished messages once, and never deltas", () => {
     const live = { ...message(1), isLive: true } as ChatItem;
     const { rerender } = render(<MessageList items={[live]} />);
     expect(screen.getByRole("status").textContent).toBe("");
@@ -216,7 +218,7 @@ describe("a list of messages", () => {
     expect(screen.getByRole("status").textContent).toBe("The agent asks: Which city?");
   });
 
-  it("stays at its end until somebody scrolls away, and comes back on demand", () => {
+  it("stays at its end until the user scrolls away, and returns on demand", () => {
     const { rerender } = render(<MessageList items={[message(1)]} />);
     const log = screen.getByRole("log");
     const size = { scrollHeight: 1_000, clientHeight: 300 };
@@ -224,7 +226,7 @@ describe("a list of messages", () => {
     rerender(<MessageList items={[message(1), message(2)]} />);
     expect(log.scrollTop).toBe(1_000);
     Object.defineProperty(log, "scrollHeight", { configurable: true, value: 2_000 });
-    fireEvent.scroll(log); // The rows grew, and nobody moved.
+    fireEvent.scroll(log); // The rows grew, and the user did not scroll.
     expect(screen.queryByRole("button", { name: "Newest" })).toBeNull();
     Object.defineProperty(log, "scrollHeight", { configurable: true, value: 1_000 });
     fireEvent.wheel(log);
@@ -237,7 +239,7 @@ describe("a list of messages", () => {
     expect(screen.queryByRole("button", { name: "Newest" })).toBeNull();
   });
 
-  it("shows notes: words that were cut off, errors, retries, stops", () => {
+  it("shows notes: truncated text, errors, retries, stops", () => {
     const notes: ChatItem[] = [
       { kind: "note", id: "1", note: { kind: "partial", id: "1", at: 0, text: "half a *sen*" } },
       { kind: "note", id: "2", note: { kind: "error", id: "2", at: 0, code: "x", text: "It broke.", isPassing: true } },
@@ -256,7 +258,7 @@ describe("a list of messages", () => {
     expect(log.getByLabelText("The agent began to say").textContent).toContain("half a sen");
   });
 
-  it("shows what the model thought, on demand", () => {
+  it("shows the reasoning of the model on demand", () => {
     render(<MessageList items={[{ ...message(1), reasoning: "hmm" } as ChatItem]} />);
     fireEvent.click(screen.getByRole("button", { name: "Reasoning" }));
     expect(screen.getByText("hmm")).toBeTruthy();
@@ -281,7 +283,7 @@ describe("a trace", () => {
     ]);
   });
 
-  it("is gone through by arrow keys, and shows what is in a span", async () => {
+  it("is navigated by arrow keys, and shows the details of a span", async () => {
     const user = userEvent.setup();
     const onSelect = vi.fn();
     render(<TraceWaterfall trace={TRACE} onSelect={onSelect} />);
@@ -298,7 +300,7 @@ describe("a trace", () => {
   });
 });
 
-test("a decision shows what was chosen, what came of it, and what else there was", () => {
+test("a decision shows its choice, its outcome and the other options", () => {
   const { container } = render(<DecisionCard decision={DECISION} />);
   expect(container.textContent).toContain("Chose pay: Pay now");
   expect(container.textContent).toContain("It failed: no money 1.5 s");
@@ -322,7 +324,7 @@ test("a meter shows tokens, calls and money, and how much of the tightest budget
   expect(screen.getByRole("progressbar").getAttribute("aria-valuenow")).toBe("75");
 });
 
-test("a plan shows who works on what", () => {
+test("a plan shows the agent of each task", () => {
   const called = {
     callId: "c1",
     childSessionId: "s2",
@@ -342,7 +344,7 @@ test("a plan shows who works on what", () => {
   expect(screen.getByText("1 of 2 done")).toBeTruthy();
 });
 
-test("a view of a stream draws what is in view, filters by type, and shows data on demand", () => {
+test("a view of a stream draws visible rows only, filters by type, and shows data on demand", () => {
   const restore = withHeight(320);
   render(<SSEStreamView events={events(10_000)} />);
   expect(screen.getAllByRole("button").length).toBeLessThan(60);

@@ -5,7 +5,7 @@ import { afterEach } from "vitest";
 const page = new Window({ url: "http://localhost/", width: 1_024, height: 768 });
 const names = new Set(Object.getOwnPropertyNames(page).concat(["window", "document", "navigator", "location"]));
 for (const name of names) {
-  // Events are made by whoever dispatches them: those of the page must be the page's.
+  // Events dispatched in the page must be instances of the page's own classes.
   const isOurs = name in globalThis && name !== "navigator" && !name.endsWith("Event");
   if (!isOurs)
     Object.defineProperty(globalThis, name, { configurable: true, writable: true, value: page[name as never] });

@@ -1,4 +1,4 @@
-/** A server for tests: one session, told by the same script as the sidecar of the tests. */
+/** A server for tests: one session, driven by the same script as the test sidecar. */
 import type { Event, JsonObject } from "@windlass/protocol";
 import type { ServerResponse } from "node:http";
 import { delta, frame, record, Scene, stream } from "../../protocol/test/fakes.js";

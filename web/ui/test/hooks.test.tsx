@@ -77,7 +77,7 @@ beforeEach(() => {
 });
 
 describe("a chat", () => {
-  it("begins a session with the first message, shows it at once, and then what came of it", async () => {
+  it("begins a session with the first message, shows it at once, and then the answer", async () => {
     const onSession = vi.fn();
     const { result } = renderHook(() => useChatStream({ onSession }), { wrapper: stage.wrapper });
     expect(result.current).toMatchObject({ isStreaming: false, items: [], sessionId: undefined });
@@ -98,7 +98,7 @@ describe("a chat", () => {
     expect(result.current.isStreaming).toBe(true);
   });
 
-  it("cancels the run that is under way, also before anything is heard of it", async () => {
+  it("cancels the running run, also before its first event", async () => {
     const { result } = renderHook(() => useChatStream(), { wrapper: stage.wrapper });
     await act(() => result.current.cancel());
     await act(() => result.current.sendUserMessage("go"));
@@ -134,7 +134,7 @@ describe("a chat", () => {
     expect(stage.answers).toEqual([{ requestId: "q1", optionId: "approve" }]);
   });
 
-  it("says what went wrong on the way, and that the message is not pending", async () => {
+  it("shows a transport error, and the message is not pending", async () => {
     stage.transport.createSession = () => Promise.reject(new Error("away"));
     const { result } = renderHook(() => useChatStream(), { wrapper: stage.wrapper });
     await act(() => expect(result.current.sendUserMessage("go")).rejects.toThrow("away"));
@@ -145,7 +145,7 @@ describe("a chat", () => {
 describe("a store of a session", () => {
   const drain = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-  it("shows events in batches, reads no further than it can show, and goes on where it was", async () => {
+  it("shows events in batches, reads no further than it can show, and resumes", async () => {
     const runs: (() => void)[] = [];
     const store = new JournalStore(stage.transport, "s1", (run) => {
       runs.push(run);
@@ -170,7 +170,7 @@ describe("a store of a session", () => {
     expect(store.getView().items).toHaveLength(EVENTS_PENDING_MAX + 10);
   });
 
-  it("tells how the connection is, and why a feed ended", async () => {
+  it("reports the connection state, and why a feed ended", async () => {
     const store = new JournalStore(stage.transport, "s1", (run) => {
       queueMicrotask(run);
       return () => undefined;
@@ -217,7 +217,7 @@ describe("a store of a session", () => {
   });
 });
 
-test("sessions that nobody watches are forgotten, the oldest first", () => {
+test("sessions without a subscriber are evicted, the oldest first", () => {
   const { store } = renderHook(() => useScope(), { wrapper: stage.wrapper }).result.current;
   const watched = store("watched");
   const leave = watched.subscribe(() => undefined);
@@ -229,7 +229,7 @@ test("sessions that nobody watches are forgotten, the oldest first", () => {
   leave();
 });
 
-test("a component without a transport says what to do", () => {
+test("a component without a transport throws an error with advice", () => {
   vi.spyOn(console, "error").mockImplementation(() => undefined);
   expect(() => renderHook(() => useTransport())).toThrow("put an AgentProvider around the component");
   vi.restoreAllMocks();
@@ -253,7 +253,7 @@ test("sessions are listed, begun and resumed", async () => {
 });
 
 describe("approvals", () => {
-  it("of everybody are asked for, and again after an answer", async () => {
+  it("of all sessions are loaded, and loaded again after an answer", async () => {
     const { result } = renderHook(() => useApprovals(), { wrapper: stage.wrapper });
     await waitFor(() => {
       expect(result.current.approvals).toHaveLength(1);
@@ -266,7 +266,7 @@ describe("approvals", () => {
     expect(result.current.approvals).toEqual([]);
   });
 
-  it("of a session come as they are asked", async () => {
+  it("of a session appear as they are requested", async () => {
     const { result } = renderHook(() => useApprovals({ sessionId: "s1" }), { wrapper: stage.wrapper });
     stage.tell(record(1, "input.requested", { ...STEP, requests: [JSON.parse(JSON.stringify(APPROVAL)) as never] }));
     await waitFor(() => {
@@ -275,7 +275,7 @@ describe("approvals", () => {
   });
 });
 
-test("a run is looked at and ended; traces are loaded; what fails says so", async () => {
+test("a run is loaded and cancelled; traces are loaded; failures are reported", async () => {
   const { result } = renderHook(
     () => ({ run: useRun("r1"), trace: useTrace("r1"), decisions: useDecisions("r1"), none: useRun(undefined) }),
     {
@@ -297,7 +297,7 @@ test("a run is looked at and ended; traces are loaded; what fails says so", asyn
   expect(result.current.none).toMatchObject({ data: undefined, isLoading: false });
 });
 
-test("an answer that comes after a later question is dropped", async () => {
+test("a response to an outdated query is dropped", async () => {
   const answers: ((text: string) => void)[] = [];
   const loads = ["a", "b"].map(() => () => new Promise<string>((resolve) => answers.push(resolve)));
   const { result, rerender } = renderHook(({ at }) => useAsync(loads[at]), { initialProps: { at: 0 } });

@@ -54,7 +54,7 @@ const HOSTILE = [
   "<ScRiPt\x00>alert(1)</ScRiPt>",
 ];
 
-/** What is on the page that should never be. */
+/** Elements that must never be on the page. */
 function faults(container: HTMLElement): string[] {
   const found: string[] = [];
   for (const element of container.querySelectorAll("*")) {
@@ -74,7 +74,7 @@ describe("hostile text", () => {
     expect(faults(container)).toEqual([]);
   });
 
-  it("can do nothing while it is being written, cut anywhere", () => {
+  it("is harmless while it is streamed, cut anywhere", () => {
     const whole = HOSTILE.join("\n\n");
     const { container, rerender } = render(<Markdown text="" />);
     for (let end = 0; end <= whole.length; end += 5) {
@@ -83,7 +83,7 @@ describe("hostile text", () => {
     }
   }, 60_000);
 
-  it("would be found", () => {
+  it("is found by the check if it is not escaped", () => {
     const { container } = render(
       <p title="x">
         <img src="x" alt="" />
@@ -108,19 +108,19 @@ test.each([
   expect(safeAddress(address)).toBe(expected);
 });
 
-test("links open elsewhere and tell nobody where they come from", () => {
+test("links open in a new tab without a referrer", () => {
   render(<Markdown text="See [here](https://example.com/x) or https://example.com/y" />);
   const links = screen.getAllByRole("link");
   expect(links.map((link) => link.getAttribute("href"))).toEqual(["https://example.com/x", "https://example.com/y"]);
 });
 
-test("an image is its words", () => {
+test("an image is shown as its alternative text", () => {
   const { container } = render(<Markdown text="![a cat](https://example.com/cat.png)" />);
   expect(container.textContent).toBe("[image: a cat]");
   expect(container.querySelector("img")).toBeNull();
 });
 
-test("code has its language, and is copied as it is", () => {
+test("code shows its language, and is copied verbatim", () => {
   const written = vi.fn(() => Promise.resolve());
   vi.stubGlobal("navigator", { clipboard: { writeText: written } });
   render(<Markdown text={"```ts\nconst a = '<b>';\n```"} />);
@@ -130,7 +130,7 @@ test("code has its language, and is copied as it is", () => {
   vi.unstubAllGlobals();
 });
 
-test("line breaks stay, once each; those in code and between blocks are what they were", () => {
+test("line breaks stay, once each; those in code and between blocks are unchanged", () => {
   const { container } = render(<Markdown text={"One\ntwo  \n*three\nfour*\n\n- a\n- b\n\n`x\ny`"} />);
   expect(container.querySelector("p")?.innerHTML.replaceAll("\n", "")).toBe("One<br>two<br><em>three<br>four</em>");
   expect(container.querySelectorAll("br")).toHaveLength(3);
@@ -156,7 +156,7 @@ test.each([
   expect(closeTail(text)).toBe(expected);
 });
 
-test("what is finished is shown as it is", () => {
+test("finished text is shown unchanged", () => {
   const { container, rerender } = render(<Markdown text="Now **steep si" isLive />);
   expect(container.querySelector("strong")?.textContent).toBe("steep si");
   rerender(<Markdown text="Now **steep si" />);

@@ -55,12 +55,12 @@ describe.each(THEMES)("the %s colours", (_, tokens) => {
   });
 });
 
-test("contrast is reckoned as the standard says", () => {
+test("contrast is computed as the standard says", () => {
   expect(contrast("#000000", "#ffffff")).toBeCloseTo(21);
   expect(contrast("#777777", "#ffffff")).toBeCloseTo(4.48, 2);
 });
 
-test("every colour is said once, light and dark together, and is one that Tailwind knows", () => {
+test("every colour is defined once, for light and dark, and exists in Tailwind", () => {
   const names = PAIRS.map(([, name = ""]) => name);
   expect(new Set(names).size).toBe(names.length);
   expect(PRESET.match(/#[0-9a-f]{6}/gu)).toHaveLength(2 * names.length);

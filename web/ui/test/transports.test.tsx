@@ -16,7 +16,7 @@ import { FakeServer } from "./fake-server.js";
 
 interface Place {
   readonly transport: Transport;
-  /** What reached the other side, by name. */
+  /** Calls that reached the other side, by name. */
   readonly heard: () => readonly string[];
 }
 
@@ -55,7 +55,7 @@ function sidecar(): Promise<Place> {
 
 afterEach(() => close());
 
-/** The tree: nothing in it knows what is behind the transport. */
+/** The component tree: independent of the transport. */
 function mount({ transport }: Place): ReturnType<typeof userEvent.setup> {
   render(
     <StrictMode>
@@ -71,7 +71,7 @@ describe.each([
   ["HTTP and server-sent events", http, "POST /v1/runs/r1/cancel"],
   ["a sidecar", sidecar, "agent.chat.cancel"],
 ] as const)("one tree over %s", (_, open, cancelCall) => {
-  it("shows words, a call, an approval answered by keyboard, and the end", async () => {
+  it("shows text, a call, an approval answered by keyboard, and the end", async () => {
     const user = mount(await open());
     await user.type(screen.getByRole("textbox", { name: "Message" }), "ask{Enter}");
     const log = within(screen.getByRole("log", { name: "Clerk" }));
@@ -88,7 +88,7 @@ describe.each([
     expect(screen.getByText("3 in · 4 out", { exact: false })).toBeTruthy();
   });
 
-  it("stops the run on the other side, and keeps what was said", async () => {
+  it("cancels the remote run, and keeps the shown messages", async () => {
     const place = await open();
     const user = mount(place);
     await user.type(screen.getByRole("textbox", { name: "Message" }), "ask{Enter}");
@@ -101,7 +101,7 @@ describe.each([
     expect(screen.queryByRole("group", { name: "Approve pay?" })).toBeNull();
   });
 
-  it("tells of an error, and keeps what was said", async () => {
+  it("shows an error, and keeps the shown messages", async () => {
     const user = mount(await open());
     await user.type(screen.getByRole("textbox", { name: "Message" }), "fail{Enter}");
     await screen.findAllByText("the model is gone");
@@ -132,7 +132,7 @@ it("shows the message of a run that never began as failed", async () => {
   expect(screen.queryByRole("button", { name: "Stop" })).toBeNull();
 });
 
-it("goes on where it was when the connection breaks in the middle of an answer", async () => {
+it("resumes after a broken connection in the middle of an answer", async () => {
   const user = mount(await http());
   await user.type(screen.getByRole("textbox", { name: "Message" }), "hang{Enter}");
   await screen.findByText("Let me see. 🌍");
@@ -145,7 +145,7 @@ it("goes on where it was when the connection breaks in the middle of an answer",
   expect(screen.getAllByText("Let me see. 🌍")).toHaveLength(1);
 });
 
-it("gives the words back that did not get through, and says why", async () => {
+it("restores the text of a message that could not be sent, with the reason", async () => {
   const place = await http();
   const user = mount(place);
   const box = screen.getByRole<HTMLTextAreaElement>("textbox", { name: "Message" });

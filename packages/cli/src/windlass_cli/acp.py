@@ -8,7 +8,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Final, Literal, Protocol, cast
 
 import acp
@@ -19,7 +19,17 @@ import windlass
 from windlass import AgentError, RunHandle, RunStatus, parts
 from windlass_cli.backend import ENDS, RECORDS_PER_READ, LocalStore
 from windlass_harness.record import Record
-from windlass_protocol import CodecError, CodecLimits, Event, InputRequest, JsonObject, RunResult, parse
+from windlass_harness.views import stream
+from windlass_protocol import (
+    ActionResultData,
+    CodecError,
+    CodecLimits,
+    Event,
+    InputRequest,
+    JsonObject,
+    RunResult,
+    parse,
+)
 from windlass_sidecar.stdio import Frame, LineReader, Refused
 
 Update = (
@@ -200,15 +210,16 @@ class EditorAgent:
         """Show the run under way of a session, after its history if `is_told`."""
         await self._known(session_id)
         assert self._editor is not None, "the editor connects before it sends requests"
-        updates, seq = Updates(with_words=True), 0
+        updates, seq = Updates(), 0
         while records := await self._runtime.sessions.records(session_id, after=seq, limit=RECORDS_PER_READ):
-            for record in records if is_told else ():
-                for update in updates.of(record):
+            for record in records:
+                found = updates.of(record, with_words=True)
+                for update in found if is_told else ():
                     await self._editor.session_update(session_id, update)
-            seq = records[-1].seq
+            seq = updates.seq = records[-1].seq
         left = await self._ahead(session_id)
         if left is not None:
-            self._take_up(left, session_id, after=seq)
+            self._take_up(left, session_id, updates=updates)
 
     async def _ahead(self, session_id: str, before: str | None = None) -> RunHandle | None:
         """Return the oldest unfinished run of a session, of those before `before` if it is given."""
@@ -217,12 +228,12 @@ class EditorAgent:
         ahead = names[names.index(before) + 1 :] if before in names else names
         return self._runtime.handle(ahead[-1]) if ahead else None
 
-    def _take_up(self, handle: RunHandle, session_id: str, *, after: int | None = None) -> None:
+    def _take_up(self, handle: RunHandle, session_id: str, *, updates: "Updates | None" = None) -> None:
         """Show a run of another connection, unless it is shown already."""
         run_id = handle.run_id
         if run_id in self._left or any(turn.handle.run_id == run_id for turn in self._turns):
             return
-        task = self._left[run_id] = asyncio.ensure_future(self._follow(handle, session_id, after=after))
+        task = self._left[run_id] = asyncio.ensure_future(self._follow(handle, session_id, updates=updates))
         task.add_done_callback(lambda done: self._forget(run_id, done))
 
     def _forget(self, run_id: str, task: "asyncio.Task[RunResult]") -> None:
@@ -231,7 +242,7 @@ class EditorAgent:
             task.exception()  # the editor disconnected; the run stays in the store
 
     async def _follow(
-        self, handle: RunHandle, session_id: str, *, after: int | None = None, is_new: bool = False
+        self, handle: RunHandle, session_id: str, *, updates: "Updates | None" = None, is_new: bool = False
     ) -> RunResult:
         assert self._editor is not None, "the editor connects before a run is shown"
         turn = Turn(self._editor, handle, session_id=session_id, user=self._user)
@@ -241,7 +252,7 @@ class EditorAgent:
             while is_new and (ahead := await self._ahead(session_id, handle.run_id)) is not None:
                 self._take_up(ahead, session_id)
                 await ahead.wait()
-            return await turn.follow(after)
+            return await turn.follow(updates or Updates())
         finally:
             self._turns.remove(turn)
 
@@ -285,16 +296,15 @@ class Turn:
         self._user = user
         self._asking: asyncio.Task[None] | None = None
 
-    async def follow(self, after: int | None = None) -> RunResult:
-        """Show the run from a record on, up to its end; return its result.
+    async def follow(self, updates: "Updates") -> RunResult:
+        """Show the run after the last record of `updates`, up to its end; return its result.
 
         Events are read while the editor asks, so that an answer or a cancel from elsewhere takes effect.
         """
-        updates = Updates()
-        if after is not None:
+        if updates.seq is not None:
             self._ask()  # run.waiting may be before this record
         try:
-            async for event in self.handle.events(after):
+            async for event in self.handle.events(updates.seq):
                 for update in updates.of(event):
                     await self._tell(update)
                 if event.type == "run.waiting":
@@ -354,64 +364,51 @@ class Turn:
 
 
 class Updates:
-    """Translates events of a session into updates; streamed text is not repeated.
+    """Translates events of a session into updates; see `fold_stream`."""
 
-    `with_words` includes the messages of the user, for an editor that loads a session.
-    """
+    def __init__(self) -> None:
+        self.seq: int | None = None
+        """The last record of the history, if it was read."""
+        self._seen = stream.StreamState()
 
-    def __init__(self, *, with_words: bool = False) -> None:
-        self._streamed: set[tuple[object, object, str]] = set()
-        self._with_words = with_words
-
-    def of(self, event: Event | Record) -> Iterator[Update]:
-        """Yield the updates for an event."""
-        data = event.data
-        step = (data.get("turnId"), data.get("stepIndex"))
-        match event.type:
-            case "message.received" if self._with_words:
-                yield acp.update_user_message_text(_said(data.get("message")))
-            case "message.appended":
-                self._streamed.add((*step, "message"))
-                yield acp.update_agent_message_text(str(data.get("messageDelta", "")))
-            case "message.completed" if (*step, "message") not in self._streamed and data.get("message"):
-                yield acp.update_agent_message_text(str(data["message"]))
-            case "reasoning.appended":
-                self._streamed.add((*step, "reasoning"))
-                yield acp.update_agent_thought_text(str(data.get("reasoningDelta", "")))
-            case "reasoning.completed" if (*step, "reasoning") not in self._streamed:
-                yield acp.update_agent_thought_text(str(data.get("reasoning", "")))
-            case "actions.requested":
-                yield from _calls(data)
-            case "action.started":
-                yield acp.update_tool_call(str(data.get("callId")), status="in_progress")
-            case "action.result":
-                yield _result(data)
-            case _:
-                pass
+    def of(self, event: Event | Record, *, with_words: bool = False) -> list[Update]:
+        """Return the updates for an event; `with_words` includes messages of the user."""
+        self._seen, changes = stream.fold_stream((event,), self._seen)
+        found = map(_update, changes)
+        return [one for one in found if one is not None and (with_words or not _is_of_user(one))]
 
 
-def _calls(data: JsonObject) -> Iterator[Update]:
-    actions = data.get("actions")
-    for action in actions if isinstance(actions, list) else ():
-        if isinstance(action, dict):
-            name = str(action.get("toolName") or action.get("name"))
-            yield acp.start_tool_call(
-                str(action.get("callId")), name, kind="other", status="pending", raw_input=action.get("input")
+def _is_of_user(update: Update) -> bool:
+    return isinstance(update, schema.UserMessageChunk)
+
+
+def _update(change: stream.Change) -> Update | None:
+    match change:
+        case stream.MessageReceived():
+            return acp.update_user_message_text(change.text)
+        case stream.TextDelta(kind="text"):
+            return acp.update_agent_message_text(change.delta)
+        case stream.TextDelta():
+            return acp.update_agent_thought_text(change.delta)
+        case stream.CallRequested():
+            given = change.action.input
+            return acp.start_tool_call(
+                change.action.call_id, change.name, kind="other", status="pending", raw_input=given
             )
-
-
-def _result(data: JsonObject) -> Update:
-    result = data.get("result")
-    known = result if isinstance(result, dict) else {}
-    error = data.get("error")
-    said = error.get("message") if isinstance(error, dict) else known.get("output")
-    text = _said(said)
-    return acp.update_tool_call(
-        str(known.get("callId")),
-        status="completed" if error is None else "failed",
-        content=[acp.tool_content(acp.text_block(text[:OUTPUT_CHARS_MAX]))],
-        raw_output=known.get("output"),
-    )
+        case stream.CallStarted():
+            return acp.update_tool_call(change.call_id, status="in_progress")
+        case stream.CallSettled(result=ActionResultData() as data):
+            output, error = data.result.output, data.error
+            said = output if error is None else error.message
+            text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+            return acp.update_tool_call(
+                change.call_id,
+                status="completed" if error is None else "failed",
+                content=[acp.tool_content(acp.text_block(text[:OUTPUT_CHARS_MAX]))],
+                raw_output=output,
+            )
+        case _:
+            return None
 
 
 def options_of(request: InputRequest) -> list[schema.PermissionOption]:
@@ -433,10 +430,6 @@ def call_of(request: InputRequest) -> schema.ToolCallUpdate:
         status="pending",
         raw_input=action.input,
     )
-
-
-def _said(message: JsonValue) -> str:
-    return message if isinstance(message, str) else json.dumps(message, ensure_ascii=False)
 
 
 # lines

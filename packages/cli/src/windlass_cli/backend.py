@@ -22,7 +22,7 @@ from windlass_cli.settings import KEY, LOCAL, OWNER, Settings
 
 if TYPE_CHECKING:
     from windlass import Agent, AgentRuntime, RunHandle, client
-    from windlass.catalog import Page, RunTrace
+    from windlass.catalog import Page, RunTrace, SettledRequest
     from windlass.ledger import Goal
     from windlass.ports import store as listing
     from windlass_harness.record import Record
@@ -103,6 +103,10 @@ class Sessions(Protocol):
         """Return a page of open requests, the oldest first."""
         ...
 
+    async def request(self, request_id: str) -> "RequestRow | SettledRequest | None":
+        """Return a request, open or settled; None if it is unknown."""
+        ...
+
     async def get(self, session_id: str) -> "SessionRow":
         """Return a session.
 
@@ -141,7 +145,7 @@ class Sessions(Protocol):
 
 
 class Backend(Protocol):
-    """What commands ask of a store or of a server."""
+    """The operations that commands need, on a store or on a server."""
 
     @property
     def sessions(self) -> Sessions:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from windlass_cli.backend import Backend, Command, Run
     from windlass_harness.record import Record
-    from windlass_protocol import Event, InputRequest, RunResult
+    from windlass_harness.views.stream import StreamState
+    from windlass_protocol import ActionResultData, Event, InputRequest, RunResult
 
 SHORT_CHARS: Final = 160
 _EXITS: Final = {"completed": Exit.DONE, "cancelled": Exit.CANCELLED}
@@ -35,7 +36,7 @@ class Watch:
     is_asking: bool = True
     _is_open: bool = field(default=False, init=False)
     """Whether the last line of the answer is not ended."""
-    _streamed: set[tuple[object, object]] = field(default_factory=set[tuple[object, object]], init=False)
+    _seen: "StreamState | None" = field(default=None, init=False)
 
     async def follow(self, run: "Run") -> "RunResult | None":
         """Show a run up to its end; return its result, or None if it waits for a person."""
@@ -69,44 +70,42 @@ class Watch:
             self._tell(event)
 
     def _tell(self, event: "Event | Record") -> None:
-        data, kind = event.data, event.type
-        step = (data.get("turnId"), data.get("stepIndex"))
-        match kind:
-            case "message.appended":
-                self._streamed.add(step)
-                self._piece(str(data.get("messageDelta", "")))
-            case "message.completed" if step not in self._streamed:
-                self._piece(str(data.get("message") or ""))
-            case "actions.requested":
-                for action in _objects(data.get("actions")):
-                    arguments = json.dumps(action.get("input", {}), ensure_ascii=False)
-                    self._note(
-                        f"→ {action.get('toolName') or action.get('name')}({_short(arguments)})", "cyan"
-                    )
-            case "action.result":
-                self._result(data)
-            case "step.retrying":
-                self._note(f"… {data.get('message')}; retrying", "yellow")
-            case "subagent.called":
-                self._note(f"⇒ {data.get('name')} started", "cyan")
-            case "compaction.completed":
-                self._note("… the history was compacted", "dim")
-            case "recovery.started":
-                self._note("… resuming after an interruption", "yellow")
-            case _:
-                pass
+        from windlass_harness.views import stream  # noqa: PLC0415 - slow to import
 
-    def _result(self, data: JsonObject) -> None:
-        result = data.get("result")
-        known = result if isinstance(result, dict) else {}
-        name, took = known.get("toolName") or known.get("name") or "tool", data.get("durationMs")
-        time = f" {took} ms" if took is not None else ""
-        error = data.get("error")
-        if data.get("status") == "completed" or error is None:
-            self._note(f"✓ {name}{time}: {_short(_words(known.get('output')))}", "green")
+        self._seen, changes = stream.fold_stream((event,), self._seen)
+        for change in changes:
+            match change:
+                case stream.TextDelta(kind="text"):
+                    self._piece(change.delta)
+                case stream.StepVoided():
+                    self.leave()
+                case stream.CallRequested():
+                    arguments = json.dumps(change.action.input, ensure_ascii=False)
+                    self._note(f"→ {change.name}({_short(arguments)})", "cyan")
+                case stream.CallSettled(result=windlass_protocol.ActionResultData() as result):
+                    self._result(result)
+                case stream.StepRetrying():
+                    self._note(f"… {change.message}; retrying", "yellow")
+                case stream.SubagentStarted():
+                    self._note(f"⇒ {change.name} started", "cyan")
+                case stream.Noted(what="compacted"):
+                    self._note("… the history was compacted", "dim")
+                case stream.Noted():
+                    self._note("… resuming after an interruption", "yellow")
+                case _:
+                    pass
+
+    def _result(self, data: "ActionResultData") -> None:
+        result, name = data.result, None
+        if isinstance(result, windlass_protocol.ToolActionResult):
+            name = result.tool_name
+        elif isinstance(result, windlass_protocol.LoadSkillActionResult):
+            name = result.name
+        time = "" if data.duration_ms is None else f" {data.duration_ms} ms"
+        if data.status is windlass_protocol.ActionStatus.COMPLETED or data.error is None:
+            self._note(f"✓ {name or 'tool'}{time}: {_short(_words(result.output))}", "green")
         else:
-            message = error.get("message") if isinstance(error, dict) else error
-            self._note(f"✗ {name}{time}: {_short(str(message))}", "red")
+            self._note(f"✗ {name or 'tool'}{time}: {_short(data.error.message)}", "red")
 
     async def _answer(self, run: "Run") -> bool:
         """Ask for each open request of the run; return whether all are answered."""
@@ -223,10 +222,6 @@ def asked(request: "InputRequest") -> str:
     if request.kind is not windlass_protocol.InputKind.RECOVERY:
         return request.prompt  # it contains the arguments
     return f"{request.prompt}\n{json.dumps(request.action.input, indent=2)}"
-
-
-def _objects(value: "JsonValue") -> list[JsonObject]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _words(value: "JsonValue") -> str:

@@ -7,16 +7,19 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from windlass import Conflict
+from windlass import AgentError, Conflict
+from windlass.catalog import SettledRequest
 from windlass.client import ApprovalInfo, Client, NotFound, NotWindlass, RunRow, SessionInfo, TraceInfo
 from windlass_cli.backend import chosen_agent
 from windlass_cli.output import Problem
+from windlass_protocol import InputResolvedData
 
 if TYPE_CHECKING:
     from windlass.catalog import Page
     from windlass_protocol import ChatMessage, DecisionRun, Event, InputRequest, RunResult, RunSnapshot
 
 T = TypeVar("T")
+REQUESTS_PER_PAGE: Final = 200
 _SERVER_IDS: Final = "a server chooses the ids of its sessions"
 
 
@@ -128,6 +131,43 @@ class RemoteSessions:
 
     async def requests(self, *, after: str | None = None, limit: int = 50) -> "Page[ApprovalInfo]":
         return await self._client.approvals.list(after=after, limit=limit)
+
+    async def request(self, request_id: str) -> ApprovalInfo | SettledRequest | None:
+        # The server has no route to read a request by its id.
+        after: str | None = None
+        while True:
+            page = await self._client.approvals.list(after=after, limit=REQUESTS_PER_PAGE)
+            for one in page.items:
+                if one.request.request_id == request_id:
+                    return one
+            if page.next is None:
+                return await self._settled(request_id)
+            after = page.next
+
+    async def _settled(self, request_id: str) -> SettledRequest | None:
+        """Return how a request of a visible run was settled."""
+        run_id = request_id.partition(":")[2].partition(":")[0]
+        try:
+            session_id = (await self._client.runs.get(run_id)).run.session_id or ""
+        except AgentError:
+            return None
+        async for event in self._client.events(run_id=run_id, follow=False):
+            if event.type != "input.resolved":
+                continue
+            for one in InputResolvedData.model_validate(event.data).resolutions:
+                if one.request_id == request_id:
+                    said = one.response
+                    return SettledRequest(
+                        request_id,
+                        session_id,
+                        run_id,
+                        owner=None,
+                        outcome=one.outcome,
+                        option_id=None if said is None else said.option_id,
+                        responder=None if said is None else said.responder,
+                        at=event.meta.at,
+                    )
+        return None
 
     async def get(self, session_id: str) -> SessionInfo:
         return await known(self._client.sessions.get(session_id))

@@ -125,7 +125,7 @@ class Settings:
 
     @property
     def durability(self) -> Durability:
-        """What a stored record survives."""
+        """The crash that a stored record survives: of the process, or of the machine."""
         return cast(Durability, self.values["durability"].value)
 
     @property

@@ -622,13 +622,13 @@ _CODES: Final[dict[Effect, str]] = {
 _REASONS: Final[dict[Effect, str]] = {
     "allow": "A rule allows it.",
     "modify": "A rule allows it with other arguments.",
-    "ask": "A rule wants a person's consent.",
-    "defer": "A rule puts it off.",
+    "ask": "A rule requires the approval of a person.",
+    "defer": "A rule defers it.",
     "interrupt": "A rule stops the run here.",
     "deny": "A rule forbids it.",
 }
 _BLIND: Final = (
-    "The rule is about certain commands, and those of this call cannot be told from its text; "
+    "The rule is about certain commands, and the commands of this call cannot be determined from its text; "
     "write it as plain commands."
 )
 _UNATTENDED: Final = _Vote(

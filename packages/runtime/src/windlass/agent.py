@@ -58,14 +58,14 @@ _LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX)
 _FIRST: Final = SchemaVersion(major=1, minor=0, patch=0)
 
 Output = type | Mapping[str, object] | OutputContract
-"""A type that pydantic knows (a model, a dataclass, list[int]), a JSON Schema, or a whole contract."""
+"""A type that pydantic supports (a model, a dataclass, list[int]), a JSON Schema, or an OutputContract."""
 
 
 def output_contract(output: object, name: str) -> OutputContract:
     """Return the contract for an output; `name` is for a schema without a name.
 
     Raises:
-        Rejected: it is no schema, or a type without one.
+        Rejected: it is not a JSON Schema, or a type without one.
     """
     if isinstance(output, OutputContract):
         return output
@@ -104,13 +104,13 @@ def _schema_of(output: object) -> JsonObject:
     made: JsonObject = {}
     try:
         if not isinstance(output, str | bytes):
-            # A text would be taken for the name of a type, and evaluated.
+            # pydantic would evaluate a string as the name of a type.
             made = TypeAdapter(cast(type[object], output)).json_schema(schema_generator=PlainSchema)
     except (PydanticUserError, PydanticInvalidForJsonSchema, TypeError):
         made = {}
     if not made:
         raise wrong(
-            f"output is a model, a dataclass, a JSON Schema or an OutputContract, found {_named(output)}"
+            f"output must be a model, a dataclass, a JSON Schema or an OutputContract, found {_named(output)}"
         )
     return plain_schema(made)
 
@@ -120,9 +120,9 @@ def _named(output: object) -> str:
 
 
 MESSAGE_CHARS_MAX: Final = 100_000
-"""What a subagent is told."""
+"""Characters of the message to a subagent."""
 ITSELF: Final = ""
-"""Stands for the package of the agent whose tool it is."""
+"""Stands for the package of the calling agent."""
 _KNOWN_MAX: Final = 1_024
 _WORDS: Final = (
     'You are the subagent "{name}".\n'
@@ -140,20 +140,20 @@ Message = Annotated[str, Field(min_length=1, max_length=MESSAGE_CHARS_MAX)]
 
 
 async def _delegate(message: Message, *, output_schema: dict[str, JsonValue] | None = None) -> JsonValue:
-    """Give a piece of work to somebody else.
+    """Delegate a task to a subagent.
 
     Args:
         message: The task, with all that is needed to do it: nothing else of this conversation is known there.
         output_schema: A JSON Schema that the result must fit, if it has to be data.
     """
-    raise ToolFailed("subagents are run by a runtime, and there is none here")
+    raise ToolFailed("a subagent tool needs a runtime and cannot be called directly")
 
 
 @lru_cache(_KNOWN_MAX)
 def subagent_tool(name: str, description: str, *, package_id: str) -> Tool[..., object]:
     """Return the tool that stands for a subagent.
 
-    A call changes nothing by itself: what the subagent does is asked about when it does it.
+    The call itself has mode read: the policy decides about each call of the subagent.
     """
     told = description or f"Give work to the agent {name}."
     made = tool(_delegate, name=name, description=told, mode=ToolMode.READ, effect=EffectClass.IDEMPOTENT)
@@ -161,11 +161,11 @@ def subagent_tool(name: str, description: str, *, package_id: str) -> Tool[..., 
 
 
 agent_tool: Final = subagent_tool("agent", _HERE, package_id=ITSELF)
-"""Lets a model delegate to a copy of itself in a fresh session; give it to an agent as one of its tools."""
+"""Lets a model delegate to a copy of itself in a new session; add it to the tools of an agent."""
 
 
 def subagent_words(name: str, description: str | None, *, message: str) -> str:
-    """Return what a subagent is told of its task."""
+    """Return the first message of a subagent."""
     about = f"Description: {description}\n" if description else ""
     return _WORDS.format(name=name, description=about, message=message)
 
@@ -174,22 +174,24 @@ _RECEIPT = CodecLimits(message_bytes_max=RECEIPT_BYTES_MAX)
 
 
 def check_sink(spec: OutputSinkSpec) -> SinkRule:
-    """Return what the loop has to know of a sink.
+    """Return the rule of a sink for the loop.
 
     Raises:
-        Rejected: it is not known what the dedupe policy means.
+        Rejected: the dedupe policy is unknown.
     """
     try:
         return SinkRule(spec.sink_id, Dedupe(spec.dedupe_policy or Dedupe.RUN))
     except ValueError:
         names = ", ".join(member.value for member in Dedupe)
-    raise wrong(f"output sink {spec.sink_id}: dedupe_policy is one of {names}; found {spec.dedupe_policy!r}")
+    raise wrong(
+        f"output sink {spec.sink_id}: dedupe_policy must be one of {names}; found {spec.dedupe_policy!r}"
+    )
 
 
 def receipt_of(receipt: object) -> JsonObject | None:
-    """Return what is kept of a receipt: nothing if it is no object, or too large.
+    """Return a receipt as it is recorded; None if it is not an object, or too large.
 
-    The delivery was made all the same, so a bad receipt is no failure.
+    The delivery has happened, so a bad receipt is not a failure.
     """
     if not isinstance(receipt, dict):
         return None
@@ -207,16 +209,16 @@ OBJECT_ROUTE: Final = "object"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Agent:
-    """An agent, as its author defines it.
+    """An agent: model, instructions, tools, policy and limits.
 
-    `model` is a text as `provider/model`, or any object with the `stream` of an LLMProvider; such an object
-    may have a `route_id` and a `model_id` to be known by. Lists are taken for tuples. Without a policy the
-    default one holds: declared reads and safe writes are allowed, everything else asks. Its model sees
-    subagents as tools that take a message; each call is a run of its own, under the stricter policy of both
-    and a share of the budget that is left. An agent with skills
-    is told of them after its instructions, and gets the tool `load_skill`; names alone stand for skills that
-    somebody else loads. Instructions may be a function, and tools and skills may have `dynamic` parts among
-    them, see `windlass.dynamic`.
+    `model` is a string such as `provider/model`, or any object with the `stream` of an LLMProvider; such an
+    object may have a `route_id` and a `model_id` for records. Lists become tuples. Without a policy the
+    default policy
+    applies: declared reads and safe writes are allowed, all other calls ask. Subagents are tools that take a
+    message; each call is a separate run, under the stricter policy of both agents and a share of the
+    remaining budget. The prompt of an agent with skills lists them after the instructions, and the agent gets
+    the tool `load_skill`; a skill that is only a name is loaded by the host application. Instructions may be
+    a function, and tools and skills may contain `dynamic` parts, see `windlass.dynamic`.
 
     Raises:
         Rejected: a part cannot be used; the message says which and what to write.
@@ -237,7 +239,7 @@ class Agent:
     output_sinks: Sequence[OutputSinkSpec] = ()
     skills: Sequence[str | Skill | Dynamic] | Skills = ()
     compaction: CompactionConfig | int | None = None
-    """When the history is compacted: at so many tokens, or a CompactionConfig."""
+    """Compaction of the history: a number of tokens, or a CompactionConfig."""
     compaction_model: str | LLMProvider | None = None
     """Writes the summaries; the model of the agent when left out."""
     temperature: float | None = None
@@ -261,39 +263,39 @@ class Agent:
 
     @property
     def agent_id(self) -> str:
-        """What the agent is called in records."""
+        """The id of the agent in records."""
         return self.name
 
     @property
     def route(self) -> tuple[str, str]:
-        """The provider and the model that answer."""
+        """The route of the model: provider and model."""
         return _route_of(self.model)
 
     @property
     def compaction_route(self) -> tuple[str, str] | None:
-        """The provider and the model that write summaries; None for those that answer."""
+        """The route of the summary model; None for the model of the agent."""
         return None if self.compaction_model is None else _route_of(self.compaction_model)
 
     @property
     def contract(self) -> OutputContract | None:
-        """What the agent must return, as data."""
+        """The output contract of the agent."""
         return None if self.output is None else output_contract(self.output, self.name)
 
     @property
     def loaded_skills(self) -> Skills:
-        """The skills that are here, those that are only named apart."""
+        """The loaded skills, without those that are only names."""
         return Skills(*(skill for skill in self.skills if isinstance(skill, Skill)))
 
     @property
     def offered_tools(self) -> tuple[Tool[..., object], ...]:
-        """All that the model may call: the tools, and the one that loads skills."""
+        """The tools for the model: the agent's tools, and `load_skill`."""
         skills, tools = self.loaded_skills, tuple(tool for tool in self.tools if isinstance(tool, Tool))
         has_skills = len(skills) or any(isinstance(one, Dynamic) for one in self.skills)
         return (*tools, skills.tool) if has_skills else tools
 
     @property
     def resolvers(self) -> tuple[Placed, ...]:
-        """The parts that are not known before a run needs them."""
+        """The dynamic parts of the agent."""
         words = [self.instructions] if isinstance(self.instructions, Dynamic) else []
         return (
             *(Placed(ResolverPart.INSTRUCTIONS, one) for one in words),
@@ -303,16 +305,16 @@ class Agent:
 
     @property
     def prompt(self) -> str:
-        """What the model is told before anything else: instructions and skills.
+        """The static system prompt: instructions and skills.
 
-        What resolvers give comes on top of it.
+        The values of resolvers are added in a run.
         """
         words = self.instructions if isinstance(self.instructions, str) else ""
         return "\n\n".join(part for part in (words, self.loaded_skills.words) if part)
 
     @property
     def skill_refs(self) -> tuple[str, ...]:
-        """The skills as data: names, with hashes of those that are here."""
+        """The skills as data: names, with the hashes of loaded ones."""
         named = (skill for skill in self.skills if not isinstance(skill, Dynamic))
         return tuple(skill.ref if isinstance(skill, Skill) else skill for skill in named)
 
@@ -323,28 +325,28 @@ class Agent:
 
     @property
     def levels(self) -> int:
-        """How many agents are inside one another, this one included."""
+        """Depth of nested subagents, this agent included."""
         return 1 + max((agent.levels for agent in self.subagents), default=0)
 
     async def run(
         self, message: UserContent, *, providers: Mapping[str, LLMProvider] | None = None
     ) -> RunResult:
-        """Run the agent once, in memory, and return what came of it.
+        """Run the agent once, in memory, and return the result.
 
-        A run that failed has a result too: its `status` is not completed, its `error` says why, and a warning
-        is logged. Nobody is there to ask, so whatever needs consent is denied. For a run that survives the
-        process, can be watched or answered, open an AgentRuntime.
+        A failed run has a result too: its `status` is not completed, its `error` holds the reason, and a
+        warning is logged. No person can be asked, so calls that need approval are denied. For a durable run,
+        with events and approvals, open an AgentRuntime.
 
         Raises:
-            Unavailable: the model is a text, and `providers` has nobody for its route.
+            Unavailable: the model is a string, and `providers` has no provider for its route.
         """
-        # Asked of the package, which imports when it is asked: the runtime is made of agents itself.
+        # Imported through the package on first use: the runtime itself imports this module.
         runtime = windlass.AgentRuntime.in_memory([self], providers=providers or {}, is_attended=False)
         async with runtime:
             handle = await runtime.start(self, message)
             result = await handle.wait()
         if result.error is not None:
-            # Whoever prints the output of a failed run prints nothing, and must hear why.
+            # The output of a failed run is empty, so the reason is logged.
             how = result.status.value
             _LOG.warning("a run of agent %s did not complete (%s): %s", self.name, how, result.error.message)
         return result
@@ -367,7 +369,7 @@ class Agent:
             items = _items(getattr(self, name), f"{where}: {name}", words)
             for at, item in enumerate(items):
                 if not isinstance(item, kind):
-                    raise wrong(f"{where}: {name} are {words}; number {at} is {kind_of(item)}")
+                    raise wrong(f"{where}: {name} must be {words}; number {at} is {kind_of(item)}")
             object.__setattr__(self, name, items)
 
     def _check_names(self, where: str) -> None:
@@ -382,7 +384,7 @@ class Agent:
         _check_count(len(self.hooks), HOOKS_PER_AGENT_MAX, f"{where}: hooks")
         _check_count(len(self.output_sinks), SINKS_PER_AGENT_MAX, f"{where}: output sinks")
         _check_count(len(self.subagents), SUBAGENTS_MAX, f"{where}: subagents")
-        _check_count(self.levels, SUBAGENT_LEVELS_MAX, f"{where}: agents inside one another")
+        _check_count(self.levels, SUBAGENT_LEVELS_MAX, f"{where}: levels of subagents")
 
     def _check_parts(self, where: str) -> None:
         _check_type(self.policy, PolicySet, f"{where}: policy")
@@ -395,7 +397,8 @@ class Agent:
             check_sink(sink)
         if self.temperature is not None and not _is_temperature(self.temperature):
             raise wrong(
-                f"{where}: temperature is a number from 0 to {TEMPERATURE_MAX:g}, found {self.temperature!r}"
+                f"{where}: temperature must be a number from 0 to {TEMPERATURE_MAX:g}, "
+                f"found {self.temperature!r}"
             )
 
 
@@ -405,7 +408,7 @@ def _compaction(value: object, where: str) -> CompactionConfig | None:
     if isinstance(value, int) and not isinstance(value, bool):
         threshold = check_whole(value, where, most=INTEGER_MAX)
         return CompactionConfig(threshold=threshold, recent_window_size=RECENT_MESSAGES)
-    raise wrong(f"{where} is a number of tokens or a CompactionConfig, found {kind_of(value)}")
+    raise wrong(f"{where} must be a number of tokens or a CompactionConfig, found {kind_of(value)}")
 
 
 def _route_of(model: str | LLMProvider) -> tuple[str, str]:
@@ -422,24 +425,22 @@ def _check_model(model: object, where: str) -> None:
     if isinstance(model, str):
         provider, slash, name = model.partition("/")
         if not (provider and slash and name) or not model.isprintable():
-            raise wrong(f'{where} is "provider/model", such as "openai/gpt-5"; found {model!r}')
+            raise wrong(f'{where} must be "provider/model", such as "openai/gpt-5"; found {model!r}')
     elif isinstance(model, type) or not callable(getattr(model, "stream", None)):
-        raise wrong(
-            f'{where} is a text as "provider/model" or an object with stream(), found {kind_of(model)}'
-        )
+        raise wrong(f'{where} must be "provider/model" or an object with stream(), found {kind_of(model)}')
 
 
 def _check_output(contract: OutputContract, output: object, *, where: str) -> None:
-    # What pydantic made of a type is a schema; the validator that knows is slow to import.
+    # A schema that pydantic made is valid; the validator is slow to import.
     is_written = isinstance(output, Mapping | OutputContract)
     problem = schema_problem(contract.json_schema) if is_written else None
     if problem is not None:
-        raise wrong(f"{where}: output is no JSON Schema that can be used: {problem}")
+        raise wrong(f"{where}: output is not a usable JSON Schema: {problem}")
 
 
 def _items(value: object, where: str, words: str) -> tuple[object, ...]:
     if not isinstance(value, list | tuple):
-        raise wrong(f"{where} takes a list of {words}, found {kind_of(value)}")
+        raise wrong(f"{where} must be a list of {words}, found {kind_of(value)}")
     return tuple(cast(Iterable[object], value))
 
 
@@ -447,7 +448,7 @@ def _check_unique(names: Sequence[str], where: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise wrong(f"{where}: two are called {name}; give each its own name")
+            raise wrong(f"{where}: duplicate name {name}; give each its own name")
         seen.add(name)
 
 
@@ -458,7 +459,7 @@ def _check_count(count: int, most: int, where: str) -> None:
 
 def _check_type(value: object, kind: type, where: str) -> None:
     if not isinstance(value, kind):
-        raise wrong(f"{where} is a {kind.__name__}, found {kind_of(value)}")
+        raise wrong(f"{where} must be a {kind.__name__}, found {kind_of(value)}")
 
 
 def _is_temperature(value: object) -> bool:

@@ -13,13 +13,13 @@ DEMO_MODEL: Final = "demo/paced"
 
 @tool(mode="read")
 async def weather(city: Annotated[str, Field(examples=["Oslo"])]) -> str:
-    """Say what the weather is in a city; nobody is asked, because it only reads."""
+    """Say what the weather is in a city; it needs no approval, because it only reads."""
     return f"Rain all day in {city}, 9 degrees."
 
 
 @tool(mode="external", effect="idempotent")
 async def pay(cents: int, ctx: ToolContext) -> str:
-    """Pay; it leaves the house, so a person is asked first."""
+    """Pay; it acts outside of the session, so a person is asked first."""
     return f"paid {cents} cents, receipt {ctx.idempotency_key}."
 
 
@@ -33,4 +33,4 @@ agent: Final = Agent(
         Agent("scribe", model=DEMO_MODEL, description="Writes things down.", instructions="Write it down.")
     ],
 )
-"""A scripted model, a tool that reads, one that asks, and a subagent."""
+"""An agent with a scripted model, a tool that reads, a tool that asks, and a subagent."""

@@ -62,7 +62,7 @@ _ONE: Final = frozenset(
 _LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _MAPS: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
 _SAME_VALUE: Final = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
-"""Keywords whose schemas look at the value itself, not at a part of it."""
+"""Keywords with schemas that apply to the value itself, not to a part of it."""
 _REFS: Final = frozenset({"$ref", "$dynamicRef"})
 _LIMITS: Final = CodecLimits(message_bytes_max=SCHEMA_BYTES_MAX, depth_max=SCHEMA_LEVELS_MAX)
 

@@ -1,6 +1,6 @@
 """The parts that `AgentRuntime.builder()` takes, and that tests use.
 
-Every name is imported when it is first asked for.
+Names are imported on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -11,14 +11,14 @@ from windlass_harness.redact import Redactor
 
 
 class RedactingScribe:
-    """Masks secrets in records: registered ones, and what looks like one."""
+    """Masks secrets in records: registered ones, and strings that look like secrets."""
 
     def __init__(self, secrets: Iterable[str] = (), *, redactor: Redactor | None = None) -> None:
         self.redactor = redactor or Redactor(secrets=tuple(secrets))
-        """What it masks with, for what is shown before it becomes a record."""
+        """The redactor, also used for live events before they are recorded."""
 
     def __call__(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
-        """Return drafts as they may be kept; the same ones if there is nothing to hide."""
+        """Return drafts with secrets masked; the same objects if there are none."""
         texts: list[object] = []
         for draft in drafts:
             texts.append(draft.data)

@@ -17,7 +17,7 @@ _is_loading: Final = ContextVar("windlass_is_loading", default=False)
 
 @contextmanager
 def while_loading() -> Generator[None]:
-    """Import a module for what it holds: whatever it would run meanwhile is refused."""
+    """Refuse `run_sync` while a module is imported for its agents."""
     before = _is_loading.set(True)
     try:
         yield
@@ -26,14 +26,14 @@ def while_loading() -> Generator[None]:
 
 
 def run_sync(work: Coroutine[object, object, T] | Awaitable[T]) -> T:
-    """Run something asynchronous to its end, in a script.
+    """Run an awaitable to its end, in a script.
 
     Raises:
         Rejected: an event loop is running already; await it there. Or the module is imported for its agents,
             by a server or a command.
     """
     if not isinstance(cast(object, work), Awaitable):
-        raise bad_request(f"run_sync takes something to await, such as agent.run(…), found {kind_of(work)}")
+        raise bad_request(f"run_sync takes an awaitable, such as agent.run(…), found {kind_of(work)}")
     problem = _problem()
     if not problem:
         return asyncio.run(_finish(work))
@@ -43,7 +43,7 @@ def run_sync(work: Coroutine[object, object, T] | Awaitable[T]) -> T:
 
 
 def _problem() -> str:
-    """Return why nothing can be run here; empty if it can."""
+    """Return why `run_sync` cannot run here; empty if it can."""
     if _is_loading.get():
         return 'run_sync is called while the module is imported; put it under: if __name__ == "__main__":'
     try:

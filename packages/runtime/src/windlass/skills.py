@@ -36,12 +36,12 @@ _FENCE: Final = "---"
 _READ: Final = ("name", "description")
 _TEXT_TAG: Final = "tag:yaml.org,2002:str"
 _FIRST_LINE: Final = 2
-"""The line of the file that the front matter begins on."""
+"""The first line of the front matter in the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillText:
-    """The parts of a SKILL.md that are used."""
+    """The used parts of a SKILL.md."""
 
     name: str
     description: str
@@ -52,11 +52,11 @@ def read_skill_text(text: str, where: str) -> SkillText:
     """Return the name, the description and the body of a SKILL.md; `where` names the file in errors.
 
     Raises:
-        Rejected: there is no front matter, it is not YAML, or it lacks a text.
+        Rejected: there is no front matter, it is not YAML, or it lacks the name or the description.
     """
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != _FENCE:
-        raise wrong(f"{where}: the first line must be {_FENCE}, and name and description follow")
+        raise wrong(f"{where}: the first line must be {_FENCE}, followed by name and description")
     end = next((at for at, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), None)
     if end is None:
         raise wrong(f"{where}: the front matter does not end; write {_FENCE} on a line of its own")
@@ -68,7 +68,7 @@ def read_skill_text(text: str, where: str) -> SkillText:
 
 
 def _fields(text: str, where: str) -> dict[str, str]:
-    """Return the name and the description; other keys have to be YAML and are passed over."""
+    """Return the name and the description; other keys are ignored."""
     import yaml  # noqa: PLC0415 - slow to import
 
     try:
@@ -79,7 +79,7 @@ def _fields(text: str, where: str) -> dict[str, str]:
         hint = "put a text with a colon or quotes in it into double quotes"
         raise wrong(f"{where}: {line}not YAML: {error.problem}; {hint}") from None
     except (yaml.YAMLError, RecursionError):
-        raise wrong(f"{where}: the front matter is not YAML that can be read") from None
+        raise wrong(f"{where}: the front matter is not valid YAML") from None
     if root is None:
         return {}
     if not isinstance(root, yaml.MappingNode):
@@ -89,11 +89,11 @@ def _fields(text: str, where: str) -> dict[str, str]:
         line = key.start_mark.line + _FIRST_LINE
         name = key.value if isinstance(key, yaml.ScalarNode) else ""
         if name in found:
-            raise wrong(f"{where}: line {line}: {name} is there twice")
+            raise wrong(f"{where}: line {line}: duplicate key {name}")
         if name not in _READ:
             continue
         if not isinstance(value, yaml.ScalarNode) or value.tag != _TEXT_TAG:
-            raise wrong(f"{where}: line {line}: {name} is not a text; put it in double quotes")
+            raise wrong(f"{where}: line {line}: {name} is not a string; put it in double quotes")
         found[name] = value.value.strip()
     return found
 
@@ -105,28 +105,28 @@ _FLAGS: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONB
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """Instructions for one kind of task, and the files that go with them."""
+    """Instructions for one kind of task, with their files."""
 
     name: str
     description: str
     _: KW_ONLY
     body: str
     hash: str
-    """`sha256:` and the digest of all of it, files included."""
+    """`sha256:` and the digest of the whole skill, files included."""
     files: tuple[str, ...] = ()
-    """Their paths inside the folder of the skill."""
+    """Paths of the files inside the folder of the skill."""
     folder: Path | None = None
 
     @property
     def ref(self) -> str:
-        """What names the skill and its content in a package."""
+        """The reference in a package: name and hash."""
         return f"{self.name}@{self.hash}"
 
 
 def load_skills(folder: str | Path) -> tuple[Skill, ...]:
-    """Read the skills of a folder: one in each folder in it, sorted by name.
+    """Read the skills of a folder, one in each subfolder, sorted by name.
 
-    What begins with a dot is passed over, and so are files beside the folders.
+    Hidden entries, and files beside the subfolders, are ignored.
 
     Raises:
         Rejected: a skill cannot be used, has a link in it, or is too large; the message says which and why.
@@ -142,7 +142,7 @@ def load_skills(folder: str | Path) -> tuple[Skill, ...]:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """Return what is in a folder, by name; what begins with a dot is passed over."""
+    """Return the entries of a folder by name, without hidden ones."""
     with os.scandir(folder) as entries:
         found = [entry for entry in entries if not entry.name.startswith(".")]
     return sorted(found, key=lambda entry: entry.name)
@@ -157,7 +157,7 @@ def _skill(folder: Path) -> Skill:
     told = read_skill_text(files.text, f"{where}: {SKILL_FILE}")
     name = _checked(told.name)
     if name != folder.name:
-        raise wrong(f"{where}: its {SKILL_FILE} says that it is called {name}; give both the same name")
+        raise wrong(f"{where}: the name in {SKILL_FILE} is {name}; give folder and skill the same name")
     description = check_text(
         " ".join(told.description.split()),
         f"{where}: the description",
@@ -191,9 +191,11 @@ class _Files:
     def walk(self, folder: Path, prefix: str, *, level: int) -> Iterator[tuple[str, str]]:
         """Yield the files by their paths inside the skill, with their hashes."""
         if level > SKILL_LEVELS_MAX:
-            raise wrong(f"{self.where}: more than {SKILL_LEVELS_MAX} folders inside one another")
+            raise wrong(f"{self.where}: more than {SKILL_LEVELS_MAX} levels of folders")
         if folder.is_symlink():
-            raise wrong(f"{self.where}: {prefix or folder.name} is a link; put the folder itself there")
+            raise wrong(
+                f"{self.where}: {prefix or folder.name} is a symbolic link; put the folder itself there"
+            )
         for entry in _entries(folder):
             path = prefix + entry.name
             if entry.is_dir(follow_symlinks=False):
@@ -216,14 +218,14 @@ class _Files:
         if self.count > SKILL_FILES_MAX:
             raise wrong(f"{self.where}: more than {SKILL_FILES_MAX} files")
         if not path.isprintable():
-            raise wrong(f"{self.where}: the name of a file has characters that cannot be shown")
+            raise wrong(f"{self.where}: the name of a file has characters that cannot be displayed")
         content = self._read(file, path, most=SKILL_FILE_BYTES_MAX - self.size)
         self.size += len(content)
         return sha256(content).hexdigest()
 
     def _read(self, file: Path, path: str, *, most: int) -> bytes:
         try:
-            # A link, or a pipe that nobody writes to, is refused here and not only by its name.
+            # O_NOFOLLOW and O_NONBLOCK: a link is refused, and a pipe without a writer does not block.
             handle = os.open(file, _FLAGS)
         except OSError as error:
             raise _unreadable(file, error) from None
@@ -232,21 +234,23 @@ class _Files:
                 raise wrong(f"{self.where}: {path} is not a file")
             content = opened.read(most + 1)
         if len(content) > most:
-            raise wrong(f"{self.where}: {path} is too large, or all files together; {most:,} bytes were left")
+            raise wrong(
+                f"{self.where}: {path} is too large: {most:,} bytes are left of the limit for all files"
+            )
         return content
 
 
 def _unreadable(path: Path, error: OSError) -> Rejected:
     if path.is_symlink():
-        return wrong(f"{path} is a link; put the file itself there")
+        return wrong(f"{path} is a symbolic link; put the file itself there")
     return wrong(f"{path} cannot be read: {error.strerror or type(error).__name__}")
 
 
 def _checked(name: str) -> str:
-    """Return the name of a skill, if it is one: `fill-forms`."""
+    """Return a valid name of a skill, such as `fill-forms`."""
     if len(name) > NAME_CHARS_MAX or not _NAME.fullmatch(name):
         raise wrong(
-            f"the name of a skill is lowercase letters and digits with single - between them, at most "
+            f"the name of a skill must be lowercase letters and digits with single - between them, at most "
             f"{NAME_CHARS_MAX} characters; found {shown(name, NAME_CHARS_MAX)}"
         )
     return name
@@ -259,19 +263,19 @@ _INTRODUCTION: Final = (
 
 
 class Skills:
-    """Skills by name, what a model is told of them, and the tool that loads them."""
+    """Skills by name, their catalogue for the prompt, and the tool that loads them."""
 
     def __init__(self, *sources: str | Path | Skill) -> None:
-        """Take skills, and folders that hold one skill in each folder in them.
+        """Take skills, and folders with one skill in each subfolder.
 
         Raises:
-            Rejected: a skill cannot be used, or two have one name.
+            Rejected: a skill cannot be used, or two have the same name.
         """
         self._skills: dict[str, Skill] = {}
         for source in sources:
             for skill in (source,) if isinstance(source, Skill) else load_skills(source):
                 if skill.name in self._skills:
-                    raise wrong(f"skills: two are called {skill.name}; give each its own name")
+                    raise wrong(f"skills: duplicate name {skill.name}; give each its own name")
                 self._skills[skill.name] = skill
         if len(self._skills) > SKILLS_MAX:
             raise wrong(f"skills: found {len(self._skills):,}, limit {SKILLS_MAX}")

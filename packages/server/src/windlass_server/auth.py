@@ -81,7 +81,7 @@ LOCAL: Final = Principal("local", "local", is_operator=True, roles=ROLES)
 
 _LOG: Final = logging.getLogger("windlass.server")
 _KEY: Final = re.compile(r"wl_([a-z0-9]{1,64})_([0-9a-f]{64})")
-_NO_KEY: Final = sha256(b"nobody").hexdigest()
+_NO_KEY: Final = sha256(b"no key").hexdigest()
 """Compared with an unknown key, so that it takes as long as a known one."""
 _KeyName = Annotated[Text, Field(pattern=NAME_PATTERN)]
 

@@ -18,8 +18,8 @@ from windlass import AgentError, Event
 from windlass.feed import encode_cursor
 from windlass.parts import Clock
 from windlass.ports.feed import EventStream
-from windlass_harness.views.chat import step_message_id
 from windlass_harness.views.events import to_sse
+from windlass_harness.views.stream import StreamState, fold_stream
 from windlass_protocol import Cursor, SSEEvent, SSEEventType, encode
 from windlass_protocol.codec import encode_trusted
 from windlass_server.guard import Metrics
@@ -398,15 +398,15 @@ _DONE: Final = b"data: [DONE]\n\n"
 class SteerableFrames:
     """Events in the Steerable shape: the few kinds that a chat needs, then `[DONE]`.
 
-    Text comes in deltas. A message that was complete before the stream began comes whole; its `event` is then
-    `message.completed`, and it replaces the deltas that the client may have.
+    Text comes in deltas. A message that comes whole has the `event` `message.completed`, and it replaces the
+    deltas that the client may have.
     """
 
     media_type = SSE_TYPE
 
     def __init__(self) -> None:
-        self._written: str | None = None
-        """The message that was sent in deltas."""
+        self._seen = StreamState()
+        self._is_over = False
 
     def opening(self) -> bytes:
         """Return nothing."""
@@ -414,16 +414,14 @@ class SteerableFrames:
 
     def event(self, event: Event, raw: bytes, *, cursor: str) -> bytes:
         """Return an event in this shape; most are nothing."""
-        shown = to_sse(event)
-        if event.type == "message.appended":
-            self._written = None if not shown else shown[0].message_id
-        elif event.type == "message.completed":
-            shown = self._whole(event)
+        self._seen, changes = fold_stream((event,), self._seen)
+        shown = to_sse(event, changes)
+        self._is_over = any(one.type is SSEEventType.DONE for one in shown)
         return b"".join(_steerable_frame(one, cursor) for one in shown)
 
     def is_last(self, event: Event) -> bool:
         """Whether the turn is over, which ends this shape."""
-        return any(one.type is SSEEventType.DONE for one in to_sse(event))
+        return self._is_over
 
     def heartbeat(self) -> bytes:
         """Return the heartbeat of this shape."""
@@ -441,16 +439,6 @@ class SteerableFrames:
     def closing(self) -> bytes:
         """Return `[DONE]`."""
         return _DONE
-
-    def _whole(self, event: Event) -> tuple[SSEEvent, ...]:
-        data = event.data
-        text, turn_id, step = data.get("message"), data.get("turnId"), data.get("stepIndex")
-        if not (isinstance(text, str) and text and isinstance(turn_id, str) and isinstance(step, int)):
-            return ()
-        message_id = step_message_id(event.session_id or "", turn_id=turn_id, step_index=step)
-        if message_id == self._written:
-            return ()
-        return (SSEEvent(type=SSEEventType.CONTENT, content=text, message_id=message_id, event=event.type),)
 
 
 def _steerable_frame(event: SSEEvent, cursor: str | None = None) -> bytes:

@@ -22,8 +22,8 @@ from windlass.errors import AgentError, Conflict
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk
 from windlass.tools import ToolOptions, json_tool
 from windlass.tools.router import ToolRouter
+from windlass_harness.views.stream import Change, RequestAnswered, RequestsOpened
 from windlass_protocol import (
-    Event,
     HostInputRequest,
     HostToolCall,
     InputRequest,
@@ -47,7 +47,7 @@ _URL_CHARS_MAX: Final = 2_048
 _USER_CONTENT: Final = TypeAdapter[UserContent](UserContent)
 
 Shape = Literal["steerable", "events"]
-"""How a stream is told: `StreamShape` of the spec."""
+"""The shape of a stream: `StreamShape` of the spec."""
 
 
 # messages
@@ -453,15 +453,14 @@ class Asker:
         self._handle = handle
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def hear(self, event: Event) -> None:
+    def hear(self, change: Change) -> None:
         """Send new requests to the host and withdraw settled ones."""
-        if event.type == "input.requested" and self._host.can_ask_people:
-            for request in _objects(event.data, "requests"):
-                asked = InputRequest.model_validate(request)
-                self._tasks[asked.request_id] = asyncio.create_task(self._ask(asked))
-        elif event.type == "input.resolved":
-            for resolution in _objects(event.data, "resolutions"):
-                self._drop(str(resolution.get("requestId")))
+        if isinstance(change, RequestsOpened) and self._host.can_ask_people:
+            for ask in change.asks:
+                request = ask.request
+                self._tasks[request.request_id] = asyncio.create_task(self._ask(request))
+        elif isinstance(change, RequestAnswered):
+            self._drop(change.ask.request.request_id)
 
     async def aclose(self) -> None:
         """Withdraw all requests."""
@@ -505,8 +504,3 @@ class Asker:
         except ValidationError:
             return "expected an object with optionId, text and responder"
         return None
-
-
-def _objects(data: JsonObject, name: str) -> list[dict[str, JsonValue]]:
-    found = data.get(name)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -1,4 +1,4 @@
-"""Chat streams: each is a durable run, and notifications tell the host of it.
+"""Chat streams: each is a durable run, and its changes are sent to the host as notifications.
 
 The id of a stream is that of its run. A host that asks again for a stream that was cut off, with the same
 parameters, gets all of it: finished steps are not performed again.
@@ -6,13 +6,13 @@ parameters, gets all of it: finished steps are not performed again.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final, cast
+from typing import Final
 
-from pydantic import JsonValue, ValidationError
+from pydantic import ValidationError
 
 from windlass import Agent, AgentRuntime, RunHandle, ToolRouter
 from windlass.errors import AgentError
@@ -21,16 +21,31 @@ from windlass.ports.model import LLMProvider
 from windlass.runtime.registry import register_agent
 from windlass.scribe import RedactingScribe
 from windlass_harness.redact import SECRET_CHARS_MAX, SECRET_CHARS_MIN, Redactor
+from windlass_harness.views.stream import (
+    CallDelta,
+    CallRequested,
+    CallSettled,
+    Change,
+    RequestsOpened,
+    RunEnded,
+    StepEnded,
+    StepVoided,
+    StreamState,
+    TextDelta,
+    fold_stream,
+)
 from windlass_protocol import (
+    ActionResultData,
+    ActionStatus,
     BudgetLimits,
     CodecLimits,
-    ErrorInfo,
-    Event,
     JsonObject,
-    RunBudgetExhaustedData,
+    RunStatus,
     SessionCapabilities,
     SourceKind,
     SourceRef,
+    ToolActionResult,
+    ToolCallAction,
     encode,
 )
 from windlass_sidecar.chat import (
@@ -86,141 +101,59 @@ Notice = tuple[str, JsonObject]
 """A notification: its method and its parameters, the stream apart."""
 
 
-@dataclass(slots=True)
-class Teller:
-    """The notifications of one run; text that was sent live is not sent again with its message."""
-
-    shown: str = ""
-    """The text of the present step that was sent."""
-    thought: str = ""
-    is_open: bool = False
-    """Whether a step has begun and its message is not complete."""
-
-    def told(self, event: Event) -> Iterator[Notice]:
-        """Yield the notifications of one event, in order."""
-        handler = _HANDLERS.get(event.type)
-        if handler is not None:
-            yield from handler(self, event.data)
-
-    def step_began(self, data: JsonObject) -> Iterator[Notice]:
-        """Void what was sent of a step that is tried again."""
-        if self.is_open and (self.shown or self.thought):
+def notices(change: Change) -> Iterator[Notice]:
+    """Yield the notifications of a change, in order; many have none."""
+    match change:
+        case StepVoided():
             yield CHUNK, {"restart": True}
-        self.shown, self.thought, self.is_open = "", "", True
+        case TextDelta(kind="text"):
+            yield CHUNK, {"delta": change.delta}
+        case TextDelta(is_whole=False):
+            # Reasoning is sent only while it streams.
+            yield CHUNK, {"reasoningDelta": change.delta}
+        case CallDelta():
+            piece: JsonObject = {"id": change.call_id, "argumentsDelta": change.delta}
+            yield CHUNK, {"toolCallDelta": {**piece, "name": change.name} if change.is_first else piece}
+        case CallRequested(action=ToolCallAction() as action):
+            given: JsonObject = action.input if isinstance(action.input, dict) else {"": action.input}
+            call: JsonObject = {"id": action.call_id, "name": action.tool_name, "arguments": given}
+            yield CHUNK, {"toolCall": call}
+        case CallSettled(result=ActionResultData() as data):
+            yield CHUNK, {"toolResult": _result(data)}
+        case RequestsOpened():
+            yield CHUNK, {"inputRequests": change.recorded}
+        case StepEnded():
+            told = {"finishReason": change.finish_reason, "usage": change.usage}
+            yield CHUNK, {name: value for name, value in told.items() if value is not None}
+        case RunEnded():
+            yield from _end(change)
+        case _:
+            pass
 
-    def words(self, data: JsonObject) -> Iterator[Notice]:
-        """Send a piece of the answer."""
-        new = _new(data, "message", self.shown)
-        self.shown += new
-        if new:
-            yield CHUNK, {"delta": new}
 
-    def thoughts(self, data: JsonObject) -> Iterator[Notice]:
-        """Send a piece of the reasoning."""
-        new = _new(data, "reasoning", self.thought)
-        self.thought += new
-        if new:
-            yield CHUNK, {"reasoningDelta": new}
+def _result(data: ActionResultData) -> JsonObject:
+    is_good = data.status is ActionStatus.COMPLETED
+    told: JsonObject = {"id": data.result.call_id, "success": is_good}
+    if isinstance(data.result, ToolActionResult):
+        told["name"] = data.result.tool_name
+    if is_good:
+        return {**told, "data": data.result.output}
+    return {**told, "error": "the call failed" if data.error is None else data.error.message}
 
-    def finished(self, data: JsonObject) -> Iterator[Notice]:
-        """Send the rest of a message that is durable now."""
-        message = data.get("message")
-        whole = message if isinstance(message, str) else ""
-        if not whole.startswith(self.shown):
-            yield CHUNK, {"restart": True}
-            self.shown = ""
-        if len(whole) > len(self.shown):
-            yield CHUNK, {"delta": whole[len(self.shown) :]}
-        self.shown, self.is_open = whole, False
 
-    def arguments(self, data: JsonObject) -> Iterator[Notice]:
-        """Send a piece of the arguments of a call."""
-        piece: JsonObject = {"id": data.get("callId"), "argumentsDelta": data.get("inputDelta")}
-        if data.get("toolName") is not None:
-            piece["name"] = data["toolName"]
-        yield CHUNK, {"toolCallDelta": piece}
-
-    def calls(self, data: JsonObject) -> Iterator[Notice]:
-        """Send the calls of the model, complete."""
-        for action in cast(list[JsonObject], data.get("actions") or []):
-            if action.get("kind") == "tool-call":
-                given = action.get("input")
-                arguments: JsonValue = given if isinstance(given, dict) else {"": given}
-                call: JsonObject = {
-                    "id": action["callId"],
-                    "name": action["toolName"],
-                    "arguments": arguments,
-                }
-                yield CHUNK, {"toolCall": call}
-
-    def result(self, data: JsonObject) -> Iterator[Notice]:
-        """Send the result of a call, with the id of the call."""
-        result = cast(JsonObject, data["result"])
-        error = data.get("error")
-        is_good = data.get("status") == "completed"
-        told: JsonObject = {"id": result["callId"], "success": is_good}
-        if result.get("toolName") is not None:
-            told["name"] = result["toolName"]
-        if is_good:
-            told["data"] = result.get("output")
-        else:
-            told["error"] = str(error.get("message")) if isinstance(error, dict) else "the call failed"
-        yield CHUNK, {"toolResult": told}
-
-    def asked(self, data: JsonObject) -> Iterator[Notice]:
-        """Send the requests to people."""
-        yield CHUNK, {"inputRequests": data.get("requests")}
-
-    def step_ended(self, data: JsonObject) -> Iterator[Notice]:
-        """Send the usage of a step and the reason why its answer ended."""
-        told = {"finishReason": data.get("finishReason"), "usage": data.get("usage")}
-        yield CHUNK, {name: value for name, value in told.items() if value is not None}
-
-    def completed(self, data: JsonObject) -> Iterator[Notice]:
-        """End the stream after success."""
+def _end(ended: RunEnded) -> Iterator[Notice]:
+    if ended.status is RunStatus.COMPLETED:
         yield DONE, {"ok": True}
-
-    def cancelled(self, data: JsonObject) -> Iterator[Notice]:
-        """End the stream after a cancellation."""
+        return
+    if ended.status is RunStatus.CANCELLED:
         yield DONE, {"ok": False, "cancelled": True}
-
-    def failed(self, data: JsonObject) -> Iterator[Notice]:
-        """Send the failure and end the stream."""
-        error = ErrorInfo.model_validate(data["error"])
-        yield ERROR, {"kind": stream_kind(error).value, "message": error.message}
-        yield DONE, {"ok": False}
-
-    def exhausted(self, data: JsonObject) -> Iterator[Notice]:
-        """Send which budget is exhausted and end the stream."""
-        names = ", ".join(RunBudgetExhaustedData.model_validate(data).exceeded)
+        return
+    if ended.status is RunStatus.BUDGET_EXHAUSTED:
+        names = ", ".join(ended.exceeded)
         yield ERROR, {"kind": "budget_exhausted", "message": f"budget exhausted: {names}"}
-        yield DONE, {"ok": False}
-
-
-def _new(data: JsonObject, what: str, shown: str) -> str:
-    """Return the new text of a piece, which may repeat the text before it."""
-    so_far, delta = data.get(f"{what}SoFar"), str(data.get(f"{what}Delta", ""))
-    if isinstance(so_far, str) and so_far.startswith(shown):
-        return so_far[len(shown) :]
-    return delta
-
-
-_HANDLERS: Final[dict[str, Callable[[Teller, JsonObject], Iterator[Notice]]]] = {
-    "step.started": Teller.step_began,
-    "step.retrying": Teller.step_began,
-    "message.appended": Teller.words,
-    "reasoning.appended": Teller.thoughts,
-    "message.completed": Teller.finished,
-    "action.input.appended": Teller.arguments,
-    "actions.requested": Teller.calls,
-    "action.result": Teller.result,
-    "input.requested": Teller.asked,
-    "step.completed": Teller.step_ended,
-    "run.completed": Teller.completed,
-    "run.cancelled": Teller.cancelled,
-    "run.failed": Teller.failed,
-    "run.budget_exhausted": Teller.exhausted,
-}
+    elif ended.error is not None:
+        yield ERROR, {"kind": stream_kind(ended.error).value, "message": ended.error.message}
+    yield DONE, {"ok": False}
 
 
 @dataclass(slots=True, eq=False)
@@ -383,7 +316,7 @@ class Streams:
             await self._release(stream)
 
     async def _tell(self, stream: Stream, handle: RunHandle, shape: Shape) -> None:
-        teller, asker = Teller(), Asker(self._host, handle)
+        shown, asker = StreamState(stream.stream_id), Asker(self._host, handle)
         end: JsonObject = {"ok": False}
         try:
             async with aclosing(handle.events()) as events:
@@ -392,13 +325,15 @@ class Streams:
                         await self._say(
                             stream, EVENT, {"event": event.model_dump(mode="json", by_alias=True)}
                         )
-                    for method, params in teller.told(event):
-                        if method == DONE:
-                            end = params
-                        elif shape != "events":
-                            await self._say(stream, method, params)
-                    asker.hear(event)
-            # Released before its end is told: the host may begin the next one at once.
+                    shown, changes = fold_stream((event,), shown)
+                    for change in changes:
+                        for method, params in notices(change):
+                            if method == DONE:
+                                end = params
+                            elif shape != "events":
+                                await self._say(stream, method, params)
+                        asker.hear(change)
+            # Released before the end is sent: the host may start the next one at once.
             await self._release(stream)
             await self._say(stream, DONE, end)
         except AgentError as error:

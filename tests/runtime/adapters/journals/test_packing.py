@@ -1,4 +1,4 @@
-"""What is packed comes back as it was, and nothing else does."""
+"""Packing: packed bytes are restored, and other bytes are refused."""
 
 import zlib
 
@@ -21,7 +21,7 @@ def test_records_become_a_fraction_of_their_size() -> None:
     assert len(pack(RECORDS)) < len(RECORDS) / 4
 
 
-def test_what_cannot_be_made_smaller_costs_one_byte() -> None:
+def test_packing_incompressible_bytes_adds_one_byte() -> None:
     noise = bytes(range(256)) * 2
     assert len(pack(noise[:200])) == 201
 
@@ -31,7 +31,7 @@ def test_what_cannot_be_made_smaller_costs_one_byte() -> None:
     [b"", b"\x07abc", pack(RECORDS)[:-1], pack(RECORDS) + b"x", b"\x01" + zlib.compress(RECORDS)],
     ids=["nothing", "unknown kind", "cut off", "too long", "another way to pack"],
 )
-def test_what_nobody_packed_is_refused(stored: bytes) -> None:
+def test_bytes_that_were_not_packed_are_refused(stored: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - every one of them is damage
         unpack(stored)
 
@@ -43,7 +43,7 @@ def test_a_body_that_unfolds_beyond_every_limit_is_refused(monkeypatch: pytest.M
 
 
 def test_the_first_dictionary_never_changes() -> None:
-    """Journals that were written with it have to be read for ever."""
+    """Journals that were packed with it must stay readable."""
     assert zlib.crc32(packing.DICTIONARY_1) == CRC_OF_DICTIONARY_1
 
 

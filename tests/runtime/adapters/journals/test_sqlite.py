@@ -1,4 +1,4 @@
-"""What is special about the store in a SQLite file."""
+"""The SQLite store: properties beyond the store contract."""
 
 import asyncio
 import shutil
@@ -253,7 +253,9 @@ def test_several_event_loops_may_use_one_store(durability: Durability, path: Pat
 
 
 @both_ways
-def test_an_event_loop_that_ended_before_its_answer_harms_nobody(durability: Durability, path: Path) -> None:
+def test_an_event_loop_closed_before_its_answer_does_not_harm_the_store(
+    durability: Durability, path: Path
+) -> None:
     store = asyncio.run(SqliteStore.open(path, durability=durability))
     loop = asyncio.new_event_loop()
 
@@ -273,9 +275,7 @@ def test_an_event_loop_that_ended_before_its_answer_harms_nobody(durability: Dur
 
 
 @both_ways
-def test_what_an_event_loop_asked_for_before_it_stopped_is_written(
-    durability: Durability, path: Path
-) -> None:
+def test_a_write_of_a_stopped_event_loop_is_done(durability: Durability, path: Path) -> None:
     store = asyncio.run(SqliteStore.open(path, durability=durability))
     loop = asyncio.new_event_loop()
     asking = loop.create_task(post(store, "k1"))
@@ -291,7 +291,7 @@ def test_what_an_event_loop_asked_for_before_it_stopped_is_written(
     run(story())
     numbers.append(loop.run_until_complete(asking))
     loop.close()
-    assert sorted(numbers) == [1, 2], "nobody promised whose is first"
+    assert sorted(numbers) == [1, 2], "the order is not promised"
 
 
 @both_ways
@@ -315,7 +315,7 @@ def test_a_value_that_the_database_cannot_keep_harms_its_own_request_alone(
 
 
 @both_ways
-def test_a_defect_in_the_writer_leaves_nobody_waiting(
+def test_a_crash_of_the_writer_thread_fails_its_pending_calls(
     durability: Durability, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def defect(self: Transaction) -> None:
@@ -382,7 +382,7 @@ def test_an_event_loop_never_waits_for_another_process_that_writes(path: Path) -
     run(story())
 
 
-def test_a_writer_that_is_closed_at_once_has_done_what_was_asked(path: Path) -> None:
+def test_closing_the_writer_waits_for_pending_writes(path: Path) -> None:
     async def story() -> None:
         connection, locks = connect(path), sqlite_owners.OwnerLocks(path)
         key = prepare(connection, path, durability="process")
@@ -398,7 +398,7 @@ def test_a_writer_that_is_closed_at_once_has_done_what_was_asked(path: Path) -> 
     run(story())
 
 
-def test_the_log_is_copied_into_the_file_and_does_not_grow_for_ever(path: Path) -> None:
+def test_the_write_ahead_log_is_checkpointed_and_bounded(path: Path) -> None:
     async def story() -> None:
         store = await SqliteStore.open(path, durability="process")
         mine = await claim(store)
@@ -495,7 +495,7 @@ def test_a_lock_file_that_was_removed_meanwhile_is_made_again(
     run(story())
 
 
-def test_an_owner_whose_lock_file_was_tidied_away_lives_on(path: Path) -> None:
+def test_an_owner_without_its_lock_file_lives_until_its_lease_ends(path: Path) -> None:
     async def story() -> None:
         store, other = await SqliteStore.open(path), await SqliteStore.open(path)
         mine = await claim(store)
@@ -509,7 +509,7 @@ def test_an_owner_whose_lock_file_was_tidied_away_lives_on(path: Path) -> None:
         await store.enlist(mine.owner_id, now_ms=NOW_MS)
         assert len([*path.with_name("store.db-owners").iterdir()]) == 2
         shutil.rmtree(path.with_name("store.db-owners"))
-        # Nobody hears of it for longer than its lease.
+        # The owner does not renew its lease.
         later_ms = NOW_MS + OWNER_LEASE_MS
         await other.enlist("o2", now_ms=later_ms)
         assert await other.due(now_ms=later_ms) == ("s1",)
@@ -543,7 +543,7 @@ def test_nothing_is_acknowledged_that_goes_into_a_removed_file(
     run(story())
 
 
-def test_an_owner_that_came_back_before_its_funeral_keeps_its_sessions(path: Path) -> None:
+def test_an_owner_that_returns_before_its_cleanup_keeps_its_sessions(path: Path) -> None:
     connection, locks = connect(path), sqlite_owners.OwnerLocks(path)
     transaction = Transaction(connection, prepare(connection, path, durability="power"), locks=locks)
     transaction.begin()
@@ -571,7 +571,7 @@ asyncio.run(story())
 """
 
 
-def test_a_funeral_that_did_not_take_place_can_be_held_at_once(
+def test_a_missed_cleanup_of_a_dead_owner_can_be_done_at_once(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
@@ -584,7 +584,7 @@ def test_a_funeral_that_did_not_take_place_can_be_held_at_once(
             patch.setattr(Transaction, "finish", fail)
             with pytest.raises(AgentError):
                 await store.due(now_ms=NOW_MS)
-        # Its lock still tells that it is dead: nobody has to wait for the end of its lease.
+        # Its released lock proves that it is dead: the lease need not expire.
         assert await store.due(now_ms=NOW_MS) == ("s1",)
         assert [*path.with_name("store.db-owners").iterdir()] == []
         await store.aclose()
@@ -652,7 +652,9 @@ def failure(name: str, kind: type[sqlite3.Error] = sqlite3.OperationalError) -> 
         ("SQLITE_MISUSE", Rejected),
     ],
 )
-def test_every_error_of_sqlite_says_what_to_do(name: str, expected: type[AgentError]) -> None:
+def test_every_sqlite_error_maps_to_an_error_class_without_its_text(
+    name: str, expected: type[AgentError]
+) -> None:
     error = translate(failure(name))
     assert type(error) is expected
     assert "secret" not in error.message
@@ -673,11 +675,11 @@ def test_every_error_of_sqlite_says_what_to_do(name: str, expected: type[AgentEr
         (sqlite3.OperationalError("something new"), Unavailable),
     ],
 )
-def test_errors_without_a_code_of_sqlite_say_it_too(error: Any, expected: type[AgentError]) -> None:
+def test_errors_without_a_sqlite_code_are_mapped_too(error: Any, expected: type[AgentError]) -> None:
     assert type(translate(error)) is expected
 
 
-def test_a_folder_that_may_not_be_written_to_is_named_and_nobody_has_to_try_again() -> None:
+def test_a_read_only_folder_is_named_and_not_retryable() -> None:
     async def story(path: Path) -> None:
         with pytest.raises(Rejected, match=f"the folder {path.parent} may not be written to") as info:
             await SqliteStore.open(path)

@@ -28,14 +28,14 @@ from windlass_protocol import RunStatus
 
 
 @dataclass(slots=True)
-class Heard:
-    """A connection that notes what it is told."""
+class RecordingConnection:
+    """A connection that records its statements."""
 
     inner: Connection
-    told: list[str]
+    statements: list[str]
 
     def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
-        self.told.append(sql)
+        self.statements.append(sql)
         return self.inner.execute(sql, parameters)
 
     def close(self) -> None:
@@ -43,25 +43,25 @@ class Heard:
 
 
 @dataclass(slots=True)
-class Ear:
-    """Opens connections that are listened to."""
+class RecordingConnections:
+    """Opens connections that record their statements."""
 
-    told: list[str] = field(default_factory=list[str])
+    statements: list[str] = field(default_factory=list[str])
 
     def __call__(self, path: Path) -> Connection:
-        return Heard(connect(path), self.told)
+        return RecordingConnection(connect(path), self.statements)
 
     def writes(self) -> list[str]:
         """The tables that were written to since the last time, in order."""
-        words = [sql.split() for sql in self.told]
-        self.told.clear()
+        words = [sql.split() for sql in self.statements]
+        self.statements.clear()
         at = {"INSERT": 2, "UPDATE": 1, "DELETE": 2}
         return [one[at[one[0]]] for one in words if one[0] in at]
 
 
 def test_the_appends_of_a_step_write_no_row_of_the_index(tmp_path: Path) -> None:
     async def story() -> None:
-        ear = Ear()
+        ear = RecordingConnections()
         store = await SqliteStore.open(tmp_path / "a.db", durability="process", connect=ear)
         ear.writes()
         await start(store, "s0", "r0")
@@ -117,7 +117,7 @@ def test_every_page_is_answered_by_an_index_and_no_journal_is_read(tmp_path: Pat
 
 def test_listing_fifty_of_many_looks_at_few_rows(tmp_path: Path) -> None:
     def cost(connection: sqlite3.Connection, wanted: SessionFilter) -> int:
-        """How many hundreds of instructions of the database a page takes."""
+        """The number of database instructions of a page, in hundreds."""
         ticks: list[int] = []
         connection.set_progress_handler(lambda: ticks.append(1), 100)
         sql, parameters = sessions_query(wanted, before=None, limit=50)
@@ -152,7 +152,7 @@ async def _made(path: Path, *, count: int) -> None:
 
 
 def version_2(path: Path) -> None:
-    """Take back what the newest version of the tables has added."""
+    """Revert the additions of the newest schema version."""
     connection = sqlite3.connect(path)
     for name in (
         "catalog",
@@ -203,10 +203,10 @@ def test_a_file_without_an_index_gets_one_when_it_is_opened_and_says_the_same(tm
         async with opened(path, clerk) as runtime:
             return await look(runtime.sessions)
 
-    told = asyncio.run(before())
+    statements = asyncio.run(before())
     version_2(path)
-    assert asyncio.run(after()) == told
-    assert asyncio.run(after()) == told
+    assert asyncio.run(after()) == statements
+    assert asyncio.run(after()) == statements
 
 
 def test_a_run_that_only_waits_in_an_older_file_is_listed_as_pending(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What providers make of whole answers, against a server that speaks their format."""
+"""Provider answers, against a server that speaks the wire format."""
 
 import subprocess
 import sys
@@ -15,8 +15,8 @@ from tests.runtime.adapters.models.wire import (
     Wire,
     anthropic_blocks,
     ask,
+    collect,
     event,
-    hear,
     openai_chunk,
     play,
     serving,
@@ -44,7 +44,7 @@ def test_text_comes_in_the_pieces_that_the_server_sent(wire: Wire) -> None:
 
 
 @BOTH
-def test_an_answer_ends_with_its_reason_and_what_it_cost(wire: Wire) -> None:
+def test_an_answer_ends_with_finish_reason_and_usage(wire: Wire) -> None:
     heard, _ = ask(wire, Reply(wire.text(["Hello"])))
     assert heard.text == "Hello"
     assert heard.finish in {"stop", "end_turn"}
@@ -79,13 +79,13 @@ def test_a_name_that_the_api_forbids_is_replaced_and_comes_back(wire: Wire) -> N
         # The name on the wire is known once it was sent.
         async with serving(Reply(wire.text(["ok"]))) as server:
             provider = wire.make(server.url, ModelSettings())
-            await hear(provider.stream(HI, tools=[ODD]))
+            await collect(provider.stream(HI, tools=[ODD]))
             await provider.aclose()
         [tool] = server.asked[0].body["tools"]
         sent = tool["function"]["name"] if wire is OPENAI else tool["name"]
         async with serving(Reply(wire.calls([("c", sent, ["{}"])]))) as server:
             provider = wire.make(server.url, ModelSettings())
-            heard = await hear(provider.stream(HI, tools=[ODD]))
+            heard = await collect(provider.stream(HI, tools=[ODD]))
             await provider.aclose()
         return sent, heard.calls[0][1]
 
@@ -102,7 +102,7 @@ def test_a_connection_is_used_again(wire: Wire) -> None:
         async with serving(Reply(wire.text(["a"])), Reply(wire.text(["b"]))) as server:
             provider = wire.make(server.url, ModelSettings())
             for _ in range(3):
-                await hear(provider.stream(HI))
+                await collect(provider.stream(HI))
             await provider.aclose()
             return server.connections, len(server.asked)
 
@@ -110,7 +110,7 @@ def test_a_connection_is_used_again(wire: Wire) -> None:
 
 
 TWO_LOOPS = """
-from tests.runtime.adapters.models.wire import HI, WIRES, Reply, hear, play, serving
+from tests.runtime.adapters.models.wire import HI, WIRES, Reply, collect, play, serving
 from windlass.adapters.models import ModelSettings
 
 wire, made, ports = WIRES["{name}"], [], [0]
@@ -120,12 +120,12 @@ async def work():
         ports[0] = server.port
         if not made:
             made.append(wire.make(server.url, ModelSettings()))
-        print((await hear(made[0].stream(HI))).text, end="")
+        print((await collect(made[0].stream(HI))).text, end="")
 
 play(work)
 play(work)
 """
-"""A script that closes nothing; Python complains of that, which is not what is tested."""
+"""A script that closes nothing; the resource warnings of Python are not tested."""
 
 
 @BOTH
@@ -157,8 +157,8 @@ def test_answers_can_be_held_to_a_schema_without_changing_the_model(wire: Wire) 
     async def work() -> list[dict[str, object]]:
         async with serving(Reply(wire.text(["{}"]))) as server:
             provider = wire.make(server.url, ModelSettings())
-            await hear(provider.with_output(schema).stream(HI))
-            await hear(provider.stream(HI))
+            await collect(provider.with_output(schema).stream(HI))
+            await collect(provider.stream(HI))
             await provider.aclose()
             assert server.connections == 1
             return [asked.body for asked in server.asked]
@@ -186,7 +186,7 @@ def test_thoughts_come_wherever_a_server_puts_them(name: str) -> None:
     assert (heard.reasoning, heard.text) == ("Hm. So.", "Yes")
 
 
-def test_calls_that_all_have_the_first_index_are_told_apart_by_their_ids() -> None:
+def test_calls_with_the_same_index_are_distinguished_by_id() -> None:
     def whole(call_id: str) -> JsonObject:
         return {"tool_calls": [{"index": 0, "id": call_id, "function": {"name": "f", "arguments": "{}"}}]}
 
@@ -207,7 +207,7 @@ def test_a_refusal_is_shown_and_ends_as_one() -> None:
     assert (heard.text, heard.finish) == ("I will not.", "refusal")
 
 
-def test_an_end_without_the_last_mark_is_an_end() -> None:
+def test_a_stream_without_its_done_mark_is_complete_after_the_finish_reason() -> None:
     assert ask(OPENAI, openai({"content": "Yes"}))[0].text == "Yes"
 
 
@@ -233,7 +233,7 @@ def test_thoughts_of_blocks_come_apart_from_their_text_and_signatures_are_not_sh
     assert (heard.reasoning, heard.text) == ("So. Hm.", "Yes")
 
 
-def test_what_a_newer_api_adds_is_passed_over() -> None:
+def test_unknown_stream_events_are_passed_over() -> None:
     events = ANTHROPIC.text(["Yes"])
     news = event({"type": "weather", "fine": True}, "weather")
     assert ask(ANTHROPIC, Reply([events[0], news, *events[1:]]))[0].text == "Yes"

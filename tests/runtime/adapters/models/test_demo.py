@@ -1,7 +1,7 @@
-"""The model without a model."""
+"""The demo model."""
 
 import pytest
-from tests.runtime.adapters.models.wire import Heard, hear, play
+from tests.runtime.adapters.models.wire import Collected, collect, play
 
 from windlass import Agent, AgentRuntime, LLMMessage, tool
 from windlass.adapters.models import DemoModel
@@ -15,17 +15,17 @@ WEATHER: JsonObject = {
 PAY: JsonObject = {"name": "pay", "description": "", "inputSchema": None}
 
 
-def said(text: str, *tools: JsonObject) -> Heard:
-    return play(lambda: hear(DemoModel().stream([LLMMessage("user", text)], tools=tools)))
+def said(text: str, *tools: JsonObject) -> Collected:
+    return play(lambda: collect(DemoModel().stream([LLMMessage("user", text)], tools=tools)))
 
 
-def test_it_tells_what_it_can_do() -> None:
+def test_the_demo_model_lists_its_tools() -> None:
     assert "get_weather, pay" in said("Hello", WEATHER, PAY).text
     assert "no tools" in said("Hello").text
-    assert "no tools" in play(lambda: hear(DemoModel().stream([]))).text
+    assert "no tools" in play(lambda: collect(DemoModel().stream([]))).text
 
 
-def test_it_calls_the_tool_that_is_named_first_with_what_was_said() -> None:
+def test_the_demo_model_calls_the_tool_that_the_message_names_first() -> None:
     heard = said("pay for it, then get weather", WEATHER, PAY)
     assert (heard.calls[0][1], heard.finish) == ("pay", "tool-calls")
     heard = said("Get weather, please, and pay", WEATHER, PAY)
@@ -66,7 +66,7 @@ def test_arguments_fit_simple_schemas(schema: JsonObject, value: JsonValue) -> N
 
     async def work() -> object:
         asked: JsonObject = {"name": "thing", "description": "", "inputSchema": inputs}
-        heard = await hear(model.stream([LLMMessage("user", "use thing")], tools=[asked]))
+        heard = await collect(model.stream([LLMMessage("user", "use thing")], tools=[asked]))
         return heard.calls[0][2]
 
     assert play(work) == encode({"x": value}).decode()
@@ -84,7 +84,7 @@ async def wipe(disk: str) -> str:
     return f"wiped {disk}"
 
 
-def test_a_tour_shows_a_call_an_approval_and_what_came_of_both() -> None:
+def test_the_tour_of_the_demo_model_shows_a_call_and_an_approval() -> None:
     agent = Agent("guide", model="demo/tour", tools=[clock, wipe])
 
     async def work() -> tuple[RunStatus, str, int]:
@@ -106,11 +106,11 @@ def test_a_tour_shows_a_call_an_approval_and_what_came_of_both() -> None:
     assert "…" in output
 
 
-def test_what_did_not_work_is_told() -> None:
+def test_the_demo_model_reports_a_failed_call() -> None:
     agent = Agent("guide", model="demo/tour", tools=[wipe])
     result = play(lambda: agent.run("wipe it"))
     assert "wipe did not work" in (result.output or "")
 
 
-def test_it_says_who_it_is() -> None:
+def test_the_repr_of_a_demo_model_has_its_name() -> None:
     assert repr(DemoModel("tour")) == "DemoModel('tour')"

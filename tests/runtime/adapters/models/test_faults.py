@@ -1,4 +1,4 @@
-"""Servers that fail: typed errors, and never half an answer for a whole one."""
+"""Provider faults: typed errors, and no partial answer taken for a whole one."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 
 
 def failure(wire: Wire, *replies: Reply, settings: ModelSettings | None = None) -> AgentError:
-    """The error of one request; it must not quote what the server said."""
+    """The error of one request; it must not quote the server."""
     with pytest.raises(AgentError) as caught:
         ask(wire, *replies, settings=settings)
     error = caught.value
@@ -94,7 +94,7 @@ def test_an_answer_that_said_why_it_ends_and_then_breaks_is_asked_for_again() ->
     assert fault(failure(OPENAI, Reply(events[:-1], end="cut"))) == "transport"
 
 
-def test_what_comes_after_the_last_mark_does_not_matter() -> None:
+def test_a_cut_after_the_final_event_is_no_error() -> None:
     assert ask(OPENAI, Reply(OPENAI.text(["Hello"]), end="cut"))[0].text == "Hello"
     assert ask(ANTHROPIC, Reply(ANTHROPIC.text(["Hello"]), end="cut"))[0].text == "Hello"
 
@@ -174,7 +174,7 @@ def test_an_event_that_comes_twice_is_noticed_where_the_format_lets_it_be() -> N
 
 
 @BOTH
-def test_an_error_in_the_middle_of_a_stream_is_what_it_says(wire: Wire) -> None:
+def test_an_error_event_in_a_stream_maps_to_its_fault(wire: Wire) -> None:
     events = wire.text(["Hel", "lo"])
 
     def after(kind: str) -> AgentError:
@@ -216,7 +216,7 @@ def test_an_answer_that_is_no_stream_is_an_error(wire: Wire) -> None:
 @pytest.mark.parametrize("end", [b"", b"\ndata: x\n"], ids=["without an end", "of two lines"])
 def test_an_event_over_the_limit_is_not_read_on(wire: Wire, end: bytes) -> None:
     error = failure(wire, Reply([b"data: " + b"x" * (EVENT_BYTES_MAX - 5) + end]))
-    assert f"over the limit of {EVENT_BYTES_MAX:,} bytes" in error.message
+    assert f"limit {EVENT_BYTES_MAX:,} bytes" in error.message
     assert fault(error) == "malformed"
 
 
@@ -262,7 +262,7 @@ REFUSALS: dict[str, tuple[int, str, str, RetryClass]] = {
 
 @BOTH
 @pytest.mark.parametrize("name", REFUSALS)
-def test_every_refusal_says_what_to_do_about_it(wire: Wire, name: str) -> None:
+def test_every_refusal_maps_to_a_fault_and_a_retry_class(wire: Wire, name: str) -> None:
     status, kind, expected, retry = REFUSALS[name]
     error = failure(wire, refusal(status, body(wire, kind), retry_after="3"))
     assert (fault(error), error.retry) == (expected, retry)
@@ -272,7 +272,7 @@ def test_every_refusal_says_what_to_do_about_it(wire: Wire, name: str) -> None:
 
 
 @BOTH
-def test_only_the_loop_tries_again(wire: Wire) -> None:
+def test_providers_do_not_retry_by_themselves(wire: Wire) -> None:
     async def work() -> int:
         async with serving(refusal(503, body(wire, "overloaded_error")), Reply(wire.text(["a"]))) as server:
             provider = wire.make(server.url, ModelSettings())
@@ -287,17 +287,20 @@ def test_only_the_loop_tries_again(wire: Wire) -> None:
 def test_a_refused_key_names_the_variable_and_a_missing_model_is_asked_after() -> None:
     assert "OPENAI_API_KEY" in failure(OPENAI, refusal(401, body(OPENAI, "x"))).message
     assert "ANTHROPIC_API_KEY" in failure(ANTHROPIC, refusal(401, body(ANTHROPIC, "x"))).message
-    assert "such a model" in failure(OPENAI, refusal(404, body(OPENAI, "x", code="model_not_found"))).message
+    assert (
+        "Check the name of the model"
+        in failure(OPENAI, refusal(404, body(OPENAI, "x", code="model_not_found"))).message
+    )
 
 
-def test_an_empty_account_is_no_busy_server() -> None:
+def test_an_exhausted_quota_is_not_a_rate_limit() -> None:
     error = failure(OPENAI, refusal(429, body(OPENAI, "insufficient_quota", code="insufficient_quota")))
     assert (fault(error), error.retry) == ("quota", RetryClass.USER_ACTION_NEEDED)
 
 
 @BOTH
 @pytest.mark.parametrize("page", [b"<html>Bad gateway</html>", b"", b"[]", b'"no"', b'{"error": null}'])
-def test_an_error_without_words_is_told_by_its_status(wire: Wire, page: bytes) -> None:
+def test_an_error_without_a_readable_body_maps_by_its_status(wire: Wire, page: bytes) -> None:
     error = failure(wire, Reply([page] if page else [], 502, {"content-type": "text/html"}))
     assert (fault(error), error.retry) == ("server", RetryClass.RETRYABLE)
 
@@ -332,7 +335,7 @@ OVERFLOWS: dict[str, tuple[Wire, int, object]] = {
 
 
 @pytest.mark.parametrize("name", OVERFLOWS)
-def test_messages_that_are_too_long_are_told_apart_from_other_refusals(name: str) -> None:
+def test_context_overflow_is_distinguished_from_other_refusals(name: str) -> None:
     wire, status, told = OVERFLOWS[name]
     error = failure(wire, refusal(status, told))
     assert is_context_overflow(error)
@@ -372,7 +375,7 @@ def test_a_server_that_is_not_there_can_be_tried_again(wire: Wire) -> None:
 
 @BOTH
 @pytest.mark.parametrize("url", ["ftp://x", "nonsense"])
-def test_an_address_that_is_none_is_the_hosts_to_mend(wire: Wire, url: str) -> None:
+def test_an_invalid_base_url_needs_a_change_of_host_configuration(wire: Wire, url: str) -> None:
     async def work() -> None:
         await anext(wire.make(url, ModelSettings()).stream(HI))
 
@@ -398,7 +401,7 @@ def test_closing_the_answer_ends_the_request(wire: Wire) -> None:
 
 @BOTH
 @pytest.mark.parametrize("count", [0, 4])
-def test_cancelling_whoever_reads_ends_the_request(wire: Wire, count: int) -> None:
+def test_cancelling_the_reader_closes_the_request(wire: Wire, count: int) -> None:
     async def work() -> None:
         async with serving(Reply(wire.text(["a", "b"])[:count], end="hang")) as server:
             provider = wire.make(server.url, ModelSettings())
@@ -489,10 +492,13 @@ def test_our_own_errors_pass_and_a_bug_is_not_tried_again() -> None:
     own = ModelUnavailable("x", fault=ModelFault.SERVER)
     assert translate(own, key_name="K", now=NOW) is own
     bug = translate(TypeError(SECRET), key_name="K", now=NOW)
-    assert (bug.retry, bug.message) == (RetryClass.NOT_RETRYABLE, "the provider failed with TypeError")
+    assert (bug.retry, bug.message) == (
+        RetryClass.NOT_RETRYABLE,
+        "the request to the provider failed with TypeError",
+    )
 
 
-def test_a_part_that_nobody_can_read_is_refused_before_anything_is_sent() -> None:
+def test_an_unreadable_image_reference_is_refused_before_anything_is_sent() -> None:
     part: JsonObject = {"type": "image", "image": "sha256:abc"}
     with pytest.raises(ModelRejected, match="neither an http address nor a data URL"):
         ask(OPENAI, Reply(), messages=[LLMMessage("user", parts=(part,))])

@@ -1,4 +1,4 @@
-"""Tools for models that have none."""
+"""Prompted tools, for models without tool calls."""
 
 import json
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from tests.runtime.adapters.models.wire import HI, OPENAI, Heard, Reply, hear, play, serving
+from tests.runtime.adapters.models.wire import HI, OPENAI, Collected, Reply, collect, play, serving
 
 from windlass import Agent, LLMMessage, LLMStreamChunk, tool
 from windlass.adapters.models import ModelSettings, PromptedTools
@@ -32,9 +32,9 @@ LOOK: JsonObject = {
 BARE: JsonObject = {"name": "bare", "description": "", "inputSchema": None}
 
 
-def step(text: str, *, size: int | None = None, tools: Sequence[JsonObject] = (LOOK, BARE)) -> Heard:
+def step(text: str, *, size: int | None = None, tools: Sequence[JsonObject] = (LOOK, BARE)) -> Collected:
     model = PromptedTools(ScriptedModel([say(text)], chunk_chars=size))
-    return play(lambda: hear(model.stream(HI, tools=tools)))
+    return play(lambda: collect(model.stream(HI, tools=tools)))
 
 
 def test_a_step_is_a_call_or_the_final_words_and_nothing_else() -> None:
@@ -101,7 +101,7 @@ def test_a_fence_around_a_step_does_not_matter(text: str) -> None:
         "[]",
     ],
 )
-def test_what_is_no_step_is_an_error_that_can_be_tried_again(text: str) -> None:
+def test_a_malformed_step_is_a_retryable_error(text: str) -> None:
     with pytest.raises(ModelUnavailable) as caught:
         step(text)
     assert caught.value.fault is ModelFault.MALFORMED
@@ -111,14 +111,14 @@ def test_what_is_no_step_is_an_error_that_can_be_tried_again(text: str) -> None:
 def test_a_step_that_is_cut_off_is_none() -> None:
     model = PromptedTools(ScriptedModel([Answer('{"final": "a"}', is_cut_off=True)]))
     with pytest.raises(ModelUnavailable, match="cut off"):
-        play(lambda: hear(model.stream(HI, tools=[BARE])))
+        play(lambda: collect(model.stream(HI, tools=[BARE])))
 
 
-def test_without_tools_it_is_the_model_itself() -> None:
+def test_without_tools_a_prompted_model_passes_requests_through() -> None:
     assert step("Hello", tools=()).text == "Hello"
 
 
-def test_calls_and_results_are_told_in_words() -> None:
+def test_calls_and_results_are_written_as_text_messages() -> None:
     call = ToolCall(id="c", name="look", arguments={"item": {"n": 1}})
     history = [
         LLMMessage("system", "Be kind."),
@@ -142,11 +142,11 @@ def test_calls_and_results_are_told_in_words() -> None:
     assert told[-1].parts
 
 
-def test_a_server_that_can_is_held_to_the_schema() -> None:
+def test_a_server_that_supports_schemas_gets_the_step_schema() -> None:
     async def work() -> list[JsonObject]:
         async with serving(Reply(OPENAI.text(['{"final": ', '"Yes"}']))) as server:
             model = PromptedTools(OPENAI.make(server.url, ModelSettings()))
-            heard = await hear(model.stream(HI, tools=[LOOK]))
+            heard = await collect(model.stream(HI, tools=[LOOK]))
             await model.aclose()
             assert heard.text == "Yes"
             assert heard.usage is not None
@@ -178,7 +178,7 @@ def test_a_run_uses_a_tool_and_tries_a_broken_step_again() -> None:
 
 
 class Unclosed:
-    """A provider whose stream is no generator, and which holds nothing open."""
+    """A provider with a plain async iterator as its stream and nothing to close."""
 
     def stream(
         self,
@@ -202,10 +202,10 @@ class Unclosed:
         return Chunks()
 
 
-def test_any_provider_does() -> None:
+def test_prompted_tools_work_with_any_provider() -> None:
     async def work() -> tuple[str, str, str]:
         model = PromptedTools(Unclosed())
-        heard = await hear(model.stream(HI))
+        heard = await collect(model.stream(HI))
         await model.aclose()
         return heard.text, model.route_id, model.model_id
 

@@ -1,4 +1,4 @@
-"""What providers send: messages, tools, files and marks, as each API wants them."""
+"""Provider requests: messages, tools, files and cache marks in the format of each API."""
 
 import base64
 import json
@@ -134,12 +134,12 @@ def test_a_story_as_the_messages_api_has_it_with_four_marks_for_its_cache() -> N
     }
 
 
-def test_nothing_is_marked_if_nobody_wants_a_cache() -> None:
+def test_without_caching_a_request_has_no_cache_marks() -> None:
     body = sent(ANTHROPIC, *STORY, settings=ModelSettings(is_cached=False), tools=[LOOK])
     assert "cache_control" not in json.dumps(body)
 
 
-def test_results_come_before_what_else_the_user_says() -> None:
+def test_tool_results_precede_other_user_content() -> None:
     body = sent(ANTHROPIC, *STORY[2:4], LLMMessage("user", "Hurry."), *STORY[4:6])
     kinds = [block["type"] for block in body["messages"][-1]["content"]]
     assert kinds == ["tool_result", "tool_result", "text"]
@@ -158,7 +158,7 @@ def test_empty_texts_are_left_out_or_replaced() -> None:
     assert "content" not in result
 
 
-def test_a_conversation_begins_with_the_user_and_systems_in_its_middle_are_told() -> None:
+def test_a_conversation_begins_with_the_user_and_keeps_later_system_messages() -> None:
     body = sent(ANTHROPIC, LLMMessage("assistant", "Hello."), LLMMessage("system", "Be kind."))
     assert [turn["role"] for turn in body["messages"]] == ["user", "assistant", "user"]
     assert body["messages"][-1]["content"][0]["text"] == "<system>\nBe kind.\n</system>"
@@ -166,7 +166,7 @@ def test_a_conversation_begins_with_the_user_and_systems_in_its_middle_are_told(
     assert later[-1] == {"role": "system", "content": "Be kind."}
 
 
-def test_pictures_and_files_are_sent_as_each_api_wants_them() -> None:
+def test_images_and_files_are_sent_in_the_format_of_each_api() -> None:
     parts: tuple[JsonObject, ...] = (
         {"type": "text", "text": "See:"},
         {"type": "text", "text": ""},
@@ -217,13 +217,13 @@ def test_files_of_text_alone_are_text() -> None:
         ({"type": "image", "image": ""}, "neither an http address"),
     ],
 )
-def test_what_cannot_be_sent_is_refused(part: JsonObject, problem: str) -> None:
+def test_unsendable_parts_are_refused(part: JsonObject, problem: str) -> None:
     with pytest.raises(ModelRejected, match=problem):
         sent(OPENAI, user(part))
 
 
 @pytest.mark.parametrize("wire", [OPENAI, ANTHROPIC])
-def test_what_could_not_be_sent_before_is_told_to_be_missing(wire: Wire) -> None:
+def test_unsendable_parts_of_earlier_messages_become_a_note(wire: Wire) -> None:
     old = user({"type": "image", "image": "blob:x"}, {"type": "file", "data": "?", "filename": "a.pdf"})
     body = json.dumps(sent(wire, old, LLMMessage("user", "And now?"))["messages"])
     assert "[image left out: it is neither an http address" in body
@@ -231,7 +231,7 @@ def test_what_could_not_be_sent_before_is_told_to_be_missing(wire: Wire) -> None
     assert "And now?" in body
 
 
-def test_files_that_an_api_did_not_take_before_are_told_to_be_missing() -> None:
+def test_unsupported_files_of_earlier_messages_become_a_note() -> None:
     part: JsonObject = {"type": "file", "data": "https://a.b/c.pdf", "mediaType": "application/pdf"}
     [first, _] = sent(OPENAI, user(part), LLMMessage("user", "And now?"))["messages"]
     assert first["content"].startswith("[file left out: Chat Completions takes no files by their address")

@@ -1,11 +1,11 @@
-"""Models by their names, and what is missing for them."""
+"""Model routes: providers by name, and missing configuration."""
 
 import subprocess
 import sys
 from unittest.mock import patch
 
 import pytest
-from tests.runtime.adapters.models.wire import ANTHROPIC, KEY, OPENAI, Reply, hear, play, serving
+from tests.runtime.adapters.models.wire import ANTHROPIC, KEY, OPENAI, Reply, collect, play, serving
 
 from windlass import Agent, AgentRuntime, LLMMessage, Rejected, Unavailable, run_sync
 from windlass.adapters.models import (
@@ -47,7 +47,7 @@ def test_a_name_finds_its_provider(name: str, kind: type) -> None:
         ("openai-compat/x", "OPENAI_COMPAT_BASE_URL"),
     ],
 )
-def test_what_is_missing_is_named(name: str, remedy: str) -> None:
+def test_missing_configuration_is_named(name: str, remedy: str) -> None:
     for environment in ({}, {remedy: ""}, {remedy: " "} if "KEY" in remedy else {}):
         with pytest.raises(Unavailable, match=remedy) as caught:
             provider_for(name, environment)
@@ -55,7 +55,7 @@ def test_what_is_missing_is_named(name: str, remedy: str) -> None:
 
 
 @pytest.mark.parametrize("extra", ["openai", "anthropic"])
-def test_a_missing_extra_says_what_to_install(extra: str) -> None:
+def test_the_error_for_a_missing_extra_names_the_package_to_install(extra: str) -> None:
     with (
         patch("windlass.adapters.models.transport.find_spec", return_value=None),
         pytest.raises(Unavailable, match=rf"pip install 'windlass\[{extra}\]'"),
@@ -64,7 +64,7 @@ def test_a_missing_extra_says_what_to_install(extra: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["nobody/x", "openai", "openai/", "", "/x"])
-def test_a_name_that_nobody_has_is_refused(name: str) -> None:
+def test_an_unknown_provider_name_is_refused(name: str) -> None:
     with pytest.raises(Rejected, match="provider/model"):
         provider_for(name, KEYS)
 
@@ -93,7 +93,7 @@ def test_an_address_in_the_environment_counts_and_ollama_never_sees_the_key_of_a
             for route_id in ("openai", "ollama", "openai-compat", "anthropic"):
                 provider = known.provider(route_id, "m")
                 assert provider is not None
-                assert (await hear(provider.stream([LLMMessage("user", "Hi")]))).text == "a"
+                assert (await collect(provider.stream([LLMMessage("user", "Hi")]))).text == "a"
             assert known.provider("demo", "m") is not None
             await known.aclose()
             sent = [asked.headers["authorization"] for asked in server.asked]
@@ -102,7 +102,9 @@ def test_an_address_in_the_environment_counts_and_ollama_never_sees_the_key_of_a
     assert play(work) == ([f"Bearer {KEY}", "Bearer ollama", "Bearer none"], [f"Bearer {KEY}"])
 
 
-def test_an_agent_whose_model_is_a_text_runs_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_with_a_model_name_is_configured_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def work() -> str | None:
         async with serving(Reply(OPENAI.text(["Hello"]))) as server:
             monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
@@ -117,7 +119,7 @@ def test_a_provider_that_was_given_comes_before_the_environment() -> None:
     assert result.output == "mine"
 
 
-def test_a_host_can_say_who_answers_instead() -> None:
+def test_a_host_can_replace_the_provider_source() -> None:
     async def work() -> None:
         agent = Agent("a", model="openai/gpt-5")
         source = providers_from_environment({})
@@ -145,7 +147,7 @@ def test_nothing_loads_an_sdk_before_a_request() -> None:
 @pytest.mark.parametrize(
     ("given", "pace_s"), [(None, PACE_S), ("", PACE_S), ("0", 0.0), ("1.5", 1.5), ("10", 10.0)]
 )
-def test_the_demo_that_takes_its_time_takes_as_much_as_it_is_told(given: str | None, pace_s: float) -> None:
+def test_the_pace_of_the_paced_demo_comes_from_the_environment(given: str | None, pace_s: float) -> None:
     environment = {} if given is None else {"WINDLASS_DEMO_PACE": given}
     paced, quick = provider_for("demo/paced", environment), provider_for("demo/guide", environment)
     assert isinstance(paced, DemoModel)
@@ -154,6 +156,6 @@ def test_the_demo_that_takes_its_time_takes_as_much_as_it_is_told(given: str | N
 
 
 @pytest.mark.parametrize("given", ["-1", "10.1", "fast", "nan", "inf"])
-def test_a_pace_that_is_none_is_told(given: str) -> None:
-    with pytest.raises(Unavailable, match=r"WINDLASS_DEMO_PACE is a number of seconds from 0 to 10"):
+def test_an_invalid_demo_pace_is_refused(given: str) -> None:
+    with pytest.raises(Unavailable, match=r"WINDLASS_DEMO_PACE must be a number of seconds from 0 to 10"):
         provider_for("demo/paced", {"WINDLASS_DEMO_PACE": given})

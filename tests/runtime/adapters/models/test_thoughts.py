@@ -1,4 +1,4 @@
-"""Signed thoughts: what a model thought goes back to it, untouched or not at all."""
+"""Signed reasoning: returned to the model unchanged or left out."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ CALL: tuple[Json, list[Json]] = ({"type": "tool_use", "id": "c1", "name": "look"
 
 
 def kept() -> JsonObject:
-    """What the provider wants to have kept of the signed thoughts."""
+    """The provider data of the signed reasoning."""
     found: list[JsonObject | None] = []
 
     async def work() -> None:
@@ -102,7 +102,7 @@ def test_thoughts_that_are_not_as_the_model_wrote_them_are_left_out(changes: Jso
 
 
 @pytest.mark.parametrize(("name", "value"), [("model", "another"), ("blocks", "[masked]"), ("digest", None)])
-def test_what_was_changed_on_the_way_is_left_out(name: str, value: str | None) -> None:
+def test_altered_reasoning_is_left_out(name: str, value: str | None) -> None:
     data = kept()["anthropic"]
     assert isinstance(data, dict)
     changed = {"anthropic": {**data, name: value}}
@@ -143,7 +143,7 @@ def test_the_thoughts_of_a_run_go_back_also_after_a_restart(tmp_path: Path) -> N
             for is_again in (False, True):
                 provider = ANTHROPIC.make(server.url, THINKS)
                 agent = Agent("helper", model=provider, tools=[look])
-                async with await AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+                async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
                     handle = await runtime.start(agent, "Find it.", run_id="r1", session_id="s")
                     if is_again:
                         (request,) = await handle.requests()

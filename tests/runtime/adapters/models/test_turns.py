@@ -1,4 +1,4 @@
-"""Conversations as APIs have them: made once, and as if from scratch."""
+"""Cached conversion of messages to API turns: equal to a fresh conversion."""
 
 import asyncio
 import gc
@@ -22,6 +22,8 @@ from windlass.adapters.models.prompted import prompted, take_words
 from windlass.errors import Rejected
 from windlass.ports.model import LLMMessage
 from windlass_protocol import ToolCall
+
+pytestmark = pytest.mark.uncounted
 
 Convert = Callable[[Sequence[LLMMessage]], Sequence[object]]
 MAKERS: dict[str, Callable[[], Convert]] = {
@@ -61,13 +63,13 @@ MESSAGES = st.one_of(
 EDITS = st.lists(
     st.tuples(st.integers(0, 12), st.integers(0, 3), st.lists(MESSAGES, max_size=4)), min_size=1, max_size=12
 )
-"""Where messages are changed, how many go, and which come in their place; far off is the end."""
+"""Edits of the messages: position, number removed, and replacements; a far position means the end."""
 
 
 @pytest.mark.parametrize("name", MAKERS)
 @settings(max_examples=150)
 @given(begin=MESSAGES, edits=EDITS)
-def test_whatever_changes_between_two_requests_the_turns_are_those_of_a_new_provider(
+def test_after_any_edit_the_cached_turns_equal_those_of_a_new_provider(
     name: str, begin: LLMMessage, edits: list[tuple[int, int, list[LLMMessage]]]
 ) -> None:
     convert, messages = MAKERS[name](), [begin]
@@ -135,7 +137,7 @@ def as_it_is(provider: LLMProvider) -> LLMProvider:
 
 
 def work_of_steps(wire: Wire, wrap: Callable[[LLMProvider], LLMProvider]) -> list[int]:
-    """How many calls each step of a run makes, one tool call a step."""
+    """The number of Python calls in each step of a run with one tool call a step."""
     marks: list[int] = []
 
     async def main() -> None:
@@ -174,6 +176,6 @@ def test_a_step_does_as_much_in_a_long_conversation_as_in_a_short_one(
     wire: Wire, wrap: Callable[[LLMProvider], LLMProvider]
 ) -> None:
     work = work_of_steps(wire, wrap)
-    # What the clock adds now and then is left out.
+    # Occasional calls of the clock are left out.
     early, late = min(work[EARLY]), min(work[LATE])
     assert late <= early, work

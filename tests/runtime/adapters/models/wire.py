@@ -1,4 +1,4 @@
-"""A server that speaks the wire formats of models, and as badly as it is told to."""
+"""A server that speaks the wire formats of models, with scripted faults."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ WAIT_S: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the server answers to one request."""
+    """The answer to one request."""
 
     pieces: Sequence[bytes] = ()
     status: int = 200
@@ -65,7 +65,7 @@ class Server:
         except (ConnectionError, asyncio.IncompleteReadError):
             self.left.set()
         except asyncio.CancelledError:
-            # The server is closed; asyncio complains of a connection that tells it so.
+            # The server is closed; asyncio warns about the closed connection.
             pass
         finally:
             writer.close()
@@ -134,7 +134,7 @@ class Wire:
     error: Callable[[str], bytes]
     """The event of an error of this type."""
     finish: int
-    """How many events at the end only end the answer: it is whole without them."""
+    """The number of final events without content."""
 
 
 def event(data: object, name: str | None = None) -> bytes:
@@ -233,7 +233,7 @@ WIRES: Final = {wire.name: wire for wire in (OPENAI, ANTHROPIC)}
 
 
 @dataclass(slots=True)
-class Heard:
+class Collected:
     """The chunks of an answer, put together."""
 
     text: str = ""
@@ -257,16 +257,16 @@ class Heard:
             self.calls[len(self.calls)] = [delta.id, delta.name, json.dumps(delta.arguments)]
 
 
-async def hear(chunks: AsyncIterator[LLMStreamChunk]) -> Heard:
+async def collect(chunks: AsyncIterator[LLMStreamChunk]) -> Collected:
     """Read an answer to its end."""
-    heard = Heard()
+    heard = Collected()
     async for chunk in chunks:
         heard.take(chunk)
     return heard
 
 
 def play(work: Callable[[], Awaitable[T]]) -> T:
-    """Run something to its end, and not for ever."""
+    """Run a coroutine to its end, with a timeout."""
 
     async def bounded() -> T:
         async with asyncio.timeout(WAIT_S):
@@ -281,14 +281,14 @@ def ask(
     messages: Sequence[LLMMessage] = HI,
     settings: ModelSettings | None = None,
     **options: object,
-) -> tuple[Heard, list[Asked]]:
-    """Ask a provider once; return what it said and what the server was asked."""
+) -> tuple[Collected, list[Asked]]:
+    """Call a provider once; return its answer and the request that the server got."""
 
-    async def work() -> tuple[Heard, list[Asked]]:
+    async def work() -> tuple[Collected, list[Asked]]:
         async with serving(*replies) as server:
             provider = wire.make(server.url, settings or ModelSettings())
             try:
-                return await hear(provider.stream(messages, **cast(Any, options))), server.asked
+                return await collect(provider.stream(messages, **cast(Any, options))), server.asked
             finally:
                 await provider.aclose()
 

@@ -1,4 +1,4 @@
-"""What holds for the storage in a database beyond the contract of its port."""
+"""The SQLAlchemy storage: properties beyond the storage contract."""
 
 import asyncio
 import sqlite3
@@ -74,6 +74,7 @@ def test_a_sqlite_file_is_written_durably_and_keeps_its_references(
     assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
 
 
+@pytest.mark.uncounted
 def test_storages_on_one_database_wait_for_each_other_and_lose_nothing(place: Place) -> None:
     async def work() -> None:
         async with place.open() as one, place.open() as two, place.open() as three:
@@ -291,7 +292,7 @@ def test_a_missing_driver_is_named_with_the_extra_that_brings_it(monkeypatch: py
     run(work())
 
 
-def test_a_connection_that_broke_while_nobody_used_it_is_made_anew(postgres: Postgres) -> None:
+def test_a_connection_that_broke_while_idle_is_reopened(postgres: Postgres) -> None:
     place = Place("postgres", postgres.new_database())
 
     async def work() -> None:

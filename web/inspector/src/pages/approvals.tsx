@@ -122,7 +122,7 @@ export function ApprovalsPage(): ReactNode {
   );
 }
 
-/** Answers a request. What was answered is out of the list at once, and back if it did not get through. */
+/** Answers a request. It leaves the list at once, and returns if the answer fails. */
 function useAnswer() {
   const queries = useQueryClient();
   return useMutation({
@@ -151,8 +151,8 @@ function NothingWaits(): ReactNode {
   return (
     <Empty title="Nothing waits for you.">
       <p>
-        When an agent wants to do something that its policy does not allow by itself, it stops and asks here, however
-        long the answer takes.
+        When the policy of an agent requires approval for a call, the run stops and asks here, however long the answer
+        takes.
       </p>
       <p>
         Try it: in the <TextLink href="/chat">chat</TextLink> with the demo agent say <Code>pay</Code>, then come back.
@@ -301,7 +301,7 @@ function Consent({ approval, isDenying, isSending, onDenying, onAnswer }: Approv
       <p className="text-sm break-words whitespace-pre-wrap text-agent-muted">{wordsOf(request)}</p>
       <div className="flex flex-col gap-1">
         <label htmlFor={id} className="text-xs text-agent-muted">
-          Reason (the agent is told<span className={KEY_HINT}>; Enter denies</span>)
+          Reason (the agent sees it<span className={KEY_HINT}>; Enter denies</span>)
         </label>
         <textarea
           id={id}

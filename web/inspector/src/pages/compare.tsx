@@ -59,7 +59,7 @@ function Comparison({ first, second }: { readonly first: string; readonly second
               change({ show: event.target.checked ? "all" : undefined });
             }}
           />
-          What is the same as well
+          Show unchanged fields too
         </label>
       </Heading>
       {error !== undefined && <Failure error={error} />}

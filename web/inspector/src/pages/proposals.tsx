@@ -296,7 +296,7 @@ function Settle({ view: { proposal, check, work } }: { readonly view: ProposalVi
       )}
       <div className="flex flex-col gap-1">
         <label htmlFor={id} className="text-xs text-agent-muted">
-          What you say to it (kept with your name)
+          Comment (recorded with your name)
         </label>
         <textarea
           id={id}

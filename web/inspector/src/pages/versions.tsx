@@ -208,7 +208,7 @@ export function ComparisonTable({ comparison }: { readonly comparison: VersionCo
         ))}
       </ul>
       <p className="border-t border-agent-border px-4 py-2 text-xs text-agent-muted">
-        A line is where the true number lies in 95 of 100 cases; lines that overlap may be the same.
+        A line is the 95 % confidence interval; versions with overlapping lines may be equal.
       </p>
     </section>
   );
@@ -237,7 +237,7 @@ function mostOf(id: Metric, estimates: readonly (Estimate | undefined)[]): numbe
 
 const FULL = 100;
 
-/** A number and how sure it is, on a scale from 0. What cannot be seen stands beside it in words. */
+/** A number with its confidence interval, on a scale from 0, and the same as text. */
 function Interval({
   estimate,
   most,

@@ -49,7 +49,7 @@ export class ApiError extends Error {
     readonly status: number,
     /** The problem document; empty if there was none. */
     readonly problem: JsonObject = {},
-    /** How long the server wants to be left alone. */
+    /** The Retry-After of the server. */
     readonly retryAfterMs?: number,
   ) {
     const detail = problem["detail"] ?? problem["title"];

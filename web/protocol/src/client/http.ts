@@ -20,7 +20,7 @@ export interface ClientOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** What every request takes. */
+/** Options of every request. */
 export interface RequestOptions {
   readonly signal?: AbortSignal | undefined;
   /** The same key and the same body again is the same request: nothing happens twice. */
@@ -33,7 +33,7 @@ export interface PageQuery {
   readonly limit?: number | undefined;
 }
 
-/** What to look for in a list of sessions. */
+/** Filters of a list of sessions. */
 export interface SessionQuery extends PageQuery {
   readonly agent?: string | undefined;
   readonly status?: rest.SessionStatus | undefined;
@@ -43,7 +43,7 @@ export interface SessionQuery extends PageQuery {
   readonly subagents?: boolean | undefined;
 }
 
-/** What to look for in a list of runs. */
+/** Filters of a list of runs. */
 export interface RunQuery extends PageQuery {
   readonly session?: string | undefined;
   readonly agent?: string | undefined;
@@ -180,17 +180,17 @@ export class Client {
     return this.ask(rest.RunPage, "/runs", { ...options, query });
   }
 
-  /** What a run did and how long it took. */
+  /** The trace of a run: its spans with durations. */
   trace(runId: string, options?: RequestOptions): Promise<rest.TraceInfo> {
     return this.ask(rest.TraceInfo, at("runs", runId, "trace"), options);
   }
 
-  /** What a run chose, and what came of it. */
+  /** The decisions of a run, with their outcomes. */
   decisions(runId: string, options?: RequestOptions): Promise<DecisionRun> {
     return this.ask(DecisionRun, at("runs", runId, "decisions"), options);
   }
 
-  /** What the model was sent in a step of a run, counted from 0. */
+  /** The model request of a step of a run, counted from 0. */
   prompt(runId: string, stepIndex: number, options?: RequestOptions): Promise<rest.StepPrompt> {
     return this.ask(rest.StepPrompt, at("runs", runId, "steps", String(stepIndex), "prompt"), options);
   }
@@ -220,7 +220,7 @@ export class Client {
     return this.ask(rest.AgentComparison, "/compare", { ...options, query });
   }
 
-  /** What is proposed to be changed. */
+  /** The proposed changes. */
   proposals(
     query: { readonly agent?: string | undefined; readonly status?: string | undefined } = {},
     options?: RequestOptions,

@@ -65,7 +65,7 @@ export function childDuplex({ stdin, stdout }: ChildStreams): Duplex {
         closed();
       });
       stdout.on("error", closed);
-      // A child that is gone breaks the pipe; that it is gone is told by its output.
+      // The pipe of an exited child is broken; the end of its output reports the exit.
       stdin.on("error", () => undefined);
     },
     close: () => {

@@ -3,11 +3,12 @@ import { z } from "zod";
 import { ProtocolError } from "./connection.js";
 import {
   AgentSession,
-  Event,
+  type Event,
   SidecarHealth,
   StreamChunk,
   StreamDone,
   StreamError,
+  StreamEvent,
   ToolCall,
   ToolResult,
   ToolSpec,
@@ -23,9 +24,6 @@ import { open, type JsonObject, type JsonValue } from "../wire.js";
 const STREAM_NOTICES_MAX = 100_000;
 const TOOL_CALL = "host.tool.call";
 const INPUT_REQUEST = "host.input.request";
-
-/** Parameters of `stream.event`. */
-const StreamEvent = open({ streamId: z.string(), event: Event });
 
 /** A stream under way. */
 export interface ChatStream {

@@ -79,9 +79,9 @@ export const ChatAgent = open({
   color: z.string().optional(),
   /** What it is for. */
   description: z.string().optional(),
-  /** What it is told to be. */
+  /** Instructions on its role. */
   rolePrompt: z.string().optional(),
-  /** What it is told not to do. */
+  /** Instructions on what to avoid. */
   forbiddenPrompt: z.string().optional(),
   /** Skills it may use. */
   skillIds: z.array(z.string()).optional(),

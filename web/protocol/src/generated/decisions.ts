@@ -125,9 +125,9 @@ export type Problem = z.infer<typeof Problem>;
 export const RunMetrics = open({
   /** Decisions. */
   totalDecisions: Count,
-  /** Decisions whose action succeeded. */
+  /** Decisions with a successful action. */
   successfulDecisions: Count,
-  /** Decisions whose action failed. */
+  /** Decisions with a failed action. */
   failedDecisions: Count,
   /** Tokens. */
   totalTokens: Count,
@@ -242,7 +242,7 @@ export const PackageDifference = open({
 });
 export type PackageDifference = z.infer<typeof PackageDifference>;
 
-/** A change to an agent that somebody proposes. */
+/** A proposed change to an agent. */
 export const Proposal = open({
   /** Identifier of the proposal. */
   id: Id,
@@ -324,7 +324,7 @@ export type VersionComparison = z.infer<typeof VersionComparison>;
 
 /** What came of one attempt to do a recorded run again. */
 export const ReplayedRun = open({
-  /** The run whose input was used. */
+  /** The run that the input comes from. */
   runId: Id,
   /** The version that did it. */
   fingerprint: z.string(),

@@ -141,7 +141,7 @@ export const SessionStartedData = open({
 });
 export type SessionStartedData = z.infer<typeof SessionStartedData>;
 
-/** The session waits for somebody. */
+/** The session waits for a person or a subagent. */
 export const SessionWaitingData = open({
   /** What for: next-user-message, input, recovery, subagent or timer. */
   wait: z.string(),
@@ -248,7 +248,7 @@ export const RunStartedData = open({
   goalDescription: z.string().optional(),
   /** What it was given. */
   inputData: JsonObject.optional(),
-  /** Anything the caller wants to find again. */
+  /** Free JSON of the caller. */
   metadata: JsonObject.optional(),
   /** Call that it works for, when it is a subagent's. */
   parent: ParentRun.optional(),
@@ -279,7 +279,7 @@ export const RunWaitingData = open({
 });
 export type RunWaitingData = z.infer<typeof RunWaitingData>;
 
-/** Somebody asked to cancel the run. */
+/** A cancel of the run was requested. */
 export const RunCancelRequestedData = open({
   /** The run. */
   runId: Id,
@@ -423,7 +423,7 @@ export const TurnCancelledData = open({
 });
 export type TurnCancelledData = z.infer<typeof TurnCancelledData>;
 
-/** Somebody said something to the session. */
+/** A message to the session was received. */
 export const MessageReceivedData = open({
   /** The text. */
   message: z.string(),
@@ -719,7 +719,7 @@ export const InputResolvedData = open({
 });
 export type InputResolvedData = z.infer<typeof InputResolvedData>;
 
-/** Somebody answered an approval; the answer is being checked. */
+/** An approval was answered; the answer is being checked. */
 export const ApprovalCandidateData = open({
   /** The request. */
   requestId: Id,
@@ -736,7 +736,7 @@ export const ApprovalCandidateData = open({
 });
 export type ApprovalCandidateData = z.infer<typeof ApprovalCandidateData>;
 
-/** A request has been taken to whoever answers, and is not taken there again. */
+/** A request was dispatched to people, and is not dispatched again. */
 export const ApprovalDispatchedData = open({
   /** The request. */
   requestId: Id,
@@ -770,7 +770,7 @@ export const ApprovalSettledData = open({
 });
 export type ApprovalSettledData = z.infer<typeof ApprovalSettledData>;
 
-/** A connection needs somebody to authorise it. */
+/** A connection needs the authorisation of a person. */
 export const AuthorizationRequiredData = open({
   /** The connection. */
   name: z.string(),
@@ -910,7 +910,7 @@ export const CompactionCompletedData = open({
   summary: z.string().optional(),
   /** Index in the history of the first message kept as it is. */
   keptFrom: Count.optional(),
-  /** Calls whose results were shortened. */
+  /** Calls with shortened results. */
   trimmedCallIds: z.array(Id).optional(),
   /** Most characters that a shortened result keeps. */
   resultCharsMax: Count.optional(),
@@ -1238,7 +1238,7 @@ export const ProblemReportedData = open({
 });
 export type ProblemReportedData = z.infer<typeof ProblemReportedData>;
 
-/** Somebody proposed a change to an agent. */
+/** A change to an agent was proposed. */
 export const ProposalMadeData = open({
   /** The change. */
   proposal: Proposal,
@@ -1326,7 +1326,7 @@ export const DeliveryDedupedData = open({
 });
 export type DeliveryDedupedData = z.infer<typeof DeliveryDedupedData>;
 
-/** Nobody knows whether output was delivered; it is not sent again by itself. */
+/** It is unknown whether output was delivered; it is not sent again automatically. */
 export const DeliveryUnknownData = open({
   /** The delivery. */
   deliveryId: Id,
@@ -1360,7 +1360,7 @@ export const RecoveryEffectFoundData = open({
   idempotencyKey: Id.optional(),
   /** Request to a person, when one is needed. */
   requestId: Id.optional(),
-  /** False if its owner let go of it before it began; it is run by whoever comes next. */
+  /** False if its owner released it before it started; the next owner runs it. */
   begun: z.boolean().optional(),
 });
 export type RecoveryEffectFoundData = z.infer<typeof RecoveryEffectFoundData>;

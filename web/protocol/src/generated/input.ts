@@ -166,7 +166,7 @@ export const InputRequest = open({
   expiresAt: Timestamp.optional(),
   /** Who may answer; anyone entitled to the session when absent. */
   responders: z.array(z.string()).optional(),
-  /** Whether an answer is kept and waits for whoever drives the run; lists of requests tell it. */
+  /** Whether an answer is stored and waits for the process that drives the run; set in lists of requests. */
   isAnswered: z.boolean().optional(),
 });
 export type InputRequest = z.infer<typeof InputRequest>;

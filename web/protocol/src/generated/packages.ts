@@ -13,7 +13,7 @@ export const AgentSnapshot = z.strictObject({
   agentId: Id,
   /** Its name. */
   name: text({ min: 1 }),
-  /** What it is told. */
+  /** Its instructions. */
   instructions: z.string().optional(),
   /** What it is for. */
   description: z.string().optional(),
@@ -68,7 +68,7 @@ export type HookSpec = z.infer<typeof HookSpec>;
 export const OutputSinkSpec = z.strictObject({
   /** Identifier of the sink. */
   sinkId: Id,
-  /** How repeated deliveries are told apart. */
+  /** How repeated deliveries are recognised. */
   dedupePolicy: z.string().optional(),
   /** Policy of the delivery. */
   policyRef: PolicyRef.optional(),

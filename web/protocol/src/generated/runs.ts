@@ -26,7 +26,7 @@ export const RunRequest = z.strictObject({
   turnId: Id.optional(),
   /** Where the request comes from. */
   source: SourceRef.optional(),
-  /** Whom the session belongs to; nobody when absent. A start that names another owner is refused. */
+  /** The owner of the session; none when absent. A start that names another owner is refused. */
   owner: Id.optional(),
   /** Package to run under; when absent that of the agent, or the default one. */
   packageId: Id.optional(),
@@ -40,7 +40,7 @@ export const RunRequest = z.strictObject({
   budget: BudgetLimits.optional(),
   /** Texts added before the input. */
   context: z.array(z.string()).optional(),
-  /** Anything the caller wants to find again. */
+  /** Free JSON of the caller. */
   metadata: JsonObject.optional(),
   /** Goal it pursues, to find the runs of one goal together. */
   goalId: z.string().optional(),
@@ -63,7 +63,7 @@ export const RunResult = open({
   structuredOutput: Json.optional(),
   /** Why it failed, or which budget it used up. */
   error: ErrorInfo.optional(),
-  /** Why it was cancelled, in the words of whoever did. */
+  /** Why it was cancelled, as the caller gave it. */
   reason: z.string().optional(),
   /** What it used. */
   usage: Usage.optional(),
@@ -92,7 +92,7 @@ export const RunSnapshot = open({
   routeId: Id,
   /** Model. */
   modelId: Id,
-  /** Whether somebody asked to cancel it. */
+  /** Whether a cancel was requested. */
   cancellationRequested: z.boolean(),
 });
 export type RunSnapshot = z.infer<typeof RunSnapshot>;

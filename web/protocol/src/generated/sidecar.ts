@@ -116,7 +116,7 @@ export const StreamDone = open({
   streamId: Id,
   /** Whether all is well. */
   ok: z.boolean(),
-  /** Whether somebody ended it. */
+  /** Whether it was cancelled. */
   cancelled: z.boolean().optional(),
 });
 export type StreamDone = z.infer<typeof StreamDone>;

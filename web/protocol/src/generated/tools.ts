@@ -46,7 +46,7 @@ export type EffectClass = z.infer<typeof EffectClass>;
 export const ApprovalRule = z.enum(["policy", "always", "once", "never"]);
 export type ApprovalRule = z.infer<typeof ApprovalRule>;
 
-/** What a session has read: content that anybody may have written, data that must not get out. */
+/** Taint of a session: untrusted for content of unknown authors, private for data that must not be sent out. */
 export const Taint = z.enum(["untrusted", "private"]);
 export type Taint = z.infer<typeof Taint>;
 
@@ -76,7 +76,7 @@ export const ToolSpec = open({
   isOutbound: z.boolean().optional(),
   /** What its results bring into a session; nothing when absent. */
   reads: z.array(Taint).optional(),
-  /** Anything else the author wants to pin. */
+  /** Further JSON that the author pins. */
   metadata: JsonObject.optional(),
 });
 export type ToolSpec = z.infer<typeof ToolSpec>;

@@ -48,7 +48,7 @@ export type TraceSpan = z.infer<typeof TraceSpan>;
 export const TraceEvent = open({
   /** Identifier of the event. */
   eventId: z.string(),
-  /** Span it lies in. */
+  /** The parent span. */
   spanId: z.string(),
   /** Such as policy.denied. */
   name: z.string(),

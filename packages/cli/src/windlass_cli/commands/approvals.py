@@ -71,9 +71,7 @@ def answer(
     command = command_of(context)
 
     async def work(backend: Backend) -> None:
-        found = await _found(backend, request_id)
-        if found is None:
-            raise await _not_open(backend, request_id)
+        found = await _open_request(backend, request_id)
         run = backend.handle(found.run_id)
         if any(one.is_answered for one in await run.requests() if one.request_id == request_id):
             raise Problem(
@@ -84,44 +82,29 @@ def answer(
         try:
             await run.answer(request_id, option, text=text, responder=command.user)
         except windlass.Conflict:  # answered or expired in the meantime
-            raise await _not_open(backend, request_id) from None
+            await _open_request(backend, request_id)
+            raise
         said = " ".join(filter(None, (option, text)))
         command.terminal.say(f"Answered: {said}. Drive the run here: windlass runs resume {found.run_id}")
 
     command.ask(work)
 
 
-async def _found(backend: Backend, request_id: str) -> "RequestRow | None":
-    after: str | None = None
-    while True:
-        page = await backend.sessions.requests(after=after, limit=200)
-        for one in page.items:
-            if one.request.request_id == request_id:
-                return one
-        if page.next is None:
-            return None
-        after = page.next
+async def _open_request(backend: Backend, request_id: str) -> "RequestRow":
+    """Return an open request.
 
+    Raises:
+        Problem: the request is unknown, or resolved already.
+    """
+    from windlass.catalog import SettledRequest  # noqa: PLC0415 - slow to import; the backend has imported it
 
-async def _not_open(backend: Backend, request_id: str) -> Problem:
-    """Say how a request that is not open was resolved."""
-    _, _, behind = request_id.partition(":")
-    run_id = behind.partition(":")[0]
-    unknown = Problem(f"unknown request: {request_id}", "List the open requests: windlass approvals list")
-    try:
-        await backend.run_snapshot(run_id)
-    except windlass.AgentError:
-        return unknown
-    async for record in backend.run_records(run_id):
-        resolutions = record.data.get("resolutions") if record.type == "input.resolved" else None
-        for one in resolutions if isinstance(resolutions, list) else ():
-            if isinstance(one, dict) and one.get("requestId") == request_id:
-                response = one.get("response")
-                said = response if isinstance(response, dict) else {}
-                what = said.get("optionId") or one.get("outcome")
-                by = f" by {said['responder']}" if said.get("responder") else ""
-                return Problem(
-                    f"the request is resolved already: {what}{by}",
-                    f"Show the run: windlass runs show {run_id}",
-                )
-    return unknown
+    found = await backend.sessions.request(request_id)
+    if found is None:
+        raise Problem(f"unknown request: {request_id}", "List the open requests: windlass approvals list")
+    if isinstance(found, SettledRequest):
+        by = f" by {found.responder}" if found.responder else ""
+        raise Problem(
+            f"the request is resolved already: {found.option_id or found.outcome.value}{by}",
+            f"Show the run: windlass runs show {found.run_id}",
+        )
+    return found

@@ -109,7 +109,7 @@ class _Story:
             return
         say = self._say
         say(
-            "The agent wants to call the tool pay and waits for approval. Approve it in the inspector:",
+            "The agent calls the tool pay and waits for approval. Approve it in the inspector:",
             "bold",
         )
         say(f"    {address}")

@@ -63,7 +63,7 @@ def _stores(command: Command) -> list[Path]:
         if not settings.store.is_file():
             raise Problem(f"there is no store {settings.store}", "Name a file: --store PATH")
         return [settings.store]
-    # Another file of this kind is somebody else's: a server leaves it alone as well.
+    # Other .db files do not belong to a server, which ignores them as well.
     found = [path for path in sorted(settings.data.glob("*.db")) if _is_ours(path)]
     if not found:
         raise Problem(f"there are no stores in {settings.data}", "Name one: --store PATH")

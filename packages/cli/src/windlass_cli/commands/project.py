@@ -113,7 +113,7 @@ class Finding:
     what: str
     state: str
     hint: str = ""
-    """What to do; empty if the check passed."""
+    """The next step for the user; empty if the check passed."""
     is_fatal: bool = True
 
 

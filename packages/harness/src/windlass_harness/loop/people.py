@@ -53,7 +53,7 @@ def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> Jso
     It is bound to the hash of what will run.
     """
     plea = judged.plea
-    assert plea is not None, "an ask decision says how to ask"
+    assert plea is not None, "an ask decision has a prompt"
     options: list[JsonValue] = [{"id": APPROVE, "label": "Approve", "style": "primary"}]
     if plea.can_grant_session:
         # It is for any arguments, so it says so: a person who consents must know to what.
@@ -158,30 +158,30 @@ def matched(request: InputRequest, response: InputResponse) -> InputResponse:
 
 
 def refusal(request: InputRequest | None, response: InputResponse, *, now_ms: int) -> str | None:
-    """Say why an answer does not count; None if it does."""
+    """Return why an answer is refused; None if it is valid."""
     if request is None:
-        return "nobody is being asked this; it was answered before, or never asked"
+        return "no open request with this id: it was answered before, or it never existed"
     if request.expires_at is not None and ms_of(request.expires_at) <= now_ms:
         return "the request has expired"
     if request.responders is not None and response.responder not in request.responders:
         return "this responder may not answer the request"
     if response.arguments_hash is not None and response.arguments_hash != request.arguments_hash:
-        return "the answer is about other arguments than the request"
+        return "argumentsHash does not match the request: the arguments have changed"
     options = {option.id for option in request.options or ()}
     if response.option_id is not None and response.option_id not in options:
-        return "the answer is none of the options"
+        return "unknown option"
     if response.option_id is None and not (request.allow_freeform and response.text is not None):
-        return "the answer names no option"
+        return "the answer has no option"
     if request.kind is InputKind.APPROVAL and response.option_id is None:
-        return "consent is given by an option, not by words"
+        return "an approval must be answered with an option, not with text"
     if request.kind is InputKind.RECOVERY and response.option_id is None:
-        return "a recovery is decided by an option"
+        return "a recovery must be answered with an option"
     if (
         response.option_id == RecoveryChoice.SUPPLY
         and not response.text
         and request.kind is InputKind.RECOVERY
     ):
-        return "whoever supplies a result says what it is, as text; write null if it is nothing"
+        return "the option supply needs the result as text; write null for no result"
     return None
 
 
@@ -259,7 +259,7 @@ def _recover(state: LoopState, request: InputRequest, response: InputResponse, n
     ]
     if response.option_id == RecoveryChoice.SUPPLY:
         call = state.call(call_id)
-        assert call is not None, "what people are asked about is open"
+        assert call is not None, "a request belongs to an open call"
         result: JsonObject = {
             "kind": "tool-result",
             "callId": call_id,

@@ -1,7 +1,8 @@
 """Views: folds of the journal that can be dropped and built again.
 
-Every fold has the same signature, `fold_x(records, state=None) -> state`: start with None, continue with the
-last result. Any state can be stored with `dump_state` and read back with `load_state`.
+Every fold of records has the same signature, `fold_x(records, state=None) -> state`: start with None,
+continue with the last result. Any state can be stored with `dump_state` and read back with `load_state`.
+`fold_stream` takes live deltas as well, and also returns the changes that a chat shows.
 """
 
 from windlass_harness.views.chat import ChatState, fold_chat, step_message_id
@@ -19,6 +20,7 @@ from windlass_harness.views.session import (
     Wait,
     fold_session,
 )
+from windlass_harness.views.stream import StreamState, fold_stream
 from windlass_harness.views.usage import RunTime, Tally, UsageState, add_usage, fold_usage
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "RunsState",
     "SessionState",
     "SessionStatus",
+    "StreamState",
     "Tally",
     "TurnState",
     "TurnStatus",
@@ -48,6 +51,7 @@ __all__ = [
     "fold_decisions",
     "fold_runs",
     "fold_session",
+    "fold_stream",
     "fold_usage",
     "load_state",
     "narrate",

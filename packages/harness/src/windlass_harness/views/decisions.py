@@ -635,7 +635,7 @@ class StepsDraft:
             if request is None or told is None:
                 continue
             is_answered = resolution.outcome is InputOutcome.ANSWERED
-            failure = None if is_answered else (resolution.outcome.value, "Nobody answered the question.")
+            failure = None if is_answered else (resolution.outcome.value, "No person answered the question.")
             pending = self._settle_call(
                 record, run, call_id=request.action.call_id, result=told.value, failure=failure
             )

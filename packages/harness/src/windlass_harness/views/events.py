@@ -3,22 +3,11 @@
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from pydantic import JsonValue
-
 from windlass_harness.record import Record
-from windlass_harness.views.chat import step_message_id
-from windlass_harness.views.fold import read, text_in
-from windlass_harness.views.payloads import tool_call, tool_output, tool_result
-from windlass_protocol import (
-    ActionResultData,
-    ActionsRequestedData,
-    Event,
-    EventMeta,
-    MessageAppendedData,
-    SSEEvent,
-    SSEEventType,
-    ToolCall,
-)
+from windlass_harness.views.fold import text_in
+from windlass_harness.views.payloads import tool_call, tool_result
+from windlass_harness.views.stream import CallRequested, CallSettled, Change, TextDelta
+from windlass_protocol import ActionResultData, Event, EventMeta, JsonObject, SSEEvent, SSEEventType
 
 
 def to_event(record: Record) -> Event:
@@ -40,38 +29,34 @@ def to_event(record: Record) -> Event:
     )
 
 
-def to_sse(event: Event) -> tuple[SSEEvent, ...]:
+def to_sse(event: Event, changes: Iterable[Change]) -> tuple[SSEEvent, ...]:
     """Return the events of the simple chat stream for a feed event; many have none.
 
-    Text comes from live deltas only, each with the id of its chat message. Each call and each result is a
-    separate event, and a result carries the `id` of its call. The failure of a step is repeated as that of
-    its turn and its session, with the same code. A stream ends at `done`.
+    `changes` are those that `fold_stream` makes of the event. Text comes in deltas, each with the id of its
+    chat message. A text that comes whole replaces its deltas; its `event` is then `message.completed`. Each
+    call and each result is a separate event, and a result carries the `id` of its call. The failure of a step
+    is repeated as that of its turn and its session, with the same code. A stream ends at `done`.
     """
-    project = _PROJECTIONS.get(event.type)
-    return () if project is None else tuple(project(event))
+    passed_on = _PASSED_ON.get(event.type)
+    shown = [one for change in changes for one in _shown(change)]
+    return tuple(shown) if passed_on is None else (*shown, *passed_on(event))
 
 
-def _content(event: Event) -> Iterable[SSEEvent]:
-    data = read(MessageAppendedData, event.data)
-    message_id = None
-    if event.session_id is not None:
-        message_id = step_message_id(event.session_id, turn_id=data.turn_id, step_index=data.step_index)
-    yield SSEEvent(type=SSEEventType.CONTENT, content=data.message_delta, message_id=message_id)
-
-
-def _tool_calls(event: Event) -> Iterable[SSEEvent]:
-    for action in read(ActionsRequestedData, event.data).actions:
-        yield SSEEvent(type=SSEEventType.TOOL_CALL, payload=_payload(tool_call(action)))
-
-
-def _payload(call: ToolCall) -> dict[str, JsonValue]:
-    return {"id": call.id, "name": call.name, "arguments": call.arguments}
-
-
-def _tool_result(event: Event) -> Iterable[SSEEvent]:
-    data = read(ActionResultData, event.data)
-    result = tool_result(data.result.call_id, tool_output(data))
-    yield SSEEvent(type=SSEEventType.TOOL_RESULT, payload=result.model_dump(mode="json"))
+def _shown(change: Change) -> Iterable[SSEEvent]:
+    match change:
+        case TextDelta(kind="text"):
+            name = "message.completed" if change.is_whole else None
+            text, message_id = change.delta, change.message_id
+            yield SSEEvent(type=SSEEventType.CONTENT, content=text, message_id=message_id, event=name)
+        case CallRequested():
+            call = tool_call(change.action)
+            payload: JsonObject = {"id": call.id, "name": call.name, "arguments": call.arguments}
+            yield SSEEvent(type=SSEEventType.TOOL_CALL, payload=payload)
+        case CallSettled(result=ActionResultData()):
+            result = tool_result(change.call_id, change.output)
+            yield SSEEvent(type=SSEEventType.TOOL_RESULT, payload=result.model_dump(mode="json"))
+        case _:
+            pass
 
 
 def _error(event: Event) -> Iterable[SSEEvent]:
@@ -103,10 +88,7 @@ def _orchestration(event: Event) -> Iterable[SSEEvent]:
     yield SSEEvent(type=SSEEventType.ORCHESTRATION, event=event.type, task_id=call_id, payload=event.data)
 
 
-_PROJECTIONS: Final[dict[str, Callable[[Event], Iterable[SSEEvent]]]] = {
-    "message.appended": _content,
-    "actions.requested": _tool_calls,
-    "action.result": _tool_result,
+_PASSED_ON: Final[dict[str, Callable[[Event], Iterable[SSEEvent]]]] = {
     "input.requested": _agent,
     "input.resolved": _agent,
     "subagent.called": _orchestration,

@@ -100,9 +100,9 @@ class ChatAgent(Open):
     description: Maybe[Str] = None
     """What it is for."""
     role_prompt: Maybe[Str] = None
-    """What it is told to be."""
+    """Instructions on its role."""
     forbidden_prompt: Maybe[Str] = None
-    """What it is told not to do."""
+    """Instructions on what to avoid."""
     skill_ids: Maybe[tuple[Str, ...]] = None
     """Skills it may use."""
     allow_external_skills: Maybe[Bool] = None

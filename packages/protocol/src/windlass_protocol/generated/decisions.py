@@ -146,9 +146,9 @@ class RunMetrics(Open):
     total_decisions: Count
     """Decisions."""
     successful_decisions: Count
-    """Decisions whose action succeeded."""
+    """Decisions with a successful action."""
     failed_decisions: Count
-    """Decisions whose action failed."""
+    """Decisions with a failed action."""
     total_tokens: Count
     """Tokens."""
     total_latency_ms: Count
@@ -288,7 +288,7 @@ class PackageDifference(KeepsNulls, Open):
 
 
 class Proposal(Open):
-    """A change to an agent that somebody proposes."""
+    """A proposed change to an agent."""
 
     id: Id
     """Identifier of the proposal."""
@@ -375,7 +375,7 @@ class ReplayedRun(Open):
     """What came of one attempt to do a recorded run again."""
 
     run_id: Id
-    """The run whose input was used."""
+    """The run that the input comes from."""
     fingerprint: Str
     """The version that did it."""
     success: Bool

@@ -192,7 +192,7 @@ class SessionStartedData(Open):
 
 
 class SessionWaitingData(Open):
-    """The session waits for somebody."""
+    """The session waits for a person or a subagent."""
 
     wait: Str
     """What for: next-user-message, input, recovery, subagent or timer."""
@@ -300,7 +300,7 @@ class RunStartedData(Open):
     input_data: Maybe[JsonObject] = None
     """What it was given."""
     metadata: Maybe[JsonObject] = None
-    """Anything the caller wants to find again."""
+    """Free JSON of the caller."""
     parent: Maybe[ParentRun] = None
     """Call that it works for, when it is a subagent's."""
 
@@ -330,7 +330,7 @@ class RunWaitingData(Open):
 
 
 class RunCancelRequestedData(Open):
-    """Somebody asked to cancel the run."""
+    """A cancel of the run was requested."""
 
     run_id: Id
     """The run."""
@@ -474,7 +474,7 @@ class TurnCancelledData(Open):
 
 
 class MessageReceivedData(Open):
-    """Somebody said something to the session."""
+    """A message to the session was received."""
 
     message: Str
     """The text."""
@@ -770,7 +770,7 @@ class InputResolvedData(Open):
 
 
 class ApprovalCandidateData(Open):
-    """Somebody answered an approval; the answer is being checked."""
+    """An approval was answered; the answer is being checked."""
 
     request_id: Id
     """The request."""
@@ -787,7 +787,7 @@ class ApprovalCandidateData(Open):
 
 
 class ApprovalDispatchedData(Open):
-    """A request has been taken to whoever answers, and is not taken there again."""
+    """A request was dispatched to people, and is not dispatched again."""
 
     request_id: Id
     """The request."""
@@ -821,7 +821,7 @@ class ApprovalSettledData(Open):
 
 
 class AuthorizationRequiredData(Open):
-    """A connection needs somebody to authorise it."""
+    """A connection needs the authorisation of a person."""
 
     name: Str
     """The connection."""
@@ -966,7 +966,7 @@ class CompactionCompletedData(Open):
     kept_from: Maybe[Count] = None
     """Index in the history of the first message kept as it is."""
     trimmed_call_ids: Maybe[tuple[Id, ...]] = None
-    """Calls whose results were shortened."""
+    """Calls with shortened results."""
     result_chars_max: Maybe[Count] = None
     """Most characters that a shortened result keeps."""
     pinned: Maybe[tuple[ModelMessage, ...]] = None
@@ -1289,7 +1289,7 @@ class ProblemReportedData(Open):
 
 
 class ProposalMadeData(Open):
-    """Somebody proposed a change to an agent."""
+    """A change to an agent was proposed."""
 
     proposal: Proposal
     """The change."""
@@ -1377,7 +1377,7 @@ class DeliveryDedupedData(Open):
 
 
 class DeliveryUnknownData(Open):
-    """Nobody knows whether output was delivered; it is not sent again by itself."""
+    """It is unknown whether output was delivered; it is not sent again automatically."""
 
     delivery_id: Id
     """The delivery."""
@@ -1412,7 +1412,7 @@ class RecoveryEffectFoundData(Open):
     request_id: Maybe[Id] = None
     """Request to a person, when one is needed."""
     begun: Maybe[Bool] = None
-    """False if its owner let go of it before it began; it is run by whoever comes next."""
+    """False if its owner released it before it started; the next owner runs it."""
 
 
 class RecoveryEffectSettledData(Open):

@@ -207,7 +207,7 @@ class InputRequest(Open):
     responders: Maybe[tuple[Str, ...]] = None
     """Who may answer; anyone entitled to the session when absent."""
     is_answered: Maybe[Bool] = None
-    """Whether an answer is kept and waits for whoever drives the run; lists of requests tell it."""
+    """Whether an answer is stored and waits for the process that drives the run; set in lists of requests."""
 
 
 class InputResponse(Open):

@@ -21,7 +21,7 @@ class AgentSnapshot(Closed):
     name: Annotated[Str, StringConstraints(min_length=1)]
     """Its name."""
     instructions: Maybe[Str] = None
-    """What it is told."""
+    """Its instructions."""
     description: Maybe[Str] = None
     """What it is for."""
 
@@ -89,7 +89,7 @@ class OutputSinkSpec(Closed):
     sink_id: Id
     """Identifier of the sink."""
     dedupe_policy: Maybe[Str] = None
-    """How repeated deliveries are told apart."""
+    """How repeated deliveries are recognised."""
     policy_ref: Maybe[PolicyRef] = None
     """Policy of the delivery."""
 

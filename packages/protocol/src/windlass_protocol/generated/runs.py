@@ -44,7 +44,7 @@ class RunRequest(Closed):
     source: Maybe[SourceRef] = None
     """Where the request comes from."""
     owner: Maybe[Id] = None
-    """Whom the session belongs to; nobody when absent. A start that names another owner is refused."""
+    """The owner of the session; none when absent. A start that names another owner is refused."""
     package_id: Maybe[Id] = None
     """Package to run under; when absent that of the agent, or the default one."""
     output_contract: Maybe[OutputContract] = None
@@ -58,7 +58,7 @@ class RunRequest(Closed):
     context: Maybe[tuple[Str, ...]] = None
     """Texts added before the input."""
     metadata: Maybe[JsonObject] = None
-    """Anything the caller wants to find again."""
+    """Free JSON of the caller."""
     goal_id: Maybe[Str] = None
     """Goal it pursues, to find the runs of one goal together."""
     goal_description: Maybe[Str] = None
@@ -81,7 +81,7 @@ class RunResult(KeepsNulls, Open):
     error: Maybe[ErrorInfo] = None
     """Why it failed, or which budget it used up."""
     reason: Maybe[Str] = None
-    """Why it was cancelled, in the words of whoever did."""
+    """Why it was cancelled, as the caller gave it."""
     usage: Maybe[Usage] = None
     """What it used."""
 
@@ -104,7 +104,7 @@ class RunSnapshot(Open):
     model_id: Id
     """Model."""
     cancellation_requested: Bool
-    """Whether somebody asked to cancel it."""
+    """Whether a cancel was requested."""
     session_id: Maybe[Id] = None
     """Its session."""
     turn_id: Maybe[Id] = None

@@ -130,7 +130,7 @@ class StreamDone(Open):
     ok: Bool
     """Whether all is well."""
     cancelled: Maybe[Bool] = None
-    """Whether somebody ended it."""
+    """Whether it was cancelled."""
 
 
 class HostToolCall(Open):

@@ -72,7 +72,9 @@ class ApprovalRule(StrEnum):
 
 
 class Taint(StrEnum):
-    """What a session has read: content that anybody may have written, data that must not get out."""
+    """Taint of a session: untrusted for content of unknown authors, private for data that must not be sent
+    out.
+    """
 
     UNTRUSTED = "untrusted"
     PRIVATE = "private"
@@ -106,7 +108,7 @@ class ToolSpec(Open):
     reads: Maybe[tuple[Taint, ...]] = None
     """What its results bring into a session; nothing when absent."""
     metadata: Maybe[JsonObject] = None
-    """Anything else the author wants to pin."""
+    """Further JSON that the author pins."""
 
 
 class CommandSafetyPattern(Closed):

@@ -58,7 +58,7 @@ class TraceEvent(Open):
     event_id: Str
     """Identifier of the event."""
     span_id: Str
-    """Span it lies in."""
+    """The parent span."""
     name: Str
     """Such as policy.denied."""
     at: Timestamp

@@ -76,7 +76,8 @@ class AgentSessions:
 
         Raises:
             Conflict: another session has the id, or a session of this id was deleted.
-            Rejected: the id is kept for subagents or notes or would be masked, or the fields are too large.
+            Rejected: the id is reserved for subagents or notes or would be masked, or the fields are too
+                large.
         """
         name = self._machine.new_id() if session_id is None else check_id(session_id, "session_id")
         self._check_name(name)

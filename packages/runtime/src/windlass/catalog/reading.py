@@ -184,10 +184,10 @@ async def trace_of(row: RunRow, journal: Journal, *, owner: str | None) -> RunTr
     return RunTrace(state.trace, state.spans, state.events)
 
 
-NOT_KEPT: Final = "The version of the agent is not kept any more: its instructions and tools are not known."
+NOT_KEPT: Final = "The version of the agent is not stored any more: its instructions and tools are unknown."
 SECRETS: Final = "Secrets were masked before anything was written: the model may have seen what is not here."
 QUESTIONS: Final = (
-    "Whether anybody could be asked is not recorded: tools that ask people may have been left out."
+    "The records do not say whether people could be asked: tools that ask people may be missing."
 )
 
 

@@ -83,7 +83,7 @@ class Report(BaseModel):
 
 
 class Reply(BaseModel):
-    """What a person said to a request."""
+    """The answer of a person to a request."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -179,7 +179,7 @@ def reply_to(report: Report, answered: JsonObject) -> Reply:
         can_deny = isinstance(options, list) and any(
             isinstance(one, dict) and one.get("id") == _DENY for one in options
         )
-        given = (_DENY, None) if can_deny else (None, "Nobody answered.")
+        given = (_DENY, None) if can_deny else (None, "No person answered.")
     return Reply(
         run_id=report.run_id,
         request_id=asked.request_id,
@@ -365,12 +365,12 @@ def remote_tool(server: RemoteServer, timeout_s: float) -> Tool[..., object]:
         output_schema: dict[str, JsonValue] | None = None,
         reply: Reply | None = None,
     ) -> JsonObject:
-        """Give words to an agent of another server, and wait for what comes of them.
+        """Send a task to an agent of another server, and wait for its result.
 
         Args:
             message: The task.
             output_schema: A JSON Schema that the result must fit.
-            reply: What a person said to its request, instead of a task.
+            reply: The answer of a person to its request, instead of a task.
         """
         work = _Work(server, ctx, message or "", output_schema, reply)
         return (await work.done()).model_dump(mode="json", by_alias=True, exclude_none=True)

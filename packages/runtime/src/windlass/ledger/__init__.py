@@ -2,8 +2,8 @@
 
     from windlass.ledger import BuilderQuery, Runtime
 
-`Runtime` writes down what an agent decides, one durable record a call; `BuilderQuery` reads it back. Names
-are imported when they are first asked for: whoever only records does not load what reading takes.
+`Runtime` records the decisions of an agent, one durable record per call; `BuilderQuery` reads them. Names are
+imported on first use: a program that only records does not load the modules for reading.
 """
 
 from typing import TYPE_CHECKING

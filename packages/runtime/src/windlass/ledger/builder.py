@@ -82,12 +82,12 @@ from windlass_protocol import (
 )
 
 ATTEMPTS_MAX: Final = 3
-"""Answers of the Builder's model that are looked at; what is wrong with each is told to it."""
+"""Answers of the Builder's model per proposal; each refused answer is returned to it with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a proposal comes from."""
+    """The origin of a proposal."""
 
     proposal_id: str
     run_id: str
@@ -98,15 +98,15 @@ def made_of(draft: Draft, agent: Agent, *, goal: Goal, query: BuilderQuery, orig
     """Return the proposal of a draft.
 
     Raises:
-        Rejected: a change cannot be made, changes nothing, or its evidence is not there; the words are for
-            whoever wrote the draft.
+        Rejected: a change cannot be applied, changes nothing, or names unknown runs as evidence; the text
+            addresses the author of the draft.
     """
     _check_evidence(draft.evidence, query, goal.goal_id)
     changes = wire_changes(draft, agent)
     new = apply_changes(agent, changes)
     found = package_differences(agent, new)
     if not found:
-        raise wrong("the proposal changes nothing: the agent is like that already")
+        raise wrong("the proposal changes nothing: the agent has these values already")
     return Proposal(
         id=origin.proposal_id,
         goal_id=goal.goal_id,
@@ -123,7 +123,7 @@ def made_of(draft: Draft, agent: Agent, *, goal: Goal, query: BuilderQuery, orig
 
 
 def criteria_of(goal: Goal) -> str:
-    """Return in words what a run has to do to reach a goal."""
+    """Return the criteria of a goal as text."""
     told = [_told(one) for one in goal.criteria]
     told += [f"{_told(one)} (must hold)" for one in goal.constraints]
     return "; ".join(told)
@@ -149,12 +149,12 @@ def _check_evidence(run_ids: Iterable[str], query: BuilderQuery, goal_id: str) -
     for run_id in run_ids:
         found = query.get_run_summary(run_id)
         if found is None or found.goal_id != goal_id:
-            raise wrong(f"there is no run {run_id} of goal {goal_id}: name runs that you have read")
+            raise wrong(f"goal {goal_id} has no run {run_id}: name runs that you have read")
 
 
 RUNS_LISTED_MAX: Final = 30
 SHOWN_CHARS_MAX: Final = 20_000
-"""What a tool shows of a run."""
+"""Characters of a run that a tool returns."""
 DEFAULT_BUDGET: Final = BudgetLimit(max_steps=40, max_tokens=2_000_000)
 
 T = TypeVar("T")
@@ -193,7 +193,7 @@ def investigator(
 
 
 def task_of(goal_id: str, description: str, *, agent_id: str, criteria: str) -> str:
-    """Return what the agent is asked."""
+    """Return the task of the investigator."""
     return (
         f"Improve the agent {agent_id} for the goal {goal_id}.\n"
         f"The goal: {description or goal_id}\n"
@@ -202,7 +202,7 @@ def task_of(goal_id: str, description: str, *, agent_id: str, criteria: str) -> 
 
 
 def _tools(query: BuilderQuery, registry: Registry) -> list[Tool[..., object]]:
-    # What runs say may come from anybody, and nothing here carries it out.
+    # Texts of runs are untrusted; these tools only read.
     options = ToolOptions(mode=ToolMode.READ, is_outbound=False, reads=[Taint.UNTRUSTED, Taint.PRIVATE])
 
     @tool(**options)
@@ -265,16 +265,16 @@ def _there(found: T | None, name: str) -> T:
 
 
 Allows = Callable[[ProposalState], bool]
-"""Looks at a proposal as it is when a record is added: False leaves the record out, as an error does."""
+"""Checks the current state of a proposal before a record is added: False or an error skips the record."""
 
 SESSION: Final = PROPOSALS
 """The session of all proposals of a store."""
 
 
 class Book:
-    """Questions and notes about runs; everything may be called in any thread.
+    """Queries and notes about runs; all methods are thread-safe.
 
-    With a store that is not a SQLite file, make it on the event loop of the runtime.
+    With a store that is not a SQLite file, create it on the event loop of the runtime.
     """
 
     def __init__(self, runtime: CoreRuntime) -> None:
@@ -282,16 +282,16 @@ class Book:
         self._notes = Notes(hosted_ledger(runtime, durability="power", secrets=()))
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self.query.close()
         self._notes.close()
 
     def now(self) -> str:
-        """Return the time, as records have it."""
+        """Return the current time in the format of records."""
         return self._notes.now()
 
     def judge(self, run_id: str, decision_id: str, *, evaluation: DecisionEvaluation) -> None:
-        """Keep a judgement of a decision."""
+        """Record a judgement of a decision."""
         data: JsonObject = {"decisionId": decision_id, "evaluation": _plain(evaluation)}
         self._notes.add(evaluation_session(run_id), EVALUATED, data=data, run_id=run_id)
 
@@ -308,24 +308,24 @@ class Book:
         """Return a proposal.
 
         Raises:
-            Conflict: there is none of this id.
+            Conflict: the proposal is unknown.
         """
         return _found(self._notes.read(SESSION), proposal_id)
 
     def made(self, proposal: Proposal) -> None:
-        """Keep a proposal."""
+        """Record a proposal."""
         self._add("proposal.made", ProposalMadeData(proposal=proposal), proposal)
 
     def checked(self, data: ProposalCheckedData, proposal: Proposal) -> None:
-        """Keep how a proposal did."""
+        """Record the check of a proposal."""
         self._add("proposal.checked", data, proposal)
 
     def settled(self, data: ProposalSettledData, proposal: Proposal, *, allows: Allows) -> None:
-        """Keep what a person said of a proposal."""
+        """Record the decision of a person on a proposal."""
         self._add("proposal.settled", data, proposal, allows=allows)
 
     def applied(self, data: ProposalAppliedData, proposal: Proposal, *, allows: Allows) -> None:
-        """Keep that a proposal was made into an agent."""
+        """Record that a proposal was applied."""
         self._add("proposal.applied", data, proposal, allows=allows)
 
     def _add(self, type_: str, data: BaseModel, proposal: Proposal, *, allows: Allows | None = None) -> None:
@@ -340,7 +340,7 @@ def _found(records: Iterable[Record], proposal_id: str) -> ProposalState:
     found = fold_proposals(records).proposals.get(proposal_id)
     if found is None:
         raise Conflict(
-            "there is no such proposal: list them with proposals()",
+            "unknown proposal; list them with proposals()",
             kind=ErrorKind.INVALID_STATE_TRANSITION,
             retry=RetryClass.NOT_RETRYABLE,
         )
@@ -354,15 +354,15 @@ def _plain(model: BaseModel) -> JsonObject:
 BY_CHARS_MAX: Final = 256
 REASON_CHARS_MAX: Final = 4_000
 EVALUATED_RUNS_MAX: Final = 1_000
-"""Runs of a goal that are judged by one call, the newest of those that wait for it."""
+"""Runs of a goal that one call evaluates: the newest that are not evaluated yet."""
 
 
 class Builder:
-    """Improves agents of a runtime by what their runs show.
+    """Improves agents of a runtime on the evidence of their recorded runs.
 
-    Nothing is applied without a person's yes. `model` thinks; what it does is a run of an agent with tools
-    that only read, in the same journal. With None for it nothing is proposed, and all else works. Goals that
-    are given here need not be given again. Make it, and use it, on the event loop of the runtime.
+    A change is applied only after a person approved it. `model` investigates in a run of an agent with
+    read-only tools, in the same journal; without a model, `propose` is refused and all other methods work.
+    Methods take the ids of the goals that are given here. Create and use it on the event loop of the runtime.
     """
 
     def __init__(
@@ -392,22 +392,22 @@ class Builder:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Let go of the files; the runtime stays open."""
+        """Close the files; the runtime stays open."""
         await asyncio.to_thread(self._book.close)
 
-    # judging
+    # evaluation
 
     async def evaluate(
         self, goal: Goal | str, *, run_ids: Sequence[str] | None = None
     ) -> dict[str, GoalScore]:
-        """Hold runs against a goal, and keep that as judgements of their decisions.
+        """Score runs against a goal, and record the scores as judgements of their decisions.
 
-        Without `run_ids` these are the newest runs of the goal that have ended and that nobody has judged
-        yet, at most 1,000: call it again for more.
+        Without `run_ids` it takes the newest ended runs of the goal that are not evaluated yet, at most
+        1,000; call it again for more.
 
         Raises:
-            Rejected: the goal or a run is not known, or a run has not ended.
-            AgentError: a model that has to judge did not; runs before that are judged.
+            Rejected: the goal or a run is unknown, or a run has not ended.
+            AgentError: a judge model failed; the scores up to then are recorded.
         """
         known = self._goal(goal)
         if run_ids is None:
@@ -422,9 +422,9 @@ class Builder:
         run = await asyncio.to_thread(query.get_decision_run, run_id)
         tape = await asyncio.to_thread(query.get_tape, run_id)
         if run is None or tape is None:
-            raise wrong(f"there is no run {run_id}: it cannot be judged")
+            raise wrong(f"unknown run: {run_id}")
         if run.status is DecisionRunStatus.RUNNING:
-            raise wrong(f"run {run_id} has not ended: judge it when it has")
+            raise wrong(f"run {run_id} has not ended: evaluate it after its end")
         attempt = Attempt(run, tape.message, tape.output, tape.value)
         found = await score_attempt(goal, attempt, models=self._models)
         decision_id = judged_decision(run)
@@ -432,7 +432,7 @@ class Builder:
             await asyncio.to_thread(self._book.judge, run_id, decision_id, evaluation=evaluation(found))
         return found
 
-    # the loop
+    # proposals
 
     async def propose(
         self, goal: Goal | str, *, agent: Agent | str | None = None, proposal_id: str | None = None
@@ -443,9 +443,9 @@ class Builder:
         proposal.
 
         Raises:
-            Rejected: there is no model, the goal has no runs, the agent is not one of this runtime, or the
-                model came up with nothing that can be used.
-            Denied: somebody else has a session with the id of the proposal.
+            Rejected: there is no model, the goal has no runs, the agent is unknown to this runtime, or
+                the model made no valid proposal.
+            Denied: a session with the id of the proposal belongs to another owner.
             AgentError: the run of the model failed.
         """
         known = self._goal(goal)
@@ -462,7 +462,8 @@ class Builder:
         problem = ""
         for attempt in range(1, ATTEMPTS_MAX + 1):
             run_id = f"{proposal_id}/{attempt}"
-            # The goal keeps it from what the Builder reads, the owner from sessions that somebody else has.
+            # The goal hides these runs from the Builder's queries; the owner separates its sessions from
+            # others.
             handle = await self._runtime.start(
                 thinker, words, session_id=proposal_id, run_id=run_id, goal_id=BUILDER, owner=BUILDER
             )
@@ -480,9 +481,9 @@ class Builder:
                 words = f"Your proposal cannot be used: {problem}. Make another one."
                 continue
             await asyncio.to_thread(self._book.made, proposal)
-            # As it is kept: without secrets, and the first one if others make it at the same time.
+            # Read back the recorded proposal: masked, and the first one if two callers made it concurrently.
             return (await self._state(proposal_id)).proposal
-        raise wrong(f"the model made no proposal that can be used, in {ATTEMPTS_MAX} attempts: {problem}")
+        raise wrong(f"the model made no valid proposal in {ATTEMPTS_MAX} attempts: {problem}")
 
     async def check(
         self,
@@ -492,16 +493,16 @@ class Builder:
         run_ids: Sequence[str] | None = None,
         repeats: int = 1,
     ) -> ProposalCheck:
-        """Do recorded runs again with both versions, and compare how they do.
+        """Replay recorded runs with both versions of the agent, and compare the scores.
 
-        Nothing else happens: tools answer from the record. Without `run_ids` it takes the evidence of the
-        proposal, and some runs that failed and some that did not. A model that is not sure of itself is
-        asked `repeats` times; a run counts once all the same, with the mean of its attempts.
+        There are no side effects: tools answer from the record. Without `run_ids` it takes the evidence of
+        the proposal, some failed and some successful runs. For a model that answers differently each time,
+        `repeats` sets the number of attempts per run; a run counts once, with the mean of its attempts.
 
         Raises:
-            Conflict: there is no such proposal, it says something else, or the agent is not the one any more
-                that it changes.
-            Rejected: the goal is not known here, a run is not there, or the agent cannot be replayed.
+            Conflict: the proposal is unknown or differs from the recorded one, or the agent has changed
+                since.
+            Rejected: the goal or a run is unknown, or the agent cannot be replayed.
             AgentError: a model could not be reached.
         """
         state = await self._state(proposal)
@@ -521,33 +522,32 @@ class Builder:
         return found
 
     async def approve(self, proposal: Proposal | str, *, by: str, reason: str = "") -> ProposalState:
-        """Keep a person's yes.
+        """Record that a person approves a proposal.
 
-        It can be taken back with `refuse` until the change is made.
+        `refuse` withdraws the approval until the proposal is applied.
 
         Raises:
-            Conflict: there is no such proposal, it says something else, or it was applied already.
+            Conflict: the proposal is unknown, differs from the recorded one, or was applied already.
         """
         return await self._settle(proposal, by=by, reason=reason, is_accepted=True)
 
     async def refuse(self, proposal: Proposal | str, *, by: str, reason: str = "") -> ProposalState:
-        """Keep a person's no.
+        """Record that a person refuses a proposal.
 
         Raises:
-            Conflict: there is no such proposal, it says something else, or it was applied already.
+            Conflict: the proposal is unknown, differs from the recorded one, or was applied already.
         """
         return await self._settle(proposal, by=by, reason=reason, is_accepted=False)
 
     async def apply(self, proposal: Proposal | str, *, by: str) -> Agent:
-        """Return the agent with the change; the one that there is stays as it is.
+        """Return a copy of the agent with the change applied.
 
-        Give it to the next runtime that you open, or start its runs in one that has it. Applying again gives
-        the same agent.
+        Open the next runtime with it. Applying a proposal again returns an equal agent.
 
         Raises:
-            Denied: no person has said yes, or one said no since.
-            Conflict: there is no such proposal, it says something else, or the agent is not the one any more
-                that it changes.
+            Denied: no person has approved it, or a person refused it since.
+            Conflict: the proposal is unknown or differs from the recorded one, or the agent has changed
+                since.
         """
         who = _named(by)
         state = await self._state(proposal)
@@ -555,7 +555,7 @@ class Builder:
         is_new = _may_apply(state)
         agent = apply_changes(self._base(made), made.changes)
         if version_of(agent) != made.fingerprint:
-            raise _moved(made, "the change makes another version of it than the one that was approved")
+            raise _moved(made, "the change makes another version of the agent than the approved one")
         if is_new:
             data = ProposalAppliedData(proposal_id=made.id, by=who, fingerprint=made.fingerprint)
             await asyncio.to_thread(self._book.applied, data, made, allows=_may_apply)
@@ -567,14 +567,14 @@ class Builder:
         return tuple(one for one in found if goal_id is None or one.proposal.goal_id == goal_id)
 
     async def proposal(self, proposal_id: str) -> ProposalState:
-        """Return a proposal and all that happened to it.
+        """Return a proposal with its checks and decisions.
 
         Raises:
-            Conflict: there is none of this id.
+            Conflict: the proposal is unknown.
         """
         return await asyncio.to_thread(self._book.proposal, proposal_id)
 
-    # small parts
+    # lookups
 
     async def _settle(
         self, proposal: Proposal | str, *, by: str, reason: str, is_accepted: bool
@@ -591,9 +591,9 @@ class Builder:
         if not isinstance(proposal, Proposal):
             return await asyncio.to_thread(self._book.proposal, proposal)
         found = await asyncio.to_thread(self._book.proposal, proposal.id)
-        # Nobody says yes to something else than what they have read.
+        # A person approves exactly the proposal that was read.
         if found.proposal.model_dump() != proposal.model_dump():
-            raise _moved(proposal, "what was kept is not what you hold: read it with proposal(id)")
+            raise _moved(proposal, "the proposal differs from the recorded one: read it with proposal(id)")
         return found
 
     def _goal(self, goal: Goal | str) -> Goal:
@@ -602,35 +602,35 @@ class Builder:
             return goal
         found = self._goals.get(goal)
         if found is None:
-            raise wrong(f"the Builder does not know the goal {goal}: give it a Goal(…) with its criteria")
+            raise wrong(f"unknown goal: {goal}; give the Builder a Goal(…) with its criteria")
         return found
 
     async def _subject(self, goal: Goal, agent: Agent | str | None) -> Agent:
-        """The agent to be improved, as the runtime has it."""
+        """Return the agent to be improved, as registered with the runtime."""
         if agent is None:
             facts = await asyncio.to_thread(self._book.query.get_facts, goal.goal_id, RUNS_LOOKED_AT_MAX)
             agents = [one.agent_id for one in facts if one.agent_id and one.fingerprint is not None]
             if not agents:
-                raise wrong(f"goal {goal.goal_id} has no run of an agent: start some with goal_id first")
+                raise wrong(f"goal {goal.goal_id} has no run of an agent: start runs with this goal_id first")
             agent = agents[0]
         return self._registered(agent if isinstance(agent, str) else agent.agent_id)
 
     def _registered(self, agent_id: str) -> Agent:
         registered = self._runtime.ports.registry.agent(agent_id)
         if registered is None or registered.agent is None:
-            raise wrong(f"the runtime has no agent {agent_id}: open it with the agent that is to be improved")
+            raise wrong(f"the runtime has no agent {agent_id}: open it with the agent to be improved")
         return registered.agent
 
     def _base(self, proposal: Proposal) -> Agent:
         agent = self._registered(proposal.agent_id)
         if version_of(agent) != proposal.base_fingerprint:
-            raise _moved(proposal, "the agent has changed since: make a new proposal")
+            raise _moved(proposal, "the agent has changed since the proposal: make a new one")
         return agent
 
     def _thinker(self) -> Agent:
-        """The Builder's own agent, which the runtime drives from now on."""
+        """Return the Builder's own agent, registered with the runtime."""
         if self._agent is None:
-            raise wrong("the Builder has no model to propose with: give it one, such as openai/gpt-5")
+            raise wrong("the Builder has no model: set one, such as openai/gpt-5")
         self._runtime.ports.registry.add(register_agent(self._agent), replace=True)
         return self._agent
 
@@ -638,12 +638,12 @@ class Builder:
 def _named(by: object) -> str:
     name = check_text(by, "by", chars_max=BY_CHARS_MAX)
     if not name.strip():
-        raise wrong("by names the person who says so; found nothing")
+        raise wrong("by must be the name of the person who decides; found nothing")
     return name
 
 
 def _may_apply(state: ProposalState) -> bool:
-    """Return whether applying is still to be noted; raise if it is not allowed."""
+    """Return whether the application must be recorded; raise if it is not allowed."""
     if state.status not in (ProposalStatus.ACCEPTED, ProposalStatus.APPLIED):
         raise Denied(
             f"the proposal is {state.status.value}: a person has to approve it first",
@@ -654,9 +654,9 @@ def _may_apply(state: ProposalState) -> bool:
 
 
 def _may_settle(state: ProposalState) -> bool:
-    """Return that a yes or a no can be noted; raise if it comes too late."""
+    """Return True; raise if the proposal was applied already."""
     if state.status is ProposalStatus.APPLIED:
-        raise _moved(state.proposal, "it was applied already; propose another change to go back")
+        raise _moved(state.proposal, "the proposal was applied already; propose another change to revert it")
     return True
 
 

@@ -26,7 +26,7 @@ _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class DraftChange(BaseModel):
-    """One change, as a model writes it; flat, so that small models can."""
+    """One change, as a model writes it; flat, so that small models can fill it in."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -68,19 +68,19 @@ def package_differences(old: Agent, new: Agent) -> tuple[PackageDifference, ...]
 
 
 def wire_changes(draft: Draft, agent: Agent) -> tuple[ProposalChange, ...]:
-    """Return changes as records keep them, with what they change.
+    """Return the changes of a draft in wire form, with the old values.
 
     Raises:
-        Rejected: one is about something that the agent does not have, or says too little.
+        Rejected: a change names a part that the agent does not have, or is incomplete.
     """
     return tuple(_wire(change, agent) for change in draft.changes)
 
 
 def apply_changes(agent: Agent, changes: Sequence[ProposalChange]) -> Agent:
-    """Return another agent with the changes; the one that was given stays as it is.
+    """Return a copy of the agent with the changes applied.
 
     Raises:
-        Rejected: a change cannot be made to it; the message says why.
+        Rejected: a change cannot be applied; the message says why.
     """
     for change in changes:
         agent = _MAKERS[change.part](agent, change)
@@ -105,26 +105,28 @@ def _wire(change: DraftChange, agent: Agent) -> ProposalChange:
 
 def _said(change: DraftChange) -> str:
     if not change.text.strip():
-        raise wrong(f"a change of {change.part.value} has the new words in text; found none")
+        raise wrong(f"a change of {change.part.value} needs the new value in text; found none")
     return change.text
 
 
 def _limits(change: DraftChange) -> JsonObject:
     given = change.limits or {}
     if not given or not set(given) <= set(_LIMITS):
-        raise wrong(f"a change of budget has limits, whole numbers of {', '.join(_LIMITS)}")
+        raise wrong(f"a change of budget needs limits, whole numbers of {', '.join(_LIMITS)}")
     return dict(given)
 
 
 def _rule(change: DraftChange) -> JsonObject:
     if change.effect is None:
-        raise wrong(f"a change of policy has an effect, one of {', '.join(_EFFECTS)}")
+        raise wrong(f"a change of policy needs an effect, one of {', '.join(_EFFECTS)}")
     return {"effect": change.effect, "tools": [change.target or "*"], "reason": change.text}
 
 
 def _instructions(agent: Agent) -> str:
     if not isinstance(agent.instructions, str):
-        raise wrong(f"the instructions of {agent.name} come from a function: nobody can propose others")
+        raise wrong(
+            f"the instructions of {agent.name} come from a function and cannot be changed by a proposal"
+        )
     return agent.instructions
 
 
@@ -174,7 +176,7 @@ def _set_budget(agent: Agent, change: ProposalChange) -> Agent:
         problem = str(error)
     else:
         return replace(agent, budget=budget)
-    raise wrong(f"the budget cannot be changed so: {problem}")
+    raise wrong(f"the new budget is not valid: {problem}")
 
 
 def _add_rule(agent: Agent, change: ProposalChange) -> Agent:
@@ -189,7 +191,7 @@ def _add_rule(agent: Agent, change: ProposalChange) -> Agent:
         problem = str(error)
     else:
         return replace(agent, policy=policy)
-    raise wrong(f"the policy cannot be changed so: {problem}")
+    raise wrong(f"the new policy is not valid: {problem}")
 
 
 _MAKERS: Final[dict[ProposalPart, Callable[[Agent, ProposalChange], Agent]]] = {

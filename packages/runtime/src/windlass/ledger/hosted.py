@@ -28,15 +28,15 @@ from windlass_protocol import JsonObject
 T = TypeVar("T")
 
 WAIT_S: Final = 30
-"""How long a call waits for the event loop of the runtime."""
+"""Timeout of a call to the event loop of the runtime."""
 READ_RECORDS: Final = 512
 
 
 class PortStore:
     """A `RunStore` on the store of a runtime; its index is in memory.
 
-    The store is asked on the event loop of the runtime: other threads wait for it; a caller on that loop
-    cannot, so there the store has to answer at once, as the one in memory does.
+    The store is called on the event loop of the runtime; other threads wait for the result. A caller on that
+    loop cannot wait, so its store must not suspend (as the store in memory).
     """
 
     def __init__(self, store: Store, loop: asyncio.AbstractEventLoop) -> None:
@@ -47,7 +47,7 @@ class PortStore:
         self.index = RunIndex(self._connection)
 
     def take_in(self, rows: Iterable[NumberedRow]) -> None:
-        """Bring records into the journal; those that are there already are left out."""
+        """Append records to the journal; existing ones are skipped."""
         for session_id, some in by_session(rows).items():
             try:
                 self._wait(partial(self._append, session_id, some))
@@ -55,7 +55,7 @@ class PortStore:
                 raise RecordingError(str(error)) from error
 
     def write(self, work: Callable[[], T]) -> T:
-        """Do something with the index, all of it or nothing."""
+        """Change the index in a transaction."""
         self._connection.execute("BEGIN")
         try:
             result = work()
@@ -66,9 +66,9 @@ class PortStore:
         return result
 
     def drain(self) -> None:
-        """Let go of an index that tells of sessions which are gone; it is made anew.
+        """Drop an index with deleted sessions; it is rebuilt.
 
-        What is recorded here is in the journal at once.
+        Records of this store are in the journal at once.
         """
         self.write(self._forget_gone)
 
@@ -85,7 +85,7 @@ class PortStore:
         return True
 
     def is_living(self, writer: str) -> bool:
-        """Tell whether somebody who records is alive; in memory everybody is."""
+        """Return True: writers to a store in memory live as long as the store."""
         return True
 
     def records(self, session_id: str) -> Iterator[Record]:
@@ -100,7 +100,7 @@ class PortStore:
         return self._wait(self._store.last_position)
 
     def changed(self, after: int) -> Mapping[str, int]:
-        """Return the sessions with records behind a position, and where each ends."""
+        """Return the sessions with records after a position, each with its last position."""
         found: dict[str, int] = {}
         while more := self._wait(partial(self._store.read_all, after=after, limit=READ_RECORDS)):
             found |= {record.session_id: record.position or 0 for record in more}
@@ -108,11 +108,11 @@ class PortStore:
         return found
 
     def close(self) -> None:
-        """Let go of the index."""
+        """Close the index."""
         self._connection.close()
 
     async def _append(self, session_id: str, rows: Sequence[NumberedRow]) -> None:
-        # Owned only for the moment: nobody has to keep up a lease between two decisions.
+        # Own the session for this append only: no lease to renew between two decisions.
         await self._store.enlist(self._owner_id, now_ms=now_ms())
         claim = await self._store.claim(session_id, self._owner_id, now_ms=now_ms())
         drafts = tuple(_draft(row.body) for row in rows if row.seq > claim.last_seq)
@@ -135,7 +135,7 @@ class PortStore:
 
 @dataclass(frozen=True, slots=True)
 class PortPlace:
-    """The store of a runtime, whatever it is."""
+    """The store of a runtime through its ports."""
 
     store: Store
     loop: asyncio.AbstractEventLoop
@@ -144,7 +144,7 @@ class PortPlace:
     is_there: bool = True
 
     def spool(self) -> Spool | None:
-        """Return None: records go right into the store."""
+        """Return None: records are written to the store directly."""
         return None
 
     def open(self) -> PortStore:
@@ -153,26 +153,26 @@ class PortPlace:
 
 
 def hosted_place(runtime: CoreRuntime, *, durability: Durability) -> FilePlace | PortPlace:
-    """Return where the journal of a runtime is.
+    """Return the place of the journal of a runtime.
 
-    A SQLite file is opened once more, so that any thread can write to it, also that of the event loop.
+    A SQLite file is opened a second time, so that every thread can write to it, the event loop's included.
     """
     store = runtime.ports.store
     if isinstance(store, SqliteStore):
         return FilePlace(store.path, durability, batch_records=1)
     if store is None:
-        raise RecordingError("the runtime has no journal: give it one first")
+        raise RecordingError("the runtime has no journal: set one first")
     try:
         return PortPlace(store, asyncio.get_running_loop())
     except RuntimeError:
         pass
-    raise RecordingError("make the recorder where the runtime is used: on its event loop")
+    raise RecordingError("create the recorder on the event loop of the runtime")
 
 
 def hosted_ledger(runtime: CoreRuntime, *, durability: Durability, secrets: Sequence[str]) -> Ledger:
-    """Return the ledger of the journal of a runtime, which knows the secrets."""
+    """Return a ledger in the journal of a runtime, with the runtime's secrets."""
     if secrets:
-        raise RecordingError("secrets are registered with the runtime: leave them out here")
+        raise RecordingError("secrets must be registered with the runtime, not here")
     return Ledger(hosted_place(runtime, durability=durability), redactor=runtime.ports.scribe.redactor)
 
 
@@ -188,20 +188,20 @@ def _at_once(answer: Coroutine[object, object, T]) -> T:
         return cast("T", done.value)
     answer.close()
     raise RecordingError(
-        "the store of the runtime answers later, and its event loop cannot wait: record in a thread, with "
-        "asyncio.to_thread"
+        "the store of the runtime is asynchronous, and its event loop must not block: record "
+        "in a thread, with asyncio.to_thread"
     )
 
 
 ATTEMPTS_MAX: Final = 100
-"""How often a record is numbered anew because somebody else wrote first."""
+"""Attempts to append a record with the next free number."""
 
 Allows = Callable[[Sequence[Record]], bool]
-"""Looks at all records before a new one: False leaves it out, and what it raises does too."""
+"""Checks all records before a new one: False or an exception skips the new record."""
 
 
 class Notes:
-    """Sessions that nobody owns: anybody may add a record to their end."""
+    """Sessions without an owner: any writer may append a record."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -210,13 +210,13 @@ class Notes:
     def add(
         self, session_id: str, type_: str, *, data: JsonObject, run_id: str, allows: Allows | None = None
     ) -> None:
-        """Add a record, without secrets; it is durable when this returns.
+        """Append a record with its secrets masked; it is durable on return.
 
-        What `allows` has seen is all that is before the record, whoever else writes at the same time.
+        `allows` gets exactly the records before the new one, also with concurrent writers.
 
         Raises:
-            RecordingError: others write all the time.
-            AgentError: the store does not take it.
+            RecordingError: other writers were faster `ATTEMPTS_MAX` times.
+            AgentError: the store refuses it.
         """
         at = self._stamps.now()
         body = self._ledger.encode(type_, at, data=data, run_id=run_id, said=data)
@@ -228,11 +228,11 @@ class Notes:
         return self._ledger.ask(lambda store: tuple(store.records(session_id)))
 
     def now(self) -> str:
-        """Return the time, as records have it."""
+        """Return the current time in the format of records."""
         return self._stamps.now()
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._ledger.close()
 
 
@@ -247,9 +247,9 @@ def _append(store: RunStore, session_id: str, *, bodies: tuple[bytes, bytes], al
         rows = [NumberedRow(session_id, seq, body)]
         if seq == 1:
             rows = [NumberedRow(session_id, 1, started), NumberedRow(session_id, 2, body)]
-        # A number that somebody else has by now is passed over, so whoever wrote it is looked up.
+        # The store skips a number that is in use, so read back who wrote the record.
         store.take_in(rows)
         found = next((one for one in store.records(session_id) if one.seq == rows[-1].seq), None)
         if found is not None and [found.type, found.at, found.data, found.run_id] == ours:
             return
-    raise RecordingError(f"session {session_id} is being written to all the time: try again")
+    raise RecordingError(f"session {session_id} has too many concurrent writers: try again")

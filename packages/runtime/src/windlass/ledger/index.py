@@ -34,14 +34,14 @@ from windlass_protocol import Decision, DecisionRun, DecisionRunStatus, Decision
 from windlass_protocol.limits import INTEGER_MAX
 
 INTENT_CHARS_MAX: Final = 50
-"""Of an intent, by which choices are counted."""
+"""Characters of an intent that choices are grouped by."""
 NAME_CHARS_MAX: Final = 512
 EXAMPLE_CHARS_MAX: Final = 500
 SESSIONS_PER_LOOK: Final = 256
-"""Sessions that are read before what was found goes into the index."""
+"""Sessions that are read per write to the index."""
 
 _CALLS: Final = frozenset({DecisionType.TOOL_SELECTION, DecisionType.DELEGATION})
-"""What is chosen is a tool."""
+"""Decision types that choose a tool."""
 _NOTHING: Final = (0, 0, 0, 0, 0)
 _Indexed = tuple[IndexedRun, list[Fact], int]
 _Sort = tuple[DecisionType, str, str, str, str | None]
@@ -66,7 +66,7 @@ def finish_run(store: RunStore, run_id: str, *, folder: Path | None) -> None:
 def catch_up(store: RunStore) -> None:
     """Bring the index up to the end of the journal.
 
-    A session that cannot be read is left out, and told of.
+    An unreadable session is skipped and logged.
     """
     store.drain()
     while stale := store.write(lambda: _look_around(store)):
@@ -74,7 +74,7 @@ def catch_up(store: RunStore) -> None:
         read: dict[str, int] = {}
         for session_id, end in stale.items():
             found = _read(store, session_id)
-            # What cannot be read is not read again until more is appended to it.
+            # An unreadable session is read again only after a further append.
             read[session_id] = end if found is None else max(end, found.position)
             entries += () if found is None else _entries(found, session_id)
             if found is not None and session_id.startswith(EVALUATIONS):
@@ -83,7 +83,7 @@ def catch_up(store: RunStore) -> None:
 
 
 def export(run: Run, folder: Path) -> None:
-    """Write a run as JSON, all of it or nothing."""
+    """Write a run as JSON, atomically."""
     folder.mkdir(exist_ok=True)
     beside = folder / f".{run.id}.{random_hex(8)}"
     beside.write_bytes(run.to_json(indent=2))
@@ -91,7 +91,7 @@ def export(run: Run, folder: Path) -> None:
 
 
 def read_summary(raw: bytes, status: RunStatus | None = None) -> RunSummary:
-    """Return a summary of the index; `status` if it is another one by now."""
+    """Return a summary from the index, with `status` if given."""
     summary = _summaries().validate_json(raw)
     if status is None or status is summary.status:
         return summary
@@ -107,11 +107,11 @@ def _summaries() -> TypeAdapter[RunSummary]:
 
 
 def facts_of(run: DecisionRun) -> Iterator[Fact]:
-    """Return what a run adds to every count."""
+    """Return what a run adds to each count of the index."""
     yield Fact(RUN, run.status.value, total=1)
     counts: dict[tuple[str, str, str], list[int]] = {}
     examples: dict[tuple[str, str, str], str] = {}
-    # Most decisions of a long run are of a few sorts, and each sort is counted in several ways.
+    # Most decisions of a long run fall into a few groups, and each group enters several counts.
     for sort, added in _sorts(run.decisions).items():
         for kind, name, detail, example in _counted(*sort):
             key = (kind, name[:NAME_CHARS_MAX], detail[:NAME_CHARS_MAX])
@@ -124,7 +124,7 @@ def facts_of(run: DecisionRun) -> Iterator[Fact]:
 
 
 def _sorts(decisions: Iterable[Decision]) -> dict[_Sort, list[int]]:
-    """What decisions add to counts, by all that they are counted by."""
+    """Group decisions by type, node, intent, choice and error, with their numbers."""
     sorts: dict[_Sort, list[int]] = {}
     for decision in decisions:
         outcome = decision.outcome
@@ -162,7 +162,7 @@ def _counted(
 
 
 def _look_around(store: RunStore) -> Mapping[str, int]:
-    """Note what changed; return some sessions to be read, and up to where."""
+    """Record which sessions changed; return some to read, each with its last position."""
     index, end = store.index, store.last_position()
     known = index.prepare()
     if end != known:
@@ -174,7 +174,7 @@ def _read(store: RunStore, session_id: str) -> Session | None:
     try:
         return read_session(store, session_id)
     except Corrupt as error:
-        _log.warning("a session is left out: %s", error)
+        _log.warning("a session was skipped: %s", error)
         return None
 
 
@@ -184,9 +184,9 @@ def _entries(session: Session, session_id: str) -> Iterator[_Indexed]:
 
 
 def _judged(store: RunStore, session_id: str) -> Iterator[_Indexed]:
-    """The sessions of the runs that a session of judgements is about."""
+    """Yield the sessions of the runs that a session of judgements refers to."""
     run_ids = {record.run_id for record in store.records(session_id) if record.run_id is not None}
-    # A run that the index does not know yet is read with its judgements when it gets there.
+    # A run that is not indexed yet is read together with its judgements later.
     found = [entry for entry in map(store.index.run, run_ids) if entry is not None]
     for name in dict.fromkeys(entry.session_id for entry in found):
         session = _read(store, name)

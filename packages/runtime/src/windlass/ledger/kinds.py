@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class DecisionType(StrEnum):
-    """What was chosen; the same words as on the wire."""
+    """Kind of a decision; values as on the wire."""
 
     TOOL_SELECTION = "tool_selection"
     PARAMETER_CHOICE = "parameter_choice"
@@ -17,15 +17,15 @@ class DecisionType(StrEnum):
 
 
 class RunStatus(StrEnum):
-    """Where a recorded run is; the same words as on the wire."""
+    """Status of a recorded run; values as on the wire."""
 
     RUNNING = "running"
     COMPLETED = "completed"
     FAILED = "failed"
     STUCK = "stuck"
-    """It has no end, its process is gone, and nothing was recorded for a while."""
+    """The run has no end, its process is gone, and nothing was recorded for a while."""
     CANCELLED = "cancelled"
 
 
 class RecordingError(ValueError):
-    """What was to be recorded is not right, or cannot be kept; see `strict`."""
+    """A call of the recorder is invalid, or its record cannot be written; see `strict`."""

@@ -14,13 +14,13 @@ from windlass_harness.ledger.goals import RunFacts
 from windlass_protocol import JsonObject
 
 GOOD_QUALITY: Final = 0.5
-"""An outcome that was judged better than this came of a good decision."""
+"""A decision is good if its outcome was rated higher than this."""
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One thing that the agent could have done."""
+    """An option of a decision."""
 
     id: str
     description: str = ""
@@ -33,7 +33,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a decision."""
+    """The outcome of a decision."""
 
     success: bool
     result: JsonValue = None
@@ -65,7 +65,7 @@ class DecisionEvaluation:
                 raise RecordingError(f"{name} must be from 0 to 1, found {score}")
 
     def to_wire(self) -> JsonObject:
-        """Return it as records have it."""
+        """Return it in wire form."""
         wire: JsonObject = {
             "goalAligned": self.goal_aligned,
             "alignmentScore": float(self.alignment_score),
@@ -101,12 +101,12 @@ class Decision:
 
     @property
     def chosen_option(self) -> Option | None:
-        """The option that was taken; None if it was not among them."""
+        """The chosen option; None if it is not among the options."""
         return next((option for option in self.options if option.id == self.chosen_option_id), None)
 
     @property
     def is_pending(self) -> bool:
-        """Whether nobody has said yet what came of it."""
+        """Whether it has no outcome yet."""
         return self.outcome is None
 
     @property
@@ -137,7 +137,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that went wrong."""
+    """A problem that was reported in a run."""
 
     id: str
     severity: str
@@ -195,7 +195,7 @@ class Run:
     package_fingerprint: str | None = None
     """The version of the agent; None for a run that was recorded from outside."""
     cost_micros: int = 0
-    """What its model calls cost, in millionths of a dollar."""
+    """Cost of its model calls, in millionths of a dollar."""
 
     @computed_field
     @property
@@ -206,7 +206,7 @@ class Run:
         )
 
     def to_json(self, *, indent: int | None = None) -> bytes:
-        """Return it as it is exported, with what can be computed."""
+        """Return it in the export format, with its computed properties."""
         return _exporter().dump_json(self, indent=indent)
 
     def to_dict(self) -> JsonObject:
@@ -216,7 +216,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A run in short."""
+    """Summary of a run."""
 
     run_id: str
     goal_id: str

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _CODE: Final = re.compile(r"[a-z][a-z0-9_.]*")
 _EMPTY: Final = frozenset({"failed", "tool_failure"})
-"""Codes that say no more than that something failed."""
+"""Error codes without information beyond the failure."""
 NO_FAILED_DECISION: Final = "Unknown - no decision marked as failed"
 OUTSIDE_CAUSE: Final = "Run failed but all decisions succeeded (external cause?)"
 PENDING_CAUSE: Final = "Run failed and no decision did; {count} had no outcome (external cause?)"
@@ -54,7 +54,7 @@ INTERRUPTED: Final = "The process that recorded the run is gone; {count} decisio
 
 @dataclass(frozen=True, slots=True)
 class FailureAnalysis:
-    """Why a run failed, as far as its decisions tell."""
+    """Why a run failed, derived from its decisions."""
 
     run_id: str
     failure_point: str
@@ -67,10 +67,10 @@ class FailureAnalysis:
     decision_id: str | None = None
     """The decision that caused it; None if none failed."""
     kind: FailureKind = FailureKind.UNKNOWN
-    """Which of the known kinds of failures it is."""
+    """Kind of the failure."""
 
     def to_dict(self) -> JsonObject:
-        """Return it as plain data."""
+        """Return it as plain JSON data."""
         return {
             "run_id": self.run_id,
             "failure_point": self.failure_point,
@@ -100,22 +100,22 @@ class FailureAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class PatternAnalysis:
-    """What the runs of a goal have in common."""
+    """Patterns in the runs of a goal."""
 
     goal_id: str
     run_count: int
     success_rate: float
-    """Completed among all, from 0 to 1."""
+    """Share of completed runs, from 0 to 1."""
     common_failures: tuple[tuple[str, int], ...] = ()
-    """Failures by their cause, each as it was put first, and how many; the most frequent first."""
+    """Causes of failures, each in its first wording, with counts; most frequent first."""
     problematic_nodes: tuple[tuple[str, float], ...] = ()
-    """Nodes that often fail, with how often, from 0 to 1."""
+    """Nodes that often fail, with their failure rates from 0 to 1."""
     decision_patterns: Mapping[str, Mapping[str, object]] = field(
         default_factory=dict[str, Mapping[str, object]]
     )
 
     def to_dict(self) -> dict[str, object]:
-        """Return it as plain data."""
+        """Return it as plain JSON data."""
         return {
             "goal_id": self.goal_id,
             "run_count": self.run_count,
@@ -139,7 +139,7 @@ class PatternAnalysis:
 
 
 def analyze(run: Run, failure: Failure, *, culprit: WireDecision | None) -> FailureAnalysis:
-    """Return why a run failed; `culprit` is to blame, None if none failed."""
+    """Return why a run failed; `culprit` is the failed decision that caused it, if any."""
     problems = tuple(f"[{problem.severity}] {problem.description}" for problem in run.problems)
     fixes = [problem.suggested_fix for problem in run.problems if problem.suggested_fix]
     cause = next((one for one in run.decisions if culprit is not None and one.id == culprit.id), None)
@@ -168,7 +168,7 @@ def analyze(run: Run, failure: Failure, *, culprit: WireDecision | None) -> Fail
 
 
 def _root_cause(blamed: str | None, error: str | None) -> str:
-    """What a failure comes down to, in words: a code alone says too little."""
+    """Return the root cause of a failure as text: a code alone is not enough."""
     if blamed is not None and error is not None and _CODE.fullmatch(blamed):
         return error if blamed in error or blamed in _EMPTY else f"{blamed}: {error}"
     return blamed or error or "Unknown"
@@ -247,47 +247,46 @@ T = TypeVar("T")
 _log: Final = logging.getLogger("windlass.ledger")
 
 STUCK_AFTER_MS: Final = 60_000
-"""A run without an end whose process is gone is stuck after so long a silence."""
+"""A run without an end and without a process counts as stuck after this time without a record."""
 COMMON_FAILURES_MAX: Final = 5
 COMMON_CHOICES_MAX: Final = 20
 NODES_MAX: Final = 1_000
 CHOICES_LOOKED_AT_MAX: Final = 1_000
 PROBLEMATIC_RATE: Final = 0.1
-"""A node that fails more often is a problem."""
+"""Failure rate above which a node is reported."""
 BAD_RATE: Final = 0.3
-"""A node that fails more often comes first."""
+"""Failure rate above which a node has high priority."""
 REPEATED_MIN: Final = 2
 OFTEN_MIN: Final = 5
-"""Failures of one cause from which on handling it comes first."""
+"""Failures of one cause from which on it has high priority."""
 GOOD_SUCCESS_RATE: Final = 0.8
 _ALL: Final = -1
 _RUN_NOT_FOUND: Final = "One or both runs not found"
 
 
 class BuilderQuery:
-    """Reads what was recorded in a folder, by any process; newest first.
+    """Reads the runs that any process recorded in a folder; newest first.
 
-    Instead of the folder of a recorder, `storage_path` may be the file of an AgentRuntime: runs of agents are
-    recorded by themselves. `runtime` is an AgentRuntime that is open. It sees every call that has returned.
-    What it looks runs up in is an index that it keeps up to date by itself. One run that is damaged is left
-    out, and logged.
+    `storage_path` is the folder of a recorder or the file of an AgentRuntime, which records the runs of its
+    agents automatically. `runtime` is an open AgentRuntime. A query sees every recorder call that has
+    returned. It uses an index that it keeps up to date. A damaged run is skipped and logged.
 
-    A folder that does not exist has no runs: that is no error, because the first one may be about to be
-    recorded, but it is logged. All methods raise an AgentError if the store cannot be read at all; also a
-    reader has to write to it, the index and what recorders left behind.
+    A missing folder has no runs; this is logged, and is no error, because the first run may be recorded
+    later. All methods raise an AgentError if the store cannot be read. A reader needs write access, for the
+    index and for the transfer of spool files.
     """
 
     def __init__(
         self, storage_path: str | Path | None = None, *, runtime: "CoreRuntime | None" = None
     ) -> None:
         if (storage_path is None) == (runtime is None):
-            raise RecordingError("give either a storage_path or a runtime: where should be read?")
+            raise RecordingError("give either storage_path or runtime")
         if runtime is not None:
             from windlass.ledger.hosted import hosted_place  # noqa: PLC0415 - slow to import
 
             self._place = hosted_place(runtime, durability="power")
         else:
-            # What a reader brings in may be of a recorder whose calls survive a crash of the machine.
+            # The spool files may belong to a recorder with durability power.
             self._place = FilePlace(_database(storage_path), "power")
         self._lock = Lock()
         self._store: RunStore | None = None
@@ -301,36 +300,36 @@ class BuilderQuery:
         self.close()
 
     def close(self) -> None:
-        """Let go of the files; the next question opens them again."""
+        """Close the files; the next query opens them again."""
         with self._lock:
             store, self._store = self._store, None
             if store is not None:
                 store.close()
 
     def get_run_summary(self, run_id: str) -> RunSummary | None:
-        """Return a run in short; None if there is none."""
+        """Return the summary of a run; None if it is unknown."""
         return self._ask(None, lambda store: _summary_of(store, run_id))
 
     def get_full_run(self, run_id: str) -> Run | None:
-        """Return a run with all its decisions; None if there is none."""
+        """Return a run with all its decisions; None if it is unknown."""
         return self._ask(None, lambda store: _run_of(store, run_id))
 
     def list_runs_for_goal(self, goal_id: str, limit: int | None = None) -> list[RunSummary]:
-        """Return the runs of a goal in short, newest first; all of them without a limit."""
+        """Return summaries of the runs of a goal, newest first; all without a limit."""
         count = _ALL if limit is None else _count(limit)
         return self._ask([], lambda store: _summaries(store, store.index.of_goal(text_of(goal_id), count)))
 
     def get_recent_failures(self, limit: int = 10) -> list[RunSummary]:
-        """Return the runs that failed last, newest first."""
+        """Return the newest failed runs, newest first."""
         count = _count(limit)
         return self._ask([], lambda store: _summaries(store, store.index.of_status(RunStatus.FAILED, count)))
 
     def get_decision_run(self, run_id: str) -> DecisionRun | None:
-        """Return a run as it is on the wire, for rules of `windlass_harness.ledger`."""
+        """Return a run in wire form, for the rules of `windlass_harness.ledger`."""
         return self._ask(None, lambda store: _wire_of(store, run_id))
 
     def get_tape(self, run_id: str) -> Tape | None:
-        """Return what a run was asked, what its calls gave and what it answered."""
+        """Return the tape of a run: its task, the results of its calls and its answer."""
         return self._ask(None, lambda store: _tape_of(store, run_id))
 
     def get_records(self, run_id: str, *, is_before: bool = False) -> list[Record]:
@@ -338,17 +337,17 @@ class BuilderQuery:
         return self._ask([], lambda store: _records_of(store, run_id, is_before=is_before))
 
     def get_facts(self, goal_id: str, limit: int | None = None) -> list[RunFacts]:
-        """Return the runs of a goal in numbers, newest first."""
+        """Return the facts of the runs of a goal, newest first."""
         return [one.facts for one in self.list_runs_for_goal(goal_id, limit) if one.facts is not None]
 
     def list_facts(self, wanted: RunLook, limit: int | None = None) -> list[RunFacts]:
-        """Return runs of any goal in numbers, newest first; all of them without a limit."""
+        """Return the facts of runs of any goal, newest first; all without a limit."""
         count = _ALL if limit is None else _count(limit)
         found = self._ask([], lambda store: _summaries(store, store.index.looked_at(wanted, count)))
         return [one.facts for one in found if one.facts is not None]
 
     def list_failing_tools(self, wanted: RunLook, limit: int = 20) -> list[tuple[str, int, int]]:
-        """Return tools that failed in some runs: name, calls, failures; the worst first."""
+        """Return tools with failures: name, calls, failures; most failures first."""
         count = _count(limit)
         found = self._ask((), lambda store: store.index.failing(wanted, TOOL, limit=count))
         return [(fact.name, fact.total, fact.failed) for fact in found]
@@ -362,12 +361,12 @@ class BuilderQuery:
         return analyze(run, failure, culprit=blamed(wire))
 
     def get_decision_trace(self, run_id: str) -> list[str]:
-        """Return the decisions of a run, each in a line; nothing if there is no such run."""
+        """Return the decisions of a run, each in a line; empty if the run is unknown."""
         run = self.get_full_run(run_id)
         return [] if run is None else list(trace(run))
 
     def find_patterns(self, goal_id: str) -> PatternAnalysis | None:
-        """Return what the runs of a goal have in common; None if it has none.
+        """Return patterns in the runs of a goal; None if it has no runs.
 
         Failures are grouped by cause: errors that differ only in numbers, ids, paths or quoted values are
         one. The cost does not depend on the number of runs.
@@ -375,7 +374,7 @@ class BuilderQuery:
         return self._ask(None, lambda store: _patterns(store, text_of(goal_id)))
 
     def get_node_performance(self, node_id: str) -> dict[str, object]:
-        """Return counts of a node over all goals; zeros if nobody knows it."""
+        """Return counts of a node over all goals; zeros if it is unknown."""
         name = text_of(node_id)
         nothing = _performance(name, (), ())
         return self._ask(
@@ -386,12 +385,12 @@ class BuilderQuery:
         )
 
     def compare_runs(self, run_id_1: str, run_id_2: str) -> dict[str, object]:
-        """Return how two runs differ, or {"error": …} if one of them is not there."""
+        """Return how two runs differ, or {"error": …} if one of them is unknown."""
         first, second = self.get_full_run(run_id_1), self.get_full_run(run_id_2)
         return {"error": _RUN_NOT_FOUND} if first is None or second is None else compare(first, second)
 
     def suggest_improvements(self, goal_id: str) -> list[dict[str, str]]:
-        """Return what could be better about the runs of a goal, with a priority each."""
+        """Return suggestions for a goal, each with a priority."""
         patterns = self.find_patterns(goal_id)
         return [] if patterns is None else _improvements(patterns)
 
@@ -412,25 +411,25 @@ class BuilderQuery:
     def _tell_missing(self) -> None:
         place = self._place
         if isinstance(place, FilePlace) and not place.database.parent.exists():
-            _log.warning("%s does not exist: nothing was recorded there so far", place.database.parent)
+            _log.warning("%s does not exist: it has no recorded runs", place.database.parent)
 
 
 def _database(storage_path: object) -> Path:
-    """The journal of a recorder's folder, or of the file of a runtime."""
+    """Return the journal file: in the folder of a recorder, or the file of a runtime."""
     if isinstance(storage_path, str | Path) and storage_path and Path(storage_path).is_file():
         return Path(storage_path).absolute()
     return folder_of(storage_path) / DATABASE
 
 
 def _count(limit: object) -> int:
-    """Return how many are wanted; fewer than none is none."""
+    """Return a limit; a negative one is 0."""
     if not isinstance(limit, int) or isinstance(limit, bool):
         raise RecordingError(f"limit must be a whole number, found {type(limit).__name__}")
     return max(0, limit)
 
 
 def _status_of(store: RunStore, entry: IndexedRun) -> RunStatus:
-    """Where a run is: without an end and without its process it is stuck in time."""
+    """Return the status of a run: stuck if it has no end, no process and no recent record."""
     status = RunStatus(entry.status)
     if status is not RunStatus.RUNNING or not entry.writer or store.is_living(entry.writer):
         return status
@@ -502,7 +501,7 @@ def _patterns(store: RunStore, goal_id: str) -> PatternAnalysis | None:
 
 
 def _choices(facts: Sequence[Fact]) -> dict[str, object]:
-    """What is mostly done for each intent, and how many other things were done for it."""
+    """Return the most frequent choice for each intent, and the number of others."""
     by_intent: dict[str, list[Fact]] = {}
     for fact in facts:
         by_intent.setdefault(fact.name, []).append(fact)

@@ -32,15 +32,15 @@ from windlass_protocol import Option as WireOption
 from windlass_protocol import Outcome as WireOutcome
 
 UNREADABLE: Final = "recorder.unreadable"
-"""The type that a record gets whose payload is not what its type says: views pass over it."""
+"""Type of a record with an invalid payload: views ignore it."""
 
 
 @contextmanager
 def in_one_go() -> Generator[None]:
-    """Read many records without looking for garbage in between.
+    """Read many records with the garbage collector paused.
 
-    A run of 10,000 decisions is half a million objects without a cycle among them, and looking through them
-    again and again costs as much as reading them.
+    A run of 10,000 decisions is half a million objects without cycles; collecting during the read doubles its
+    cost.
     """
     is_on = gc.isenabled()
     gc.disable()
@@ -53,14 +53,14 @@ def in_one_go() -> Generator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A run, and what else its session says of it."""
+    """A run, with the facts that its session holds about it."""
 
     wire: DecisionRun
     execution_id: str
     writer: str
     last_at: str
     owner: str = ""
-    """Of the session."""
+    """The owner of the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Session:
 def read_session(store: RunStore, session_id: str) -> Session:
     """Return the runs of a session.
 
-    A record that is not what it should be is passed over.
+    A record with an invalid payload is ignored.
 
     Raises:
         Corrupt: the session is damaged.
@@ -99,13 +99,13 @@ def read_session(store: RunStore, session_id: str) -> Session:
 
 
 def read_run(store: RunStore, run_id: str) -> Run | None:
-    """Return the run of a session that was made for it; None if there is none."""
+    """Return a run with a session of its own; None if it is unknown."""
     found = read_session(store, run_id).runs.get(run_id)
     return None if found is None else run_of(found)
 
 
 def run_of(found: Found, *, status: RunStatus | None = None) -> Run:
-    """Return a run for those who read it; `status` if it is another one by now."""
+    """Return a run as a dataclass, with `status` if given."""
     wire = found.wire
     return Run(
         id=wire.id,
@@ -146,7 +146,7 @@ def run_of(found: Found, *, status: RunStatus | None = None) -> Run:
 
 
 def summary_of(wire: DecisionRun) -> RunSummary:
-    """Return a run in short."""
+    """Return the summary of a run."""
     short = summarize_run(wire)
     return RunSummary(
         run_id=short.run_id,
@@ -221,7 +221,7 @@ def _evaluation(wire: WireEvaluation) -> DecisionEvaluation:
 
 
 class _Notes:
-    """What records say beside the decisions, noted while they pass."""
+    """Facts outside of the decisions, collected while the records are read."""
 
     def __init__(self) -> None:
         self.execution_id = ""
@@ -245,7 +245,7 @@ class _Notes:
 
 
 def _readable(records: Iterable[Record]) -> Iterator[Record]:
-    """The records, with those renamed that no view can read."""
+    """Yield the records; an invalid payload gets the type `UNREADABLE`."""
     state = DecisionsState()
     for record in records:
         try:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 IDS_SHOWN_MAX: Final = 20
-"""Options that an error names."""
+"""Options that an error message lists."""
 SEVERITIES: Final = ("critical", "warning", "minor")
 _TYPES: Final = frozenset(kind.value for kind in DecisionType)
 _ONLY_TEXTS: Final = frozenset({str})
@@ -35,16 +35,16 @@ _OPTION_KEYS: Final = frozenset(
 
 
 def text(value: object, what: str = "", *, faults: list[str] | None = None) -> str:
-    """Return a text as it is, anything else as it is printed."""
+    """Return a string unchanged, any other value as its str()."""
     if type(value) is str:
         return value
     if faults is not None and not isinstance(value, str):
-        faults.append(f"{what} must be a text, found {_kind(value)}: it is kept as it is printed")
+        faults.append(f"{what} must be a string, found {_kind(value)}: its str() is recorded")
     return text_of(value)
 
 
 def truth(value: object, what: str, *, faults: list[str]) -> bool:
-    """Return True or False; what else it could mean."""
+    """Return a bool; another value is a fault and is converted with bool()."""
     if value is True or value is False:
         return value
     faults.append(f"{what} must be True or False, found {text_of(value)}: it counts as {bool(value)}")
@@ -52,13 +52,15 @@ def truth(value: object, what: str, *, faults: list[str]) -> bool:
 
 
 def texts(value: object, what: str = "", *, faults: list[str] | None = None) -> list[JsonValue]:
-    """Return a list of texts; a text alone is a list of one."""
+    """Return a list of strings; a single string becomes a list."""
     if type(value) is list and _ONLY_TEXTS.issuperset(map(type, cast("list[object]", value))):
         return cast("list[JsonValue]", value)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [text(item, f"each of {what}", faults=faults) for item in cast("Sequence[object]", value)]
     if value is not None and faults is not None:
-        faults.append(f"{what} must be a list of texts, found {_kind(value)}: it is kept as the only one")
+        faults.append(
+            f"{what} must be a list of strings, found {_kind(value)}: it is recorded as a list of one"
+        )
     return [] if value is None else [text(value)]
 
 
@@ -69,7 +71,9 @@ def members(value: object, what: str = "", *, faults: list[str] | None = None) -
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, JsonValue]", value))
     if value is not None and faults is not None:
-        faults.append(f"{what} must be a dictionary, found {_kind(value)}: it is kept under the name value")
+        faults.append(
+            f"{what} must be a dictionary, found {_kind(value)}: it is recorded under the key value"
+        )
     return {} if value is None else {"value": cast("JsonValue", value)}
 
 
@@ -79,7 +83,7 @@ def anything(value: object) -> JsonValue:
 
 
 def said_by(error: BaseException) -> str:
-    """Return the text of an exception; it may not even have one."""
+    """Return the text of an exception; "" if str() of it fails."""
     try:
         return text_of(str(error))
     except Exception:  # noqa: BLE001 - its text is the caller's code
@@ -107,7 +111,7 @@ def as_decision_type(value: object, faults: list[str]) -> str:
 
 
 def as_severity(value: object, faults: list[str]) -> str:
-    """Return how bad a problem is."""
+    """Return the severity of a problem."""
     if isinstance(value, str) and value in SEVERITIES:
         return str(value)
     faults.append(
@@ -117,7 +121,7 @@ def as_severity(value: object, faults: list[str]) -> str:
 
 
 def as_options(value: object, chosen: str, *, faults: list[str]) -> list[JsonValue]:
-    """Return the options of a decision, of which one should be the chosen one."""
+    """Return the options of a decision; the chosen one should be among them."""
     given: Sequence[object] = ()
     if isinstance(value, list | tuple):
         given = cast("Sequence[object]", value)
@@ -171,14 +175,14 @@ def _option(given: Mapping[str, object], index: int, faults: list[str]) -> JsonO
 
 
 def as_evaluation(value: object) -> JsonObject | None:
-    """Return a judgement in the form of the wire; None if it is none."""
-    # By what it can, not by what it is: its class is slow to import.
+    """Return a judgement in wire form; None if the value is not one."""
+    # Recognised by its method: importing its class is slow.
     wire = getattr(value, "to_wire", None)
     return cast("JsonObject", wire()) if callable(wire) else None
 
 
 def said_in(decision: JsonObject) -> list[JsonValue]:
-    """Return what the caller said in a decision, nearly flat: quick to look through."""
+    """Return the caller's values of a decision in a nearly flat list, which is quick to redact."""
     said: list[JsonValue] = []
     for option in cast("list[JsonObject]", decision["options"]):
         said += option.values()
@@ -192,13 +196,13 @@ def _add_confidence(wire: JsonObject, confidence: object, faults: list[str]) -> 
         wire["confidence"] = float(confidence)
         return
     faults.append(f"confidence of option {wire['id']!r} must be from 0 to 1, found {text_of(confidence)}")
-    if is_number and confidence == confidence:  # what is not a number equals nothing
+    if is_number and confidence == confidence:  # NaN does not equal itself
         wire["confidence"] = 1.0 if confidence > 1 else 0.0
     wire["givenConfidence"] = text_of(confidence)
 
 
 def failure(error: BaseException) -> JsonObject:
-    """Return the outcome of an action that raised."""
+    """Return the outcome of an action that raised an exception."""
     return {"success": False, "error": said_by(error) or _kind(error)}
 
 
@@ -207,7 +211,7 @@ def _kind(value: object) -> str:
 
 
 AGENT_ID: Final = "recorder"
-"""The agent of runs that were recorded from outside."""
+"""The agent id of runs recorded by a recorder."""
 ERROR_CHARS_MAX: Final = 4_000
 _DECISION: Final = "dec_"
 _PENDING: Final = 0
@@ -215,9 +219,9 @@ _SETTLED: Final = 1
 
 
 class Recording:
-    """A run that is being recorded, from any number of threads.
+    """A run under recording; thread-safe.
 
-    All methods raise OSError if the disk does not take the record; then nothing was recorded.
+    All methods raise OSError if the write fails; then nothing was recorded.
     """
 
     def __init__(self, ledger: Ledger, *, run_id: str, trace_id: str) -> None:
@@ -234,11 +238,11 @@ class Recording:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process began it: a forked one has a copy of what its parent does."""
+        """Whether this process started it: a forked process holds a copy of its parent's recordings."""
         return self._generation == self._ledger.generation
 
     def begin(self, at: str, goal: JsonObject) -> None:
-        """Write down that the run begins."""
+        """Record the start of the run."""
         with self._lock:
             self._write("session.started", at, data={"trace": {"traceId": self.trace_id}})
             writer: JsonObject = {"recorder": self._ledger.writer}
@@ -246,7 +250,7 @@ class Recording:
             self._write("run.started", at, data=data)
 
     def decide(self, at: str, decision: JsonObject) -> str:
-        """Write down a decision; return its id."""
+        """Record a decision; return its id."""
         with self._lock:
             self._check_open()
             decision_id = decision["id"] = f"{_DECISION}{len(self._outcomes)}"
@@ -255,7 +259,7 @@ class Recording:
             return decision_id
 
     def settle(self, at: str, decision_id: str, *, outcome: JsonObject) -> None:
-        """Write down what came of a decision, instead of what was said before."""
+        """Record the outcome of a decision; it replaces an earlier one."""
         with self._lock:
             self._check_open()
             data: JsonObject = {"decisionId": decision_id, "outcome": outcome}
@@ -263,13 +267,13 @@ class Recording:
             self._outcomes[int(decision_id[len(_DECISION) :])] = _SETTLED
 
     def judge(self, at: str, decision_id: str, *, evaluation: JsonObject) -> None:
-        """Write down a judgement of a decision."""
+        """Record a judgement of a decision."""
         with self._lock:
             self._check_open()
             self._write("decision.evaluated", at, data={"decisionId": decision_id, "evaluation": evaluation})
 
     def report(self, at: str, problem: JsonObject) -> str:
-        """Write down a problem; return its id."""
+        """Record a problem; return its id."""
         with self._lock:
             self._check_open()
             problem_id = problem["id"] = f"prob_{self._problem_count}"
@@ -278,14 +282,14 @@ class Recording:
             return problem_id
 
     def end(self, at: str, type_: str, *, data: JsonObject) -> None:
-        """Write down the end; nothing can be recorded after it."""
+        """Record the end of the run; later records are refused."""
         with self._lock:
             self._check_open()
             self._write(type_, at, data={"runId": self.run_id, **data})
             self.is_open = False
 
     def knows(self, decision_id: object) -> bool:
-        """Tell whether a decision is one of this run."""
+        """Whether a decision belongs to this run."""
         if not isinstance(decision_id, str) or not decision_id.startswith(_DECISION):
             return False
         number = decision_id[len(_DECISION) :]
@@ -293,12 +297,12 @@ class Recording:
         return is_number and int(number) < len(self._outcomes)
 
     def is_settled(self, decision_id: str) -> bool:
-        """Tell whether a decision of this run has an outcome."""
+        """Whether a decision of this run has an outcome."""
         return self._outcomes[int(decision_id[len(_DECISION) :])] == _SETTLED
 
     def _check_open(self) -> None:
         if not self.is_open:
-            raise RecordingError(f"run {self.run_id} has ended: nothing can be recorded into it")
+            raise RecordingError(f"run {self.run_id} has ended: further records are refused")
 
     def _write(self, type_: str, at: str, *, data: JsonObject, said: list[JsonValue] | None = None) -> None:
         body = self._ledger.encode(
@@ -309,7 +313,7 @@ class Recording:
 
 
 class Place(NamedTuple):
-    """What is current in a context."""
+    """The current run and node of a context."""
 
     recording: Recording
     node_id: str
@@ -318,15 +322,15 @@ class Place(NamedTuple):
 
     @property
     def is_own(self) -> bool:
-        """Whether the run was started here, and not where this context was copied."""
-        return self.owner() is whoever()
+        """Whether this task or thread started the run, and did not inherit it."""
+        return self.owner() is current_worker()
 
 
 class Current:
     """The current run of one recorder, in each context.
 
-    A context that never had a run takes part in the only one that is open, as long as it is the only one: a
-    script may start a run and leave the work to a pool of threads.
+    A context without a run uses the open run of the recorder while there is exactly one: a script may start a
+    run and do the work in a thread pool.
     """
 
     def __init__(self) -> None:
@@ -334,12 +338,12 @@ class Current:
         self._open: dict[str, Recording] = {}
 
     def place(self) -> Place | None:
-        """Return what this context itself has; its run may have ended."""
+        """Return the place of this context; its run may have ended."""
         place = _PLACES.get().get(self._key)
         return place if place is not None and place.recording.is_ours else None
 
     def recording(self) -> Recording | None:
-        """Return the open run that a call is about."""
+        """Return the open run of this context."""
         place = self.place()
         if place is not None:
             return place.recording if place.recording.is_open else None
@@ -348,30 +352,30 @@ class Current:
 
     @property
     def open_count(self) -> int:
-        """How many runs are open in all contexts."""
+        """Number of open runs in all contexts."""
         return sum(run.is_ours for run in tuple(self._open.values()))
 
     def enter(self, recording: Recording, node_id: str) -> None:
-        """Make a run that was just started the current one."""
+        """Make a new run the current one."""
         self._open[recording.run_id] = recording
-        self._set(Place(recording, node_id, ref(whoever())))
+        self._set(Place(recording, node_id, ref(current_worker())))
 
     def leave(self, recording: Recording) -> None:
-        """Note that a run has ended; every context that has it knows by itself."""
+        """Remove a run that has ended; contexts check this themselves."""
         self._open.pop(recording.run_id, None)
 
     def move(self, recording: Recording, node_id: str) -> None:
         """Set the node of this context."""
         place = self.place()
-        owner = ref(whoever()) if place is None else place.owner
+        owner = ref(current_worker()) if place is None else place.owner
         self._set(Place(recording, node_id, owner))
 
     def _set(self, place: Place) -> None:
         _PLACES.set({**_PLACES.get(), self._key: place})
 
 
-def whoever() -> object:
-    """Return the task that runs here, or else the thread."""
+def current_worker() -> object:
+    """Return the current task, or else the current thread."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None:
         try:
@@ -384,14 +388,14 @@ def whoever() -> object:
 
 
 _KEYS: Final = count()
-"""Of recorders; the identity of one may pass to another when it is gone."""
+"""Keys of recorders; `id()` could be reused after one is freed."""
 _NOWHERE: Final[Mapping[int, Place]] = {}
 _PLACES: Final[ContextVar[Mapping[int, Place]]] = ContextVar("windlass_recorder", default=_NOWHERE)
 
 T = TypeVar("T")
 
 NODE_UNKNOWN: Final = "unknown"
-"""The node of decisions that were made before any was set."""
+"""The node of decisions before the first `set_node`."""
 TRACE_HEX: Final = 32
 _QUICK: Final = "action"
 
@@ -399,7 +403,7 @@ _log: Final = logging.getLogger("windlass.ledger")
 
 
 class DecideOptions(TypedDict, total=False):
-    """What `decide_and_execute` passes on to `decide`."""
+    """Options of `decide_and_execute` that are passed to `decide`."""
 
     node_id: str | None
     decision_type: DecisionType | str
@@ -408,16 +412,16 @@ class DecideOptions(TypedDict, total=False):
 
 
 class Runtime:
-    """Records the decisions of an agent; every call is durable when it returns.
+    """Records the decisions of an agent; every call is durable on return.
 
-    `storage_path` is a folder, which is made if it is missing; instead of it, `runtime` is an `AgentRuntime`
-    into whose journal the records go. It may be used from scripts, threads and tasks at once, and by many
-    processes on one folder. Each context has a current run of its own.
+    `storage_path` is a folder, which is created if it is missing. With `runtime`, an `AgentRuntime`, the
+    records go into its journal instead. Scripts, threads and tasks may share a recorder, and processes may
+    share a folder. Each context has its own current run.
 
-    A value that JSON has no form for is kept as its repr. What is wrong with a call is logged as a warning,
-    and the call does what it can; with `strict` it raises RecordingError instead and records nothing. With
-    durability `power` a call survives a crash of the machine, with `process` one of the process. `secrets`
-    are texts that must never be written, beside whatever looks like a secret.
+    A value without a JSON form is recorded as its repr. An invalid call is logged as a warning and recorded
+    as far as possible; with `strict` it raises RecordingError and records nothing. With durability `power` a
+    call survives a crash of the machine, with `process` a crash of the process. `secrets` are strings to
+    mask, in addition to strings that look like secrets.
     """
 
     def __init__(
@@ -444,9 +448,9 @@ class Runtime:
         self.close()
 
     def close(self) -> None:
-        """Bring everything into the journal and let go of the files.
+        """Transfer everything into the journal and close the files.
 
-        Runs that are open stay so, and are stuck after a while.
+        Open runs stay open, and count as stuck after a while.
         """
         self._closing()
 
@@ -455,8 +459,8 @@ class Runtime:
     ) -> str:
         """Start a run for a goal and make it the current one; return its id.
 
-        The run that this context itself has open is closed as cancelled. An empty id means that the run
-        could not be written down.
+        An open run of this context is ended as cancelled. An empty id means that the run could not be
+        recorded.
         """
         run_id = f"run_{day_and_time()}_{random_hex(8)}"
         recording = Recording(self._ledger, run_id=run_id, trace_id=random_hex(TRACE_HEX))
@@ -476,9 +480,9 @@ class Runtime:
     def end_run(
         self, success: bool, narrative: str = "", output_data: dict[str, object] | None = None
     ) -> None:
-        """End the current run; what happened is told by the narrative, or else by us.
+        """End the current run; without a `narrative`, a default text is recorded.
 
-        `runs/{run_id}.json` in the folder then has the whole run, for people and tools.
+        The whole run is exported to `runs/{run_id}.json` in the folder.
         """
         recording = self._recording("end_run")
         if recording is None:
@@ -559,7 +563,7 @@ class Runtime:
         tokens_used: int = 0,
         latency_ms: int = 0,
     ) -> None:
-        """Record what came of a decision; a second outcome takes the place of the first."""
+        """Record the outcome of a decision; it replaces an earlier one."""
         recording = self._recording("record_outcome")
         if recording is None or not self._is_known("record_outcome", recording, decision_id):
             return
@@ -641,11 +645,11 @@ class Runtime:
         executor: Callable[[], T],
         **kwargs: Unpack[DecideOptions],
     ) -> tuple[str, T]:
-        """Record a decision, do it, and record what came of it; return id and result.
+        """Record a decision, execute it, and record its outcome; return id and result.
 
-        Whatever the executor raises is recorded as a failure and raised again. The result of an async
+        An exception of the executor is recorded as a failure and raised again. The result of an async
         executor is an awaitable: the outcome is recorded when it is awaited, and until then the decision is
-        pending. Without a run the executor is called all the same.
+        pending. Without a run the executor is still called.
         """
         recording = self._current.recording()
         decision_id = self.decide(intent, options, chosen, reasoning, **kwargs)
@@ -667,9 +671,9 @@ class Runtime:
 
     @property
     def current_run(self) -> "Run | None":
-        """The current run as it is recorded by now; None without one.
+        """The current run as recorded so far; None without one.
 
-        It is read from the journal: ask for it when you need it, and not in every step of a long run.
+        It is read from the journal on each access: avoid it in every step of a long run.
         """
         recording = self._current.recording()
         if recording is None:
@@ -710,7 +714,7 @@ class Runtime:
         return NODE_UNKNOWN if place is None else place.node_id
 
     def _recording(self, call: str) -> Recording | None:
-        """Return the run that a call is about; complain if there is none."""
+        """Return the current run; report a fault if there is none."""
         recording = self._current.recording()
         if recording is None:
             count = self._current.open_count
@@ -739,7 +743,7 @@ class Runtime:
         self._ledger.finish(recording.run_id)
 
     def _complain(self, call: str, faults: Sequence[str]) -> None:
-        """Raise if strict; else log, and let the call do what it can."""
+        """Raise if strict; else log the faults."""
         if faults and self._is_strict:
             raise RecordingError(f"{call}: {'; '.join(faults)}")
         for fault in faults:
@@ -754,7 +758,7 @@ class Runtime:
         return True
 
     def _lost(self, error: OSError | RecordingError) -> None:
-        """Tell that a record could not be kept: an agent does not fail because of that."""
+        """Log that a record was not written; an agent does not fail because of it (unless strict)."""
         if self._is_strict:
             raise RecordingError(f"not recorded: {error}") from error
         _log.error("not recorded: %s", error)

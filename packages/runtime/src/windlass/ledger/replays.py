@@ -1,9 +1,10 @@
 """Replay of a recorded run without side effects, to check a proposal.
 
-Tools answer from the record, by their name and their arguments in canonical JSON. A call for which nothing
-was recorded is told to the model as an error, and counted; it is never made. Hooks and output sinks are left
-out, questions and subagents answer from the record too, and consent is given as it was given then. A function
-that says which calls need consent is not called: all calls of its tool ask, and get it.
+Tools answer from the record, by their name and their arguments in canonical JSON. A call without a record
+fails with an error for the model and is counted; it is never executed. Hooks and output sinks are omitted.
+Questions and subagents answer from the record too, and approvals are given as recorded. An `approval`
+function of a tool is not
+called: all calls of the tool ask, and are approved.
 """
 
 import asyncio
@@ -46,9 +47,9 @@ from windlass_protocol import (
 )
 
 REPLAY_TIMEOUT_S: Final = 600
-"""How long one replay may take."""
+"""Timeout of one replay."""
 OUTPUT_CHARS_MAX: Final = 500
-"""What is kept of an answer."""
+"""Characters of an answer that a check holds."""
 NOT_RECORDED: Final = (
     "This is a rehearsal, and no such call was recorded: its result is not known. Go on without it, or make "
     "the call with other arguments."
@@ -60,17 +61,17 @@ _RUN: Final = "replay"
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """A recorded run, ready to be done again."""
+    """A recorded run, prepared for a replay."""
 
     tape: Tape
     before: Sequence[Record] = ()
-    """What was said in its session before it."""
+    """The records of its session before the run."""
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What came of doing a run again."""
+    """Result of a replay."""
 
     run: ReplayedRun
     sample: Sample
@@ -79,7 +80,7 @@ class Replay:
 class Player:
     """Answers calls from a tape.
 
-    The same call again gets the next result, and the last one for ever.
+    Equal calls get the recorded results in order; after the last one, the last one again.
     """
 
     def __init__(self, calls: Sequence[TapedCall]) -> None:
@@ -92,18 +93,18 @@ class Player:
                 self._results.setdefault(call.key, []).append(call.output)
         self._given: dict[str, int] = {}
         self.diverged = 0
-        """Calls for which nothing was recorded."""
+        """Calls without a record."""
 
     def was_denied(self, tool: str, arguments: JsonValue) -> bool:
-        """Whether nobody ever consented to such a call."""
+        """Whether all recorded calls like this were denied."""
         key = call_key(tool, arguments)
         return key in self._denied and key not in self._results
 
     def answer(self, tool: str, arguments: JsonObject) -> JsonValue:
-        """Return what was recorded for a call.
+        """Return the recorded result of a call.
 
         Raises:
-            ToolFailed: it failed then, or nothing was recorded: it was not made, or not allowed.
+            ToolFailed: the recorded call failed or was denied, or there is no record.
         """
         key = call_key(tool, arguments)
         known = self._results.get(key)
@@ -118,7 +119,7 @@ class Player:
         return output.value
 
     async def dispatch(self, request: InputRequest, *, session_id: str, run_id: str) -> InputResponse | None:
-        """Consent to a call, unless it was denied then: nothing happens either way."""
+        """Approve a call unless it was denied in the record; no call has a side effect."""
         action = request.action
         name = action.tool_name if action.kind == "tool-call" else action.kind
         option = "deny" if self.was_denied(name, action.input) else "approve"
@@ -126,15 +127,13 @@ class Player:
 
 
 def rehearsal(agent: Agent, player: Player) -> Agent:
-    """Return an agent that decides as another does; its tools answer from a tape.
+    """Return a copy of an agent with tools that answer from a tape.
 
     Raises:
-        Rejected: parts of the agent are only known in a run, and cannot be replayed.
+        Rejected: the agent has dynamic parts, which cannot be replayed.
     """
     if agent.resolvers:
-        raise wrong(
-            f"{agent.name} has dynamic parts, which code of yours gives in each run: it cannot be replayed"
-        )
+        raise wrong(f"{agent.name} has dynamic parts, which are resolved in each run: it cannot be replayed")
     subagents = [subagent_tool(one.name, one.description, package_id=one.name) for one in agent.subagents]
     return Agent(
         agent.name,
@@ -160,10 +159,10 @@ def _taped(tool: Tool[..., object], player: Player) -> Tool[..., object]:
 
 
 async def replay(agent: Agent, take: Take, *, version: str, goal: Goal, models: Models) -> Replay:
-    """Do a recorded run again with an agent, and score what comes of it.
+    """Replay a recorded run with an agent, and score the result.
 
     Raises:
-        AgentError: the agent cannot be replayed, its model cannot be reached, or a judge does not rule.
+        AgentError: the agent cannot be replayed, its model cannot be reached, or a judge model fails.
     """
     player = Player(take.tape.calls)
     actor = rehearsal(agent, player)
@@ -214,7 +213,7 @@ def _failure(run: DecisionRun, *, is_reached: bool) -> FailureKind | None:
 
 
 async def _restored(runtime: AgentRuntime, before: Sequence[Record]) -> str | None:
-    """Bring a session into a runtime as it was before a run; return its id."""
+    """Import a session into a runtime as it was before a run; return its id."""
     if not any(record.type == "run.started" for record in before):
         return None
     store = runtime.ports.store
@@ -231,9 +230,9 @@ async def _restored(runtime: AgentRuntime, before: Sequence[Record]) -> str | No
 
 
 CheckReport = ProposalCheck
-"""What `Builder.check` returns."""
+"""The result of `Builder.check`."""
 CHECKED_RUNS: Final = 10
-"""Runs that a proposal is tried on when nobody names others."""
+"""Number of runs of a check without `run_ids`."""
 CHECKED_RUNS_MAX: Final = 100
 REPEATS_MAX: Final = 20
 RUNS_LOOKED_AT_MAX: Final = 1_000
@@ -242,7 +241,7 @@ REPLAYS_AT_ONCE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a check does."""
+    """The settings of a check."""
 
     goal: Goal
     run_ids: Sequence[str]
@@ -251,11 +250,10 @@ class Trial:
 
 
 def chosen_runs(query: BuilderQuery, proposal: Proposal) -> list[str]:
-    """Return runs to try a proposal on.
+    """Return the runs for a check of a proposal.
 
-    These are its evidence, then failures and successes by turns. Those of the version that it changes come
-    first. A change that only helps where things went wrong is no good if it breaks what went well, so both
-    are there.
+    These are its evidence, then failed and successful runs in turn; runs of the version that it changes come
+    first. Successful runs are included because the change must not break them.
     """
     facts = [
         one
@@ -273,15 +271,15 @@ def chosen_runs(query: BuilderQuery, proposal: Proposal) -> list[str]:
 
 
 async def try_both(old: Agent, new: Agent, *, trial: Trial, query: BuilderQuery) -> ProposalCheck:
-    """Do recorded runs again with both versions of an agent, and compare how they do.
+    """Replay recorded runs with both versions of an agent, and compare the scores.
 
     Raises:
-        Rejected: a run is not there or has not ended, or nothing was named.
+        Rejected: a run is unknown or has not ended, or there is no run.
         AgentError: an agent cannot be replayed, or a model cannot be reached.
     """
     takes = [await asyncio.to_thread(_take, query, run_id) for run_id in dict.fromkeys(trial.run_ids)]
     if not takes:
-        raise wrong("there are no runs to try the proposal on: name some in run_ids")
+        raise wrong("no runs to check the proposal with: name some in run_ids")
     gate = asyncio.Semaphore(REPLAYS_AT_ONCE)
 
     async def one(agent: Agent, version: str, take: Take) -> Replay:
@@ -295,7 +293,7 @@ async def try_both(old: Agent, new: Agent, *, trial: Trial, query: BuilderQuery)
     try:
         await asyncio.gather(*before, *after)
     finally:
-        # The first that fails decides; nobody leaves the others running.
+        # The first failure is raised, and the other replays are cancelled.
         for task in (*before, *after):
             task.cancel()
         await asyncio.gather(*before, *after, return_exceptions=True)
@@ -330,9 +328,9 @@ def _succeeded(attempts: Sequence[Sample]) -> int:
 def _take(query: BuilderQuery, run_id: str) -> Take:
     tape, run = query.get_tape(run_id), query.get_decision_run(run_id)
     if tape is None or run is None:
-        raise wrong(f"there is no run {run_id}: it cannot be done again")
+        raise wrong(f"unknown run: {run_id}")
     if run.status is DecisionRunStatus.RUNNING:
-        raise wrong(f"run {run_id} has not ended: do it again when it has")
+        raise wrong(f"run {run_id} has not ended: replay it after its end")
     message = tape.message
     if not message and run.input_data is not None:
         message = canonical(run.input_data).decode()

@@ -31,31 +31,31 @@ T = TypeVar("T")
 
 BATCH_BYTES: Final = 1_048_576
 RECORD_BYTES_MAX: Final = 1_048_576 - 8_192
-"""Less than the journal takes, so that it takes it."""
+"""Below the record limit of the journal, with room for the envelope."""
 _DIGITS: Final = bytes(ord("0") if 48 <= code < 58 else ord(" ") for code in range(256))
 _LONG: Final = b"0" * 16
-"""So many digits in a row, after `_DIGITS`, may be a number that not every language can hold."""
+"""A run of this many digits, after `_DIGITS`, may be an integer beyond the safe range of JSON."""
 
 
 class Size(NamedTuple):
-    """How much is kept of a value that is too large for a record."""
+    """Limits for a value that is cut to fit a record."""
 
     chars: int
-    """Of one text."""
+    """Characters of one string."""
     items: int
-    """Of one list or object; more than any record has names of its own."""
+    """Items of one list or object; more than the fields of any record."""
     levels: int
 
 
 SIZES: Final = (Size(65_536, 1_024, 48), Size(4_096, 128, 16), Size(256, 16, 8), Size(64, 16, 4))
-"""Tried in turn, until a record is small enough."""
+"""Applied in turn until the record fits."""
 _FORM: Final = JsonForm(binary="repr", repr_chars_max=REPR_READ_CHARS_MAX)
 _CUT_FORM: Final = replace(_FORM, items_max=SIZES[0].items)
 
 _log: Final = logging.getLogger("windlass.ledger")
 _ledgers: "WeakSet[Ledger]" = WeakSet()
 _inherited: list[object] = []
-"""Databases of the process that this one was forked from: closing them here could hurt it."""
+"""Databases of the parent process, referenced so that they are not closed in a fork."""
 
 
 class Place(Protocol):
@@ -63,16 +63,16 @@ class Place(Protocol):
 
     @property
     def batch_records(self) -> int:
-        """Records that are brought into the journal together."""
+        """Records per transfer into the journal."""
         ...
 
     @property
     def exports(self) -> Path | None:
-        """The folder for runs that have ended; None if nobody wants them."""
+        """The folder for exports of ended runs; None for no exports."""
         ...
 
     def spool(self) -> Spool | None:
-        """Return a new spool; None if records go right into the journal."""
+        """Return a new spool; None if records are written to the journal directly."""
         ...
 
     def open(self) -> "RunStore":
@@ -83,14 +83,14 @@ class Place(Protocol):
 class Ledger:
     """Takes records of many runs at once, from any thread.
 
-    A record that `append` has taken survives the end of the process; with durability `power` also that of
-    the machine.
+    A record survives a crash of the process once `append` has returned; with durability `power` also a crash
+    of the machine.
     """
 
     def __init__(self, place: Place, *, redactor: Redactor) -> None:
         self._place = place
         self.generation = 0
-        """Another one in a process that was forked: what its parent began is not its own."""
+        """Increased in a forked process: recordings of the parent are not valid in it."""
         self._redactor = redactor
         from pydantic_core import to_json  # noqa: PLC0415 - slow to import
 
@@ -110,13 +110,13 @@ class Ledger:
 
     @property
     def writer(self) -> str:
-        """The name under which this ledger is known to be alive; empty if it has none."""
+        """The name that marks this ledger as alive; empty without a spool."""
         return "" if self._spool is None else self._spool.name
 
     def encode(self, type_: str, at: str, *, data: JsonObject, run_id: str, said: object) -> bytes:
-        """Return a record as the journal holds it, without secrets; never fails.
+        """Return a record in the journal format with secrets masked; never fails.
 
-        `said` is everything in the data that is not ours.
+        `said` holds the caller's values in the data.
         """
         try:
             body = self._to_json([type_, at, data, run_id], inf_nan_mode="strings")
@@ -125,7 +125,7 @@ class Ledger:
         is_large = len(body) > RECORD_BYTES_MAX
         if body and not is_large and _LONG not in body.translate(_DIGITS) and self._redactor.is_clean(said):
             return body
-        # Items that are not kept are not looked at; texts are cut when no secret is in them any more.
+        # Dropped items are not redacted; strings are cut after redaction.
         kept = json_value(data, _CUT_FORM if is_large else _FORM)
         masked = cast("JsonObject", _short(cast("JsonValue", self._redactor.value(kept))))
         if is_large:
@@ -139,16 +139,16 @@ class Ledger:
         return body
 
     def append(self, session_id: str, seq: int, *, body: bytes) -> None:
-        """Keep a record.
+        """Append a record durably.
 
         Raises:
-            OSError: the disk does not take it.
-            RecordingError: the ledger is closed, or the store of the runtime does not take it.
+            OSError: the write failed.
+            RecordingError: the ledger is closed, or the store of the runtime refuses it.
         """
         row = NumberedRow(session_id, seq, body)
         with self._lock:
             if self._is_closed:
-                raise RecordingError("the recorder is closed: make a new one")
+                raise RecordingError("the recorder is closed: create a new one")
             if self._spool is None:
                 self._opened().take_in((row,))
                 return
@@ -159,9 +159,9 @@ class Ledger:
                 self.flush()
 
     def flush(self) -> bool:
-        """Bring what was taken into the journal; tell whether everything is there.
+        """Transfer appended records into the journal; return whether all are there.
 
-        What does not get there now stays in the spool: it is durable, and tried again.
+        The rest stays in the spool, where it is durable, and is transferred later.
         """
         with self._lock:
             if self._spool is None or not self._pending:
@@ -172,7 +172,7 @@ class Ledger:
                 self._opened().take_in(self._pending)
             except (AgentError, OSError) as error:
                 _log.warning("recorded, but not in the journal yet: %s", error)
-                # Not with every call: a database that is busy takes its time to say so.
+                # Not with every call: a busy database delays its error.
                 self._flush_at = len(self._pending) + self._place.batch_records
                 self._pending_bytes = 0
                 return False
@@ -183,9 +183,9 @@ class Ledger:
             return True
 
     def finish(self, run_id: str) -> None:
-        """See to what is made of a run that has ended: its place in the index, its export.
+        """Index and export a run that has ended.
 
-        Nothing of that is needed to read the run, so what fails here is told and made up for later.
+        The run is readable without either, so a failure is logged and made up for later.
         """
         from windlass.errors import AgentError  # noqa: PLC0415 - slow to import
         from windlass.ledger.index import finish_run  # noqa: PLC0415 - slow to import
@@ -196,13 +196,13 @@ class Ledger:
             _log.warning("run %s is recorded, but not exported: %s", run_id, error)
 
     def ask(self, question: "Callable[[RunStore], T]") -> T:
-        """Ask the store something, after everything taken is in it."""
+        """Run a query on the store after all appended records are in it."""
         with self._lock:
             self.flush()
             return question(self._opened())
 
     def close(self) -> None:
-        """Bring everything into the journal and let go of the files."""
+        """Transfer everything into the journal and close the files."""
         with self._lock:
             if self._is_closed:
                 return
@@ -214,7 +214,7 @@ class Ledger:
                 self._store.close()
 
     def forget(self) -> None:
-        """Begin anew in a process that was forked: files and locks are its parent's."""
+        """Reset in a forked process: files and locks belong to the parent."""
         self.generation += 1
         if self._spool is not None:
             self._spool.abandon()
@@ -238,7 +238,7 @@ def _forget_parent() -> None:
 
 
 def _short(value: JsonValue) -> JsonValue:
-    """Cut the reprs in a value: no secret is in them any more."""
+    """Cut the reprs in a value, after redaction."""
     match value:
         case {"$type": _, "$repr": str() as told}:
             return {**value, "$repr": told[:REPR_CHARS_MAX]}
@@ -271,7 +271,7 @@ Durability = Literal["power", "process"]
 DATABASE: Final = "recorder.db"
 EXPORTS: Final = "runs"
 BATCH_RECORDS: Final = 100
-"""Records that are brought into the journal of a folder together."""
+"""Records per transfer into the journal of a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,11 +285,11 @@ class FilePlace:
 
     @property
     def is_there(self) -> bool:
-        """Whether anything was ever recorded here; OSError if that may not be looked at."""
+        """Whether anything was recorded here; OSError without permission to look."""
         return self.database.exists() or spool_folder(self.database).exists()
 
     def spool(self) -> Spool:
-        """Return a new spool, named for the time, the process and chance."""
+        """Return a new spool, named by time, process and a random part."""
         name = f"{day_and_time()}_{getpid()}_{random_hex(8)}"
         return Spool(spool_folder(self.database), name, is_synced=self.durability == "power")
 
@@ -319,9 +319,9 @@ def open_ledger(
 ) -> Ledger:
     """Return the ledger of a folder, or of the journal of a runtime."""
     if durability not in get_args(Durability):
-        raise RecordingError(f"durability is {' or '.join(get_args(Durability))}, found {durability!r}")
+        raise RecordingError(f"durability must be {' or '.join(get_args(Durability))}, found {durability!r}")
     if (storage_path is None) == (runtime is None):
-        raise RecordingError("give either a storage_path or a runtime: where should be recorded?")
+        raise RecordingError("give either storage_path or runtime")
     if runtime is not None:
         from windlass.ledger.hosted import hosted_ledger  # noqa: PLC0415 - slow to import
 
@@ -330,10 +330,10 @@ def open_ledger(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RecordingError(f"storage_path {folder} cannot be made: {error.strerror}") from error
+        raise RecordingError(f"storage_path {folder} cannot be created: {error.strerror}") from error
     if not may_make_files(folder):
         raise RecordingError(
-            f"storage_path {folder} may not be written to by this process: change its permissions, or choose "
+            f"storage_path {folder} is not writable for this process: change its permissions, or choose "
             "another folder"
         )
     place = FilePlace(folder / DATABASE, durability, exports=folder / EXPORTS)

@@ -19,18 +19,18 @@ from windlass_protocol import InputRequest, InputResponse
 _LOG: Final = logging.getLogger(__name__)
 
 DISPATCHES_MAX: Final = 100
-"""Requests that are being taken to somebody at the same time; more wait their turn."""
+"""Requests that are dispatched at the same time; further ones are queued."""
 
 Answer = Callable[[str, Sequence[InputResponse]], Awaitable[None]]
 """Answers requests of a session."""
 
 
 class ApprovalDesk:
-    """Sees every request once it is durable, and takes it to the dispatcher.
+    """Passes every durable request to the approval dispatcher.
 
-    It stands between the writers of sessions and the event bus, because that is where records become durable.
-    The record of a request is the intent to take it to people; that the dispatcher returned is journaled too,
-    and then it is not taken there again. One whose outcome is unknown may be, by a process that begins later.
+    It is placed between the writers of sessions and the event bus, where records become durable. The record
+    of a request is the intent to dispatch it. `approval.dispatched` records that the dispatcher returned;
+    without that record, a later process may dispatch the request again.
     """
 
     def __init__(
@@ -50,25 +50,25 @@ class ApprovalDesk:
         self._gate = asyncio.Semaphore(DISPATCHES_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
         self._notes: set[asyncio.Task[None]] = set()
-        """What is being noted; whoever closes the desk waits for it."""
+        """Writes of `approval.dispatched`; `aclose` waits for them."""
         self._seen: set[str] | None = set()
-        """Requests that came while those of an earlier life are looked for; None when that is done."""
+        """Requests received during the search for those of earlier processes; None after it."""
 
     def publish(self, records: Sequence[Record]) -> None:
-        """Show durable records, and take the requests in them to the dispatcher."""
+        """Publish durable records, and dispatch the requests in them."""
         self._publisher.publish(records)
         for record in records:
-            # What a subagent asks is taken to the dispatcher from its own session.
+            # Requests of a subagent are dispatched from its own session.
             if record.type == "input.requested" and "childSessionId" not in record.data:
                 for request in _requests(record):
                     self._take(request, record.session_id, record.run_id or "")
 
     def open(self) -> None:
-        """Take up requests that were open before this process began."""
+        """Dispatch requests that were open before this process started."""
         self._begin(self._catch_up())
 
     async def aclose(self) -> None:
-        """Wait for no answer any more; requests stay open."""
+        """Stop waiting for answers; requests stay open."""
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()
@@ -92,21 +92,21 @@ class ApprovalDesk:
                         await self._look_into(row.session_id)
                 after = rows[-1].session_id
         except AgentError as error:
-            _LOG.error("open requests could not be looked for: %s", error.kind)
+            _LOG.error("open requests cannot be listed: %s", error.kind)
         finally:
             self._seen = None
 
     async def _look_into(self, session_id: str) -> None:
-        """Take up what is open in a session; one that cannot be read hides no other."""
+        """Dispatch the open requests of a session; an unreadable session is logged and skipped."""
         try:
             await self._take_open(session_id)
         except AgentError as error:
-            _LOG.error("open requests of session %s could not be looked for: %s", session_id, error.kind)
+            _LOG.error("open requests of session %s cannot be read: %s", session_id, error.kind)
 
     async def _take_open(self, session_id: str) -> None:
         store = self._store
         items = [item async for item in each_item(store, session_id) if item.kind == DISPATCHED]
-        # Read after the inbox: what was in there before is in the journal now, or still in the inbox.
+        # Read the journal after the inbox: an item that left the inbox is in the journal by now.
         state = (await load(store, store, session_id=session_id)).state
         run = state.run
         known = {str(item.body["requestId"]) for item in items}
@@ -132,26 +132,28 @@ class ApprovalDesk:
             self._begin(self._note(request.request_id, session_id), is_note=True)
             return
         if response.request_id != request.request_id:
-            # Whoever was shown one request must not decide about another.
-            _LOG.warning("an approval dispatcher answered another request than the one it was given")
+            # An answer must not decide another request than the one that was shown.
+            _LOG.warning("the approval dispatcher answered another request than the one it was given")
             return
         try:
             await self._answer(session_id, (response,))
         except AgentError as error:
-            _LOG.warning("an answer of the approval dispatcher does not count: %s", error.kind)
+            _LOG.warning("the answer of the approval dispatcher was refused: %s", error.kind)
 
     async def _note(self, request_id: str, session_id: str) -> None:
-        """Have it journaled that a request was taken to people."""
+        """Journal that a request was dispatched."""
         key, body = item_key(DISPATCHED, request_id), dict[str, JsonValue](requestId=request_id)
         try:
             await self._store.post(session_id, kind=DISPATCHED, key=key, body=body)
         except AgentError as error:
-            _LOG.warning("a dispatched request is not noted, and may be dispatched again: %s", error.kind)
+            _LOG.warning(
+                "the dispatch of a request could not be recorded, and may be repeated: %s", error.kind
+            )
 
     async def _ask(
         self, request: InputRequest, session_id: str, run_id: str
     ) -> Returned[InputResponse | None] | None:
-        """Ask the dispatcher; whatever goes wrong there, the request stays open."""
+        """Call the dispatcher; the request stays open if it fails."""
         asked = self._dispatch(request, session_id, run_id)
         match await cut(asked, self._timeout_s):
             case Returned() as returned:

@@ -20,25 +20,25 @@ from windlass_harness.views.runs import RunState
 from windlass_protocol import RuntimePackage
 
 CHANGES_CHARS_MAX: Final = 1_000
-"""What is told of the differences between two packages."""
+"""Characters of the differences between two packages that an error or record holds."""
 PACKAGES_MAX: Final = 64
-"""Packages of older runs that are kept in memory."""
+"""Packages of older runs that are cached."""
 _DEFAULT_POLICY: Final = RulesPolicy(PolicySet())
 
 
 class RuntimeBinder:
-    """Binds runs by the ports of a runtime."""
+    """Binds runs to the agents and ports of a runtime."""
 
     def __init__(self, ports: RuntimePorts) -> None:
         self._ports = ports
         self._read: dict[str, RuntimePackage] = {}
 
     async def __call__(self, run: RunState) -> Binding:
-        """Return what a run needs.
+        """Return the package, model, tools, hooks and policy of a run.
 
         Raises:
-            Rejected: its package is lost, or has changed and the runtime refuses to go on.
-            Unavailable: nobody provides the model, or the content store cannot be reached.
+            Rejected: its package is not stored any more, or has changed under `PackageChange.REFUSE`.
+            Unavailable: no provider serves the model, or the content store cannot be reached.
         """
         package, notes = await self._package(run)
         ports = self._ports
@@ -87,7 +87,7 @@ class RuntimeBinder:
     def _rules_of(self, agent_id: str) -> RulesPolicy:
         registered = self._ports.registry.agent(agent_id)
         if registered is None and self._ports.resolver is None:
-            # Whoever has the agent knows what its subagents may do.
+            # The policy of the caller also limits its subagents.
             raise missing_agent(agent_id)
         return _rules_in(registered)
 
@@ -97,19 +97,19 @@ class RuntimeBinder:
         if registered is not None and registered.fingerprint == pinned:
             return registered.package, ()
         if pinned is None:
-            raise invalid_package("the run began without a package and cannot go on", run.run_id)
+            raise invalid_package("the run started without a package and cannot continue", run.run_id)
         old = await self._pinned(pinned, run.run_id)
         if self._ports.package_change is PackageChange.CONTINUE or run.result is not None:
-            # What is left to do for a run that has ended is what it ended with.
+            # A run that has ended keeps the package it ended with.
             return old, ()
         today = await self._today(run)
-        # What a run must return was settled when it began, so another contract alone is no change.
+        # The output contract is fixed at the start, so a different contract alone is not a change.
         new = today.model_copy(update={"output_contracts": old.output_contracts})
         if fingerprint(new) == pinned:
             return old, ()
         changes = difference(old, new)
         if self._ports.package_change is PackageChange.REFUSE:
-            raise invalid_package(f"the agent has changed since the run began: {changes}", run.run_id)
+            raise invalid_package(f"the agent has changed since the run started: {changes}", run.run_id)
         return new, (await self._move(pinned, new, changes),)
 
     async def _pinned(self, pinned: str, run_id: str) -> RuntimePackage:
@@ -120,7 +120,7 @@ class RuntimeBinder:
             found = await package_of(content, pinned)
         except Rejected:
             raise invalid_package(
-                "the package that the run began with is not kept any more", run_id
+                "the package that the run started with is not stored any more", run_id
             ) from None
         if len(self._read) >= PACKAGES_MAX:
             self._read.clear()
@@ -134,7 +134,9 @@ class RuntimeBinder:
             return registered.package
         resolver = self._ports.resolver
         if resolver is None or run.package_id is None:
-            raise invalid_package("the agent of the run has no package any more", run.run_id)
+            raise invalid_package(
+                "the agent of the run is not registered with this runtime any more", run.run_id
+            )
         return check_package(await settled(resolver.resolve(run.package_id)))
 
     async def _move(self, pinned: str, package: RuntimePackage, changes: str) -> Note:
@@ -152,12 +154,12 @@ class RuntimeBinder:
 
 
 def _rules_in(registered: Registered | None) -> RulesPolicy:
-    """The rules of an agent, or those of everybody."""
+    """The rules of an agent, or the default rules."""
     return _DEFAULT_POLICY if registered is None or registered.policy is None else registered.policy
 
 
 def difference(old: RuntimePackage, new: RuntimePackage) -> str:
-    """Say what differs between two packages, in so many words at most."""
+    """Return the differences between two packages as text, up to `CHANGES_CHARS_MAX`."""
     text = "; ".join(package_difference(old, new))
     return text if len(text) <= CHANGES_CHARS_MAX else text[: CHANGES_CHARS_MAX - 1] + "…"
 

@@ -175,7 +175,7 @@ class AgentRuntimeBuilder(Generic[R]):
         timeout_ms: int = DISPATCH_TIMEOUT_MS,
         replace: bool = False,
     ) -> Self:
-        """Set who takes requests to people; a runtime with a dispatcher is attended."""
+        """Set the dispatcher that brings requests to people; a runtime with a dispatcher is attended."""
         words = "an object with dispatch(request, session_id=…, run_id=…)"
         check_port(dispatcher, "an approval dispatcher", has=("dispatch",), words=words)
         return self._with(
@@ -183,7 +183,7 @@ class AgentRuntimeBuilder(Generic[R]):
         )
 
     def shared_approval_dispatcher(self, dispatcher: ApprovalDispatcher, *, replace: bool = False) -> Self:
-        """Set who takes requests to people; other runtimes may have the same dispatcher."""
+        """Set a dispatcher that other runtimes may use too."""
         return self.approval_dispatcher(dispatcher, replace=replace)
 
     def attended(self, *, is_attended: bool = True, replace: bool = False) -> Self:
@@ -194,7 +194,7 @@ class AgentRuntimeBuilder(Generic[R]):
         return self._with(replace=replace, is_attended=is_attended)
 
     def responders(self, names: Iterable[str], *, replace: bool = False) -> Self:
-        """Name the people who may answer; anybody when left out."""
+        """Name the people who may answer; without this, any responder may."""
         return self._with(replace=replace, responders=names)
 
     def four_eyes(self, *, is_required: bool = True, replace: bool = False) -> Self:
@@ -278,7 +278,7 @@ class AgentRuntimeBuilder(Generic[R]):
         known = [*self._secrets, *check_items(secrets, str, what="secrets", words="texts")]
         try:
             RedactingScribe(known)
-        except ValueError as error:  # its text counts and measures, and quotes no secret
+        except ValueError as error:  # its text holds counts and lengths, no secret
             problem = str(error)
         else:
             self._secrets = known
@@ -294,14 +294,16 @@ class AgentRuntimeBuilder(Generic[R]):
         ports = self._ports
         if ports.resolver is not None and len(ports.registry):
             raise bad_setup(
-                "a package resolver knows all packages: give a resolver, or agents and packages, not both"
+                "a package resolver resolves all packages: give a resolver, or agents and packages, not both"
             )
         if ports.four_eyes and not ports.responders:
             raise bad_setup("four_eyes needs responders: name two people or more")
         scribe = RedactingScribe(self._secrets)
         if any(scribe.redactor.text(name) != name for name in ports.responders or ()):
-            # Two masked names are the same name, which anybody may give.
-            raise bad_setup("a responder's name would be masked, as a secret or as what looks like one")
+            # All masked names are equal, so any responder could give one.
+            raise bad_setup(
+                "the name of a responder would be masked: it is a registered secret or looks like one"
+            )
         is_attended = ports.is_attended if "is_attended" in self._given else "approvals" in self._given
         return self._make(
             changed(ports, scribe=scribe, registry=ports.registry.copy(), is_attended=is_attended)
@@ -323,7 +325,7 @@ class AgentRuntimeBuilder(Generic[R]):
     def _add(
         self, field: str, known: Mapping[K, V], more: Mapping[K, V], *, what: str, replace: bool
     ) -> Self:
-        """Add to a port of many."""
+        """Add a value to a port that holds several."""
         for key in more:
             if key in known and not replace:
                 raise _given_before(what, key)

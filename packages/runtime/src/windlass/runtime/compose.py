@@ -62,15 +62,15 @@ class Opening(Coroutine[object, object, RuntimeT], Generic[RuntimeT]):
         return self._work.__await__()
 
     def send(self, value: object, /) -> object:
-        """Go on, as a coroutine does."""
+        """Resume the coroutine."""
         return self._work.send(value)
 
     def throw(self, *error: object) -> object:
-        """Raise an exception where the work is, as a coroutine does."""
+        """Raise an exception inside the coroutine."""
         return cast(Callable[..., object], self._work.throw)(*error)
 
     def close(self) -> None:
-        """Give it up, as a coroutine does."""
+        """Close the coroutine."""
         self._work.close()
 
     async def __aenter__(self) -> RuntimeT:
@@ -100,7 +100,7 @@ _PLAIN: Final = (
     "goal_id",
     "goal_description",
 )
-"""Options of a run that its request takes as they are."""
+"""Options of a run that are copied into its request."""
 
 
 class AgentRuntime(CoreRuntime):
@@ -108,7 +108,7 @@ class AgentRuntime(CoreRuntime):
 
     @classmethod
     def builder(cls) -> AgentRuntimeBuilder[Self]:
-        """Return a builder, to put a runtime together port by port."""
+        """Return a builder, which assembles a runtime port by port."""
         return AgentRuntimeBuilder(cls, Machine(SystemClock(), new_id, chance))
 
     @classmethod
@@ -120,31 +120,31 @@ class AgentRuntime(CoreRuntime):
         durability: Durability = "power",
         **options: Unpack[RuntimeOptions],
     ) -> Opening[Self]:
-        """Open a store and go on with every run in it that was left unfinished.
+        """Open a store and continue every unfinished run in it.
 
-        `await` it, or enter it: `async with AgentRuntime.open(…) as runtime`.
+        Use it as `async with AgentRuntime.open(…) as runtime:`, or `await` it and call `aclose()`.
 
-        With durability `power`, what was acknowledged survives a crash of the machine; with `process`, one of
-        the process. Everything else may be left out; RuntimeOptions says more.
+        With durability `power`, an acknowledged write survives a crash of the machine; with `process`, a
+        crash of the process. All other options are optional; see `RuntimeOptions`.
 
         Options:
-            providers: LLMProviders by their routes, for agents whose model is a text.
-            provider_source: makes providers of all other routes; by the environment when left out.
-            policy: decides whether a run may start; every run may when left out.
+            providers: LLMProviders by route, for agents that name their model as a string.
+            provider_source: makes the providers of all other routes; default: from environment variables.
+            policy: decides whether a run may start; default: every run may.
             tool_policy: decides about tool calls, instead of the policies of the agents.
-            policy_timeout_ms: how long either of them may take; 10,000 when left out.
+            policy_timeout_ms: how long either policy may take; default: 10,000.
             output_sinks: where the output of agents that name them is delivered.
-            approval_dispatcher: takes requests to people.
-            is_attended: whether somebody answers requests; True when left out.
-            approval_expires_ms: how long a request for consent stays open; for ever when left out.
-            responders: who may answer; anybody when left out.
-            four_eyes: whether who asked for a run, or spoke to it, may not consent to what it does; False
-                when left out.
+            approval_dispatcher: brings requests to people.
+            is_attended: whether people answer requests; default: True.
+            approval_expires_ms: how long an approval request stays open; default: without end.
+            responders: names of the people who may answer; default: any responder.
+            four_eyes: whether the people who started a run or sent it messages may not approve its calls;
+                default: False.
             hooks: functions for hooks that packages name; agents bring their own.
-            package_change: continue (when left out), move or refuse runs whose agent has changed.
+            package_change: continue (the default), move or refuse runs of an agent that has changed.
             rules: the limits of the loop.
             secrets: texts that must never reach a record, event, trace or error.
-            machine: the clock, ids and chance.
+            machine: the clock, ids and randomness.
 
         Raises:
             Rejected: the file is not a store, or a newer version wrote it; an option cannot be used.
@@ -169,7 +169,7 @@ class AgentRuntime(CoreRuntime):
 
     @classmethod
     def in_memory(cls, agents: Iterable[Agent], **options: Unpack[RuntimeOptions]) -> Self:
-        """Make a runtime that forgets everything when the process ends.
+        """Make a runtime without a file; its data is lost when the process ends.
 
         It takes the options of `open`.
 
@@ -198,27 +198,27 @@ class AgentRuntime(CoreRuntime):
     ) -> RunHandle:
         """Start a run of an agent; return once it is durable.
 
-        The same run id with the same message is the same run, however often it is started. `agent` is one
-        that the runtime was given, or its name. Everything else may be left out; None is as good as left out.
+        A start is idempotent: the same run id with the same message is the same run. `agent` is an agent of
+        this runtime, or its name. All options are optional; None is the same as no value.
 
         Options:
-            session_id: the session to go on with; a new one when left out.
-            run_id: a name for the run, the same for every attempt to start it; a new one when left out.
-            turn_id: a name for the turn.
-            mode: conversation (when left out) or task.
-            capabilities: what the channel of the message can do; everything when left out.
-            budget: the most that the run may use; that of the agent when left out.
-            output: what it must return: a type, a JSON Schema or a contract.
-            context: texts that are put before the message.
-            metadata: JSON to find again in `run.started`.
+            session_id: the session to continue; default: a new session.
+            run_id: the id of the run, the same for every attempt to start it; default: a new id.
+            turn_id: the id of the turn.
+            mode: conversation (the default) or task.
+            capabilities: capabilities of the channel of the message; default: all.
+            budget: the limits of the run; default: the budget of the agent.
+            output: the type of the result: a type, a JSON Schema or an OutputContract.
+            context: texts that precede the message.
+            metadata: JSON that `run.started` holds.
             source: where the message comes from.
-            owner: whom the session belongs to; nobody when left out.
-            goal_id: what it is for, to find the runs of one goal together.
-            goal_description: the same in words; the message when left out.
+            owner: the owner of the session; default: none.
+            goal_id: the goal of the run; the decision ledger groups runs by it.
+            goal_description: the goal in words; default: the message.
 
         Raises:
             Rejected: the agent is not one of this runtime, or an option cannot be used.
-            Conflict: the run id was used for something else.
+            Conflict: the run id was used with another request.
             Denied: the start policy does not allow it, or the session belongs to another owner.
         """
         check_options(options, RunOptions, what="start")
@@ -253,7 +253,7 @@ class AgentRuntime(CoreRuntime):
         """Run an agent that must return a value, and return the value.
 
         `run_typed(agent, message, Trip)` takes the options of `start`; `run_typed(request, Trip)` takes a
-        RunRequest, whose contract is replaced if it has one. What is asked for is a type or a JSON Schema.
+        RunRequest and replaces its output contract. The output is a type or a JSON Schema.
 
         Raises:
             AgentError: the run was refused, or it ended without a value.
@@ -279,17 +279,16 @@ class AgentRuntime(CoreRuntime):
         source: SourceRef | None = None,
         owner: str | None = None,
     ) -> str:
-        """Say something to the run under way in a session; return the id of the message.
+        """Send a message to the current run of a session; return the id of the message.
 
-        The model hears it at its next step, after the tools that run have ended. What people are being asked
-        is passed over, never answered. If no run is under way the message begins one; `start` waits instead,
-        and only `start` makes a session.
-        `source` says who speaks: with `four_eyes` they may not consent to what the run does from then on, and
-        nobody may if it is left out.
+        The model gets it at its next step, after the running tools have ended. Open requests are withdrawn,
+        not answered. If the session has no current run, the message starts one. (`start` queues instead, and
+        only `start` creates a session.) `source` names the sender: with `four_eyes` the sender may not
+        approve later calls of the run. Without a `source`, no responder may.
 
         Raises:
             Rejected: the agent is not one of this runtime.
-            Conflict: there is no such session, or the message id was used for something else.
+            Conflict: the session is unknown, or the message id was used with another message.
             Denied: the start policy does not allow it, or the session belongs to another owner.
         """
         known = self._ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")
@@ -300,24 +299,24 @@ class AgentRuntime(CoreRuntime):
         return known
 
     async def session_state(self, session_id: str) -> JsonObject:
-        """Return what tools keep in a session, see `ToolContext.state`; a copy.
+        """Return a copy of the authored state of a session, see `ToolContext.state`.
 
         Raises:
-            Conflict: there is no such session.
+            Conflict: the session is unknown.
         """
         return await self._runs.state(session_id)
 
     async def change_state(
         self, session_id: str, values: Mapping[str, JsonValue], *, remove: Iterable[str] = ()
     ) -> None:
-        """Change what tools keep in a session; return once that is durable.
+        """Change the authored state of a session; return once the change is durable.
 
-        It takes its turn in the inbox of the session: calls that begin after that see it. What does not fit
-        any more when its turn comes, because tools have kept more meanwhile, is left out.
+        The change is an item in the inbox of the session; calls that start after it see the new state. If the
+        state has grown too large by then, the change is dropped.
 
         Raises:
             Rejected: a key or a value cannot be used, or the state would be too large.
-            Conflict: there is no such session.
+            Conflict: the session is unknown.
         """
         check_given(values, Mapping, what="values", words="a mapping of keys to JSON")
         change = self._change(values, tuple(check_items(remove, str, what="remove", words="keys")))
@@ -335,14 +334,16 @@ class AgentRuntime(CoreRuntime):
         raise bad_request(problem)
 
     def _request(self, agent: object, message: object, options: RunOptions) -> RunRequest:
-        """Return what a run of an agent is asked for with; a slip is refused."""
+        """Return the request of a run; invalid arguments are refused."""
         given = options.get("run_id")
         run_id = self._ports.machine.new_id() if given is None else check_id(given, "run_id")
         registered = self._registered(agent, run_id)
         agent_id = registered.package.agent.agent_id
         budget, output = options.get("budget"), options.get("output")
         if not isinstance(message, str | list | tuple):
-            raise bad_request(f"the message is a text or a list of parts, found {kind_of(message)}", run_id)
+            raise bad_request(
+                f"the message must be a string or a list of parts, found {kind_of(message)}", run_id
+            )
         asked: dict[str, object] = {
             **{name: options.get(name) for name in _PLAIN},
             "run_id": run_id,
@@ -359,9 +360,9 @@ class AgentRuntime(CoreRuntime):
         raise bad_request(problem, run_id)
 
     def _registered(self, agent: object, run_id: str) -> Registered:
-        """Return what the runtime knows of an agent: of exactly this one."""
+        """Return the registration of exactly this agent."""
         if not isinstance(agent, Agent | str):
-            raise bad_request(f"start takes an Agent or the name of one, found {kind_of(agent)}", run_id)
+            raise bad_request(f"start takes an Agent or the name of an agent, found {kind_of(agent)}", run_id)
         agent_id = agent if isinstance(agent, str) else agent.agent_id
         registered = self._ports.registry.agent(agent_id)
         if registered is None:
@@ -369,7 +370,7 @@ class AgentRuntime(CoreRuntime):
             raise unknown_agent(hidden, self._ports.registry.names, run_id=run_id)
         if isinstance(agent, Agent) and not registered.is_of(agent):
             raise invalid_package(
-                f"the runtime has another agent that is called {agent_id}; start the one that it was given, "
+                f"the runtime has another agent named {agent_id}; start the agent that it was given, "
                 "or give this one another name",
                 run_id,
             )
@@ -384,7 +385,7 @@ def create_tool_loop_harness(config: "ToolLoopHarnessConfig") -> "StepFn":
     Raises:
         Rejected: the configuration cannot be used; the message says what to write.
     """
-    # Whoever has a runtime does not pay for the steps.
+    # Imported on first use: a runtime does not need it.
     from windlass.steps import loop  # noqa: PLC0415 - slow to import
 
     given = replace(config, clock=config.clock or SystemClock(), random=config.random or chance)

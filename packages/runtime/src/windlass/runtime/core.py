@@ -70,12 +70,12 @@ _RECORDS_PER_READ: Final = 512
 
 
 async def decisions_of(row: RunRow, journal: Journal, *, content: ContentStore) -> DecisionRun:
-    """Return the choices of a run, what came of each, and what went wrong.
+    """Return the decisions of a run with their outcomes, and its failures.
 
-    Only the records of the run are read, and of a run that has ended none behind its end.
+    Only the records of the run are read; for a run that has ended, up to its end.
 
     Raises:
-        Conflict: the run waits for its turn and has no records yet.
+        Conflict: the run is queued and has no records yet.
     """
     if not row.first_seq:
         raise not_begun(row.run_id)
@@ -92,7 +92,7 @@ async def decisions_of(row: RunRow, journal: Journal, *, content: ContentStore) 
 
 
 async def _judgements(journal: Journal, run_id: str) -> list[Record]:
-    """Return what was said of a run from outside of its session."""
+    """Return the judgements of a run: records outside of its session."""
     session_id = evaluation_session(run_id)
     found: list[Record] = []
     while more := await journal.read(
@@ -108,19 +108,19 @@ def _goes_on(state: DecisionsState, run_id: str) -> bool:
 
 
 def _can_ask(records: Iterable[Record], run_id: str) -> bool:
-    """Whether the channel of the run can put questions to people, as far as these say."""
+    """Whether the channel of the run can ask people, according to these records."""
     starts = (start_run(record) for record in records if run_id_of(record) == run_id)
     return all(run is None or run.can_ask for run in starts)
 
 
 async def _offered(run: DecisionRun, content: ContentStore, *, can_ask: bool) -> dict[str, list[ToolSpec]]:
-    """Return the tools of each version of the agent that the run chose under."""
+    """Return the tools that were offered, by version of the agent."""
     named = [(decision.input_context or {}).get("packageFingerprint") for decision in run.decisions]
     offered: dict[str, list[ToolSpec]] = {}
     for fingerprint in dict.fromkeys(name for name in named if isinstance(name, str)):
         try:
             package = await package_of(content, fingerprint)
-        except Rejected:  # it is not kept any more
+        except Rejected:  # the package is not stored any more
             continue
         tools = [tool for tool in package.tools or () if can_ask or tool.name != ask_question.name]
         agents = package.subagents or ()
@@ -190,27 +190,27 @@ class RuntimeViews:
     # runs
 
     async def deliveries(self, run_id: str) -> tuple[DeliveryState, ...]:
-        """Return what became of the output of a run at each of its sinks.
+        """Return the delivery of a run's output to each of its sinks.
 
-        One that is unknown may or may not have happened; it is never made again by itself.
+        A delivery with status unknown may or may not have happened; it is never repeated automatically.
 
         Raises:
-            Conflict: nobody ever started it.
+            Conflict: the run is unknown.
         """
         return await self._runs.deliveries(run_id)
 
     async def decisions(self, run_id: str) -> DecisionRun:
-        """Return what a run chose, among what, what came of it, and what went wrong.
+        """Return the decisions of a run: choice, alternatives, outcome and failures.
 
-        It is read from the journal, whether the run goes on or has ended, and whoever drove it.
+        They are read from the journal, for running and ended runs of any process.
 
         Raises:
-            Conflict: nobody ever started it, or it waits for its turn.
+            Conflict: the run is unknown, or it is still queued.
         """
         row = await self._runs.row(run_id)
         return await decisions_of(row, self._store(), content=self._content())
 
-    # watching
+    # subscriptions
 
     def events(self) -> EventBus:
         """Return the event bus.
@@ -221,27 +221,27 @@ class RuntimeViews:
         return self._bus()
 
     def subscribe_all(self, cursor: Cursor | None = None) -> EventStream:
-        """Watch everything."""
+        """Subscribe to all events."""
         return self._bus().subscribe_all(cursor)
 
     def subscribe_session(self, session_id: str, cursor: Cursor | None = None) -> EventStream:
-        """Watch a session."""
+        """Subscribe to the events of a session."""
         return self._bus().subscribe_session(session_id, cursor)
 
     def subscribe_run(
         self, run_id: str, cursor: Cursor | None = None, *, until_terminal: bool = False
     ) -> EventStream:
-        """Watch a run."""
+        """Subscribe to the events of a run."""
         return self._bus().subscribe_run(run_id, cursor, until_terminal=until_terminal)
 
     def subscribe_agent(self, agent_id: str, cursor: Cursor | None = None) -> EventStream:
-        """Watch all runs of an agent."""
+        """Subscribe to the events of all runs of an agent."""
         return self._bus().subscribe_agent(agent_id, cursor)
 
     def subscribe_events(
         self, event_filter: CompiledEventFilter, cursor: Cursor | None = None
     ) -> EventStream:
-        """Watch the events that a compiled filter lets through."""
+        """Subscribe to the events that match a compiled filter."""
         return self._bus().subscribe_filtered(event_filter, cursor)
 
 
@@ -267,11 +267,11 @@ class CoreRuntime(RuntimeViews):
         await self.aclose()
 
     async def resume(self) -> None:
-        """Go on with everything that was left unfinished, and take work from now on.
+        """Continue all unfinished runs, and accept new ones.
 
         Raises:
             Rejected: there is no journal, event bus or content store.
-            Unavailable: it was closed.
+            Unavailable: the runtime was closed.
         """
         async with self._opening:
             if self._closing is not None:
@@ -284,13 +284,13 @@ class CoreRuntime(RuntimeViews):
                     self._desk.open()
 
     async def aclose(self) -> None:
-        """Let go of everything.
+        """Close the runtime.
 
-        Runs that are not done go on when a runtime is opened on the same store.
+        Unfinished runs continue when a runtime is opened on the same store.
         """
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
-        # Whoever closes it too waits for the same end, and nobody closes the store under the drivers.
+        # Concurrent calls await the same task, and the store is closed after the drivers.
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
@@ -344,9 +344,9 @@ class CoreRuntime(RuntimeViews):
         """Start a run; return once it is durable. The same request again is the same run.
 
         Raises:
-            Rejected: a port is missing, the package cannot be run, or an id is kept for subagents
-                or for notes.
-            Unavailable: nobody provides the model, or the store cannot be reached.
+            Rejected: a port is missing, the package cannot be run, or an id is reserved for
+                subagents or for notes.
+            Unavailable: no provider serves the model, or the store cannot be reached.
             Denied: the start policy does not allow it, or the session belongs to another owner.
             Conflict: the run id was used with another request, or the session was deleted.
         """
@@ -373,13 +373,13 @@ class CoreRuntime(RuntimeViews):
         return RunHandle(self, run_id)
 
     async def steer_session(self, request: RunRequest, *, message_id: str) -> None:
-        """Say something to the run under way in a session; return once that is durable.
+        """Send a message to the current run of a session; return once it is durable.
 
-        See `AgentRuntime.steer`. The same message id with the same words is the same message.
+        See `AgentRuntime.steer`. Equal ids and texts are one message.
 
         Raises:
             Rejected, Unavailable, Denied: as for `start_run`.
-            Conflict: there is no such session, or the message id was used for something else.
+            Conflict: the session is unknown, or the message id was used with another message.
         """
         check_request(request)
         check_id(message_id, "message_id")
@@ -393,8 +393,8 @@ class CoreRuntime(RuntimeViews):
         await self._rouse(session_id)
 
     def _masked(self, body: JsonObject) -> JsonObject:
-        """Return what may wait in the inbox."""
-        # It is as durable as a record, so no secret may be in it either.
+        """Return the body of an inbox item with its secrets masked."""
+        # An inbox item is as durable as a record, so it must not hold a secret either.
         return self._ports.scribe([Draft("inbox", "", body)])[0].data
 
     async def _rouse(self, session_id: str) -> None:
@@ -404,26 +404,26 @@ class CoreRuntime(RuntimeViews):
         self._engine.wake(session_id)
 
     async def run_text(self, request: RunRequest) -> RunResult:
-        """Start a run and return what came of it; a run that failed has a result too."""
+        """Start a run and return its result; a failed run has a result too."""
         return await (await self.start_run(request)).wait()
 
     async def resolve_effective_package(self, request: RunRequest) -> EffectivePackage:
         """Return the package that a request would run under; nothing is written.
 
         Raises:
-            Rejected: there is no such package, it cannot be run, or it is not of this agent.
+            Rejected: the package is unknown, it cannot be run, or it belongs to another agent.
         """
         check_request(request)
         return await effective_package(self._ports, request)
 
     @property
     def registered_run_count(self) -> int:
-        """How many runs were started through this runtime."""
+        """Number of runs started through this runtime."""
         return self._run_count
 
     @property
     def provider_registry(self) -> Mapping[str, LLMProvider]:
-        """The models by their routes; those of agents themselves are not among them."""
+        """The models by route, without the models that agents bring."""
         return self._ports.providers
 
     @property
@@ -434,39 +434,39 @@ class CoreRuntime(RuntimeViews):
     # runs
 
     def handle(self, run_id: str) -> RunHandle:
-        """Return the handle of a run, whoever started it, ended or not."""
+        """Return the handle of any run of the store, running or ended."""
         return RunHandle(self, check_id(run_id, "a run id"))
 
     async def run_status(self, run_id: str) -> RunStatus:
-        """Return where a run is.
+        """Return the status of a run.
 
         Raises:
-            Conflict: nobody ever started it.
+            Conflict: the run is unknown.
         """
         return (await self._runs.row(run_id)).status
 
     async def run_snapshot(self, run_id: str) -> RunSnapshot:
-        """Return what is known of a run, also of one that waits for its turn or has ended.
+        """Return the snapshot of a run, also of a queued or ended one.
 
         Raises:
-            Conflict: nobody ever started it.
+            Conflict: the run is unknown.
         """
         return await self._runs.snapshot(run_id)
 
     async def run_result(self, run_id: str, timeout: float | None = None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
-        """Return what came of a run, once it has ended.
+        """Return the result of a run, once it has ended.
 
         Raises:
-            TimeoutError: it did not end in so many seconds. It goes on.
-            Conflict: nobody ever started it.
+            TimeoutError: the run did not end within `timeout` seconds. It continues.
+            Conflict: the run is unknown.
         """
         return await self._runs.result(run_id, timeout)
 
     async def cancel_run(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> None:
-        """Ask a run to end. Asking twice, and asking one that has ended, changes nothing.
+        """Cancel a run. A second cancel, and a cancel of an ended run, change nothing.
 
         Raises:
-            Conflict: nobody ever started it.
+            Conflict: the run is unknown.
         """
         row = await self._runs.row(run_id)
         body: dict[str, str | None] = {"runId": run_id, "by": by, "reason": reason}
@@ -476,7 +476,7 @@ class CoreRuntime(RuntimeViews):
         if row.status in TERMINAL:
             return
         given: JsonObject = {name: value for name, value in body.items() if value is not None}
-        # Somebody else may have asked first, for another reason; the run ends all the same.
+        # An earlier cancel may have another reason; the run ends in any case.
         with suppress(Conflict):
             await self._store().post(
                 row.session_id, kind=CANCEL, key=item_key(CANCEL, run_id), body=self._masked(given)
@@ -484,10 +484,10 @@ class CoreRuntime(RuntimeViews):
         await self._rouse(row.session_id)
 
     async def compact(self, session_id: str) -> None:
-        """Ask for a shorter history: now, or before the next model call of a run.
+        """Compact the history of a session: now, or before the next model call of a run.
 
         Raises:
-            Conflict: there is no such session.
+            Conflict: the session is unknown.
         """
         await self._runs.ask_compaction(session_id, key=self._ports.machine.new_id())
         await self._rouse(session_id)
@@ -495,23 +495,23 @@ class CoreRuntime(RuntimeViews):
     # people
 
     async def run_requests(self, run_id: str) -> tuple[InputRequest, ...]:
-        """Return what a run is waiting to be told, its subagents included.
+        """Return the open requests of a run, subagents included.
 
-        Those with `is_answered` have an answer, which waits for a process that has the agent.
+        A request with `is_answered` has an answer that waits for a process with the agent.
 
         Raises:
-            Conflict: nobody ever started it.
+            Conflict: the run is unknown.
         """
         row = await self._runs.row(run_id)
         return tuple((await self._runs.requests(row.session_id, run_id)).values())
 
     async def session_requests(self, session_id: str) -> tuple[InputRequest, ...]:
-        """Return what a session is waiting to be told, its subagents included.
+        """Return the open requests of a session, subagents included.
 
-        Those with `is_answered` have an answer, which waits for a process that has the agent.
+        A request with `is_answered` has an answer that waits for a process with the agent.
 
         Raises:
-            Conflict: there is no such session.
+            Conflict: the session is unknown.
         """
         await self._runs.known(session_id)
         return tuple((await self._runs.requests(session_id)).values())
@@ -520,7 +520,7 @@ class CoreRuntime(RuntimeViews):
         """Return the sessions of all subagents below a session, callers first.
 
         Raises:
-            Conflict: there is no such session.
+            Conflict: the session is unknown.
         """
         return await self._runs.descendants(session_id)
 
@@ -528,7 +528,7 @@ class CoreRuntime(RuntimeViews):
         """Answer requests of a run; return once the answers are durable.
 
         Raises:
-            Conflict: it is answered already, nobody is being asked this any more, or not by this run.
+            Conflict: the request is answered already, or the run has no open request with this id.
             Denied: this responder may not answer.
             Rejected: an answer does not fit its request.
         """
@@ -539,8 +539,8 @@ class CoreRuntime(RuntimeViews):
         """Answer requests of a session; return once the answers are durable.
 
         Raises:
-            Conflict: it is answered already, nobody is being asked this any more, or there is no such
-                session.
+            Conflict: the request is answered already, the session has no open request with this id, or the
+                session is unknown.
             Denied: this responder may not answer.
             Rejected: an answer does not fit its request.
         """

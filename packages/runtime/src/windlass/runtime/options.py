@@ -33,7 +33,7 @@ class RuntimeOptions(TypedDict, total=False):
     output_sinks: Iterable[OutputSink]
     """Where the output of agents that name them is delivered."""
     approval_dispatcher: ApprovalDispatcher
-    """Takes requests to people."""
+    """Brings requests to people."""
     is_attended: bool
     """Whether people answer requests; if not, calls that need consent are denied.
 
@@ -41,7 +41,7 @@ class RuntimeOptions(TypedDict, total=False):
     """
     approval_expires_ms: int
     responders: Sequence[str]
-    """Names of the people who may answer; anybody when left out."""
+    """Names of the people who may answer; any responder when left out."""
     four_eyes: bool
     """Whether the `source` of a run, who asked for it, may not consent to its calls; needs responders."""
     hooks: Iterable[Hook]
@@ -55,19 +55,19 @@ class RuntimeOptions(TypedDict, total=False):
 
 
 class RunOptions(TypedDict, total=False):
-    """Options of `AgentRuntime.start`, by keyword; None is as good as left out."""
+    """Options of `AgentRuntime.start`, by keyword; None is the same as no value."""
 
     session_id: str | None
-    """The session to go on with; a new one when left out."""
+    """The session to continue; a new one when left out."""
     run_id: str | None
-    """A name for the run, the same for every attempt to start it; a new one when left out."""
+    """The id of the run, the same for every attempt to start it; a new id when left out."""
     turn_id: str | None
     mode: RunMode | None
     capabilities: SessionCapabilities | None
-    """What the channel of the message can do; everything when left out."""
+    """Capabilities of the channel of the message; all when left out."""
     budget: BudgetLimit | BudgetLimits | None
     output: Output | None
-    """What it must return: a type, a JSON Schema or a contract."""
+    """The type of the result: a type, a JSON Schema or an OutputContract."""
     context: Sequence[str] | None
     """Texts that are put before the message."""
     metadata: JsonObject | None
@@ -76,6 +76,6 @@ class RunOptions(TypedDict, total=False):
     owner: str | None
     """The owner of the session, set by its first run; a start for another owner is denied."""
     goal_id: str | None
-    """What it is for, to find the runs of one goal together in the decision ledger."""
+    """The goal of the run; the decision ledger groups runs by it."""
     goal_description: str | None
-    """The same in words; the message when left out."""
+    """The goal in words; the message when left out."""

@@ -36,12 +36,12 @@ from windlass_protocol import RuntimePackage
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A package and what it needs of this process."""
+    """A package with the objects of this process that it needs."""
 
     package: RuntimePackage
     fingerprint: str
     content: bytes
-    """The canonical JSON whose hash the fingerprint is."""
+    """The canonical JSON that the fingerprint is the hash of."""
     tools: Mapping[str, Tool[..., object]] = field(default_factory=dict[str, Tool[..., object]])
     hooks: Mapping[str, Hook] = field(default_factory=dict[str, Hook])
     resolvers: Mapping[str, Placed] = field(default_factory=dict[str, Placed])
@@ -49,11 +49,11 @@ class Registered:
     provider: LLMProvider | None = None
     """The model of the agent itself; None if its route names one."""
     summary_provider: LLMProvider | None = None
-    """Who writes summaries for it, if that is an object too."""
+    """The model that writes summaries; None if its route names one."""
     agent: Agent | None = None
 
     def is_of(self, agent: Agent) -> bool:
-        """Whether this is the package of an agent, or of one that is just like it."""
+        """Whether this is the package of `agent` or of an equal agent."""
         return agent is self.agent or fingerprint(compile_package(agent)) == self.fingerprint
 
 
@@ -61,7 +61,7 @@ def register_agent(agent: Agent) -> Registered:
     """Compile an agent.
 
     Raises:
-        Rejected: what it must return is no schema.
+        Rejected: its output type has no JSON Schema.
     """
     package = check_package(compile_package(agent))
     return Registered(
@@ -79,7 +79,7 @@ def register_agent(agent: Agent) -> Registered:
 
 
 def register_package(package: RuntimePackage) -> Registered:
-    """Take a package that comes without an agent.
+    """Register a package without an agent.
 
     Models, tools and hooks are looked up by name.
 
@@ -97,15 +97,15 @@ class Registry:
         self._packages: dict[str, Registered] = {}
         self._agents: dict[str, Registered] = {}
         self._implied: set[str] = set()
-        """Agents that are here because others call them."""
+        """Agents that are registered as subagents of others."""
         for agent in agents:
             self.add(register_agent(agent))
 
     def add(self, registered: Registered, *, replace: bool = False) -> None:
-        """Add a package, and those of the agents that it calls.
+        """Add a package, and the packages of its subagents.
 
-        With `replace` it takes the place of those that have its id or its agent. An agent that is here only
-        because another one calls it may be added as well.
+        With `replace` it replaces packages with its id or its agent. An agent that is registered only as a
+        subagent may be added as well.
 
         Raises:
             Rejected: the id or the agent is taken.
@@ -125,7 +125,7 @@ class Registry:
             return
         if known is not None and not (replace and agent_id in self._implied):
             raise invalid_package(
-                f"agent {called_by} has a subagent {agent_id}, and there is another agent of this name; "
+                f"agent {called_by} has a subagent {agent_id}, and another agent has the same name; "
                 "give each its own name"
             )
         self.add(registered, replace=replace)
@@ -138,7 +138,7 @@ class Registry:
         if not replace and same_id is not None:
             what = "package" if registered.agent is None else "agent or package"
             raise invalid_package(
-                f"there is another {what} called {package.package_id}; give each its own name, or replace "
+                f"duplicate {what} {package.package_id}; give each its own name, or replace "
                 "the other: AgentRuntime.builder() takes replace=True"
             )
         if not replace and same_agent is not None:
@@ -154,9 +154,9 @@ class Registry:
         self._agents[package.agent.agent_id] = registered
 
     def remove(self, agent_id: str) -> None:
-        """Forget an agent and its package; one that is not there is fine.
+        """Remove an agent and its package; an unknown agent is ignored.
 
-        Its runs that are under way wait until it is added again.
+        Its current runs wait until it is added again.
         """
         registered = self._agents.pop(agent_id, None)
         if registered is not None:
@@ -164,7 +164,7 @@ class Registry:
             self._implied.discard(agent_id)
 
     def copy(self) -> "Registry":
-        """Return another registry of the same packages."""
+        """Return a copy of the registry."""
         copy = Registry()
         for registered in self._packages.values():
             copy.add(registered)
@@ -192,7 +192,7 @@ class Registry:
         """Return the functions behind the resolvers of a package: those of its agent.
 
         Raises:
-            Rejected: there is none behind one of them, or it gives something else.
+            Rejected: a resolver has no function, or its function resolves another part.
         """
         registered = self.agent(package.agent.agent_id)
         known = () if registered is None else registered.resolvers.values()
@@ -207,11 +207,11 @@ class Registry:
         """Return a package.
 
         Raises:
-            Rejected: there is none of this id.
+            Rejected: the package is unknown.
         """
         found = self._packages.get(package_id)
         if found is None:
-            raise invalid_package(f"there is no runtime package {package_id}")
+            raise invalid_package(f"unknown runtime package: {package_id}")
         return found.package
 
     def __len__(self) -> int:
@@ -225,7 +225,7 @@ DISPATCH_TIMEOUT_MS: Final = 600_000
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The clock, names and chance of a runtime."""
+    """The clock, id factory and random source of a runtime."""
 
     clock: Clock
     new_id: IdFactory
@@ -233,26 +233,26 @@ class Machine:
 
 
 class PackageChange(StrEnum):
-    """What becomes of a run whose agent has changed since it began.
+    """How a run continues if its agent has changed since it started.
 
-    The functions behind tools, the model behind a route and the rules of policies are always those of today;
-    a package only names them. What a run must return never changes.
+    The functions of tools, the model of a route and the rules of policies are always the current ones; a
+    package only names them. The output contract of a run never changes.
     """
 
     CONTINUE = "continue"
-    """It goes on with the package it began with; tools that are gone are refused."""
+    """It continues with the package it started with; calls of removed tools are refused."""
     MOVE = "move"
-    """It goes on with the package of today, and `session.moved` says so."""
+    """It continues with the current package; a `session.moved` record says so."""
     REFUSE = "refuse"
     """It fails, and the error names what changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRoute:
-    """What runs when a package names a tool."""
+    """The tool that runs when a package names it."""
 
     tool_name: str
-    """As the package calls it."""
+    """The name of the tool in the package."""
     tool: Tool[..., object]
     package_id: str | None = None
     """The package that it is for; any that names the tool when left out."""
@@ -260,7 +260,7 @@ class ToolRoute:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalPort:
-    """How people are asked, and what holds for their answers."""
+    """The approval dispatcher, and the rules for answers."""
 
     dispatcher: ApprovalDispatcher | None = None
     timeout_ms: int = DISPATCH_TIMEOUT_MS
@@ -269,7 +269,7 @@ class ApprovalPort:
 def _package_change(value: object) -> PackageChange:
     known = [member.value for member in PackageChange]
     if value not in known:
-        raise bad_setup(f"package_change is one of {', '.join(known)}; found {value!r}")
+        raise bad_setup(f"package_change must be one of {', '.join(known)}; found {value!r}")
     return PackageChange(value)
 
 

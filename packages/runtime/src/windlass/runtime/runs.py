@@ -62,7 +62,7 @@ from windlass_protocol.limits import INTEGER_MAX
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A session that asks people, and answers that are for it."""
+    """A session with open requests, and the answers to them."""
 
     session_id: str
     responses: tuple[InputResponse, ...]
@@ -70,7 +70,7 @@ class Asking:
 
     @property
     def body(self) -> dict[str, JsonValue]:
-        """The item that brings it the answers."""
+        """The inbox item with the answers."""
         return {"responses": [answer.model_dump(mode="json", by_alias=True) for answer in self.responses]}
 
 
@@ -78,19 +78,19 @@ TERMINAL: Final = frozenset(RUN_ENDS.values())
 
 
 class Runs:
-    """Reads runs; it starts none."""
+    """Reads runs from the store and the event bus."""
 
     def __init__(self, store: Store, bus: EventBus, *, hide: Callable[[str], str]) -> None:
         self._store = store
         self._hide = hide
-        """Masks what an error quotes."""
+        """Masks secrets in error messages."""
         self._bus = bus
 
     async def row(self, run_id: str) -> RunRow:
-        """Return what the catalogue knows of a run.
+        """Return the catalogue row of a run.
 
         Raises:
-            Conflict: nobody ever started it.
+            Conflict: the run is unknown.
         """
         row = await self._store.run(check_id(run_id, "a run id"))
         if row is None:
@@ -98,7 +98,7 @@ class Runs:
         return row
 
     async def difference(self, run: NewRun, session_id: str) -> str:
-        """Say what another run of the same id has that this one has not."""
+        """Return how a run of the same id differs from this one, as text."""
         row = await self._store.run(run.run_id)
         if row is not None and row.agent_id != run.agent_id:
             return f"it is of agent {shown(self._hide(row.agent_id), NAME_SHOWN_CHARS_MAX)}"
@@ -107,10 +107,10 @@ class Runs:
         return "its message or one of its options differs"
 
     async def ask_compaction(self, session_id: str, *, key: str) -> None:
-        """Put the wish for a shorter history into the inbox of a session.
+        """Put a request to compact the history into the inbox of a session.
 
         Raises:
-            Conflict: there is no such session.
+            Conflict: the session is unknown.
         """
         await self.known(session_id)
         await self._store.post(session_id, kind=COMPACT, key=f"{COMPACT}:{key}", body={})
@@ -119,7 +119,7 @@ class Runs:
         """Return the authored state of a session.
 
         Raises:
-            Conflict: there is no such session.
+            Conflict: the session is unknown.
         """
         await self.known(session_id)
         loaded = await load(self._store, self._store, session_id=session_id)
@@ -129,7 +129,7 @@ class Runs:
         """Put a change of the authored state into the inbox of a session.
 
         Raises:
-            Conflict: there is no such session.
+            Conflict: the session is unknown.
             Rejected: the change does not fit.
         """
         problem = state_problem(await self.state(session_id), change)
@@ -138,25 +138,25 @@ class Runs:
         await self._store.post(session_id, kind=STATE, key=f"{STATE}:{key}", body=change.data)
 
     async def known(self, session_id: str) -> None:
-        """See to it that there is a session.
+        """Check that a session exists.
 
         Raises:
-            Conflict: there is none of this name.
+            Conflict: the session is unknown.
         """
         is_there = await self._store.session(check_id(session_id, "a session id")) is not None
-        # Nobody may speak to those with notes: what is in them counts as a person's word.
+        # Sessions with notes take no messages: their records count as a person's judgement.
         if not is_there or is_notes(session_id):
             raise unknown_session(self._hide(session_id))
 
     async def snapshot(self, run_id: str) -> RunSnapshot:
-        """Return what is known of a run, also of one that has not begun.
+        """Return the snapshot of a run, also of a queued one.
 
         Raises:
-            Conflict: nobody ever started it.
+            Conflict: the run is unknown.
         """
         row = await self.row(run_id)
         waiting = await self._waiting(row)
-        # What is not in the inbox any more was begun, if only since we looked.
+        # A start that left the inbox meanwhile has begun: read its records.
         return waiting or await self._begun(row)
 
     async def _waiting(self, row: RunRow) -> RunSnapshot | None:
@@ -191,11 +191,11 @@ class Runs:
         return snapshot
 
     async def result(self, run_id: str, timeout: float | None = None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
-        """Return what came of a run, once it has ended.
+        """Return the result of a run, once it has ended.
 
         Raises:
-            TimeoutError: it did not end in so many seconds. It goes on.
-            Conflict: nobody ever started it.
+            TimeoutError: the run did not end within `timeout` seconds. It continues.
+            Conflict: the run is unknown.
         """
         limit = asyncio.timeout(check_seconds(timeout, "timeout"))
         row = await self.row(run_id)
@@ -214,7 +214,7 @@ class Runs:
         return result
 
     async def _not_ended(self, run_id: str, timeout_s: float | None) -> str:
-        """Say where a run is that somebody has waited for in vain."""
+        """Return the text of the TimeoutError: the state of a run that has not ended."""
         row = await self.row(run_id)
         words = f"not ended after {timeout_s:g} s: {row.status}"
         count = len(await self.requests(row.session_id, run_id))
@@ -223,21 +223,21 @@ class Runs:
         return f"{words}, {count} {'request' if count == 1 else 'requests'} open, see handle.requests()"
 
     async def deliveries(self, run_id: str) -> tuple[DeliveryState, ...]:
-        """Return what became of the output of a run at each of its sinks.
+        """Return the delivery of a run's output to each of its sinks.
 
         Raises:
-            Conflict: nobody ever started it.
+            Conflict: the run is unknown.
         """
         row = await self.row(run_id)
         state = (await load(self._store, self._store, session_id=row.session_id)).state
         return tuple(one for one in state.deliveries.by_id.values() if one.run_id == run_id)
 
     async def requests(self, session_id: str, run_id: str | None = None) -> Mapping[str, InputRequest]:
-        """Return what a session, or one run of it, waits to be told, with its subagents."""
+        """Return the open requests of a session or of one run of it, subagents included."""
         open_, homes = await self._open_requests(session_id, run_id)
         answered = {name for home in homes for name in await self._answered(home, open_)}
         if open_.keys() - answered:
-            # An answer that was taken between the two looks is neither in the inbox nor a question any more.
+            # An answer taken between the two reads is not in the inbox, and its request is not open any more.
             open_, _ = await self._open_requests(session_id, run_id)
         return {
             name: request.model_copy(update={"is_answered": True}) if name in answered else request
@@ -247,7 +247,7 @@ class Runs:
     async def _open_requests(
         self, session_id: str, run_id: str | None
     ) -> tuple[dict[str, InputRequest], set[str]]:
-        """What nobody's answer has settled, and the sessions that ask it."""
+        """Return the unresolved requests, and the sessions that made them."""
         state = await self._state(session_id, run_id)
         if state is None:
             return {}, set()
@@ -256,7 +256,7 @@ class Runs:
         return open_, {session_id, *(asked.session_id for asked in proxied.values())} if open_ else set()
 
     async def _answered(self, session_id: str, requests: Mapping[str, InputRequest]) -> set[str]:
-        """Those of some requests whose answers wait in an inbox, and will count."""
+        """Return the ids of the requests that have a valid answer in an inbox."""
         found: set[str] = set()
         async for item in each_item(self._store, session_id):
             if item.kind == ANSWER:
@@ -265,10 +265,10 @@ class Runs:
         return found
 
     async def check_unanswered(self, asking: Asking) -> None:
-        """Refuse answers to what is answered, though nobody has taken that answer yet.
+        """Refuse a second answer to a request while the first is still in the inbox.
 
         Raises:
-            Conflict: one is.
+            Conflict: a request has an answer in the inbox.
         """
         answered = await self._answered(asking.session_id, asking.requests)
         for response in asking.responses:
@@ -277,7 +277,7 @@ class Runs:
                 raise answered_already(response, asking.session_id, agent_id=run and run.agent_id)
 
     async def _state(self, session_id: str, run_id: str | None) -> LoopState | None:
-        """The state of a session; None if another run than this is under way."""
+        """Return the state of a session; None if it is running another run than `run_id`."""
         state = (await load(self._store, self._store, session_id=session_id)).state
         is_other = run_id is not None and (state.run is None or state.run.run_id != run_id)
         return None if is_other else state
@@ -285,12 +285,12 @@ class Runs:
     async def sort(
         self, responses: Sequence[InputResponse], session_id: str, *, run_id: str | None = None
     ) -> tuple[Asking, ...]:
-        """Return who asks what is answered: the session itself, or those of its subagents.
+        """Group answers by the session that made the requests: the session itself, or one of its subagents.
 
-        Whoever asks decides what counts, so an answer goes there, whichever session it was given to.
+        The session with the request validates the answer, so each answer goes to that session's inbox.
 
         Raises:
-            Rejected: there is no answer.
+            Rejected: `responses` is empty.
         """
         if not responses:
             raise bad_request("responses is empty: give an InputResponse for each request that is answered")
@@ -313,7 +313,7 @@ class Runs:
         """Return the sessions of all subagents below a session, callers first.
 
         Raises:
-            Conflict: there is no such session.
+            Conflict: the session is unknown.
         """
         await self.known(session_id)
         found: list[ChildSession] = []
@@ -326,7 +326,7 @@ class Runs:
         return tuple(found)
 
     async def _seen(self, child: ChildSession) -> ChildSession:
-        """A subagent as it is; one that outlived its caller has told nobody of its end."""
+        """Return a subagent with its own status: the caller has no record of an end after its own."""
         row = (
             None if child.status is not None or child.run_id is None else await self._store.run(child.run_id)
         )
@@ -354,28 +354,28 @@ def record_of(event: Event, session_id: str) -> Record:
 
 
 class RunHost(Protocol):
-    """What a handle asks of its runtime."""
+    """The methods of a runtime that a `RunHandle` calls."""
 
     async def run_status(self, run_id: str) -> RunStatus:
-        """Return where a run is."""
+        """Return the status of a run."""
         ...
 
     async def run_result(self, run_id: str, timeout: float | None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
-        """Return what came of a run, once it has ended."""
+        """Return the result of a run, once it has ended."""
         ...
 
     def subscribe_run(
         self, run_id: str, cursor: Cursor | None = None, *, until_terminal: bool = False
     ) -> EventStream:
-        """Watch a run."""
+        """Subscribe to the events of a run."""
         ...
 
     async def cancel_run(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> None:
-        """Ask a run to end."""
+        """Cancel a run."""
         ...
 
     async def run_requests(self, run_id: str) -> tuple[InputRequest, ...]:
-        """Return what a run is waiting to be told."""
+        """Return the open requests of a run."""
         ...
 
     async def answer_run(self, run_id: str, responses: Sequence[InputResponse]) -> None:
@@ -384,7 +384,7 @@ class RunHost(Protocol):
 
 
 class RunHandle:
-    """A run, wherever it is driven."""
+    """Handle of a run, in whichever process the run is driven."""
 
     def __init__(self, host: RunHost, run_id: str) -> None:
         self._host = host
@@ -394,37 +394,37 @@ class RunHandle:
         return f"RunHandle({self.run_id!r})"
 
     async def status(self) -> RunStatus:
-        """Return where the run is.
+        """Return the status of the run.
 
         Raises:
-            Conflict: nobody ever started it.
+            Conflict: the run is unknown.
         """
         return await self._host.run_status(self.run_id)
 
     async def wait(self, timeout: float | None = None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
-        """Return what came of the run, once it has ended.
+        """Return the result of the run, once it has ended.
 
-        A run that waits for people has not.
+        A run that waits for people has not ended.
 
         Raises:
-            TimeoutError: it did not end in so many seconds. It goes on.
-            Conflict: nobody ever started it.
+            TimeoutError: the run did not end within `timeout` seconds. It continues.
+            Conflict: the run is unknown.
         """
         return await self._host.run_result(self.run_id, timeout)
 
     def events(self, after: int | Cursor | None = None) -> EventStream:
         """Return the events of the run, stored and live, up to its end.
 
-        `after` is the `seq` of the last event that was seen, or a cursor; None begins at the beginning.
+        `after` is the `seq` of the last event received, or a cursor; None starts at the first event.
         """
         return self._host.subscribe_run(self.run_id, _cursor(self.run_id, after), until_terminal=True)
 
     async def cancel(self, *, by: str | None = None, reason: str | None = None) -> None:
-        """Ask the run to end; nothing happens to one that has ended."""
+        """Cancel the run; has no effect on a run that has ended."""
         await self._host.cancel_run(self.run_id, by=by, reason=reason)
 
     async def requests(self) -> tuple[InputRequest, ...]:
-        """Return what people are being asked."""
+        """Return the open requests of the run, for people to answer."""
         return await self._host.run_requests(self.run_id)
 
     async def answer(
@@ -438,7 +438,7 @@ class RunHandle:
         """Answer a request: with one of its options, with words, or with both.
 
         Raises:
-            Conflict: nobody is being asked this any more.
+            Conflict: the run has no open request with this id.
             Denied: this responder may not answer.
             Rejected: the answer does not fit the request.
         """
@@ -454,12 +454,12 @@ class RunHandle:
 
 def _cursor(run_id: str, after: object) -> Cursor | None:
     if after is None or isinstance(after, BaseModel):
-        return cast(Cursor, after)  # one of another kind is refused by the feed
+        return cast(Cursor, after)  # the feed refuses a cursor of another kind
     if not isinstance(after, int) or isinstance(after, bool):
-        raise refused(f"after takes the seq of an event or a cursor, found {kind_of(after)}")
+        raise refused(f"after must be the seq of an event or a cursor, found {kind_of(after)}")
     if not 0 <= after <= INTEGER_MAX:
         found = after if after < 0 else "more"
-        raise refused(f"after is the seq of an event, 0 to {INTEGER_MAX:,}, found {found}")
+        raise refused(f"after must be the seq of an event, 0 to {INTEGER_MAX:,}, found {found}")
     return RunCursor(run_id=run_id, seq=after)
 
 
@@ -468,18 +468,18 @@ T = TypeVar("T", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class TypedResult(Generic[T]):
-    """What came of a run that had to return something."""
+    """Result of a run with a typed output."""
 
     result: RunResult
     value: T
 
 
 def typed_result(result: RunResult, output: Output) -> TypedResult[object]:
-    """Return the value of a run: of the type asked for, or as JSON.
+    """Return the output of a run: as the given type, or as JSON.
 
     Raises:
-        AgentError: the run ended without a value; the error is that of the run.
-        Rejected: the value fits the schema, and the type refuses it all the same.
+        AgentError: the run ended without an output; this is the error of the run.
+        Rejected: the output fits the JSON Schema, but validators of the type refuse it.
     """
     if result.status is not RunStatus.COMPLETED:
         raise no_value(result)
@@ -493,7 +493,7 @@ def typed_result(result: RunResult, output: Output) -> TypedResult[object]:
     else:
         return TypedResult(result, made)
     raise Rejected(
-        f"the output fits the schema of {_name_of(output)}, and {count} checks of its own refuse it",
+        f"the output fits the JSON Schema of {_name_of(output)}, but {count} of its validators refuse it",
         kind=ErrorKind.STRUCTURED_OUTPUT_FAILURE,
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=CausalIds(run_id=result.run_id),

@@ -1,8 +1,8 @@
 """Start of a run: every check in order, before anything is written.
 
-A start that is refused leaves no trace: the typed error is all there is of it, the decision of the policy
-with the references to its rules included. Nothing is journaled, because there is no run to journal it for,
-and whoever may not start a run must not be able to fill the store by trying.
+A refused start writes nothing; its typed error holds the decision of the policy and the references to its
+rules. There is no run to journal it for, and a caller that may not start runs must not be able to fill the
+store.
 """
 
 from collections.abc import Mapping
@@ -62,11 +62,11 @@ from windlass_protocol import (
 
 
 def check_ids(ports: RuntimePorts, request: RunRequest, *, message_id: str | None = None) -> None:
-    """Refuse names that would be masked, or read as others: nobody finds such runs.
+    """Refuse ids that would be masked or could be mistaken for others: such runs cannot be found again.
 
     Raises:
-        Rejected: one holds a registered secret, or looks like one; it turns the direction of text; or
-            the owner is the Builder.
+        Rejected: an id holds a registered secret or looks like one, changes the direction of text, or the
+            owner is the Builder.
     """
     names = ("run_id", "agent_id", "session_id", "turn_id", "owner")
     given = {name: getattr(request, name) for name in names} | {"message_id": message_id}
@@ -74,25 +74,25 @@ def check_ids(ports: RuntimePorts, request: RunRequest, *, message_id: str | Non
         if value is not None:
             check_id(value, name)
     if request.owner == BUILDER and request.agent_id != BUILDER:
-        raise bad_request(f"owner cannot be {BUILDER}: that is whom the sessions of the Builder belong to")
+        raise bad_request(f"owner must not be {BUILDER}: it is reserved for the sessions of the Builder")
     hide = ports.scribe.redactor.text
     hidden = [name for name, value in given.items() if value is not None and hide(value) != value]
     if hidden:
         raise Rejected(
-            f"{' and '.join(hidden)} would be masked, as a secret or as what looks like one; choose another",
+            f"{' and '.join(hidden)} would be masked: it is a registered secret or "
+            "looks like one; choose another",
             kind=ErrorKind.INVALID_STATE_TRANSITION,
             retry=RetryClass.REPAIR_NEEDED,
         )
 
 
 async def check_free(store: Store, request: RunRequest) -> None:
-    """Refuse names that are kept for subagents and for notes.
+    """Refuse ids that are reserved for subagents and for notes.
 
-    Subagents begin in sessions without a past; once they are there, anybody may go on with them.
+    A subagent starts in a new session. Once that session exists, any caller may start further runs in it.
 
     Raises:
-        Rejected: the run has such a name, or its session has one and there is no such session; or the session
-            is one with notes.
+        Rejected: the run id is reserved, the id of a new session is reserved, or the session holds notes.
     """
     session_id = request.session_id
     if session_id is not None and is_notes(session_id):
@@ -104,32 +104,33 @@ async def check_free(store: Store, request: RunRequest) -> None:
 
 
 async def check_unused(store: Store, child: Child) -> None:
-    """Refuse a subagent whose names somebody else has used.
+    """Refuse a subagent if its run id or session id is in use.
 
-    What starts it is kept with the record of its call, so a run or a session that is there before is not its.
+    The start is durable together with the record of its call, so an earlier run or session belongs to another
+    caller.
 
     Raises:
-        Conflict: there is such a run or session.
+        Conflict: the run or the session exists.
     """
     if await store.run(child.run_id) is not None:
-        raise contract_violation("there is a run of its name that is not its", child.run_id)
+        raise contract_violation("a run with its id exists and belongs to another caller", child.run_id)
     if await store.session(child.session_id) is not None:
-        raise contract_violation("there is a session of its name that is not its", child.run_id)
+        raise contract_violation("a session with its id exists and belongs to another caller", child.run_id)
 
 
 def check_no_secret(ports: RuntimePorts, content: bytes, *, run_id: str | None = None) -> None:
     """Refuse a package that holds a registered secret.
 
-    A package is kept, byte for byte, for as long as its runs.
+    A package is stored byte for byte for as long as its runs.
 
     Raises:
-        Rejected: it holds one.
+        Rejected: it holds a registered secret.
     """
     text = content.decode()
     if ports.scribe.redactor.text(text) != mask_text(text):
         raise invalid_package(
             "the package holds a registered secret; keep secrets out of instructions, tools and settings, "
-            "and let the tools find them",
+            "and let the tools read them",
             run_id,
         )
 
@@ -147,17 +148,17 @@ class EffectivePackage:
 
     @property
     def content(self) -> bytes:
-        """The bytes whose hash the fingerprint is."""
+        """The canonical JSON that the fingerprint is the hash of."""
         return package_json(self.package)
 
 
 async def effective_package(ports: RuntimePorts, request: RunRequest) -> EffectivePackage:
-    """Return the package of a request, with what the request adds to it.
+    """Return the package of a request, with the changes that the request makes to it.
 
-    Pure, and equal each time.
+    Equal requests give equal packages.
 
     Raises:
-        Rejected: there is no such package, it cannot be run, or it is not of this agent.
+        Rejected: the package is unknown, it cannot be run, or it belongs to another agent.
     """
     try:
         package = await _resolve(ports, request)
@@ -192,7 +193,7 @@ async def resolve_package(ports: RuntimePorts, package_id: str) -> RuntimePackag
     """Return a package by its id.
 
     Raises:
-        Rejected: there is no such package, or it cannot be run.
+        Rejected: the package is unknown, or it cannot be run.
     """
     resolver = ports.resolver or (ports.registry if len(ports.registry) else None)
     if resolver is None:
@@ -202,7 +203,7 @@ async def resolve_package(ports: RuntimePorts, package_id: str) -> RuntimePackag
         package: object = await settled(resolver.resolve(package_id))
     except AgentError:
         raise
-    except BaseException as error:  # a resolver is the host's code: what it raises may quote anything
+    except BaseException as error:  # host code: its exception may quote secrets
         if is_for_us(error):
             raise
         package, problem = None, f"the package resolver failed ({type(error).__name__})"
@@ -225,20 +226,20 @@ def fingerprint_of(package: RuntimePackage) -> str:
 
 
 def with_contract(package: RuntimePackage, contract: OutputContract) -> RuntimePackage:
-    """Return a package whose runs must answer to a contract, and to no other."""
+    """Return a package with this output contract instead of its own."""
     return package.model_copy(update={"output_contracts": (contract,)})
 
 
 async def check_start(
     ports: RuntimePorts, request: RunRequest, *, message_id: str | None = None
 ) -> EffectivePackage:
-    """Go through everything that a run needs, in order; nothing is written.
+    """Check everything that a run needs, in order; nothing is written.
 
-    `message_id` is that of words to a run under way.
+    `message_id` is the id of a message to the current run.
 
     Raises:
-        Rejected: a port is missing, the package cannot be run, or nobody could read what was said.
-        Unavailable: nobody provides the model.
+        Rejected: a port is missing, the package cannot be run, or the message cannot be decoded.
+        Unavailable: no provider serves the model.
         Denied: the start policy does not allow it.
     """
     policy = _check_ports(ports, request.run_id)
@@ -281,7 +282,7 @@ async def _check_policy(
         decision = timed_out(timeout_ms, "the run is denied")
     except AgentError as error:
         raise error.caused_by(CausalIds(run_id=request.run_id)) from None
-    except BaseException as error:  # a policy is the host's code: whatever it raises, the answer is no
+    except BaseException as error:  # host code: any exception denies the run
         if is_for_us(error):
             raise
         problem = f"failed ({type(error).__name__})"
@@ -299,13 +300,13 @@ def provider_of(ports: RuntimePorts, package: RuntimePackage, *, run_id: str | N
     """Return the model of a package.
 
     Raises:
-        Unavailable: nobody provides it.
+        Unavailable: no provider serves it.
     """
     route_id = package.provider_route.route_id
     provider = ports.providers.get(route_id)
     registered = ports.registry.agent(package.agent.agent_id)
     if provider is None and registered is not None:
-        # The model of an agent answers for the route of that agent, not for one that it had before.
+        # The agent's own model serves the current route of the agent, not an earlier one.
         is_same = registered.package.provider_route.route_id == route_id
         provider = registered.provider if is_same else None
     if provider is None and ports.provider_source is not None:
@@ -326,10 +327,10 @@ def _routes(ports: RuntimePorts) -> list[str]:
 def summary_provider_of(
     ports: RuntimePorts, package: RuntimePackage, *, run_id: str | None = None
 ) -> LLMProvider:
-    """Return who writes summaries for a package: its model, if it names nobody else.
+    """Return the model that writes summaries for a package: its summary model, or else its model.
 
     Raises:
-        Unavailable: nobody provides it.
+        Unavailable: no provider serves it.
     """
     route = compaction_route(package)
     registered = ports.registry.agent(package.agent.agent_id)
@@ -415,11 +416,11 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
 
 
 _TRACE: Final = ("traceparent", "tracestate")
-"""Metadata that says in which trace a request came; every attempt at a start comes in one of its own."""
+"""Trace context of a request; each attempt at a start has its own."""
 
 
 def asked_for(request: RunRequest) -> JsonObject:
-    """Return what makes a request the same as another, as the wire has it."""
+    """Return the fields that two equal requests share, as wire data."""
     asked = request.model_dump(mode="json", by_alias=True)
     metadata = asked.get("metadata")
     if metadata and any(name in metadata for name in _TRACE):
@@ -438,11 +439,11 @@ _KEPT: Final = (
     "goalId",
     "goalDescription",
 )
-"""What the inbox keeps of a request as it is."""
+"""Fields that the inbox item copies from the request."""
 
 
 def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
-    """Return what the inbox keeps of a request; equal requests give equal bodies."""
+    """Return the inbox item of a request; equal requests give equal items."""
     package = effective.package
     body: JsonObject = {
         "runId": request.run_id,
@@ -460,7 +461,7 @@ def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
     if isinstance(content, str):
         body["message"] = content
     else:
-        # The words alone are for those who list and show what was said.
+        # The text of the message, for lists and views.
         texts = (part.text for part in request.input if isinstance(part, TextPart))
         body["message"], body["parts"] = "\n".join(texts), content
     budget = request.budget or package.budget
@@ -473,18 +474,18 @@ def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
 
 
 KEPT_MAX: Final = 1_024
-"""Packages that are known to be in the content store; a forgotten one is only looked for again."""
+"""Packages known to be in the content store; a package beyond this is looked up again."""
 
 
 class PackageKeeper:
-    """Keeps the packages of runs, so that they can go on under them whatever comes."""
+    """Stores the packages of runs, so that a run can continue with the package it started with."""
 
     def __init__(self, ports: RuntimePorts) -> None:
         self._ports = ports
         self._kept: set[str] = set()
 
     async def keep(self, effective: EffectivePackage, run_id: str) -> None:
-        """Keep the package of a run that has not begun.
+        """Store the package of a run before it starts.
 
         Raises:
             Rejected: it holds a registered secret.
@@ -501,14 +502,14 @@ class PackageKeeper:
 
 
 class RuntimeDelegator:
-    """Prepares the runs of subagents by the ports of a runtime."""
+    """Prepares the runs of subagents with the ports of a runtime."""
 
     def __init__(self, ports: RuntimePorts, keeper: PackageKeeper) -> None:
         self._ports = ports
         self._keeper = keeper
 
     async def __call__(self, task: Task) -> JsonObject:
-        """Return what a run begins with; see `Delegator`."""
+        """Return the start of a subagent's run; see `Delegator`."""
         package = await resolve_package(self._ports, task.package_id)
         agent, child, wanted = package.agent, task.child, task.output_schema
         request = RunRequest(
@@ -519,7 +520,7 @@ class RuntimeDelegator:
             package_id=task.package_id,
             mode=RunMode.TASK,
             source=task.run.source,
-            # Who cannot put a question to people cannot let a subagent put one either.
+            # A run that cannot ask people must not ask them through a subagent either.
             capabilities=None if task.run.can_ask else SessionCapabilities(request_input=False),
             output_contract=None if wanted is None else output_contract(wanted, child.name),
         )

@@ -33,14 +33,14 @@ class Grammar(StrEnum):
     """The sequence of events that `handle_event` gets."""
 
     ONE_TURN = "one-turn"
-    """Every record of the loop, as the feed of an `AgentRuntime` shows it: a turn waits and goes on."""
+    """Every record of the loop, as in the feed of an `AgentRuntime`: a turn waits for people."""
     TURN_PER_INPUT = "turn-per-input"
-    """The events of older tool loops: a wait for people ends the turn, and their answers begin another."""
+    """The events of older tool loops: a wait for people ends the turn, and their answers start another."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedTool:
-    """A tool whose approvals for the session cover the calls with the same key of the arguments."""
+    """A tool with a key function: an approval for the session covers the calls with the same key."""
 
     tool: Tool[..., object]
     approval_key: Callable[[JsonObject], str]
@@ -62,20 +62,20 @@ class AgentTool:
 HarnessTool = Tool[..., object] | KeyedTool | AgentTool
 ResolveModel = Callable[[ModelReference], LLMProvider | Awaitable[LLMProvider]]
 HandleEvent = Callable[[Event, Sequence[ModelMessage] | None], Awaitable[None] | None]
-"""Takes each event in order; with `step.started` come the messages that the model is going to read.
+"""Gets each event in order, with `step.started` also the messages of the next model request.
 
 The step waits for it. An exception that it raises is logged and changes nothing.
 """
 
 
 class StepFn(Protocol):
-    """One step: at most one answer of the model, and the calls that it asks for."""
+    """One step: at most one answer of the model, and its tool calls."""
 
     async def __call__(self, session: HarnessSession, step_input: StepInput | None = None, /) -> "StepResult":
         """Return the session after the step, and what to do next.
 
-        The session that was given is not changed. Until the result is stored nothing counts: repeat a step
-        that was cut off with the same session and input.
+        The given session is not changed. A step takes effect once the caller has stored the result: repeat an
+        interrupted step with the same session and input.
 
         Raises:
             Rejected: the input cannot be used; nothing has happened.
@@ -85,7 +85,7 @@ class StepFn(Protocol):
 
 
 StepNext = StepDone | StepFn | None
-"""A step: call it at once. None: wait for the next input. StepDone: it is over."""
+"""A step: call it at once. None: wait for the next input. StepDone: the session has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,39 +98,39 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLoopHarnessConfig:
-    """What the steps need and the session does not hold."""
+    """Configuration of the step function: everything that the session does not hold."""
 
     mode: RunMode
-    """conversation waits after an answer, task is done with it."""
+    """conversation waits after an answer; task ends with it."""
     tools: Mapping[str, HarnessTool]
-    """What the model gets, by name; the tools that a session lists are for its readers."""
+    """The tools of the model by name; the tools in a session are only for its readers."""
     resolve_model: ResolveModel
     handle_event: HandleEvent | None = None
     capabilities: SessionCapabilities = field(default_factory=SessionCapabilities)
-    """Whether people can be asked; if not, there is no `ask_question` and what needs consent is denied."""
+    """Whether people can be asked; if not, there is no `ask_question`, and calls that need approval fail."""
     on_compaction: Callable[[], Sequence[ModelMessage]] | None = None
-    """Returns messages to put back when the history was compacted, such as a todo list."""
+    """Returns messages to add to a compacted history, such as a to-do list."""
     runtime_identity: RuntimeIdentity | None = None
-    """Told with `session.started`."""
+    """Part of `session.started`."""
     code_mode: bool = False
-    """Not built yet: refused when true."""
+    """Not implemented: True is refused."""
     workflow: bool = False
-    """Not built yet: refused when true."""
+    """Not implemented: True is refused."""
     policy: ToolPolicy | None = None
     """Decides about calls of tools that leave it to the policy; the default rules when left out."""
     budget: BudgetLimit | BudgetLimits | None = None
-    """The most that one turn may use."""
+    """Limits of one turn."""
     retry: RetryPolicy = DEFAULT_RETRY
-    """When the model is asked again, and after which wait."""
+    """Retries of model requests, and their delays."""
     output_repairs_max: int = OUTPUT_REPAIRS
-    """How often a model may correct an output that misses its schema."""
+    """Attempts of the model to correct an output that does not fit its schema."""
     redactor: Redactor = field(default_factory=Redactor)
     """Masks secrets in events and in the history."""
     content: ContentStore | None = None
-    """Keeps results that are too large for a model; without one they are cut."""
+    """Stores results that are too large for a model; without it they are cut."""
     attempt: int = 1
-    """The number of this attempt at the step, for a driver that repeats one after a crash; events tell it."""
+    """The number of this attempt at the step, for a driver that repeats one after a crash; part of events."""
     grammar: Grammar = Grammar.ONE_TURN
     clock: Clock | None = None
     random: Random | None = None
-    """Clock and chance; those of the machine when made with `windlass.runtime.compose`."""
+    """Clock and random source; `windlass.runtime.compose` sets those of the machine."""

@@ -30,7 +30,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class Emitter:
-    """Shows what happens in one step. It stands in for the event bus of a runtime."""
+    """Emits the events of one step, in place of the event bus of a runtime."""
 
     def __init__(
         self,
@@ -45,27 +45,27 @@ class Emitter:
         self._session_id = session.session_id
         self._clock = clock
         self.count = state.event_count
-        """Events shown in the session so far."""
+        """Number of events of the session so far."""
         is_older = config.grammar is Grammar.TURN_PER_INPUT
         self.older = OlderGrammar(state, actions, mode=config.mode) if is_older else None
         self._live: LiveStep | None = None
         self._index = 0
 
     def live(self, started: Record) -> LiveAnswer:
-        """Begin to show the answer of a step."""
+        """Start the live answer of a step."""
         self._index = 0
         self._live = LiveStep(started, on_change=lambda _: None, on_close=lambda _: None)
         return self._live
 
     async def flush(self) -> None:
-        """Show the deltas that have come since the last time."""
+        """Emit the deltas since the last flush."""
         pieces = None if self._live is None else self._live.pieces
         if pieces is None:
             return
         events = pieces.since(self._index, lambda: moment(self._clock).at)
         self._index = pieces.next_index
         for event in events:
-            # The text so far is for readers that join in the middle; here no event is missed.
+            # Snapshots are for subscribers that join late; this handler misses no event.
             data = {name: value for name, value in event.data.items() if not name.endswith("SoFar")}
             if self.older is None:
                 await self._show(event.model_copy(update={"data": data}))
@@ -73,7 +73,7 @@ class Emitter:
                 await self._show_older(event.type, self.older.placed(data), attempt=event.meta.attempt)
 
     async def show(self, record: Record, messages: Sequence[ModelMessage]) -> None:
-        """Show a record; `messages` is the history, which comes along with `step.started`."""
+        """Emit a record; `messages` is the history, passed with `step.started`."""
         await self.flush()
         if self.older is None:
             await self._show(to_event(record), messages if record.type == "step.started" else None)
@@ -82,7 +82,7 @@ class Emitter:
             await self._show_older(kind, data, attempt=record.attempt, messages=messages)
 
     async def end(self) -> None:
-        """Show what was held back: the step is over."""
+        """Emit the events that were held back, at the end of the step."""
         await self.flush()
         for kind, data in () if self.older is None else self.older.flush():
             await self._show_older(kind, data)
@@ -112,7 +112,7 @@ class Emitter:
         shown = event.model_copy(update={"meta": meta, "agent_id": agent_id})
         try:
             await settled(config.handle_event(shown, messages))
-        except Exception as error:  # noqa: BLE001 - the host's code: what it raises must not end the session
+        except Exception as error:  # noqa: BLE001 - host code: an exception must not end the session
             _LOG.warning("handle_event failed with %s on %s", type(error).__name__, event.type)
 
 
@@ -138,16 +138,16 @@ class OlderGrammar:
 
     def __init__(self, state: StepState, actions: Mapping[str, JsonObject], *, mode: RunMode) -> None:
         self.place = state.place
-        """The step as it was shown; None before the first turn."""
+        """The place of the last emitted step; None before the first turn."""
         self.is_turn_open = state.is_turn_open
         self._actions = actions
-        """What an action of an agent has beside what its record says, by the name of the tool."""
+        """Extra fields of an agent's action, by the name of the tool."""
         self._mode = mode
         self._keeps_index = state.pending_action_batch is not None
-        """The next step has the number of the one before it: first of its turn, or after calls of agents."""
+        """The next step keeps the index: it is the first of its turn, or follows calls of agents."""
         self._held: list[Record] = []
         self._late: list[Record] = []
-        """Results of approved calls: they belong to the turn that the answers begin."""
+        """Results of approved calls: they belong to the turn that the answers start."""
 
     def placed(self, data: JsonObject) -> JsonObject:
         """Return data with the turn and step of this grammar."""
@@ -157,7 +157,7 @@ class OlderGrammar:
         return {**data, "sequence": self.place.sequence, "turnId": self.place.turn_id, **step}
 
     def take(self, record: Record) -> Iterator[_Shown]:
-        """Return the events of a record; there may be none, or those of earlier ones."""
+        """Return the events of a record: none if it is held back, or also those of earlier records."""
         kind, data = record.type, record.data
         is_again = kind == "step.started" and (record.attempt or 1) > 1
         if kind not in _OLDER or is_again or data.get("delivery") == "repair":
@@ -176,7 +176,7 @@ class OlderGrammar:
             yield from self._within_turn(kind, data)
 
     def flush(self) -> Iterator[_Shown]:
-        """Return what was held back."""
+        """Return the events that were held back."""
         held, self._held = self._held, []
         if held:
             yield from self._calls(held[0].data, held[1:])
@@ -216,7 +216,7 @@ class OlderGrammar:
             yield "session.waiting", {"wait": "next-user-message"}
 
     def _calls(self, requested: JsonObject, records: Sequence[Record]) -> Iterator[_Shown]:
-        """Return the calls of a step, their results in the order of the calls, and what people are asked."""
+        """Return the calls of a step, their results in the order of the calls, and the requests to people."""
         actions = cast(list[JsonObject], requested["actions"])
         asks = [one for record in records if record.type == "input.requested" for one in _requests(record)]
         asked = [cast(JsonObject, request["action"])["callId"] for request in asks]

@@ -76,7 +76,7 @@ from windlass_protocol import (
 
 OUTPUT_ID: Final = "output"
 """The schema id of an output schema without a name."""
-_NOBODY: Final = "agent"
+_UNNAMED_AGENT: Final = "agent"
 """The agent id when the configuration names none."""
 _BEGINS_STEP: Final = frozenset({"step.started", "compaction.requested"})
 
@@ -96,7 +96,7 @@ def create_tool_loop_harness(config: ToolLoopHarnessConfig) -> StepFn:
 
 
 class _Harness:
-    """What every step of one configuration uses."""
+    """The parts that all steps of one configuration share."""
 
     def __init__(self, config: ToolLoopHarnessConfig) -> None:
         _check(config)
@@ -108,7 +108,9 @@ class _Harness:
         self.budget = budget_limits(config.budget)
         self.scribe = RedactingScribe(redactor=config.redactor)
         self.rules = Rules(retry=config.retry)
-        self.agent_id = _NOBODY if config.runtime_identity is None else config.runtime_identity.agent_id
+        self.agent_id = (
+            _UNNAMED_AGENT if config.runtime_identity is None else config.runtime_identity.agent_id
+        )
         self._policy = config.policy or RulesPolicy(PolicySet())
         own = [_tool_of(one) for one in config.tools.values() if not isinstance(one, AgentTool)]
         self._tools = [*own, ask_question]
@@ -117,7 +119,7 @@ class _Harness:
         self._gates, self._secret_inputs = ToolGates(), SecretInputs()
 
     def shared(self, emitter: Emitter) -> Shared:
-        """Return what effects need; an emitter shows the deltas of one step in place of a bus."""
+        """Return the shared parts of effects; an emitter replaces the event bus."""
         return Shared(
             self._content,
             cast(EventBus, emitter),
@@ -153,7 +155,7 @@ class _Harness:
         )
 
     async def bind(self, session: HarnessSession) -> Binding:
-        """Return what a run of a session is done with."""
+        """Return the binding of a run of a session."""
         agent, package = session.agent, self.package(session)
         temperature = (agent.model_reference.options or {}).get("temperature")
         summariser = agent.compaction_model_reference
@@ -178,14 +180,14 @@ class _Harness:
     async def _model(self, reference: ModelReference) -> LLMProvider:
         try:
             return await settled(self.config.resolve_model(reference))
-        except Exception as error:  # noqa: BLE001 - the host's code: a model that cannot be had is a failed answer
+        except Exception as error:  # noqa: BLE001 - host code: an unresolved model is a failed answer
             return _NoModel(error)
 
 
 def _check(config: ToolLoopHarnessConfig) -> None:
     for name, is_on in (("code_mode", config.code_mode), ("workflow", config.workflow)):
         if is_on:
-            raise wrong(f"{name} is not built yet; leave it out, and the model gets its tools directly")
+            raise wrong(f"{name} is not implemented; leave it out, and the model gets its tools directly")
     if config.attempt < 1:
         raise wrong(f"attempt counts from 1, found {config.attempt}")
     if config.output_repairs_max < 0:
@@ -197,7 +199,7 @@ def _check(config: ToolLoopHarnessConfig) -> None:
         else:
             own = _tool_of(item).name
         if own != name:
-            raise wrong(f"tools: {name!r} names a tool that is called {own!r}; use its own name")
+            raise wrong(f"tools: {name!r} names a tool with the name {own!r}; use its own name")
         if name == ask_question.name:
             raise wrong(f"tools: the steps have a {name} of their own; give this tool another name")
 
@@ -212,7 +214,7 @@ async def _delegated(task: Task) -> JsonObject:
 
 
 class _Step:
-    """One step while it is made. It is the store of its session: appends show events and keep nothing."""
+    """One step under way. It is the store of its session: an append emits events and stores nothing."""
 
     def __init__(self, harness: _Harness, session: HarnessSession, given: StepInput) -> None:
         self._harness = harness
@@ -232,9 +234,9 @@ class _Step:
         actions = {name: _extras(agent) for name, agent in harness.agents.items()}
         self._emitter = Emitter(harness.config, session, state=state, clock=harness.clock, actions=actions)
         self._has_asked = False
-        """Whether the model was asked in this step."""
+        """Whether the model was called in this step."""
         self._is_enough = False
-        """Whether the next step would begin."""
+        """Whether the next step would start."""
         self._has_ended = False
         self._wake_at_ms: int | None = None
 
@@ -292,7 +294,7 @@ class _Step:
         return await self._harness.bind(self._session)
 
     def _is_over(self, plan: Plan) -> bool:
-        """Whether a plan begins another step than the one that was made; a retry is none."""
+        """Whether a plan starts the next step; a retry does not."""
         begins = any(draft.type in _BEGINS_STEP for draft in plan.drafts)
         self._is_enough = begins and self._has_asked and not self._loop.run_notes.is_retry
         return self._is_enough
@@ -310,7 +312,7 @@ class _Step:
             output=result.output if result.structured_output is None else result.structured_output
         )
 
-    # what goes in
+    # input
 
     def _mail(self, given: StepInput) -> Iterator[tuple[str, JsonObject]]:
         """Return an input as the items of an inbox."""
@@ -346,7 +348,7 @@ class _Step:
         yield (START if self._loop.run is None else STEER), body
 
     def _contract(self) -> OutputContract | None:
-        """Return what the output has to fit.
+        """Return the output contract of the input.
 
         Raises:
             Rejected: the schema cannot be used.
@@ -360,7 +362,7 @@ class _Step:
         return contract
 
     def _change_contract(self, writer: SessionWriter) -> None:
-        """Replace the contract of the turn that is open, if the input has another schema."""
+        """Replace the contract of the open turn if the input has another schema."""
         run, contract = self._loop.run, self._contract()
         if self._new_contract and run is not None and contract is not None:
             data: JsonObject = {"contract": contract.model_dump(mode="json"), "runId": run.run_id}
@@ -368,7 +370,7 @@ class _Step:
         self._new_contract = False
 
     def _report(self, result: RuntimeActionResult) -> JsonObject | None:
-        """Return the result of an action as the report of a subagent; None if none is waited for."""
+        """Return the result of an action as the report of a subagent; None if the call is not open."""
         run, child = self._loop.run, self._loop.note(result.call_id).child
         if run is None or child is None:
             return None
@@ -384,10 +386,10 @@ class _Step:
         error: JsonObject = {"code": str(facts.get("code") or "subagent_failed"), "message": message}
         return {**told, "status": "failed", "output": message, "isError": True, "error": error}
 
-    # what comes out
+    # output
 
     def _delegated(self) -> Iterator[RuntimeActionRequest]:
-        """Return the calls of agents that have no result."""
+        """Return the calls of agents without a result."""
         for call in self._loop.session.history.open_calls():
             child = self._loop.note(call.call_id).child
             if child is None:
@@ -406,7 +408,7 @@ class _Step:
         return Claim(session_id, owner_id, EPOCH, self._loop.seq)
 
     async def append(self, batch: Batch) -> Appended:
-        """Show the records of a batch."""
+        """Emit the records of a batch."""
         first = batch.expected_seq + 1
         if batch.standing is not None:
             self._wake_at_ms = batch.wake_at_ms
@@ -420,7 +422,7 @@ class _Step:
         return Appended(first, first)
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
-        """Return nothing: records are shown and not kept."""
+        """Return nothing: records are emitted and not stored."""
         return ()
 
     async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
@@ -428,15 +430,15 @@ class _Step:
         return tuple(item for item in self._items if item.number > after)[:limit]
 
     async def run(self, run_id: str) -> RunRow | None:
-        """Return nothing: runs are named by their turn, so no name is taken."""
+        """Return None: run ids come from the turn, so none is in use."""
         return None
 
     def publish(self, records: Sequence[Record]) -> None:
-        """Show nothing more: an append has shown the records."""
+        """Do nothing: `append` has emitted the records."""
 
 
 def _extras(agent: AgentTool) -> JsonObject:
-    """Return what an action of an agent has beside what its record says."""
+    """Return the extra fields of an agent's action."""
     name = agent.subagent_name or agent.name
     extras: JsonObject = {"subagentName": name}
     if agent.is_remote:
@@ -449,7 +451,7 @@ def _extras(agent: AgentTool) -> JsonObject:
 
 
 class _NoModel:
-    """A model that could not be resolved: asking it fails with the reason."""
+    """A model that could not be resolved: each request fails with the reason."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -467,7 +469,7 @@ class _NoModel:
 
 
 class _NoContent:
-    """Keeps nothing: a result that is too large for a model is cut."""
+    """Stores nothing: a result that is too large for a model is cut."""
 
     async def put(
         self, content: bytes, *, media_type: str = "application/json", session_id: str | None = None

@@ -33,14 +33,14 @@ from windlass_protocol import (
 from windlass_protocol.limits import DEPTH_CEILING
 
 EPOCH: Final = 1
-"""Of all records: a step that was cut off leaves none, so there is no owner before this one."""
+"""Epoch of all records: an interrupted step leaves none, so there is no earlier owner."""
 _LIMITS: Final = CodecLimits(message_bytes_max=SNAPSHOT_BYTES_MAX, depth_max=DEPTH_CEILING)
 
 
 def write_session(session: HarnessSession) -> bytes:
     """Return a session as JSON.
 
-    It holds what was said, arguments of calls that wait, and the token to continue it: keep it as a secret.
+    It holds messages, arguments of open calls and the continuation token: treat it as a secret.
 
     Raises:
         CodecError: it is larger than `SNAPSHOT_BYTES_MAX`.
@@ -52,16 +52,16 @@ def read_session(raw: bytes) -> HarnessSession:
     """Return the session that was written.
 
     Raises:
-        CodecError: the bytes are no session.
+        CodecError: the bytes are not a session.
     """
     return decode(HarnessSession, raw, limits=_LIMITS)
 
 
 def answer_to(request: InputRequest, text: str) -> InputResponse | None:
-    """Return the answer that a text is to a request; None if it is none.
+    """Return a text as the answer to a request; None if it does not answer it.
 
-    For channels in which people only write: call it when the person has seen the request. A text names an
-    option by id, label or number; consent is nothing else, while a question may take any text.
+    For channels with text only: call it after the person has seen the request. A text names an option by id,
+    label or number; an approval takes nothing else, while a question may take any text.
     """
     response = matched(request, InputResponse(request_id=request.request_id, text=text))
     open_request = request.model_copy(update={"expires_at": None, "responders": None})
@@ -69,10 +69,10 @@ def answer_to(request: InputRequest, text: str) -> InputResponse | None:
 
 
 def state_of(session: HarnessSession) -> StepState:
-    """Return what the steps keep in a session, such as what it waits for.
+    """Return the state of the steps in a session, such as its open requests.
 
     Raises:
-        Corrupt: the state is not what the steps wrote.
+        Corrupt: the state was not written by a step of this release.
     """
     raw = (session.state or {}).get(STEPS_KEY)
     if raw is None:
@@ -100,7 +100,7 @@ def open_loop(session: HarnessSession, state: StepState) -> LoopState:
     The history, the compaction, the output schema and the authored state are those of the session itself.
 
     Raises:
-        Corrupt: a turn is open, and what is kept of it cannot be read.
+        Corrupt: a turn is open, and its state cannot be read.
     """
     loop = None if state.loop is None else load_loop(state.loop.encode())
     waits = state.is_turn_open or state.pending_input_batch or state.pending_action_batch
@@ -125,7 +125,7 @@ def open_loop(session: HarnessSession, state: StepState) -> LoopState:
 
 
 def _fresh(session: HarnessSession, state: StepState) -> SessionState:
-    """Return a session between two turns: it goes on with the next number."""
+    """Return a session between two turns, with the next sequence number."""
     position = Position(session.session_id, state.event_count)
     if state.place is None:
         return SessionState(position=position)
@@ -143,10 +143,10 @@ def close_loop(
 ) -> HarnessSession:
     """Return the session with the loop inside.
 
-    `shown` is the place and whether the turn is open, if events tell that in their own way.
+    `shown` is the place and whether the turn is open, in the grammar of the events.
     """
     kept = loop.session.freeze()
-    # What the session itself holds is not kept twice, and runs of steps are named by their turn.
+    # Fields of the session itself are not stored twice, and run ids come from the turn.
     slim = replace(kept, history=replace(kept.history, messages=()), authored={}, run_ids=())
     turn, run, requests = kept.turn, loop.run, kept.requests
     place, is_turn_open = shown or (None, run is not None)

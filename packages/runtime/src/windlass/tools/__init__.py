@@ -57,10 +57,10 @@ R = TypeVar("R", covariant=True)
 F = TypeVar("F")
 
 ApprovalCheck = Callable[[JsonObject], bool | str]
-"""Looks at the JSON arguments of a call: True asks, False leaves it to the policy, a text names a rule."""
+"""Gets the JSON arguments of a call: True asks, False leaves it to the policy, a string names a rule."""
 
 OnCompaction = Callable[[CompactionContext], Sequence[str] | Awaitable[Sequence[str]]]
-"""Called before a history is compacted; returns what the model must be told again after it."""
+"""Called before a history is compacted; returns texts that the compacted history must contain."""
 
 SHELL_PARAMETER: Final = "command"
 """The parameter of a shell tool that holds the command."""
@@ -68,7 +68,7 @@ _WRITES: Final = frozenset({ToolMode.SAFE_WRITE, ToolMode.DESTRUCTIVE})
 
 
 class ToolOptions(TypedDict, total=False):
-    """What an author may say of a tool."""
+    """Options of a tool."""
 
     name: str
     """The name of the function when left out."""
@@ -77,41 +77,41 @@ class ToolOptions(TypedDict, total=False):
     mode: ToolMode | str
     """read, safe_write, destructive, local or external. Without one the policy asks a person first."""
     effect: EffectClass | str
-    """read, idempotent or once: what becomes of a call that a crash interrupted. read for a tool of mode
-    read, else once."""
+    """read, idempotent or once: how a call that a crash interrupted is recovered. Default: read for a tool of
+    mode read, else once."""
     timeout_ms: int
     timeout: float
     """In seconds, instead of `timeout_ms`."""
     approval: ApprovalRule | str | ApprovalCheck
-    """policy (when left out), always, once or never, or a function that looks at the arguments.
+    """policy (the default), always, once or never, or a function of the arguments.
 
     once asks until a person approves the tool for the session; an approval of one call is for that call.
-    never leaves out only what the policy asks by default: rules that ask, dangerous commands and tainted
-    sessions ask all the same.
+    never only skips the default approval of the policy: rules that ask, dangerous commands and tainted
+    sessions still ask.
     """
     concurrency: int
-    """How many calls may run at the same time; any number when left out."""
+    """Calls that may run at the same time; unlimited when left out."""
     is_outbound: bool
-    """Whether a call can carry data out; assumed when left out."""
+    """Whether a call can send data out; True when left out."""
     reads: Taint | str | Sequence[Taint | str]
-    """untrusted for content that anybody may have written, private for data that must not get out, or both.
+    """untrusted for content of unknown authors, private for data that must not be sent out, or both.
 
-    In a session that has read both, every call that can carry data out asks a person first.
+    In a session that has read both, every call that can send data out asks a person first.
     """
     is_shell: bool
     """Whether the parameter `command` is a shell command, which is then graded."""
     metadata: Mapping[str, JsonValue]
     """Anything else to pin with the tool."""
     on_compaction: OnCompaction
-    """Called before the history is compacted: returns texts that the model is told again after it, such as a
-    list that it keeps, and forgets what the model will not remember. A crash may make it be called again."""
+    """Called before the history is compacted: returns texts that the compacted history must contain, such as
+    a to-do list, and drops state that the model will not remember. A crash may repeat the call."""
     router: "ToolRouter"
-    """Where to register it."""
+    """The router to register the tool with."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tool(Generic[P, R]):
-    """A function that a model may call; Python can call it too, as the function it is."""
+    """A function that a model may call; calling the tool from Python calls the function."""
 
     function: Callable[P, R]
     _: KW_ONLY
@@ -127,16 +127,16 @@ class Tool(Generic[P, R]):
     reads: tuple[Taint, ...] = ()
     is_shell: bool = False
     is_question: bool = False
-    """Whether a call is put to a person, whose answer is its result; the function is never called."""
+    """Whether a call asks a person; the answer is its result, and the function is never called."""
     delegates: str | None = None
-    """The package whose run works for a call, empty for the agent's own; the function is never called."""
+    """The package of the subagent that runs for a call, empty for the agent's own; no function is called."""
     metadata: JsonObject = field(default_factory=dict[str, JsonValue])
     on_compaction: OnCompaction | None = None
     approval_key: Callable[[JsonObject], str] | None = None
-    """Names what an approval for the session covers: the calls whose arguments have the same key."""
+    """Returns the key of a call: an approval for the session covers the calls with the same key."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function; nothing is validated, recorded or asked."""
+        """Call the function, without validation, records or approval."""
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -153,19 +153,19 @@ class Tool(Generic[P, R]):
 
     @cached_property
     def definition(self) -> JsonObject:
-        """What a model is told of the tool; do not change it."""
+        """The definition of the tool for a model; do not change it."""
         return {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
 
     @cached_property
     def spec(self) -> ToolSpec:
-        """The tool as data, with everything that decides how it is used."""
+        """The tool as wire data."""
         rule, metadata = self.approval, dict(self.metadata)
         if self.is_question:
             metadata["isQuestion"] = True
         if self.delegates is not None:
             metadata["delegates"] = True
         if not isinstance(rule, ApprovalRule):
-            # Whoever does not have the function asks: that is the safe side.
+            # A process without the function asks for every call: the safe default.
             metadata["approvalFunction"] = getattr(rule, "__qualname__", type(rule).__qualname__)
             rule = ApprovalRule.ALWAYS
         return ToolSpec(
@@ -184,12 +184,12 @@ class Tool(Generic[P, R]):
         )
 
     def approval_for(self, arguments: JsonObject) -> ApprovalRule:
-        """Return the rule for one call; a check that fails or answers nonsense asks."""
+        """Return the approval rule of one call; a check that raises or returns another type asks."""
         if isinstance(self.approval, ApprovalRule):
             return self.approval
         try:
             answer: object = self.approval(arguments)
-        except BaseException as error:  # the tool boundary: the check is the author's
+        except BaseException as error:  # the tool boundary: the check is host code
             if is_for_us(error):
                 raise
             return ApprovalRule.ALWAYS
@@ -208,23 +208,23 @@ def tool(
     """Make a tool of a typed function: `@tool`, `@tool(mode=…)` or `tool(function)`.
 
     The schema comes from the type hints, descriptions from the docstring. A function that is not async runs
-    in a thread. A parameter of type ToolContext gets the context of the call. ToolOptions says more.
+    in a thread. A parameter of type ToolContext gets the context of the call. See ToolOptions.
 
     Options:
         name: the name of the function when left out.
         description: for the model; the docstring when left out.
         mode: read, safe_write, destructive, local or external; without one a person is asked first.
-        effect: read, idempotent or once: what becomes of a call that a crash interrupted.
+        effect: read, idempotent or once: how a call that a crash interrupted is recovered.
         timeout_ms: 120,000 when left out.
         timeout: in seconds, instead of timeout_ms.
-        approval: policy (when left out), always, once or never, or a function of the arguments.
-        concurrency: how many calls may run at the same time; any number when left out.
-        is_outbound: whether a call can carry data out; assumed when left out.
-        reads: untrusted (content of strangers), private (data that must not get out), or both.
+        approval: policy (the default), always, once or never, or a function of the arguments.
+        concurrency: calls that may run at the same time; unlimited when left out.
+        is_outbound: whether a call can send data out; True when left out.
+        reads: untrusted (content of unknown authors), private (data that must not be sent out), or both.
         is_shell: whether the parameter `command` is a shell command, which is then graded.
         metadata: JSON to pin with the tool.
-        on_compaction: called before the history is compacted; returns what the model is told again after.
-        router: where to register it.
+        on_compaction: called before the history is compacted; returns texts that it must still contain.
+        router: the router to register the tool with.
 
     Raises:
         Rejected: the function or an option cannot be used; the message says what to write.
@@ -239,7 +239,7 @@ def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
     if problem is not None:
         raise wrong(problem)
     if not _is_function(function):
-        raise wrong(f"a tool is made of a function, found {kind_of(function)}")
+        raise wrong(f"a tool must be made of a function, found {kind_of(function)}")
     name = check_name(options.get("name", _name_of(function)), "a tool")
     docs = read_docstring(_doc_of(function))
     description = check_text(
@@ -266,15 +266,13 @@ def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
         on_compaction=_on_compaction(options.get("on_compaction"), name),
     )
     if made.is_shell and not has_parameter(shape.signature, SHELL_PARAMETER):
-        raise wrong(
-            f"tool {name}: a shell tool takes its command in a parameter that is called {SHELL_PARAMETER}"
-        )
+        raise wrong(f"tool {name}: a shell tool must take its command in a parameter named {SHELL_PARAMETER}")
     shape.check()
     router = options.get("router")
     if router is None:
         return made
     if not callable(getattr(router, "register", None)) or isinstance(router, type):
-        raise wrong(f"tool {name}: router is a ToolRouter, found {kind_of(router)}")
+        raise wrong(f"tool {name}: router must be a ToolRouter, found {kind_of(router)}")
     return router.register(made)
 
 
@@ -288,7 +286,7 @@ def _name_of(function: object) -> str:
 
 
 def _doc_of(function: object) -> str | None:
-    """Return the docstring of a function, or of an object that can be called."""
+    """Return the docstring of a function or a callable object."""
     inner = getattr(function, "func", function)
     if hasattr(inner, "__name__"):
         return inner.__doc__
@@ -331,7 +329,7 @@ def _timeout_ms(options: ToolOptions, name: str) -> int:
         raise wrong(f"tool {name}: give timeout (seconds) or timeout_ms, not both")
     if not isinstance(seconds, int | float) or not 0.001 <= seconds <= TIMEOUT_MS_MAX / 1_000:
         raise wrong(
-            f"tool {name}: timeout is a number of seconds from 0.001 to {TIMEOUT_MS_MAX // 1_000:,}, "
+            f"tool {name}: timeout must be a number of seconds from 0.001 to {TIMEOUT_MS_MAX // 1_000:,}, "
             f"found {seconds!r}"
         )
     return round(seconds * 1_000)
@@ -344,26 +342,28 @@ def _concurrency(value: object, name: str) -> int | None:
 def _reads(value: object, name: str) -> tuple[Taint, ...]:
     given = (value,) if isinstance(value, str) else value
     if not isinstance(given, list | tuple | set | frozenset | None):
-        raise wrong(f"tool {name}: reads is untrusted, private or a list of them, found {kind_of(value)}")
+        raise wrong(
+            f"tool {name}: reads must be untrusted, private or a list of them, found {kind_of(value)}"
+        )
     found = {_choice(Taint, one, f"tool {name}: reads") for one in cast(Sequence[object], given or ())}
     return tuple(sorted(one for one in found if one is not None))
 
 
 def _flag(value: object, what: str) -> bool | None:
     if value is not None and not isinstance(value, bool):
-        raise wrong(f"{what} is True or False, found {kind_of(value)}")
+        raise wrong(f"{what} must be True or False, found {kind_of(value)}")
     return value
 
 
 def _on_compaction(value: object, name: str) -> OnCompaction | None:
     if value is not None and not callable(value):
-        raise wrong(f"tool {name}: on_compaction is a function, found {kind_of(value)}")
+        raise wrong(f"tool {name}: on_compaction must be a function, found {kind_of(value)}")
     return cast(OnCompaction | None, value)
 
 
 def _metadata(value: object, name: str) -> JsonObject:
     if value is not None and not isinstance(value, Mapping):
-        raise wrong(f"tool {name}: metadata is a dictionary, found {kind_of(value)}")
+        raise wrong(f"tool {name}: metadata must be a dictionary, found {kind_of(value)}")
     metadata: JsonObject = dict(cast(Mapping[str, JsonValue], value or {}))
     try:
         canonical(metadata)
@@ -375,14 +375,14 @@ def _metadata(value: object, name: str) -> JsonObject:
 
 
 JsonFunction = Callable[[JsonObject, ToolContext], Awaitable[object]]
-"""Takes the arguments as the model wrote them, and the context of the call."""
+"""Gets the JSON arguments of the model, and the context of the call."""
 
 _SIGNATURE: Final = Signature((), "context", is_async=True)
 
 
 @dataclass(frozen=True)
 class JsonShape(ArgumentShape):
-    """Arguments that fit a schema and stay JSON."""
+    """Arguments that are validated by a JSON Schema and stay JSON."""
 
     given: JsonObject
 
@@ -392,7 +392,7 @@ class JsonShape(ArgumentShape):
         return self.given
 
     def validate(self, raw: bytes) -> dict[str, object]:
-        """Return the arguments as the one value that the function takes.
+        """Return the arguments as the single value that the function takes.
 
         Raises:
             Unfit: they do not fit.
@@ -409,7 +409,7 @@ def json_tool(
 ) -> Tool[..., object]:
     """Make a tool of a JSON Schema (2020-12) and a function that takes JSON.
 
-    The schema comes from anybody: one that could fetch, or never end, is refused.
+    The schema is untrusted: one that could fetch, or never end, is refused.
 
     Raises:
         Rejected: the schema or an option cannot be used; the message says why.
@@ -422,17 +422,17 @@ def json_tool(
     router = options.pop("router", None)
     problem = arguments_problem(schema)
     if problem is not None:
-        raise wrong(f"tool {name}: its schema cannot be used: {problem}")
+        raise wrong(f"tool {name}: its JSON Schema cannot be used: {problem}")
     made = cast("Tool[..., object]", tool(call, **options))
     made = replace(made, shape=JsonShape(made.name, _SIGNATURE, {}, schema))
     return made if router is None else router.register(made)
 
 
 def answered_by(original: Tool[..., object], function: JsonFunction) -> Tool[..., object]:
-    """Return a tool that looks and is judged as another, with another function.
+    """Return a copy of a tool with another function; schema and policy stay the same.
 
-    The function takes JSON. Nothing of the other one is ever called, and no person or subagent answers for
-    it. Where a function of the other one says which calls need consent, all of them do.
+    The function takes JSON. No function of the original is called, and no person or subagent answers for it.
+    If the original decides by a function which calls need approval, all calls need it.
     """
 
     async def call(arguments: JsonObject, context: ToolContext) -> object:
@@ -450,20 +450,20 @@ def answered_by(original: Tool[..., object], function: JsonFunction) -> Tool[...
 
 
 def arguments_problem(schema: JsonObject) -> str | None:
-    """Say why a schema cannot be that of arguments; None if it can."""
+    """Return why a schema cannot describe arguments; None if it can."""
     if schema.get("type") != "object":
         return 'arguments are an object: write "type": "object" at the top'
     return schema_problem(schema)
 
 
 PIN: Final = "pin"
-"""The metadata of a tool that names, by a hash, what its maker was told of it."""
+"""Metadata key of the hash of the definition that a tool was made of."""
 
 
 def as_pinned(spec: ToolSpec, tool: Tool[..., object]) -> Tool[..., object]:
-    """Return the tool of a spec, or one that refuses if their pins differ.
+    """Return the tool, or one that refuses every call if its pin differs from the spec's.
 
-    Whoever consented to calls of the tool consented to what the spec says of it.
+    People approved calls of the tool as the spec describes it.
     """
     pins = (spec.metadata or {}).get(PIN), tool.metadata.get(PIN)
     if None in pins or pins[0] == pins[1]:
@@ -471,9 +471,9 @@ def as_pinned(spec: ToolSpec, tool: Tool[..., object]) -> Tool[..., object]:
 
     async def refuse(**_: object) -> object:
         raise ToolFailed(
-            f"{tool.name} has changed since this run began, and nobody approved the change; nothing was done."
-            " A new run uses the tool as it is now"
+            f"{tool.name} has changed since this run started, and the change is not approved; nothing was "
+            "done. A new run uses the tool as it is now"
         )
 
-    # Nobody is asked about the change: consent to what the spec says is enough to be refused.
+    # Only the function is replaced: people are not asked about the change, and the call fails.
     return replace(tool, function=refuse, metadata={**tool.metadata, PIN: pins[0]})

@@ -1,6 +1,6 @@
 """One tool call: argument validation, timeout, threads, failures.
 
-Whether it may run is decided elsewhere.
+The policy of a call is decided before; see `windlass.policy`.
 """
 
 import asyncio
@@ -53,21 +53,21 @@ from windlass_protocol.codec_issues import invalid
 
 ARGUMENT_LIMITS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=ARGUMENT_LEVELS_MAX)
 _OMITTED: Final = re.compile(r"\(arguments of ([\d,]+) characters, which are too many to be kept\)")
-"""What stands in a record for arguments that are too large for one."""
+"""The text that a record holds in place of arguments that are too large."""
 _OWN_CHECKS: Final = frozenset({"value_error", "assertion_error"})
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The arguments of one call, in all the forms that are needed."""
+    """The validated arguments of one call: JSON, hash and Python values."""
 
     json: JsonObject
-    """As the model wrote them."""
+    """The arguments as the model wrote them."""
     hash: str
     """`sha256:` and the digest of the canonical JSON."""
     values: dict[str, object]
-    """What the function gets; parameters that were left out are not in it."""
+    """The arguments of the function, without parameters that were left out."""
 
 
 Mask = Callable[[str], str]
@@ -76,15 +76,14 @@ Mask = Callable[[str], str]
 def arguments_of(
     tool: Tool[..., object], raw: JsonValue, *, mask: Mask = mask_text, canonical_json: bytes | None = None
 ) -> Arguments:
-    """Read and check the arguments of a call; a text is read as JSON.
+    """Decode and validate the arguments of a call; a string is parsed as JSON.
 
-    `canonical_json` is the canonical JSON of `raw`, if the caller has it.
-
-    What the message quotes is masked with `mask` before it is cut: half a secret would be none to it later.
+    `canonical_json` is the canonical JSON of `raw`, if the caller has it. Quoted text is masked with `mask`
+    before it is cut: a half secret would not be recognised later.
 
     Raises:
-        Rejected: they are not JSON, not an object, or do not fit; the message is for the model, names places
-            and what was expected there, and quotes nothing.
+        Rejected: they are not a JSON object, or do not fit; the message is for the model: it names each place
+            and what was expected there, and quotes no values.
     """
     omitted = _OMITTED.fullmatch(raw) if isinstance(raw, str) else None
     if omitted is not None:
@@ -99,7 +98,7 @@ def arguments_of(
             raise _refusal(tool, [f"they are too large: {problem}; send less, or in several calls"]) from None
     else:
         return _validated(tool, value, text, mask=mask)
-    raise _refusal(tool, [f"they are not good JSON: {problem}"])
+    raise _refusal(tool, [f"they are not valid JSON: {problem}"])
 
 
 def arguments_hash(arguments: JsonObject) -> str:
@@ -116,13 +115,14 @@ def _validated(tool: Tool[..., object], value: JsonValue, text: bytes, *, mask: 
         problems = _problems(tool, error, value, mask=mask)
     except Unfit as error:
         problems = [shown(mask(text), PROBLEM_CHARS_MAX) for text in error.problems]
-    except BaseException as error:  # a check is the author's code, and a model can reach all of it
+    except BaseException as error:  # validators are host code that a model can reach
         if is_for_us(error):
             raise
         problems = [f"a check of the tool failed with {type(error).__name__}"]
     else:
         return Arguments(value, _hash(text), values)
-    # Raised out here: the validation error holds the input and must not stay on as the context.
+    # Raised outside of the except block: the validation error holds the input and must not become the
+    # context.
     raise _refusal(tool, problems)
 
 
@@ -145,7 +145,7 @@ def _problems(tool: Tool[..., object], error: ValidationError, value: JsonValue,
 
 
 def _own_words(detail: ErrorDetails) -> str | None:
-    """Return what a check of the author's own said: the model needs it to do better."""
+    """Return the message of the author's own validator, for the model."""
     if detail["type"] not in _OWN_CHECKS:
         return None
     said = str(detail.get("ctx", {}).get("error", "")).partition("\n")[0]
@@ -172,7 +172,7 @@ T = TypeVar("T")
 
 
 class _Threads:
-    """Threads that wait for work, started when all others are busy."""
+    """A thread pool that starts a thread when all others are busy."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name = name
@@ -205,13 +205,13 @@ _OWN = _Threads("windlass-own", OWN_THREADS_MAX)
 async def in_thread(function: Callable[[], T]) -> T:
     """Call a function in a thread, with the context variables of the caller.
 
-    Cancelling stops the waiting, and the call if it has not begun; a thread cannot be stopped.
+    Cancelling stops the wait, and the call if it has not started; a running thread cannot be stopped.
     """
     return await _called(_THREADS, function)
 
 
 async def in_own_thread(function: Callable[[], T]) -> T:
-    """Do work of our own in a thread: tools that hang do not hold it up."""
+    """Call a function of the runtime in a thread of a separate pool: hanging tools do not block it."""
     return await _called(_OWN, function)
 
 
@@ -227,7 +227,7 @@ def _settle(future: Future[T], function: Callable[[], T]) -> None:
     try:
         future.set_result(function())
     except (StopIteration, SystemExit, KeyboardInterrupt) as error:
-        # asyncio would lose the first, and end the program because of the others.
+        # asyncio loses a StopIteration, and ends the program on the others.
         future.set_exception(RuntimeError(f"the tool raised {type(error).__name__}"))
     except BaseException as error:  # noqa: BLE001 - the tool boundary, in its thread
         future.set_exception(error)
@@ -235,29 +235,29 @@ def _settle(future: Future[T], function: Callable[[], T]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """What came of one attempt."""
+    """Result of one attempt at a call."""
 
     result: ToolResult
     error: BaseException | None = None
-    """What the tool raised, for us; the model gets the result. It may quote anything."""
+    """The exception of the tool, for the log; the model gets `result`. Its text may hold secrets."""
     is_timeout: bool = False
-    """The time was over: whether the effect happened is not known."""
+    """The call timed out: its effect is unknown."""
     is_retryable: bool = False
-    """The tool says that trying again may help."""
+    """The tool marked its failure as retryable."""
 
 
 async def run_tool(tool: Tool[..., object], values: Mapping[str, object], *, context: ToolContext) -> ToolRun:
-    """Run a tool with validated values, once, within its time and that of the context.
+    """Run a tool once with validated values, within its timeout and that of the context.
 
-    Whatever the tool raises is in the answer; only cancelling gets out. The context is cancelled when nothing
-    waits for the tool any more, which is how a function that is not async can know.
+    An exception of the tool is part of the result; only cancellation is raised. When the wait ends, the
+    context is cancelled, so that a synchronous tool can notice.
     """
     timeout_ms = min(tool.timeout_ms, context.timeout_ms or tool.timeout_ms)
     limit = asyncio.timeout(timeout_ms / 1_000)
     try:
         async with limit:
             return ToolRun(await call_tool(tool, values, context))
-    except BaseException as error:  # the tool boundary: whatever it is, the model hears of it
+    except BaseException as error:  # the tool boundary: every exception becomes a result
         if is_for_us(error):
             context.control.cancel()
             raise
@@ -274,7 +274,7 @@ def outcome_of(
 ) -> ToolRun:
     """Return the outcome of a tool that raised an error; `is_over` says that its time was over."""
     if isinstance(error, ToolFailed):
-        # What is told in the end is masked anew, with the secrets of the runtime.
+        # The result is masked again with the secrets of the runtime.
         told = mask_text(error.message[: 2 * FAILED_CHARS_MAX])[:FAILED_CHARS_MAX]
         return ToolRun(failure(told), error, is_retryable=error.is_retryable)
     if isinstance(error, NoJsonForm):
@@ -286,7 +286,7 @@ def outcome_of(
 
 
 def late(tool: Tool[..., object], timeout_ms: int, *, context: ToolContext | None) -> ToolRun:
-    """Return the outcome of a call whose time is over; the tool can ask its context for that."""
+    """Return the result of a call that timed out, and cancel its context."""
     if context is not None:
         context.control.cancel()
     told = f"{tool.name} did not finish within {timeout_ms:,} ms; whether it did anything is not known"
@@ -318,7 +318,7 @@ async def call_tool(
 
 @dataclass(frozen=True, slots=True)
 class _Later:
-    """What a function that is not async returned to be waited for."""
+    """An awaitable that a synchronous function returned."""
 
     value: Awaitable[object]
 
@@ -340,7 +340,7 @@ def failure(told: str) -> ToolResult:
 
 
 def failure_text(error: BaseException, mask: Callable[[str], str] = mask_text) -> str:
-    """Return what a model is told of an exception: one line, short, without secrets."""
+    """Return the text of an exception for the model: one short line, without secrets."""
     text = "".join(format_exception_only(error))
     line = (text[:_LINE_CHARS_MAX].splitlines() or [type(error).__name__])[0]
     told = mask(line)
@@ -351,4 +351,4 @@ def failure_text(error: BaseException, mask: Callable[[str], str] = mask_text) -
 
 
 _LINE_CHARS_MAX: Final = 32_768
-"""What is looked through of an exception's text."""
+"""Characters of an exception's text that are redacted."""

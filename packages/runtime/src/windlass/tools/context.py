@@ -38,7 +38,7 @@ class ToolFailed(Exception):
 
 
 RESERVED: Final = "windlass."
-"""What keys begin with that only tools which come along set."""
+"""Prefix of keys that only built-in tools set."""
 STEPS_KEY: Final = f"{RESERVED}steps"
 """Where `windlass.steps` keeps what it needs; tools neither see it nor set it."""
 _LIMITS: Final = CodecLimits(message_bytes_max=STATE_VALUE_BYTES_MAX, depth_max=STATE_LEVELS_MAX)
@@ -51,7 +51,7 @@ class SessionValues(Mapping[str, JsonValue]):
     __slots__ = ("_values",)
 
     def __init__(self, values: Mapping[str, JsonValue] | None = None) -> None:
-        # Nobody changes the values themselves, so that copying the mapping is enough.
+        # The values themselves are never changed, so a copy of the mapping is enough.
         self._values: JsonObject = {} if values is None else dict(values)
         self._values.pop(STEPS_KEY, None)
 
@@ -75,8 +75,8 @@ class ToolState(SessionValues, MutableMapping[str, JsonValue]):
     """The state of a session while a call runs: JSON values by key.
 
     A call sees the state as it was at its start, and its own changes. They are recorded together with the
-    result; those of a call that fails, or is cut off, are dropped. What is read is a copy: to change a value,
-    set it anew.
+    result; those of a call that fails, or is cut off, are dropped. Reads return copies: to change a
+    value, set it again.
     """
 
     __slots__ = ("_removed", "_set")
@@ -90,7 +90,7 @@ class ToolState(SessionValues, MutableMapping[str, JsonValue]):
         self._values[key] = self._set[key] = state_value(key, value)
 
     def keep_own(self, key: str, value: JsonValue) -> None:
-        """Set a value of a tool that comes along; its key begins with `windlass.`."""
+        """Set a value of a built-in tool; its key begins with `windlass.`."""
         self._values[key] = self._set[key] = _kept(key, value)
 
     def __delitem__(self, key: str) -> None:
@@ -100,24 +100,22 @@ class ToolState(SessionValues, MutableMapping[str, JsonValue]):
 
     @property
     def change(self) -> StateChange | None:
-        """What was changed; None if nothing was."""
+        """The changes of this call; None without any."""
         if not self._set and not self._removed:
             return None
         return StateChange(dict(self._set), tuple(self._removed))
 
 
 def state_value(key: str, value: JsonValue) -> JsonValue:
-    """Return a value as it is kept: a copy of JSON, small enough.
+    """Return a copy of a JSON value that the state can hold.
 
     Raises:
-        TypeError: the key is no text of a fitting length, or the value is not JSON.
+        TypeError: the key is not a string within the length limit, or the value is not JSON.
         ToolFailed: the value is too large.
     """
     _check_key(key)
     if key.startswith(RESERVED):
-        raise TypeError(
-            f"keys that begin with {RESERVED} are those of the tools that come along; choose another"
-        )
+        raise TypeError(f"keys that begin with {RESERVED} are reserved for built-in tools; choose another")
     return _kept(key, value)
 
 
@@ -130,13 +128,13 @@ def _kept(key: str, value: JsonValue) -> JsonValue:
             raise ToolFailed(f"{name} is too large for the state of a session: {error.message}") from None
         problem = _told(error)
     raise TypeError(
-        f"{name} cannot be kept in the state of a session: {problem}; keep texts, numbers, booleans, "
+        f"{name} cannot be stored in the state of a session: {problem}; use strings, numbers, booleans, "
         "None, and lists and dictionaries of these"
     )
 
 
 def _told(error: CodecError) -> str:
-    """Say what is wrong, and where inside of the value."""
+    """Return the problem and its place inside the value."""
     whole = f", at {error.path}"
     inside = (error.path or "").removeprefix("/1")
     return error.message.removesuffix(whole) + (f", at {inside}" if inside else "")
@@ -146,7 +144,7 @@ def _check_key(key: object) -> None:
     if not isinstance(key, str) or not 1 <= len(key) <= STATE_KEY_CHARS_MAX:
         found = f"{len(key):,} characters" if isinstance(key, str) else kind_of(key)
         raise TypeError(
-            f"a key of the state is a text of 1 to {STATE_KEY_CHARS_MAX} characters, found {found}"
+            f"a key of the state must be a string of 1 to {STATE_KEY_CHARS_MAX} characters, found {found}"
         )
 
 
@@ -158,7 +156,7 @@ def _copied(value: JsonValue) -> JsonValue:
 
 @dataclass(frozen=True, slots=True)
 class CompactionContext:
-    """What a tool is told when the history of a session is about to be compacted."""
+    """The argument of `on_compaction`, before the history of a session is compacted."""
 
     session_id: str
     run_id: str
@@ -166,11 +164,11 @@ class CompactionContext:
     _: KW_ONLY
     agent_id: str
     state: SessionValues = field(default_factory=SessionValues, repr=False, compare=False)
-    """What the session keeps; it can only be read here."""
+    """The state of the session, read-only."""
 
 
 class ToolControl:
-    """The engine's end of a context: it cancels, and it hears of progress.
+    """The engine's side of a context: cancels the call and receives its progress.
 
     `report` is called in the thread of the event loop in which the control was made, also when the tool runs
     in another thread. Make one for each call.
@@ -216,9 +214,9 @@ class ToolControl:
 class ToolContext:
     """The call that a tool serves.
 
-    A parameter of this type gets it, whatever its name, and is not shown to the model. The idempotency key
-    is the same in every attempt at one call, also after a crash, and another for every other call: hand it to
-    whatever performs the effect. Left out, it is made of the ids.
+    A parameter of this type gets it, under any name, and is not part of the schema. The idempotency key
+    is the same in every attempt at one call, also after a crash, and different for every other call: pass it
+    to the service that performs the effect. By default it is derived from the ids.
     """
 
     session_id: str
@@ -235,8 +233,8 @@ class ToolContext:
     deadline: datetime | None = None
     """When that time is over, by the clock of the runtime."""
     state: ToolState = field(default_factory=ToolState, repr=False, compare=False)
-    """What the session keeps: JSON values by key, as at the start of the call. Changes are recorded with the
-    result, and dropped if the call fails."""
+    """The state of the session: JSON values by key, as of the start of the call. Changes are recorded with
+    the result, and dropped if the call fails."""
     control: ToolControl = field(default_factory=ToolControl, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -250,20 +248,20 @@ class ToolContext:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nobody waits for the result any more; for tools that are not async."""
+        """Whether the call was cancelled or timed out; for synchronous tools."""
         return self.control.is_cancelled
 
     async def cancelled(self) -> None:
-        """Return once nobody waits for the result any more."""
+        """Return once the call is cancelled or has timed out."""
         await self.control.cancelled()
 
     def progress(self, value: object) -> None:
-        """Show a partial result to whoever follows the run; it is not kept."""
+        """Show a partial result to subscribers of the run; it is not recorded."""
         self.control.report(value)
 
 
 def idempotency_key(*, session_id: str, run_id: str, step_index: int, call_id: str) -> str:
-    """Return the key of a call: the model chooses call ids, and may choose one twice."""
+    """Return the idempotency key of a call; the call id is not enough, because models may reuse it."""
     return sha256(canonical([session_id, run_id, step_index, call_id])).hexdigest()
 
 

@@ -14,7 +14,7 @@ OPTIONS_MAX: Final = 16
 
 
 class QuestionOption(BaseModel):
-    """One answer to pick."""
+    """An option of a question."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -29,7 +29,7 @@ Options = Annotated[list[QuestionOption], Field(max_length=OPTIONS_MAX)]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a model wants to know."""
+    """A question of a model to a person."""
 
     prompt: str
     options: tuple[JsonObject, ...]
@@ -37,7 +37,7 @@ class Question:
 
     @property
     def problem(self) -> str | None:
-        """Why nobody could answer it; None if somebody can."""
+        """Why the question cannot be answered; None if it can."""
         ids = [option["id"] for option in self.options]
         if len(set(map(str, ids))) < len(ids):
             return "two options have the same id; give each its own"
@@ -60,11 +60,11 @@ async def _ask(
         options: Answers to pick from.
         allow_freeform: Whether a free text is an answer too; it is, unless there are options.
     """
-    raise AssertionError("a question is put to people, not called")
+    raise AssertionError("ask_question is answered by a person and cannot be called")
 
 
 ask_question: Final = replace(_ask, is_question=True)
-"""Lets a model ask the person it works for; give it to an agent as one of its tools."""
+"""Lets a model ask the user a question; add it to the tools of an agent."""
 
 
 def question_of(arguments: JsonObject) -> Question:

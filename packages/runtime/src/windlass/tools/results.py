@@ -46,16 +46,16 @@ def result_value(value: object, form: JsonForm = SHOWN) -> JsonValue:
         return value
     if not isinstance(value, str | int | float | bool | None):
         try:
-            # Plain JSON is copied ten times as fast as the walk goes.
+            # Copying plain JSON is ten times as fast as the walk.
             if is_sendable(value, _LIMITS):
                 return from_json(to_json(value), allow_inf_nan=False)
-        except Exception:  # noqa: BLE001 - a lone surrogate, or code of the value's author: the walk copes
+        except Exception:  # noqa: BLE001 - a lone surrogate, or host code of the value: the walk handles both
             pass
     return json_value(value, form)
 
 
 def no_json_form_text(error: NoJsonForm) -> str:
-    """Return what the model is told of a call with a result that has no JSON form."""
+    """Return the error for the model if the result of a call has no JSON form."""
     return (
         "the tool has run, and its effects have happened, but its result cannot be shown: it holds a value "
         f"of type {error.type_name}; return texts, numbers, lists, dictionaries, dataclasses or models"
@@ -63,7 +63,7 @@ def no_json_form_text(error: NoJsonForm) -> str:
 
 
 def is_light(value: object) -> bool:
-    """Whether a value is small enough to be looked through on the event loop."""
+    """Whether a value is small enough to be converted on the event loop."""
     if type(value) is str:
         return len(value) <= LIGHT_CHARS_MAX
     values, chars = 1, 0

@@ -1,7 +1,7 @@
 """ToolRouter: tools by name, for callers that dispatch calls themselves.
 
-The runtime has its own way to a tool, with journal, policy and approvals. A router has none of these:
-consent is what the caller says it is.
+The runtime calls tools with journal, policy and approvals. A router has none of these: its caller grants
+consent.
 """
 
 import asyncio
@@ -41,13 +41,13 @@ _Gates = WeakKeyDictionary[Tool[..., object], asyncio.Semaphore]
 
 
 class ToolGates:
-    """Keeps tools to as many calls at the same time as they allow.
+    """Limits concurrent calls per tool.
 
-    Each tool has a gate of its own: another one may have the same name and another limit.
+    The limit belongs to the tool object, because two tools may have the same name.
     """
 
     def __init__(self) -> None:
-        # A semaphore belongs to one event loop, and a program may run several after one another.
+        # A semaphore belongs to one event loop, and a program may run several loops in turn.
         self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, _Gates] = WeakKeyDictionary()
 
     def of(self, item: Tool[..., object]) -> asyncio.Semaphore | None:
@@ -59,7 +59,7 @@ class ToolGates:
 
 
 class ToolRouter:
-    """Tools by name, and a way to call them."""
+    """Registers tools by name, and dispatches calls to them."""
 
     def __init__(self, tools: Iterable[Tool[..., object]] = ()) -> None:
         self._tools: dict[str, Tool[..., object]] = {}
@@ -71,18 +71,18 @@ class ToolRouter:
         """Add a tool, or make one of a function with these options.
 
         Raises:
-            Rejected: the name is taken, or the tool cannot be made; its schema is made now.
+            Rejected: the name is taken, or the tool or its schema cannot be made.
         """
         made = _as_tool(item, options)
         if made.name in self._tools:
-            raise wrong(f"there is a tool {made.name} already; give this one another name")
-        # Asked for now, so that a type without a schema is found here and not in a call.
+            raise wrong(f"duplicate tool {made.name}; give this one another name")
+        # Build the schema now, so that an unusable type fails here and not in a call.
         _ = made.definition
         self._tools[made.name] = made
         return made
 
     def unregister(self, name: str) -> None:
-        """Forget a tool; one that is not there is fine."""
+        """Remove a tool; an unknown name is ignored."""
         self._tools.pop(name, None)
 
     def get(self, name: str) -> Tool[..., object] | None:
@@ -90,24 +90,24 @@ class ToolRouter:
         return self._tools.get(name)
 
     def list_tools(self) -> list[Tool[..., object]]:
-        """Return all tools, in the order in which they came."""
+        """Return all tools in the order of registration."""
         return list(self._tools.values())
 
     def describe(self) -> list[JsonObject]:
-        """Return what a model is told of the tools: name, description, inputSchema."""
+        """Return the definitions of the tools for a model: name, description, inputSchema."""
         return [item.definition for item in self._tools.values()]
 
     async def dispatch(
         self, call: ToolCall, *, consent_granted: bool = False, context: ToolContext | None = None
     ) -> ToolResult:
-        """Make a call and return what came of it; a failure is a result too.
+        """Execute a call and return its result; a failure is a result too.
 
-        An unknown tool, arguments that do not fit and whatever the tool raises come back with `success` false
-        and `needsFollowup` true, for the model to react to.
+        An unknown tool, invalid arguments and an exception of the tool give a result with `success` false and
+        `needsFollowup` true, for the model to react to.
 
         Raises:
-            Denied: the tool needs consent, and there is none. Tools of mode local and destructive need it,
-                unless they say never, and those that say always or once.
+            Denied: the tool needs consent, and `consent_granted` is not set. Tools of mode local and
+                destructive need it unless their approval is never; so do tools with approval always or once.
         """
         item = self._tools.get(call.name)
         if item is None:
@@ -129,9 +129,9 @@ class ToolRouter:
 
 
 def unknown_tool(name: str, known: Iterable[str]) -> ToolResult:
-    """Return the result of a call of a tool that is not there, with close names.
+    """Return the result of a call of an unknown tool, with similar names.
 
-    Never call the close one instead: the model must say what it wants.
+    A similar tool is never called instead.
     """
     names = sorted(known)
     asked = shown(name, NAME_CHARS_MAX)
@@ -148,7 +148,7 @@ def _as_tool(item: Tool[P, R] | Callable[P, R], options: ToolOptions) -> Tool[P,
     if not isinstance(item, Tool):
         return tool(item, **options)
     if options:
-        raise wrong(f"the tool {item.name} has its options already; give them where it is made")
+        raise wrong(f"the tool {item.name} exists already: give the options where it is created")
     return cast(Tool[P, R], item)
 
 

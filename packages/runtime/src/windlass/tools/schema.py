@@ -1,8 +1,8 @@
 """JSON Schema of a tool, from its signature and docstring.
 
-Both come from one pydantic model, made when one of them is first asked for: a quarter of a millisecond each,
+Schema and validator come from one pydantic model, built on first use: it takes a quarter of a millisecond,
 which a program with a hundred tools should not pay on import. The validator is strict, as JSON Schema is: a
-text is no number and a number no text, but a time, an enum or a UUID is written as a text.
+string is not converted to a number or back, but a time, an enum or a UUID is a string.
 """
 
 import inspect
@@ -43,7 +43,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a tool takes, and how it is called."""
+    """The parameters of a tool."""
 
     parameters: tuple[Parameter, ...]
     context_name: str | None
@@ -51,11 +51,11 @@ class Signature:
 
 
 def read_signature(function: Callable[..., object], tool: str) -> Signature:
-    """Return what a function takes.
+    """Return the parameters of a function.
 
     Raises:
-        Rejected: a parameter has no type or no name to be called by, a type cannot be found, or the function
-            is a generator.
+        Rejected: a parameter has no type or cannot be passed by name, a type cannot be resolved, or the
+            function is a generator.
     """
     target = _target(function)
     _check_kind(target, tool)
@@ -77,7 +77,7 @@ def read_signature(function: Callable[..., object], tool: str) -> Signature:
 
 
 def _target(function: Callable[..., object]) -> Callable[..., object]:
-    """Return the function that a callable ends up in: it has the hints."""
+    """Return the function behind a callable: it has the type hints."""
     while isinstance(function, partial):
         function = function.func
     if inspect.isroutine(function):
@@ -97,7 +97,7 @@ def _hints(target: Callable[..., object], tool: str) -> Mapping[str, object]:
         return get_type_hints(inspect.unwrap(target), include_extras=True)
     except NameError as error:
         name = error.name
-    except TypeError:  # built in: there is nothing to read
+    except TypeError:  # a builtin has no hints
         return {}
     raise wrong(
         f"tool {tool}: the type {name} is not known where the tool is defined; define or import it "
@@ -141,12 +141,12 @@ def _is_context(annotation: object) -> bool:
 
 
 def has_parameter(signature: Signature, name: str) -> bool:
-    """Say whether the model fills in a parameter of this name."""
+    """Whether the model fills in a parameter of this name."""
     return any(parameter.name == name for parameter in signature.parameters)
 
 
 _UNUSABLE: Final = (PydanticUserError, TypeError)
-"""What pydantic raises for a type, or for a constraint on one, that makes no sense."""
+"""Exceptions of pydantic for a type or constraint that it cannot handle."""
 _PLAIN: Final = frozenset[object]({str, int, float, bool, NoneType, list, dict})
 _CONTAINERS: Final = frozenset({list, dict, Union, UnionType})
 
@@ -163,17 +163,17 @@ class PlainSchema(GenerateJsonSchema):
     """JSON Schema without titles that only repeat names."""
 
     def field_title_should_be_set(self, schema: CoreSchema | Any) -> bool:
-        """Say no: the name of the field is there already."""
+        """Return False: the title would repeat the name of the field."""
         return False
 
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
-        """Say nothing of defaults that JSON cannot show: the function still has them."""
+        """Ignore defaults without a JSON form: the function still has them."""
 
 
 def plain_schema(schema: JsonObject) -> JsonObject:
-    """Return a schema in a steady form: no class titles, `required` sorted.
+    """Return a schema in a canonical form: no class titles, `required` sorted.
 
-    The order of `required` means nothing, and must not make another fingerprint.
+    The order of `required` has no meaning and must not change the fingerprint.
     """
     for part in (schema, *_definitions(schema)):
         part.pop("title", None)
@@ -185,17 +185,17 @@ def plain_schema(schema: JsonObject) -> JsonObject:
 
 @dataclass(frozen=True)
 class ArgumentShape:
-    """What the arguments of a tool look like."""
+    """The JSON Schema and the validator of a tool's arguments."""
 
     tool: str
     signature: Signature
     descriptions: dict[str, str]
 
     def check(self) -> None:
-        """See that every type has a JSON form; plain ones need no look.
+        """Check that every type has a JSON form; plain types need no check.
 
         Raises:
-            Rejected: one has none, or is not known.
+            Rejected: a type has no JSON form, or is unknown.
         """
         if not all(_is_plain(parameter.annotation) for parameter in self.signature.parameters):
             _ = self.schema
@@ -215,10 +215,10 @@ class ArgumentShape:
         return schema
 
     def validate(self, raw: bytes) -> dict[str, object]:
-        """Return the values of JSON arguments by name; those left out stay out.
+        """Return the Python values of JSON arguments by name, without the omitted ones.
 
         Raises:
-            ValidationError, Unfit: they do not fit.
+            ValidationError, Unfit: the arguments do not fit.
         """
         extra = "forbid" if self._is_closed else None
         model = self._model.__pydantic_validator__.validate_json(
@@ -230,9 +230,9 @@ class ArgumentShape:
 
     @cached_property
     def _is_closed(self) -> bool:
-        """Whether no model inside wants fields that it does not know.
+        """Whether no nested model allows extra fields.
 
-        If one does, the others are left as their authors wrote them: pydantic can forbid all or none.
+        If one does, extra fields are not forbidden anywhere: pydantic can only forbid them for all models.
         """
         return not any(
             "properties" in part and part.get("additionalProperties", False) is not False
@@ -264,8 +264,8 @@ class ArgumentShape:
 
 
 def _model_of(parameters: tuple[Parameter, ...], descriptions: dict[str, str]) -> type[BaseModel]:
-    # The fields have names of their own, because pydantic refuses some that Python allows; the aliases are
-    # what the model reads and writes.
+    # The fields have generated names, because pydantic refuses some that Python allows; the model reads and
+    # writes the aliases.
     fields: dict[str, Any] = {}
     for at, parameter in enumerate(parameters):
         default = ... if parameter.default is MISSING else parameter.default
@@ -277,7 +277,7 @@ def _model_of(parameters: tuple[Parameter, ...], descriptions: dict[str, str]) -
 
 
 def _is_described(annotation: object) -> bool:
-    """Say whether the annotation has a description, which beats the docstring."""
+    """Whether the annotation has a description, which takes precedence over the docstring."""
     return any(isinstance(part, FieldInfo) and part.description for part in get_args(annotation))
 
 
@@ -325,14 +325,14 @@ _SPHINX_FIELD: Final = re.compile(r":\w+(?:\s[^:]*)?:")
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """A docstring in parts."""
+    """A parsed docstring."""
 
     description: str = ""
     parameters: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def read_docstring(text: str | None) -> Docstring:
-    """Take a docstring apart; what is written in no known way is description."""
+    """Parse a docstring; text in no known format is description."""
     lines = cleandoc(text or "").splitlines()
     about = lines[: next(_ends(lines), len(lines))]
     parameters = _google(lines) | _numpy(lines) | _sphinx(lines)
@@ -340,7 +340,7 @@ def read_docstring(text: str | None) -> Docstring:
 
 
 def _ends(lines: list[str]) -> Iterator[int]:
-    """Yield the lines with which something other than the description begins."""
+    """Yield the lines that end the description."""
     for index, line in enumerate(lines):
         is_google = line.rstrip().endswith(":") and _SECTION.fullmatch(line)
         if is_google or _is_numpy(lines, index) or _SPHINX_FIELD.match(line):
@@ -395,7 +395,7 @@ def _numpy(lines: list[str]) -> dict[str, str]:
 
 
 def _items(lines: list[str], item: re.Pattern[str]) -> dict[str, str]:
-    """Read a list of names whose texts follow them, indented."""
+    """Parse a list of names, each with an indented text."""
     found: dict[str, list[str]] = {}
     current: list[list[str]] = []
     for line in lines:

@@ -8,56 +8,30 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Annotated, Final, assert_never
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from windlass import AgentError, Event
+from windlass import AgentError
+from windlass_harness.views import stream
 from windlass_harness.views.payloads import as_text
 from windlass_protocol import InputKind, JsonObject, RunStatus, ToolOutput, ToolOutputType
-from windlass_server.chat.run_events import (
-    WHOLE,
-    Ask,
-    Asked,
-    Beat,
-    CallDone,
-    CallPiece,
-    CallProgress,
-    CallReady,
-    Delegated,
-    Ended,
-    Gate,
-    Piece,
-    PieceDone,
-    Returned,
-    Said,
-    Settled,
-    Spent,
-    StateChanged,
-    StepBegan,
-    StepVoid,
-    Telling,
-    TextKind,
-    View,
-    Waits,
-)
+from windlass_server.chat.run_events import WHOLE, RunFold, View
 from windlass_server.chat.sessions import (
     ChatFrames,
     RunAgentInput,
+    Shown,
     answer,
-    begun_thread,
     check_agent,
     find_thread,
     given_in,
-    past_of,
-    speak,
+    say,
     sse,
-    stream,
+    stream_run,
     words_of,
 )
-from windlass_server.models import NewSession
 from windlass_server.openapi import (
     AGUI_EXAMPLE,
     AGUI_MESSAGE_EXAMPLE,
@@ -209,21 +183,18 @@ class AguiRun:
     """Whether the client knows the outcome `cancelled`; those before 1.0 do not."""
 
 
-class AguiFold:
+class AguiFold(RunFold):
     """Events of a run in, events of AG-UI out."""
 
     def __init__(self, run: AguiRun) -> None:
+        super().__init__(run.own_run_id, run.view)
         self._run = run
-        self._telling = Telling(run.own_run_id)
         self._transcript = Transcript(run.own_run_id)
         self._others = others_of(run.messages, run.own_run_id)
-        self._texts: dict[str, TextKind] = {}
         self._calls: set[str] = set()
         self._subagents: dict[str, JsonObject] = {}
         self._state = dict(run.state)
         self._usage: dict[str | None, dict[str, int]] = {}
-        self._gate = Gate(run.view)
-        self.is_over = False
 
     def opening(self) -> list[JsonObject]:
         """Return the first frames."""
@@ -232,20 +203,12 @@ class AguiFold:
         first: JsonObject = {**started, "metadata": {"windlass": ids}}
         return [first] if self._gate.is_closed else [first, *self._begin()]
 
-    def take(self, event: Event) -> list[JsonObject]:
-        """Return the frames of an event; most have none."""
-        frames: list[JsonObject] = []
-        for beat in self._telling.tell(event):
-            if not self.is_over:
-                frames += self._take(beat)
-        return frames
-
-    def _take(self, beat: Beat) -> list[JsonObject]:
+    def _take(self, change: stream.Change) -> list[JsonObject]:
         was_closed = self._gate.is_closed
-        is_pause = self._gate.is_pause(beat)
-        if was_closed and isinstance(beat, Ended):
-            return [*self._begin(), *self._end(beat)]
-        frames = [] if isinstance(beat, Waits) and not is_pause else list(self._shown(beat))
+        is_pause = self._gate.is_pause(change)
+        if was_closed and isinstance(change, stream.RunEnded):
+            return [*self._begin(), *self._end(change)]
+        frames = [] if isinstance(change, stream.RunWaiting) and not is_pause else list(self._shown(change))
         self._transcript.apply(frames)
         if not was_closed:
             return frames
@@ -265,91 +228,85 @@ class AguiFold:
         self._transcript.expect(self._run.messages)
         return [self._messages(), *begun]
 
-    def _shown(self, beat: Beat) -> Iterable[JsonObject]:
-        match beat:
-            case Piece() | PieceDone():
-                return self._text(beat)
-            case CallPiece() | CallReady() | CallDone():
-                return self._call(beat)
-            case StepBegan() | StepVoid():
-                return self._step(beat)
-            case Delegated() | Returned():
-                return self._subagent(beat)
-            case Said():
-                return self._said(beat)
-            case StateChanged():
-                return self._changed(beat)
-            case Waits() | Ended():
-                return self._end(beat)
-            case Spent():
-                self._spend(beat)
-                return ()
-            case Asked() | Settled() | CallProgress():
+    def _shown(self, change: stream.Change) -> Iterable[JsonObject]:
+        match change:
+            case stream.TextDelta() | stream.TextEnded():
+                return self._text(change)
+            case stream.CallDelta() | stream.CallRequested() | stream.CallSettled():
+                return self._call(change)
+            case stream.StepStarted() | stream.StepVoided():
+                return self._step(change)
+            case stream.SubagentStarted() | stream.SubagentEnded():
+                return self._subagent(change)
+            case stream.MessageReceived():
+                return self._said(change)
+            case stream.StateChanged():
+                return self._changed(change)
+            case stream.RunWaiting() | stream.RunEnded():
+                return self._end(change)
+            case stream.Spent():
+                self._spend(change)
                 return ()
             case _:
-                assert_never(beat)
+                return ()
 
     # words
 
-    def _text(self, beat: Piece | PieceDone) -> Iterable[JsonObject]:
-        key = beat.key
-        if isinstance(beat, PieceDone):
-            yield from self._text_end(key)
-            return
-        is_text = beat.kind == "text"
-        if key not in self._texts:
-            self._texts[key] = beat.kind
-            if is_text:
-                yield {"type": "TEXT_MESSAGE_START", "messageId": key, "role": "assistant"}
-            else:
-                yield {"type": "REASONING_START", "messageId": key}
-                yield {"type": "REASONING_MESSAGE_START", "messageId": key, "role": "reasoning"}
-        name = "TEXT_MESSAGE_CONTENT" if is_text else "REASONING_MESSAGE_CONTENT"
-        yield {"type": name, "messageId": key, "delta": beat.delta}
+    def _text_begun(self, kind: stream.TextKind, key: str) -> Iterable[JsonObject]:
+        if kind == "text":
+            yield {"type": "TEXT_MESSAGE_START", "messageId": key, "role": "assistant"}
+        else:
+            yield {"type": "REASONING_START", "messageId": key}
+            yield {"type": "REASONING_MESSAGE_START", "messageId": key, "role": "reasoning"}
 
-    def _text_end(self, key: str) -> Iterable[JsonObject]:
-        kind = self._texts.pop(key, None)
+    def _text_more(self, change: stream.TextDelta) -> JsonObject:
+        name = "TEXT_MESSAGE_CONTENT" if change.kind == "text" else "REASONING_MESSAGE_CONTENT"
+        return {"type": name, "messageId": change.key, "delta": change.delta}
+
+    def _text_ended(self, kind: stream.TextKind, key: str) -> Iterable[JsonObject]:
         if kind == "text":
             yield {"type": "TEXT_MESSAGE_END", "messageId": key}
-        elif kind == "thought":
+        else:
             yield {"type": "REASONING_MESSAGE_END", "messageId": key}
             yield {"type": "REASONING_END", "messageId": key}
 
-    def _said(self, beat: Said) -> Iterable[JsonObject]:
-        if not beat.is_first:
-            yield {"type": "TEXT_MESSAGE_START", "messageId": beat.key, "role": "user"}
-            yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": beat.key, "delta": beat.text}
-            yield {"type": "TEXT_MESSAGE_END", "messageId": beat.key}
+    def _said(self, change: stream.MessageReceived) -> Iterable[JsonObject]:
+        if not change.is_first:
+            yield {"type": "TEXT_MESSAGE_START", "messageId": change.key, "role": "user"}
+            yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": change.key, "delta": change.text}
+            yield {"type": "TEXT_MESSAGE_END", "messageId": change.key}
 
     # calls
 
-    def _call(self, beat: CallPiece | CallReady | CallDone) -> Iterable[JsonObject]:
-        key = beat.key
-        if isinstance(beat, CallDone):
-            yield _result(key, beat.output)
+    def _call(
+        self, change: stream.CallDelta | stream.CallRequested | stream.CallSettled
+    ) -> Iterable[JsonObject]:
+        key = change.key
+        if isinstance(change, stream.CallSettled):
+            yield _result(key, change.output)
             return
         is_new = key not in self._calls
         if is_new:
             self._calls.add(key)
-            parent = f"{self._run.own_run_id}/{beat.step}"
-            call: JsonObject = {"toolCallId": key, "toolCallName": beat.name, "parentMessageId": parent}
+            parent = f"{self._run.own_run_id}/{change.step}"
+            call: JsonObject = {"toolCallId": key, "toolCallName": change.name, "parentMessageId": parent}
             yield {"type": "TOOL_CALL_START", **call}
-        if isinstance(beat, CallPiece):
-            yield {"type": "TOOL_CALL_ARGS", "toolCallId": key, "delta": beat.delta}
+        if isinstance(change, stream.CallDelta):
+            yield {"type": "TOOL_CALL_ARGS", "toolCallId": key, "delta": change.delta}
             return
-        text = to_json(beat.arguments).decode()
+        text = to_json(change.arguments).decode()
         if is_new:
             yield {"type": "TOOL_CALL_ARGS", "toolCallId": key, "delta": text}
         self._calls.discard(key)
         yield {"type": "TOOL_CALL_END", "toolCallId": key}
-        if not is_new and not _is_same(beat.streamed, beat.arguments):
+        if not is_new and not _is_same(change.streamed, change.arguments):
             self._transcript.set_arguments(key, text)
             yield self._messages()
 
-    def _step(self, beat: StepBegan | StepVoid) -> Iterable[JsonObject]:
+    def _step(self, change: stream.StepStarted | stream.StepVoided) -> Iterable[JsonObject]:
         yield from self._close()
-        if isinstance(beat, StepVoid):
-            self._transcript.drop(beat.step)
+        if isinstance(change, stream.StepVoided):
+            self._transcript.drop(change.step)
             yield self._messages()
 
     def _close(self) -> Iterable[JsonObject]:
@@ -361,64 +318,63 @@ class AguiFold:
 
     # the rest
 
-    def _subagent(self, beat: Delegated | Returned) -> Iterable[JsonObject]:
-        name: JsonObject = {"subagentRunId": beat.key}
-        if isinstance(beat, Delegated):
-            started: JsonObject = {"type": "SUBAGENT_STARTED", **name, "name": beat.name}
-            if beat.call_key is not None:
-                started["parentToolCallId"] = beat.call_key
-            self._subagents[beat.key] = started
+    def _subagent(self, change: stream.SubagentStarted | stream.SubagentEnded) -> Iterable[JsonObject]:
+        name: JsonObject = {"subagentRunId": change.key}
+        if isinstance(change, stream.SubagentStarted):
+            started: JsonObject = {"type": "SUBAGENT_STARTED", **name, "name": change.name}
+            if change.call_key is not None:
+                started["parentToolCallId"] = change.call_key
+            self._subagents[change.key] = started
             yield started
-        elif self._subagents.pop(beat.key, None) is not None:
-            if beat.error is None:
-                yield {"type": "SUBAGENT_FINISHED", **name, "result": beat.output}
+        elif self._subagents.pop(change.key, None) is not None:
+            if change.error is None:
+                yield {"type": "SUBAGENT_FINISHED", **name, "result": change.output}
             else:
-                yield {"type": "SUBAGENT_ERROR", **name, "message": beat.error}
+                yield {"type": "SUBAGENT_ERROR", **name, "message": change.error}
 
-    def _changed(self, beat: StateChanged) -> Iterable[JsonObject]:
-        self._state |= beat.changed
-        for name in beat.removed:
+    def _changed(self, change: stream.StateChanged) -> Iterable[JsonObject]:
+        self._state |= change.changed
+        for name in change.removed:
             self._state.pop(name, None)
         yield {"type": "STATE_SNAPSHOT", "snapshot": dict(self._state)}
 
-    def _spend(self, beat: Spent) -> None:
+    def _spend(self, change: stream.Spent) -> None:
         if self._gate.is_closed:
             return
-        used = self._usage.setdefault(beat.model, {})
+        used = self._usage.setdefault(change.model, {})
         for name, ours in _TOKENS:
-            count: int | None = getattr(beat.usage, ours)
+            count: int | None = getattr(change.usage, ours)
             if count is not None:
                 used[name] = used.get(name, 0) + count
 
-    def _end(self, beat: Waits | Ended) -> Iterable[JsonObject]:
+    def _end(self, change: stream.RunWaiting | stream.RunEnded) -> Iterable[JsonObject]:
         yield from self._close()
-        if isinstance(beat, Waits):
-            yield from self._suspend(beat)
-            interrupts: list[JsonValue] = [_interrupt(ask) for ask in beat.asks]
+        if isinstance(change, stream.RunWaiting):
+            yield from self._suspend(change)
+            interrupts: list[JsonValue] = [_interrupt(ask) for ask in change.asks]
             yield self._finished({"type": "interrupt", "interrupts": interrupts})
         else:
             for key in self._subagents:
                 yield {"type": "SUBAGENT_ERROR", "subagentRunId": key, "message": "the run has ended"}
-            yield self._outcome(beat)
+            yield self._outcome(change)
         self.is_over = True
 
-    def _suspend(self, beat: Waits) -> Iterable[JsonObject]:
+    def _suspend(self, change: stream.RunWaiting) -> Iterable[JsonObject]:
         for key in self._subagents:
-            ids: list[JsonValue] = [ask.request.request_id for ask in beat.asks if ask.subagent == key]
+            ids: list[JsonValue] = [ask.request.request_id for ask in change.asks if ask.subagent == key]
             outcome: JsonObject = {"type": "suspended", "interruptIds": ids}
             yield {"type": "SUBAGENT_FINISHED", "subagentRunId": key, "outcome": outcome}
 
-    def _outcome(self, beat: Ended) -> JsonObject:
-        match beat.status:
+    def _outcome(self, change: stream.RunEnded) -> JsonObject:
+        match change.status:
             case RunStatus.COMPLETED:
-                return {**self._finished({"type": "success"}), "result": beat.output}
+                return {**self._finished({"type": "success"}), "result": change.output}
             case RunStatus.CANCELLED if self._run.knows_cancelled:
                 return self._finished({"type": "cancelled"})
             case RunStatus.CANCELLED:
-                return self.failure("cancelled", beat.reason or "the run was cancelled")
+                return self.failure("cancelled", change.reason or "the run was cancelled")
             case _:
-                code = "budget_exhausted" if beat.status is RunStatus.BUDGET_EXHAUSTED else beat.error_code
-                return self.failure(code or "internal", beat.error_message or f"the run is {beat.status}")
+                return self._failed(change)
 
     def failure(self, code: str, message: str) -> JsonObject:
         """Return the last frame of a run that failed."""
@@ -469,7 +425,7 @@ def _is_same(streamed: str, arguments: JsonValue) -> bool:
         return False
 
 
-def _interrupt(ask: Ask) -> JsonObject:
+def _interrupt(ask: stream.Ask) -> JsonObject:
     """Return the interrupt of a request; an answer refers to its id."""
     request = ask.request
     options: list[JsonValue] = [option.id for option in request.options or ()]
@@ -515,48 +471,39 @@ async def run_agui(
     agent_id = check_agent(caller, agent)
     plain = AguiRun(given.thread_id, given.run_id, "", "")
     try:
-        shown = await (
-            _resumed_run(caller, given) if given.resume else _begun_run(caller, given, agent_id=agent_id)
-        )
-        return await stream(request, caller, run_id=shown.own_run_id, frames=agui_frames(shown))
+        if given.resume:
+            entries = tuple(map(given_in, given.resume))
+            shown = await answer(caller, given.thread_id, given=entries, needs_all=True)
+        else:
+            shown = await _begun_run(caller, given, agent_id=agent_id)
+        frames = agui_frames(_agui_run(given, shown))
+        return await stream_run(request, caller, run_id=shown.run_id, frames=frames)
     except AgentError as error:
         return Response(refused_stream(plain, of_agent_error(error)), media_type=SSE_TYPE)
 
 
-async def _begun_run(caller: Caller, given: RunAgentInput, *, agent_id: str) -> AguiRun:
+async def _begun_run(caller: Caller, given: RunAgentInput, *, agent_id: str) -> Shown:
     """Begin a run, or find the one that the client began before."""
     thread = await find_thread(caller, given.thread_id)
-    run_id = thread.run_id(given.run_id)
-    is_again = await caller.tenant.store.run(run_id) is not None
     # A client that reconnects may have a part of the answer after its own message.
     message = words_of(given.messages[-1]) if given.messages else None
-    if message is not None:
-        context = tuple(f"{one.description}: {one.value}" for one in given.context) or None
-        wishes = NewSession(context=context)
-        await speak(caller, thread, run_id=run_id, message=message, agent_id=agent_id, wishes=wishes)
-    elif not is_again:
+    context = tuple(f"{one.description}: {one.value}" for one in given.context) or None
+    found = await say(caller, thread, given.run_id, message=message, agent_id=agent_id, context=context)
+    if found is None:
         raise Problem(
             422, "expected a user message at the end, answers in resume, or the runId of an earlier run"
         )
-    view = (await past_of(caller, run_id)).whole() if is_again else WHOLE
-    return _shown_run(given, (thread.session_id, run_id), view=view, is_again=is_again)
+    return found
 
 
-async def _resumed_run(caller: Caller, given: RunAgentInput) -> AguiRun:
-    """Answer the requests of a run, and show it from there on."""
-    thread = await begun_thread(caller, given.thread_id)
-    entries = tuple(map(given_in, given.resume or ()))
-    found = await answer(caller, thread, given=entries, needs_all=True)
-    return _shown_run(given, (thread.session_id, found.run_id), view=found.view, is_again=found.is_again)
-
-
-def _shown_run(given: RunAgentInput, ids: tuple[str, str], *, view: View, is_again: bool) -> AguiRun:
+def _agui_run(given: RunAgentInput, shown: Shown) -> AguiRun:
     return AguiRun(
         given.thread_id,
         given.run_id,
-        *ids,
-        view=view,
-        is_again=is_again,
+        shown.session_id,
+        shown.run_id,
+        view=shown.view,
+        is_again=shown.is_again,
         messages=given.messages,
         state=given.state if isinstance(given.state, dict) else {},
         knows_cancelled=given.protocol_version is not None,

@@ -4,60 +4,33 @@ One run is one assistant message. When it waits for people the stream finishes; 
 continues the same message.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Final, assert_never
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Request, Response
 
-from windlass import Event
+from windlass_harness.views import stream
 from windlass_harness.views.payloads import as_text
 from windlass_protocol import InputKind, InputOutcome, JsonObject, RunStatus, ToolOutputType, Usage
 from windlass_server.chat.agui import AgentName
-from windlass_server.chat.run_events import (
-    WHOLE,
-    Ask,
-    Asked,
-    Beat,
-    CallDone,
-    CallPiece,
-    CallProgress,
-    CallReady,
-    Delegated,
-    Ended,
-    Gate,
-    Piece,
-    PieceDone,
-    Returned,
-    Said,
-    Settled,
-    Spent,
-    StateChanged,
-    StepBegan,
-    StepVoid,
-    Telling,
-    TextKind,
-    View,
-    Waits,
-)
+from windlass_server.chat.run_events import WHOLE, RunFold, View
 from windlass_server.chat.sessions import (
     ENDED,
     ChatFrames,
     ChatRequest,
-    Given,
+    Shown,
     answer,
     answers_in,
-    begun_thread,
     check_agent,
     find_thread,
     is_last,
     past_of,
     rewind,
     said_in,
-    speak,
-    stream,
+    say,
+    stream_run,
 )
-from windlass_server.models import NewSession
 from windlass_server.openapi import AI_APPROVAL_EXAMPLE, AI_EXAMPLE, AI_MESSAGE_EXAMPLE, answers, body_example
 from windlass_server.problems import Problem
 from windlass_server.requests import PREFIX, Caller, CallerDep
@@ -79,22 +52,19 @@ class AiRun:
     """Whether the client starts a message; otherwise it continues the one that it has."""
 
 
-class AiFold:
+class AiFold(RunFold):
     """Events of a run in, chunks of a UI message stream out."""
 
     def __init__(self, run: AiRun) -> None:
+        super().__init__(run.run_id, run.view)
         self._run = run
-        self._telling = Telling(run.run_id)
-        self._gate = Gate(run.view)
         self._is_in_step = False
-        self._texts: dict[str, TextKind] = {}
-        self._calls: dict[str, CallReady | None] = {}
+        self._calls: dict[str, stream.CallRequested | None] = {}
         """Calls so far, including those before this stream; None while their arguments are streamed."""
         self._shown: set[str] = set()
         """Calls in the message of the client."""
         self._approvals: set[str] = set()
         """Calls in the message of the client that need an approval."""
-        self.is_over = False
 
     def opening(self) -> list[JsonObject]:
         """Return the first chunks."""
@@ -107,91 +77,75 @@ class AiFold:
         """Whether the message is the whole run; then it has the id of the run."""
         return self._run.is_new_message and not self._run.view.skipped
 
-    def take(self, event: Event) -> list[JsonObject]:
-        """Return the chunks of an event; most have none."""
-        chunks: list[JsonObject] = []
-        for beat in self._telling.tell(event):
-            if not self.is_over:
-                chunks += self._take(beat)
-        return chunks
-
-    def _take(self, beat: Beat) -> list[JsonObject]:
+    def _take(self, change: stream.Change) -> list[JsonObject]:
         was_closed = self._gate.is_closed
-        is_pause = self._gate.is_pause(beat)
-        if isinstance(beat, Waits) and not is_pause:
+        is_pause = self._gate.is_pause(change)
+        if isinstance(change, stream.RunWaiting) and not is_pause:
             return []
-        if not was_closed or isinstance(beat, Ended):
-            return list(self._chunks(beat))
-        match beat:
-            case CallReady():
-                self._calls[beat.key] = beat
+        if not was_closed or isinstance(change, stream.RunEnded):
+            return list(self._chunks(change))
+        match change:
+            case stream.CallRequested():
+                self._calls[change.key] = change
                 if not self._run.is_new_message:
-                    self._shown.add(beat.key)
-            case Asked() if not self._run.is_new_message:
-                self._approvals |= {ask.call_key for ask in beat.asks if _is_approval(ask) and ask.call_key}
+                    self._shown.add(change.key)
+            case stream.RequestsOpened() if not self._run.is_new_message:
+                self._approvals |= {ask.call_key for ask in change.asks if _is_approval(ask) and ask.call_key}
             case _:
                 pass
         return []
 
-    def _chunks(self, beat: Beat) -> Iterable[JsonObject]:
-        match beat:
-            case Piece() | PieceDone():
-                return self._text(beat)
-            case CallPiece() | CallReady():
-                return self._call(beat)
-            case CallProgress() | CallDone():
-                return self._output(beat)
-            case StepBegan() | StepVoid():
-                return self._step(beat)
-            case Asked() | Settled():
-                return self._people(beat)
-            case Delegated() | Returned():
-                return (_subagent(beat),)
-            case Said():
-                return () if beat.is_first else (_steering(beat),)
-            case Waits() | Ended():
-                return self._end(beat)
-            case Spent() | StateChanged():
-                return ()
+    def _chunks(self, change: stream.Change) -> Iterable[JsonObject]:
+        match change:
+            case stream.TextDelta() | stream.TextEnded():
+                return self._text(change)
+            case stream.CallDelta() | stream.CallRequested():
+                return self._call(change)
+            case stream.CallProgress() | stream.CallSettled():
+                return self._output(change)
+            case stream.StepStarted() | stream.StepVoided():
+                return self._step(change)
+            case stream.RequestsOpened() | stream.RequestAnswered():
+                return self._people(change)
+            case stream.SubagentStarted() | stream.SubagentEnded():
+                return (_subagent(change),)
+            case stream.MessageReceived():
+                return () if change.is_first else (_steering(change),)
+            case stream.RunWaiting() | stream.RunEnded():
+                return self._end(change)
             case _:
-                assert_never(beat)
+                return ()
 
-    def _text(self, beat: Piece | PieceDone) -> Iterable[JsonObject]:
-        if isinstance(beat, PieceDone):
-            yield from self._text_end(beat.key)
+    def _text_begun(self, kind: stream.TextKind, key: str) -> Iterable[JsonObject]:
+        return ({"type": f"{kind}-start", "id": key},)
+
+    def _text_more(self, change: stream.TextDelta) -> JsonObject:
+        return {"type": f"{change.kind}-delta", "id": change.key, "delta": change.delta}
+
+    def _text_ended(self, kind: stream.TextKind, key: str) -> Iterable[JsonObject]:
+        return ({"type": f"{kind}-end", "id": key},)
+
+    def _call(self, change: stream.CallDelta | stream.CallRequested) -> Iterable[JsonObject]:
+        name: JsonObject = {"toolCallId": change.key, "toolName": change.name, "dynamic": True}
+        self._shown.add(change.key)
+        if isinstance(change, stream.CallRequested):
+            self._calls[change.key] = change
+            yield {"type": "tool-input-available", **name, "input": change.arguments}
             return
-        name = "text" if beat.kind == "text" else "reasoning"
-        if beat.key not in self._texts:
-            self._texts[beat.key] = beat.kind
-            yield {"type": f"{name}-start", "id": beat.key}
-        yield {"type": f"{name}-delta", "id": beat.key, "delta": beat.delta}
-
-    def _text_end(self, key: str) -> Iterable[JsonObject]:
-        kind = self._texts.pop(key, None)
-        if kind is not None:
-            yield {"type": "text-end" if kind == "text" else "reasoning-end", "id": key}
-
-    def _call(self, beat: CallPiece | CallReady) -> Iterable[JsonObject]:
-        name: JsonObject = {"toolCallId": beat.key, "toolName": beat.name, "dynamic": True}
-        self._shown.add(beat.key)
-        if isinstance(beat, CallReady):
-            self._calls[beat.key] = beat
-            yield {"type": "tool-input-available", **name, "input": beat.arguments}
-            return
-        if beat.key not in self._calls:
-            self._calls[beat.key] = None
+        if change.key not in self._calls:
+            self._calls[change.key] = None
             yield {"type": "tool-input-start", **name}
-        yield {"type": "tool-input-delta", "toolCallId": beat.key, "inputTextDelta": beat.delta}
+        yield {"type": "tool-input-delta", "toolCallId": change.key, "inputTextDelta": change.delta}
 
-    def _output(self, beat: CallProgress | CallDone) -> Iterable[JsonObject]:
-        yield from self._announce(beat.key)
-        call: JsonObject = {"toolCallId": beat.key}
-        if isinstance(beat, CallProgress):
-            yield {"type": "tool-output-available", **call, "output": beat.output, "preliminary": True}
+    def _output(self, change: stream.CallProgress | stream.CallSettled) -> Iterable[JsonObject]:
+        yield from self._announce(change.key)
+        call: JsonObject = {"toolCallId": change.key}
+        if isinstance(change, stream.CallProgress):
+            yield {"type": "tool-output-available", **call, "output": change.output, "preliminary": True}
             return
-        output = beat.output
+        output = change.output
         match output.type:
-            case ToolOutputType.EXECUTION_DENIED if beat.key in self._approvals:
+            case ToolOutputType.EXECUTION_DENIED if change.key in self._approvals:
                 yield {"type": "tool-output-denied", **call}
             case ToolOutputType.EXECUTION_DENIED:
                 yield {"type": "tool-output-error", **call, "errorText": output.reason or "denied"}
@@ -206,10 +160,12 @@ class AiFold:
         if call is not None and key not in self._shown:
             yield from self._call(call)
 
-    def _step(self, beat: StepBegan | StepVoid) -> Iterable[JsonObject]:
-        if isinstance(beat, StepVoid):
+    def _step(self, change: stream.StepStarted | stream.StepVoided) -> Iterable[JsonObject]:
+        if isinstance(change, stream.StepVoided):
             self._texts.clear()
-            self._calls = {key: call for key, call in self._calls.items() if call and call.step != beat.step}
+            self._calls = {
+                key: call for key, call in self._calls.items() if call and call.step != change.step
+            }
             yield {"type": "reset-step"}
             return
         yield from self._step_end()
@@ -223,20 +179,23 @@ class AiFold:
             self._is_in_step = False
             yield {"type": "finish-step"}
 
-    def _people(self, beat: Asked | Settled) -> Iterable[JsonObject]:
-        if isinstance(beat, Asked):
-            for ask in beat.asks:
+    def _people(self, change: stream.RequestsOpened | stream.RequestAnswered) -> Iterable[JsonObject]:
+        if isinstance(change, stream.RequestsOpened):
+            for ask in change.asks:
                 yield from self._asked(ask)
             return
-        for ask, resolution in beat.resolutions:
-            if _is_approval(ask) and ask.call_key in self._approvals:
-                approved = resolution.outcome is InputOutcome.APPROVED
-                name = ask.request.request_id
-                yield {"type": "tool-approval-response", "approvalId": name, "approved": approved}
-            elif not _is_approval(ask):
-                yield _request(ask, resolution.outcome.value)
+        ask, outcome = change.ask, change.resolution.outcome
+        if _is_approval(ask) and ask.call_key in self._approvals:
+            approved = outcome is InputOutcome.APPROVED
+            yield {
+                "type": "tool-approval-response",
+                "approvalId": ask.request.request_id,
+                "approved": approved,
+            }
+        elif not _is_approval(ask):
+            yield _request(ask, outcome.value)
 
-    def _asked(self, ask: Ask) -> Iterable[JsonObject]:
+    def _asked(self, ask: stream.Ask) -> Iterable[JsonObject]:
         request = ask.request
         if not _is_approval(ask) or ask.call_key is None:
             yield _request(ask, None)
@@ -249,25 +208,24 @@ class AiFold:
             chunk["signature"] = request.arguments_hash
         yield {"type": "tool-approval-request", **chunk, "reason": request.prompt}
 
-    def _end(self, beat: Waits | Ended) -> Iterable[JsonObject]:
+    def _end(self, change: stream.RunWaiting | stream.RunEnded) -> Iterable[JsonObject]:
         yield from self._step_end()
-        if isinstance(beat, Waits):
+        if isinstance(change, stream.RunWaiting):
             yield {"type": "finish", "finishReason": "tool-calls"}
         else:
-            yield from self._outcome(beat)
+            yield from self._outcome(change)
         self.is_over = True
 
-    def _outcome(self, beat: Ended) -> Iterable[JsonObject]:
-        used = _used(beat.usage)
-        match beat.status:
+    def _outcome(self, change: stream.RunEnded) -> Iterable[JsonObject]:
+        used = _used(change.usage)
+        match change.status:
             case RunStatus.COMPLETED:
                 yield {"type": "finish", "finishReason": "stop", "messageMetadata": used}
             case RunStatus.CANCELLED:
-                yield {"type": "abort", "reason": beat.reason or "the run was cancelled"}
+                yield {"type": "abort", "reason": change.reason or "the run was cancelled"}
                 yield {"type": "finish", "finishReason": "interrupted", "messageMetadata": used}
             case _:
-                code = "budget_exhausted" if beat.status is RunStatus.BUDGET_EXHAUSTED else beat.error_code
-                yield self.failure(code or "internal", beat.error_message or f"the run is {beat.status}")
+                yield self._failed(change)
 
     def failure(self, code: str, message: str) -> JsonObject:
         """Return the chunk of an error; its text begins with the code."""
@@ -279,12 +237,12 @@ def ai_frames(run: AiRun) -> ChatFrames:
     return ChatFrames(AiFold(run), "the server shuts down; the run continues: resume the stream", _DONE)
 
 
-def _is_approval(ask: Ask) -> bool:
+def _is_approval(ask: stream.Ask) -> bool:
     """Whether it is the approval of a call in the message; those of subagents are not."""
     return ask.request.kind is InputKind.APPROVAL and ask.subagent is None
 
 
-def _request(ask: Ask, outcome: str | None) -> JsonObject:
+def _request(ask: stream.Ask, outcome: str | None) -> JsonObject:
     """Return a request without a chunk type of its own as data; later with its outcome."""
     data: JsonObject = ask.request.model_dump(mode="json", by_alias=True, exclude_none=True)
     data |= {} if ask.call_key is None else {"toolCallId": ask.call_key}
@@ -292,15 +250,15 @@ def _request(ask: Ask, outcome: str | None) -> JsonObject:
     return {"type": "data-request", "id": ask.request.request_id, "data": data}
 
 
-def _subagent(beat: Delegated | Returned) -> JsonObject:
+def _subagent(change: stream.SubagentStarted | stream.SubagentEnded) -> JsonObject:
     status = "running"
-    if isinstance(beat, Returned):
-        status = "completed" if beat.error is None else "failed"
-    return {"type": "data-subagent", "id": beat.key, "data": {"name": beat.name, "status": status}}
+    if isinstance(change, stream.SubagentEnded):
+        status = "completed" if change.error is None else "failed"
+    return {"type": "data-subagent", "id": change.key, "data": {"name": change.name, "status": status}}
 
 
-def _steering(beat: Said) -> JsonObject:
-    return {"type": "steering-message", "id": beat.key, "parts": [{"type": "text", "text": beat.text}]}
+def _steering(change: stream.MessageReceived) -> JsonObject:
+    return {"type": "steering-message", "id": change.key, "parts": [{"type": "text", "text": change.text}]}
 
 
 def _used(usage: Usage) -> JsonObject:
@@ -333,21 +291,12 @@ async def chat(
     agent_id, last = check_agent(caller, agent), given.messages[-1]
     given_answers = answers_in(last)
     if given_answers and given.trigger == "submit-message":
-        shown = await _answered(caller, given, given_answers, is_new_message=last.get("role") == "user")
-    else:
-        shown = await _said(caller, given, last, agent_id=agent_id)
-    return await _respond(request, caller, shown)
+        shown = await answer(caller, given.id, given=given_answers, needs_all=False)
+        return await _respond(request, caller, shown, is_new_message=last.get("role") == "user")
+    return await _respond(request, caller, await _said(caller, given, last, agent_id=agent_id))
 
 
-async def _answered(
-    caller: Caller, given: ChatRequest, entries: Sequence[Given], *, is_new_message: bool
-) -> AiRun:
-    thread = await begun_thread(caller, given.id)
-    found = await answer(caller, thread, given=entries, needs_all=False)
-    return AiRun(thread.session_id, found.run_id, found.view, is_new_message)
-
-
-async def _said(caller: Caller, given: ChatRequest, last: JsonObject, *, agent_id: str) -> AiRun:
+async def _said(caller: Caller, given: ChatRequest, last: JsonObject, *, agent_id: str) -> Shown:
     name = last.get("id")
     message = said_in(last) if last.get("role") == "user" else None
     if message is None or not isinstance(name, str) or not name:
@@ -363,11 +312,9 @@ async def _said(caller: Caller, given: ChatRequest, last: JsonObject, *, agent_i
         is_anew = await _is_anew(caller, given, run_id=run_id)
     if is_anew:
         thread = await rewind(caller, thread, name=name)
-    run_id = thread.run_id(name)
-    is_again = await caller.tenant.store.run(run_id) is not None
-    await speak(caller, thread, run_id=run_id, message=message, agent_id=agent_id, wishes=NewSession())
-    view = (await past_of(caller, run_id)).whole() if is_again else WHOLE
-    return AiRun(thread.session_id, run_id, view)
+    shown = await say(caller, thread, name, message=message, agent_id=agent_id)
+    assert shown is not None, "there is a message"
+    return shown
 
 
 async def _is_anew(caller: Caller, given: ChatRequest, *, run_id: str) -> bool:
@@ -397,10 +344,14 @@ async def resume(*, request: Request, caller: CallerDep, agent: AgentName, chat_
     if thread.session is None or not run_ids:
         return Response(status_code=204)
     past = await past_of(caller, run_ids[0])
-    return await _respond(request, caller, AiRun(thread.session_id, run_ids[0], past.whole()))
+    shown = Shown(thread.session_id, run_ids[0], past.whole(), is_again=True)
+    return await _respond(request, caller, shown)
 
 
-async def _respond(request: Request, caller: Caller, shown: AiRun) -> Response:
-    response = await stream(request, caller, run_id=shown.run_id, frames=ai_frames(shown))
+async def _respond(
+    request: Request, caller: Caller, shown: Shown, *, is_new_message: bool = True
+) -> Response:
+    frames = ai_frames(AiRun(shown.session_id, shown.run_id, shown.view, is_new_message))
+    response = await stream_run(request, caller, run_id=shown.run_id, frames=frames)
     response.headers[HEADER] = VERSION
     return response

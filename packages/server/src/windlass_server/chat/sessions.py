@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, Protocol
+from typing import Annotated, Final, Literal
 
 from fastapi import Request
 from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
@@ -14,7 +14,7 @@ from windlass.ports.store import RunRow
 from windlass_harness.loop.people import APPROVE, APPROVE_SESSION, DENY
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import Id, InputKind, InputRequest, InputResponse, JsonObject, RunStatus, UserContent
-from windlass_server.chat.run_events import Past, View
+from windlass_server.chat.run_events import WHOLE, Past, RunFold, View
 from windlass_server.models import NewSession, RunWishes, Text, Wire
 from windlass_server.problems import Problem, not_found
 from windlass_server.requests import Caller, OwnedSession, derived, start, taken
@@ -257,30 +257,11 @@ def sse(frames: Iterable[JsonObject]) -> bytes:
     return b"".join(b"data: %b\n\n" % to_json(frame) for frame in frames)
 
 
-class Fold(Protocol):
-    """A fold from the events of a run to the frames of one chat protocol."""
-
-    is_over: bool
-    """Whether the stream ends: the run has ended, or waits for people."""
-
-    def opening(self) -> list[JsonObject]:
-        """Return the first frames."""
-        ...
-
-    def take(self, event: Event) -> list[JsonObject]:
-        """Return the frames of an event; most have none."""
-        ...
-
-    def failure(self, code: str, message: str) -> JsonObject:
-        """Return the last frame of a run that failed."""
-        ...
-
-
 @dataclass(slots=True)
 class ChatFrames:
     """Frames of one run for a chat client, see `Frames`."""
 
-    fold: Fold
+    fold: RunFold
     goes_on: str
     """The error text when the server shuts down before the run has ended."""
     end: bytes = b""
@@ -340,13 +321,14 @@ class Thread:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """A run that was answered, and the part of it to show."""
+class Shown:
+    """A run, and the part of it to show."""
 
+    session_id: str
     run_id: str
     view: View
     is_again: bool
-    """Whether all requests were already answered."""
+    """Whether the message, or every answer, was a repetition."""
 
 
 async def find_thread(caller: Caller, name: str) -> Thread:
@@ -411,6 +393,31 @@ async def speak(
         await caller.tenant.reservations.release(thread.session_id)
 
 
+async def say(
+    caller: Caller,
+    thread: Thread,
+    name: str,
+    *,
+    message: UserContent | None,
+    agent_id: str,
+    context: tuple[str, ...] | None = None,
+) -> Shown | None:
+    """Start the run that a client calls `name`, or find it; None without a message and such a run.
+
+    Raises:
+        Conflict: the run was started with another message, or the chat waits for answers.
+    """
+    run_id = thread.run_id(name)
+    is_again = await caller.tenant.store.run(run_id) is not None
+    if message is not None:
+        wishes = NewSession(context=context)
+        await speak(caller, thread, run_id=run_id, message=message, agent_id=agent_id, wishes=wishes)
+    elif not is_again:
+        return None
+    view = (await past_of(caller, run_id)).whole() if is_again else WHOLE
+    return Shown(thread.session_id, run_id, view, is_again)
+
+
 async def is_last(
     caller: Caller, thread: Thread, *, run_id: str, message: UserContent, agent_id: str
 ) -> bool:
@@ -451,15 +458,17 @@ async def asking(caller: Caller, thread: Thread, *, request_ids: frozenset[str])
     raise taken("unknown request: no recent run of this chat made it")
 
 
-async def answer(caller: Caller, thread: Thread, *, given: Sequence[Given], needs_all: bool) -> Answered:
-    """Answer requests of a run.
+async def answer(caller: Caller, name: str, *, given: Sequence[Given], needs_all: bool) -> Shown:
+    """Answer requests of a run in a chat.
 
     With `needs_all` the answers must cover every open request. A request that was answered before is skipped:
     the first answer counts.
 
     Raises:
         Conflict: a request is unknown, an open request has no answer, or another answer came first.
+        Problem: the caller has no such chat.
     """
+    thread = await begun_thread(caller, name)
     ids = frozenset(one.request_id for one in given)
     past = await asking(caller, thread, request_ids=ids)
     view = past.behind(ids, needs_all=needs_all)
@@ -471,7 +480,7 @@ async def answer(caller: Caller, thread: Thread, *, given: Sequence[Given], need
     responses = [one.response(left[one.request_id], user) for one in given if one.request_id in left]
     if responses:
         await caller.tenant.runtime.answer_session(thread.session_id, responses)
-    return Answered(past.run_id, view, is_again=not responses)
+    return Shown(thread.session_id, past.run_id, view, is_again=not responses)
 
 
 async def rewind(caller: Caller, thread: Thread, *, name: str) -> Thread:
@@ -551,7 +560,7 @@ def _rewound(first_id: str, count: int) -> str:
     return derived("thread rewound", first_id, str(count))
 
 
-async def stream(request: Request, caller: Caller, *, run_id: str, frames: Frames) -> FeedResponse:
+async def stream_run(request: Request, caller: Caller, *, run_id: str, frames: Frames) -> FeedResponse:
     """Return the stream of a run, from its beginning."""
     feed = caller.tenant.runtime.events().subscribe_run(run_id, until_terminal=True)
     return await open_feed(feed, lambda cursor: frames, streams=request.app.state.streams, caller=caller)

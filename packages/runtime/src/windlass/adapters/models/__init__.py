@@ -1,6 +1,6 @@
 """Model providers.
 
-Nothing here is imported before it is asked for, and the SDKs not before the first request.
+Names are imported on first use, and the SDKs with the first request.
 """
 
 from typing import TYPE_CHECKING

@@ -33,13 +33,13 @@ from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ToolCallD
 from windlass_protocol import JsonObject, JsonValue
 
 NAME: Final = "anthropic"
-"""Under which the provider finds its own data again."""
+"""Key of the provider's own data in a message."""
 THINKING: Final = "thinking"
 REDACTED: Final = "redacted_thinking"
 
 
 class Thoughts:
-    """The thoughts of one answer while they are read."""
+    """The thinking blocks of one answer while it is read."""
 
     __slots__ = ("_blocks",)
 
@@ -47,18 +47,18 @@ class Thoughts:
         self._blocks: dict[int, JsonObject] = {}
 
     def begin(self, index: int, block: JsonObject) -> None:
-        """Take the beginning of a block, of whatever kind."""
+        """Take the start of a block of any kind."""
         if block.get("type") in (THINKING, REDACTED):
             self._blocks[index] = dict(block)
 
     def add(self, index: int, name: str, *, piece: str) -> None:
-        """Take more of a field of a block."""
+        """Append to a field of a block."""
         block = self._blocks.get(index)
         if block is not None:
             block[name] = f"{block.get(name) or ''}{piece}"
 
     def data(self, model_id: str) -> JsonObject | None:
-        """Return what to keep; None if there is nothing that the API wants back."""
+        """Return the blocks to record; None if the API needs none of them back."""
         found = [block for _, block in sorted(self._blocks.items())]
         if not any(block.get("signature") or block.get("data") for block in found):
             return None
@@ -73,7 +73,7 @@ class Thoughts:
 
 
 def thoughts_of(message: LLMMessage, model_id: str) -> list[JsonObject]:
-    """Return what led to a message; nothing if it is not as this model wrote it."""
+    """Return the thinking blocks of a message; empty if another model wrote it or it was changed."""
     kept = (message.provider_options or {}).get(NAME)
     if not isinstance(kept, dict) or kept.get("model") != model_id:
         return []
@@ -98,7 +98,7 @@ def _digest(text: str, blocks: list[JsonValue]) -> str:
 
 
 class AnthropicReader:
-    """Reads one stream; `is_finished` once the server said that it is complete."""
+    """Reads one stream; `is_finished` is set once the stream is complete."""
 
     __slots__ = (
         "_calls",
@@ -119,19 +119,19 @@ class AnthropicReader:
         self._thoughts = Thoughts()
         self._has_begun = False
         self._open: dict[int, str] = {}
-        """The kind of each block that is being written."""
+        """The kind of each open block."""
         self._seen: set[int] = set()
         self._calls: dict[int, int] = {}
-        """Our index of the call in a block."""
+        """Index of the tool call in the answer, by block."""
         self._reason: str | None = None
         self._usage: JsonObject = {}
         self.is_finished = False
 
     def take(self, event: JsonObject) -> Iterator[LLMStreamChunk]:
-        """Give what an event says; events of kinds that are not known say nothing.
+        """Yield the chunks of an event; events of unknown kinds are ignored.
 
         Raises:
-            Unavailable: it is not what the format allows.
+            Unavailable: the event is not valid.
         """
         match event.get("type"):
             case "content_block_delta":
@@ -140,10 +140,10 @@ class AnthropicReader:
                 yield from self._start(_index(event), _object(event.get("content_block")))
             case "content_block_stop":
                 if self._open.pop(_index(event), None) is None:
-                    raise malformed("a block ends that had not begun")
+                    raise malformed("content_block_stop without an open block")
             case "message_start":
                 if self._has_begun:
-                    raise malformed("the answer begins twice")
+                    raise malformed("a second message_start")
                 self._has_begun = True
                 self._count(_object(event.get("message")).get("usage"))
             case "message_delta":
@@ -157,7 +157,7 @@ class AnthropicReader:
 
     def _start(self, index: int, block: JsonObject) -> Iterator[LLMStreamChunk]:
         if index in self._seen or not self._has_begun:
-            raise malformed("a block begins twice, or before the answer")
+            raise malformed("a block starts twice, or before message_start")
         kind = str(block.get("type"))
         self._seen.add(index)
         self._open[index] = kind
@@ -177,7 +177,7 @@ class AnthropicReader:
 
     def _delta(self, index: int, delta: JsonObject) -> Iterator[LLMStreamChunk]:
         if index not in self._open:
-            raise malformed("a block goes on that is not open")
+            raise malformed("a delta belongs to no open block")
         match delta.get("type"):
             case "text_delta":
                 yield LLMStreamChunk(content_delta=_piece(delta, "text"))
@@ -198,7 +198,7 @@ class AnthropicReader:
 
     def _end(self) -> LLMStreamChunk:
         if self._reason is None or self._open:
-            raise malformed("the answer ends before its blocks do, or without a reason")
+            raise malformed("the answer ends with open blocks or without a stop_reason")
         self.is_finished = True
         return LLMStreamChunk(
             finish_reason=self._reason,
@@ -217,7 +217,7 @@ def _usage(usage: JsonObject) -> LLMUsage:
     written = _number(usage.get("cache_creation_input_tokens"))
     details = usage.get("output_tokens_details")
     return LLMUsage(
-        # The API counts what it read from or wrote to its cache apart; here the whole prompt is the input.
+        # The API counts cache reads and writes separately; here the input is the whole prompt.
         input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
         output_tokens=_number(usage.get("output_tokens")),
         cache_read_tokens=read,
@@ -239,21 +239,21 @@ def _index(event: JsonObject) -> int:
 
 def _object(value: JsonValue) -> JsonObject:
     if not isinstance(value, dict):
-        raise malformed("a part of an event is no object")
+        raise malformed("a part of an event is not an object")
     return cast(JsonObject, value)
 
 
 def _piece(delta: JsonObject, name: str) -> str:
     value = delta.get(name)
     if not isinstance(value, str):
-        raise malformed("a piece of text is no text")
+        raise malformed("a text delta is not a string")
     return value
 
 
 _CACHED: Final[JsonObject] = {"type": "ephemeral"}
 _NO_ARGUMENTS: Final[JsonObject] = {"type": "object", "properties": {}}
 _SILENCE: Final = "(nothing)"
-"""In place of a message that says nothing, which the API refuses."""
+"""Replaces an empty message, which the API refuses."""
 
 
 def anthropic_body(
@@ -301,9 +301,9 @@ def anthropic_body(
 
 
 def anthropic_turns(model: str, settings: ModelSettings) -> Turns[JsonObject]:
-    """Return what keeps the conversations of a provider as the Messages API has them.
+    """Return a cache of conversations in the format of the Messages API.
 
-    A model that thinks gets back what it thought, signed.
+    A model with thinking enabled gets its signed thinking blocks back.
     """
     return Turns(partial(_take, model if _thinks(settings) else None))
 
@@ -339,14 +339,14 @@ def _without_thoughts(turn: JsonObject) -> JsonObject:
 
 
 def _ordered(blocks: list[JsonObject]) -> list[JsonObject]:
-    """Results come before everything else that the user says."""
+    """Return blocks with tool results first, as the API requires."""
     return sorted(blocks, key=lambda block: block["type"] != "tool_result")
 
 
 def _blocks(message: LLMMessage) -> list[JsonObject]:
     match message.role:
         case "system":
-            # The API has a place for them at the beginning only.
+            # The API takes system messages at the start only.
             words = message.content.strip()
             return [_text(f"<system>\n{words}\n</system>")] if words else []
         case "user":
@@ -378,7 +378,7 @@ def _blocks(message: LLMMessage) -> list[JsonObject]:
 
 def _part(part: Text | Media) -> JsonObject:
     if isinstance(part, Text):
-        # A block of white space alone is refused like an empty one.
+        # The API refuses blank blocks as well as empty ones.
         return _text(part.text if part.text.strip() else _SILENCE)
     source: JsonObject
     if part.url is not None:
@@ -408,20 +408,20 @@ def _tool(tool: JsonObject) -> JsonObject:
 
 
 def _mark(system: list[JsonObject], tools: list[JsonObject], said: list[JsonObject]) -> None:
-    """Say up to where the prompt may be cached: in four places, which is the limit."""
+    """Set the cache breakpoints of the prompt: four, the limit of the API."""
     for blocks in (system, tools):
         if blocks:
             blocks[-1]["cache_control"] = {**_CACHED}
     for role in ("user", "assistant"):
         at = next((at for at in reversed(range(len(said))) if said[at]["role"] == role), None)
         if at is not None:
-            # Turns are cached for the next request, which ends at another message.
+            # Cached for the next request, which ends with another message.
             *before, last = cast(list[JsonObject], said[at]["content"])
             said[at] = {"role": role, "content": [*before, {**last, "cache_control": {**_CACHED}}]}
 
 
 def _may_think(messages: Sequence[LLMMessage], model: str) -> bool:
-    """Whether the model may think aloud before it goes on.
+    """Whether thinking may be enabled for this request.
 
     Between a call and its result the API requires the signed thoughts that led to the first call since the
     last user message. Without them the model continues without thinking.
@@ -442,7 +442,7 @@ class AnthropicProvider(ServedModel):
     """A model behind the Messages API.
 
     The key is `api_key` or the variable ANTHROPIC_API_KEY, the address `base_url` or ANTHROPIC_BASE_URL. The
-    prompt is marked to be cached. Nothing is tried again here: the loop does that.
+    prompt is marked for caching. The client does not retry: the loop does.
 
     Raises:
         Unavailable: the extra `windlass[anthropic]` or the key is missing.

@@ -9,14 +9,14 @@ from windlass_protocol import JsonObject
 
 
 class AnthropicClient:
-    """Asks for streams; what is in them is not looked at."""
+    """Requests streams; `Line` and the readers decode them."""
 
     def __init__(self, address: Address, settings: ModelSettings) -> None:
         options = sdk_options(address, settings, make_http=DefaultAsyncHttpxClient)
         self._client = AsyncAnthropic(**options)
 
     async def post(self, body: JsonObject) -> Response:
-        """Send a request; return as soon as the head of the answer is there."""
+        """Send a request; return once the response headers arrived."""
         stream = await self._client.post(
             "/v1/messages", cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object]
         )

@@ -9,7 +9,7 @@ from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ToolCallD
 from windlass_protocol import FinishReason, JsonObject, JsonValue, ToolCall, encode
 
 RESULT_CHARS_MAX: Final = 400
-"""What is repeated of the result of a tool."""
+"""Characters of a tool result that the answer repeats."""
 _WORDS: Final = re.compile(r"[a-z0-9]+")
 _PIECES: Final = re.compile(r"\S+\s*|\s+")
 _PLACE: Final = re.compile(r"\b(?:in|to|at|for) ([A-Z]\w+(?: [A-Z]\w+)*)")
@@ -22,10 +22,9 @@ _PLAIN: Final[dict[str, JsonValue]] = {"boolean": False, "array": [], "null": No
 class DemoModel:
     """An LLMProvider for tours, tests and first steps: no key, no network.
 
-    It calls the tools that the user names, in their order, one at a time, and then tells what came of them;
-    asked for a tour, it calls each once. Tools that need consent are called like any other, so the run asks
-    for it, and subagents are tools. Said anything else, it tells what it can do. With `pace_s` it takes its
-    time between two words.
+    It calls the tools that the user names, in their order, one at a time, and then reports the results; for
+    the word `tour` it calls each tool once. It calls tools that need approval and subagents too. For any
+    other message it introduces itself. `pace_s` is the pause between two words.
     """
 
     def __init__(self, model: str = "demo", *, pace_s: float = 0.0) -> None:
@@ -77,7 +76,7 @@ def _answer(messages: Sequence[LLMMessage], tools: Sequence[JsonObject]) -> tupl
 
 
 def _wanted(request: str, tools: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return the tools that a request names, in the order in which it does."""
+    """Return the tools that a request names, in their order in the request."""
     words = _WORDS.findall(request.lower())
     if _ALL & set(words):
         return list(tools)
@@ -107,7 +106,8 @@ def _introduction(tools: Sequence[JsonObject]) -> str:
 def _value(schema: JsonValue, request: str, level: int = 0) -> JsonValue:
     """Return a value that fits a simple schema.
 
-    Texts are what the user said; where there are examples, the place that they named, or the first example.
+    A string is the message of the user; with examples, the place that the message names, or the first
+    example.
     """
     if not isinstance(schema, dict) or level > _LEVELS_MAX:
         return {}

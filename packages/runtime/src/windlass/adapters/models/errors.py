@@ -1,7 +1,7 @@
 """Translation of SDK, HTTP and connection errors into model errors.
 
-The words of a provider may quote the prompt or the key, so none of them is passed on: only the status, and
-the code and the parameter if they look like a code and a parameter.
+The message of a provider may quote the prompt or the key, so it is dropped: a model error holds the HTTP
+status, and the error code and parameter if they have the form of an identifier.
 """
 
 import re
@@ -15,14 +15,14 @@ from windlass_harness.retry import ErrorFacts, classify_error, parse_retry_after
 from windlass_protocol import RetryClass
 
 EVENT_BYTES_MAX: Final = 8 * 1_048_576
-"""One event of a stream."""
+"""Bytes of one event of a stream."""
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.\[\]-]{0,63}").fullmatch
 _OVERFLOW: Final = re.compile(
     r"(?:prompt|input) is too long|too many (?:input )?tokens|maximum context length"
     r"|\bexceeds?\b.{0,60}\bcontext\b|\bcontext (?:length|window|size)\b.{0,60}\bexceed",
     re.IGNORECASE,
 ).search
-"""How servers without a code of their own say that the messages are too long."""
+"""Messages for a context overflow, of servers that send no error code."""
 _OVERFLOW_CODES: Final = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 _OVERFLOW_STATUS: Final = frozenset({400, 413, 422, 500})
 _HOST_ERRORS: Final = frozenset({"UnsupportedProtocol", "LocalProtocolError", "InvalidURL"})
@@ -31,7 +31,7 @@ _HOST_ERRORS: Final = frozenset({"UnsupportedProtocol", "LocalProtocolError", "I
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """What an error says of itself."""
+    """The fields of a provider's error."""
 
     status: int | None = None
     code: str | None = None
@@ -47,7 +47,7 @@ class _Problem:
 
 
 def translate(error: Exception, *, key_name: str, now: datetime) -> AgentError:
-    """Return the error to raise instead; `key_name` is the variable of the key."""
+    """Return the model error for an exception of an SDK; `key_name` is the variable of the key."""
     if isinstance(error, AgentError):
         return error
     if getattr(error, "status_code", None) is not None or getattr(error, "body", None) is not None:
@@ -57,36 +57,36 @@ def translate(error: Exception, *, key_name: str, now: datetime) -> AgentError:
     if cause is not None:
         names |= {kind.__name__ for kind in type(cause).__mro__}
     if any("Timeout" in name for name in names):
-        return ModelUnavailable("the model's server did not answer in time", fault=ModelFault.TIMEOUT)
+        return ModelUnavailable("the provider did not answer in time", fault=ModelFault.TIMEOUT)
     if names & _HOST_ERRORS:
         return ModelRejected(
-            f"the model's server cannot be asked: check its base URL and {key_name}",
+            f"the request to the provider could not be built: check the base URL and {key_name}",
             fault=ModelFault.AUTH,
             retry=RetryClass.HOST_CONFIGURATION_NEEDED,
         )
     if isinstance(error, ValueError):
-        return malformed("an event is no JSON")
+        return malformed("an event is not JSON")
     if "SSEError" in names:
-        return malformed(f"an event is over the limit of {EVENT_BYTES_MAX:,} bytes")
+        return malformed(f"an event is too large: limit {EVENT_BYTES_MAX:,} bytes")
     if names & {"APIError", "HTTPError", "OSError", "StreamError"}:
         return ModelUnavailable(
-            "the model's server could not be reached, or the connection broke", fault=ModelFault.TRANSPORT
+            "the provider could not be reached, or the connection broke", fault=ModelFault.TRANSPORT
         )
     return ModelRejected(
-        f"the provider failed with {type(error).__name__}",
+        f"the request to the provider failed with {type(error).__name__}",
         fault=ModelFault.SERVER,
         retry=RetryClass.NOT_RETRYABLE,
     )
 
 
 def error_event(body: object, *, key_name: str) -> AgentError:
-    """Return the error that a server sent in the middle of a stream."""
+    """Return the model error for an error event in a stream."""
     return _meaning(_read(body, status=None, is_in_stream=True), key_name)
 
 
 def malformed(problem: str) -> ModelUnavailable:
-    """Return the error of a stream that is not what its format allows."""
-    return ModelUnavailable(f"the model's stream cannot be read: {problem}", fault=ModelFault.MALFORMED)
+    """Return the error for a stream that violates the format of the API."""
+    return ModelUnavailable(f"the provider sent an invalid stream: {problem}", fault=ModelFault.MALFORMED)
 
 
 def cut_off() -> ModelUnavailable:
@@ -136,7 +136,8 @@ def _meaning(problem: _Problem, key_name: str) -> AgentError:
     retry = classify_error(ErrorFacts(status=problem.status, code=problem.code, kind=kind))
     if _is_overflow(problem, retry):
         return ModelRejected(
-            f"the messages are too long for the model{problem}: make them shorter",
+            f"the messages exceed the context window of the model{problem}: shorten them, or "
+            "enable compaction",
             fault=ModelFault.CONTEXT_OVERFLOW,
             retry=RetryClass.REPAIR_NEEDED,
         )
@@ -144,18 +145,18 @@ def _meaning(problem: _Problem, key_name: str) -> AgentError:
         case RetryClass.RETRYABLE:
             is_rate = problem.status == 429 or "rate_limit" in (problem.code or "")
             fault = ModelFault.RATE_LIMIT if is_rate else ModelFault.SERVER
-            words = "takes no more requests for now" if is_rate else "failed or is busy"
+            words = "rate limit" if is_rate else "server error or overload"
             return ModelUnavailable(
-                f"the model's server {words}{problem}", fault=fault, retry_after_ms=problem.retry_after_ms
+                f"the provider failed: {words}{problem}", fault=fault, retry_after_ms=problem.retry_after_ms
             )
         case RetryClass.HOST_CONFIGURATION_NEEDED:
-            words, fault = f"does not let us in{problem}: check {key_name}", ModelFault.AUTH
+            words, fault = f"authentication{problem}. Check {key_name}", ModelFault.AUTH
         case RetryClass.USER_ACTION_NEEDED:
-            words, fault = f"wants to be paid{problem}: check the account of {key_name}", ModelFault.QUOTA
+            words, fault = f"billing{problem}. Check the account of {key_name}", ModelFault.QUOTA
         case RetryClass.NOT_RETRYABLE | RetryClass.REPAIR_NEEDED:
-            hint = ": is there such a model at this address?" if problem.status == 404 else ""
-            words, fault = f"does not take the request{problem}{hint}", ModelFault.INVALID_REQUEST
-    return ModelRejected(f"the model's server {words}", fault=fault, retry=retry)
+            hint = ". Check the name of the model and the base URL" if problem.status == 404 else ""
+            words, fault = f"invalid request{problem}{hint}", ModelFault.INVALID_REQUEST
+    return ModelRejected(f"the provider refused the request: {words}", fault=fault, retry=retry)
 
 
 def _is_overflow(problem: _Problem, retry: RetryClass) -> bool:

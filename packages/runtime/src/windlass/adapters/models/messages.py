@@ -21,22 +21,22 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Known(Generic[T]):
-    """A conversation as it was asked about last."""
+    """A conversation as of its last request."""
 
     first: ReferenceType[LLMMessage]
     rest: Sequence[LLMMessage] = ()
-    """Its messages but the first, which is not to be kept alive."""
+    """Its messages without the first, which must not be kept alive."""
     turns: list[T] = field(default_factory=list[T])
     starts: list[int] = field(default_factory=list[int])
-    """For each turn, the number of the message that began it."""
+    """For each turn, the index of its first message."""
 
 
 class Turns(Generic[T]):
-    """The conversations that a provider is asked about, as turns of its API.
+    """Cache of conversations in the format of a provider's API.
 
     `take` adds a message to turns: it appends one, replaces the last one, or does nothing. A conversation is
-    known by its first message, and is forgotten with it. Messages are told apart by being themselves, so a
-    step costs what it adds, and whatever was changed, dropped or put in between is made anew.
+    identified by its first message, and dropped with it. Messages are compared by identity, so a step costs
+    only what it adds; turns from the first changed, removed or inserted message on are built again.
     """
 
     def __init__(self, take: Callable[[list[T], LLMMessage], None]) -> None:
@@ -44,16 +44,16 @@ class Turns(Generic[T]):
         self._known: dict[int, _Known[T]] = {}
 
     def of(self, messages: Sequence[LLMMessage]) -> list[T]:
-        """Return the turns of a conversation; what is in the list is not to be changed."""
+        """Return the turns of a conversation; do not change them."""
         if not messages:
             return []
         key, rest = id(messages[0]), messages[1:]
-        # Taken out, so that nothing half made is left behind if a message is refused.
+        # Removed first, so that a refused message leaves no incomplete entry.
         known = self._known.pop(key, None) or _Known(ref(messages[0], partial(self._forget, key)))
-        # No loop of ours: the history is compared at the speed of C.
+        # Without a Python loop: `map` compares the history in C.
         changes = compress(count(1), map(is_not, known.rest, rest))
         same = next(changes, 1 + min(len(known.rest), len(rest)))
-        # A turn is whole once the next one has begun, so the last that may go on is made anew.
+        # The last turn may still grow, so it is built again.
         kept = max(0, bisect_right(known.starts, same) - 1)
         begin = known.starts[kept] if known.starts and known.starts[kept] <= same else 0
         del known.turns[kept:], known.starts[kept:]
@@ -67,7 +67,7 @@ class Turns(Generic[T]):
 
     @property
     def count(self) -> int:
-        """How many conversations are known."""
+        """Number of cached conversations."""
         return len(self._known)
 
     def _forget(self, key: int, gone: "ReferenceType[LLMMessage]") -> None:
@@ -75,20 +75,20 @@ class Turns(Generic[T]):
 
 
 def system_count(messages: Sequence[LLMMessage]) -> int:
-    """Return how many messages of the system come before all others."""
+    """Return the number of system messages at the start."""
     return next((at for at, one in enumerate(messages) if one.role != "system"), len(messages))
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words."""
+    """A text part of a message."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """A picture or a file: its address, or its bytes in base64."""
+    """An image or a file: its URL, or its bytes in base64."""
 
     is_image: bool
     media_type: str
@@ -98,23 +98,23 @@ class Media:
 
     @property
     def data_url(self) -> str:
-        """The bytes as an address."""
+        """The bytes as a data URL."""
         return f"data:{self.media_type};base64,{self.data}"
 
 
 Limit = Callable[[Media], str | None]
-"""Says why an API does not take a picture or a file; None if it does."""
+"""Returns why an API refuses an image or a file; None if it accepts it."""
 
 
 def takes_all(_: Media) -> None:
-    """Say that an API takes everything."""
+    """Return None: the API accepts everything."""
 
 
 def contents(message: LLMMessage, limit: Limit = takes_all) -> Iterator[Text | Media]:
-    """Give what a message says, in its order; empty texts are left out.
+    """Yield the parts of a message in order, without empty texts.
 
-    In the place of what cannot be sent the model is told that it is missing: what was said once stays in the
-    session, and must not end it.
+    A part that cannot be sent is replaced by a text that says so: it stays in the session, and must not make
+    every later request fail.
     """
     if not message.parts:
         if message.content:
@@ -129,10 +129,10 @@ def contents(message: LLMMessage, limit: Limit = takes_all) -> Iterator[Text | M
 
 
 def check_newest(messages: Sequence[LLMMessage], limit: Limit = takes_all) -> None:
-    """Refuse what cannot be sent of words that the model has not heard yet.
+    """Refuse new messages with a part that cannot be sent.
 
     Raises:
-        Rejected: a part has no bytes and no address that the model's server could read.
+        Rejected: a part has neither bytes nor a URL that the provider could read.
     """
     if not messages or messages[-1].role != "user":
         return
@@ -177,7 +177,7 @@ def _named(part: JsonObject) -> str:
 
 
 def _as_words(text: str, filename: str | None) -> str:
-    """A file of text is text: every model can read that."""
+    """Return a text file as text, which every model can read."""
     return f"File {filename}:\n{text}" if filename else text
 
 
@@ -201,12 +201,12 @@ def _plain(text: str, chars_max: int) -> str:
     plain = _FOREIGN.sub("_", text)
     if plain == text and 0 < len(text) <= chars_max:
         return text
-    # Two names that differ in what was replaced or cut off must not become one.
+    # Names that differ only in replaced or cut characters must stay different.
     digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
     return f"{plain[: chars_max - _DIGEST_CHARS - 1]}_{digest}"
 
 
 def names_back(tools: Iterable[JsonObject]) -> dict[str, str]:
-    """Return the tools' own names by those on the wire, where they differ."""
+    """Return the names of tools by their wire names, where they differ."""
     names = (str(tool["name"]) for tool in tools)
     return {wire_name(name): name for name in names if wire_name(name) != name}

@@ -32,28 +32,28 @@ from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ToolCallD
 from windlass_protocol import JsonObject, JsonValue, ToolCall
 
 _REASONING: Final = ("reasoning_content", "reasoning")
-"""Where servers put what a model thinks aloud; OpenAI's own tells nothing."""
+"""Fields with the reasoning of a model; OpenAI's own server sends none."""
 
 
 class OpenAIReader:
-    """Reads one stream; `is_finished` once the server said why it stopped."""
+    """Reads one stream; `is_finished` is set by a finish_reason."""
 
     __slots__ = ("_calls", "_ids", "_is_refusal", "_names", "is_finished")
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
         self._ids: list[str] = []
-        """The id of each call so far, by our own index."""
+        """The id of each tool call, by its index in the answer."""
         self._calls: dict[int, int] = {}
-        """Our index of the call that the server's index stands for now."""
+        """Index in the answer of the call with the server's index."""
         self._is_refusal = False
         self.is_finished = False
 
     def take(self, event: JsonObject) -> Iterator[LLMStreamChunk]:
-        """Give what an event says.
+        """Yield the chunks of an event.
 
         Raises:
-            Unavailable: it is not what the format allows.
+            Unavailable: the event is not valid.
         """
         usage = event.get("usage")
         if isinstance(usage, dict):
@@ -63,8 +63,8 @@ class OpenAIReader:
             raise malformed("an event has no choices")
         for choice in choices:
             if not isinstance(choice, dict):
-                raise malformed("a choice is no object")
-            # Some servers send null in place of an object that is empty.
+                raise malformed("a choice is not an object")
+            # Some servers send null for an empty object.
             yield from self._delta(choice.get("delta") or {})
             reason = choice.get("finish_reason")
             if isinstance(reason, str) and reason:
@@ -73,7 +73,7 @@ class OpenAIReader:
 
     def _delta(self, delta: JsonValue) -> Iterator[LLMStreamChunk]:
         if not isinstance(delta, dict):
-            raise malformed("a delta is no object")
+            raise malformed("a delta is not an object")
         for name in _REASONING:
             if delta.get(name):
                 yield LLMStreamChunk(reasoning_delta=self._text(delta[name]))
@@ -86,27 +86,27 @@ class OpenAIReader:
         calls = delta.get("tool_calls")
         if calls:
             if not isinstance(calls, list):
-                raise malformed("tool calls are no list")
+                raise malformed("tool_calls is not a list")
             for call in calls:
                 yield LLMStreamChunk(tool_call_delta=self._call(call))
 
     def _text(self, value: JsonValue) -> str:
         if not isinstance(value, str):
-            raise malformed("a piece of text is no text")
+            raise malformed("a text delta is not a string")
         if self.is_finished:
-            raise malformed("the answer goes on after its end")
+            raise malformed("a delta after finish_reason")
         return value
 
     def _call(self, call: JsonValue) -> ToolCallDelta:
         if not isinstance(call, dict) or self.is_finished:
-            raise malformed("a tool call is no object, or comes after the end")
+            raise malformed("a tool call is not an object, or comes after finish_reason")
         function = call.get("function") or {}
         if not isinstance(function, dict):
-            raise malformed("the function of a call is no object")
+            raise malformed("the function of a tool call is not an object")
         call_id, name = call.get("id"), function.get("name")
         arguments = function.get("arguments")
         if isinstance(arguments, dict):
-            raise malformed("the arguments of a call are no text")
+            raise malformed("the arguments of a tool call are not a string")
         index = self._index(call.get("index"), call_id if isinstance(call_id, str) else "")
         return ToolCallDelta(
             index,
@@ -116,9 +116,9 @@ class OpenAIReader:
         )
 
     def _index(self, theirs: JsonValue, call_id: str) -> int:
-        """Return our index of a call.
+        """Return the index of a tool call in the answer.
 
-        Theirs is not enough: there are servers that leave it out, or give every call the same one.
+        The server's index is not enough: some servers omit it, or use the same one for every call.
         """
         place = theirs if isinstance(theirs, int) else max(self._calls, default=0)
         ours = self._calls.get(place)
@@ -184,12 +184,12 @@ def openai_body(
 
 
 def openai_turns(reasoning_field: str | None) -> Turns[JsonObject]:
-    """Return what keeps the conversations of a provider as Chat Completions has them."""
+    """Return a cache of conversations in the format of Chat Completions."""
     return Turns(partial(_take, reasoning_field))
 
 
 def openai_messages(messages: Sequence[LLMMessage], turns: Turns[JsonObject]) -> list[JsonObject]:
-    """Return the messages; those that say nothing are left out, systems' are joined.
+    """Return the messages without empty ones, with the system messages joined.
 
     Raises:
         Rejected: a part of the newest message cannot be sent.
@@ -227,7 +227,7 @@ def _message(message: LLMMessage, reasoning_field: str | None) -> JsonObject | N
                 said[reasoning_field] = message.reasoning
             return said
         case "tool":
-            # The API has no field for a failure, so the text has to tell it.
+            # The API has no field for a failure, so it is marked in the text.
             text = f"Error: {message.content}" if message.is_error else message.content
             return {"role": "tool", "tool_call_id": wire_call_id(message.tool_call_id or ""), "content": text}
 
@@ -270,7 +270,7 @@ def _tool(tool: JsonObject) -> JsonObject:
 
 
 def is_strict(schema: JsonValue) -> bool:
-    """Whether a schema keeps to what strict structured output demands of objects."""
+    """Whether a schema meets the rules of strict structured output for objects."""
     if isinstance(schema, list):
         return all(is_strict(item) for item in schema)
     if not isinstance(schema, dict):
@@ -289,14 +289,14 @@ KEY: Final = "OPENAI_API_KEY"
 BASE_URL: Final = "OPENAI_BASE_URL"
 OPENAI: Final = "https://api.openai.com/v1"
 _NO_KEY: Final = "none"
-"""What is sent to a server that needs no key: the SDK insists on one."""
+"""Sent to a server that needs no key: the SDK requires one."""
 
 
 class OpenAICompatProvider(ServedModel):
     """A model behind Chat Completions: OpenAI, vLLM, llama.cpp, Ollama and others.
 
     The key is `api_key` or the variable OPENAI_API_KEY, the address `base_url` or OPENAI_BASE_URL; a server
-    at another address than OpenAI's needs no key. Nothing is tried again here: the loop does that.
+    at another address than OpenAI's needs no key. The client does not retry: the loop does.
 
     Raises:
         Unavailable: the extra `windlass[openai]` or the key is missing.
@@ -315,7 +315,7 @@ class OpenAICompatProvider(ServedModel):
         need_extra("openai", route_id)
         url = base_url or environment.get(BASE_URL) or OPENAI
         key = api_key or environment.get(KEY) or (None if url == OPENAI else _NO_KEY)
-        # Other servers hold all that the model says to the schema, so that it can call nothing.
+        # Other servers apply the schema to all output of the model, which excludes tool calls.
         self.holds_beside_tools = url == OPENAI
         self._max_tokens_name = "max_completion_tokens" if url == OPENAI else "max_tokens"
         address = Address(url, need_key(key, KEY, route_id=route_id, maker=type(self).__name__))

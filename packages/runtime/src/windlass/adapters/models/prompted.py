@@ -27,7 +27,7 @@ _WORDS: Final = (
 
 
 def step_schema(tools: Sequence[JsonObject]) -> JsonObject:
-    """Return the schema of one step: the call of one of the tools, or the final words."""
+    """Return the schema of one step: a tool call, or the final answer."""
     shapes: list[JsonValue] = []
     definitions: JsonObject = {}
     for at, tool in enumerate(tools):
@@ -47,7 +47,7 @@ def _object(properties: JsonObject) -> JsonObject:
 
 
 def _moved(schema: JsonValue, prefix: str) -> JsonValue:
-    """Return a schema whose references lead to where its definitions are now."""
+    """Return a schema with its references adapted to a new place."""
     if isinstance(schema, list):
         return [_moved(item, prefix) for item in schema]
     if not isinstance(schema, dict):
@@ -62,7 +62,7 @@ def _moved(schema: JsonValue, prefix: str) -> JsonValue:
 def prompted(
     messages: Sequence[LLMMessage], tools: Sequence[JsonObject], *, turns: Turns[LLMMessage]
 ) -> list[LLMMessage]:
-    """Return the messages without calls and results: both are told in words."""
+    """Return the messages with tool calls and results written as text."""
     first = system_count(messages)
     system = [message.content for message in messages[:first] if message.content]
     words = "\n\n".join([*system, _WORDS + "\n".join(_tool(tool) for tool in tools)])
@@ -91,7 +91,7 @@ def _step(call: ToolCall) -> str:
 
 
 def take_words(turns: list[LLMMessage], message: LLMMessage) -> None:
-    """Add a message in words to what one role says in a row: small models want turns."""
+    """Add a text message; consecutive messages of one role are joined, which small models need."""
     told, last = _plain(message), turns[-1] if turns else None
     if last is not None and last.role == told.role and not last.parts and not told.parts:
         turns[-1] = LLMMessage(told.role, f"{last.content}\n\n{told.content}")
@@ -112,19 +112,19 @@ _FIRST_HALF: Final = re.compile(r"\\u[dD][89abAB]..").fullmatch
 
 @runtime_checkable
 class StructuredProvider(Protocol):
-    """A provider that can be held to a schema."""
+    """A provider with structured output."""
 
     def with_output(self, schema: JsonObject) -> LLMProvider:
-        """Return the same model, whose answers fit the schema."""
+        """Return the same model with answers that fit the schema."""
         ...
 
 
 class PromptedTools:
-    """Makes a model use tools that has no tools of its own.
+    """Adds tool calls to a model without tool support.
 
-    The tools are told in words, and each answer is one JSON object: the call of one tool, or the final words,
-    which are shown while they are written. A provider with `with_output` is held to the schema of a step;
-    any other is only asked to keep to it. An answer that does not is an error, and the loop asks again.
+    The prompt describes the tools, and each answer is one JSON object: a tool call, or the final answer,
+    which is streamed. A provider with `with_output` enforces the schema of a step; for any other the prompt
+    asks for it. An answer that does not fit is an error, and the loop asks again.
     """
 
     def __init__(self, provider: LLMProvider) -> None:
@@ -165,7 +165,7 @@ class PromptedTools:
             yield chunk
 
     async def aclose(self) -> None:
-        """Close what the provider holds open."""
+        """Close the connections of the provider."""
         close = getattr(self._provider, "aclose", None)
         if close is not None:
             await close()
@@ -174,7 +174,7 @@ class PromptedTools:
 async def _generator(
     provider: LLMProvider, messages: Sequence[LLMMessage], temperature: float | None
 ) -> AsyncGenerator[LLMStreamChunk]:
-    """Give what a provider says; closing this closes the provider's stream too."""
+    """Yield the chunks of a provider; closing this closes the provider's stream too."""
     stream = provider.stream(messages, temperature=temperature)
     try:
         async for chunk in stream:
@@ -186,18 +186,18 @@ async def _generator(
 
 
 class _Step:
-    """One answer while it is written."""
+    """One answer while it is streamed."""
 
     def __init__(self) -> None:
         self._text = ""
         self._at = -1
-        """Up to where the final words were shown; -1 before they begin."""
+        """End of the streamed part of the final answer; -1 before it starts."""
         self._shown = 0
         self._usage: LLMUsage | None = None
         self._finish: FinishReason | str | None = None
 
     def take(self, chunk: LLMStreamChunk) -> LLMStreamChunk | None:
-        """Take a chunk of the model; return what can be shown of it."""
+        """Take a chunk of the model; return the part of the final answer in it."""
         self._usage = chunk.usage or self._usage
         self._finish = chunk.finish_reason or self._finish
         if chunk.content_delta:
@@ -211,7 +211,7 @@ class _Step:
         """Return the rest of the answer.
 
         Raises:
-            Unavailable: it is no step.
+            Unavailable: it is not a valid step.
         """
         if self._finish is None:
             raise cut_off()
@@ -225,7 +225,7 @@ class _Step:
             ]
         name, arguments = step.get(TOOL), step.get(ARGUMENTS)
         if name not in names or not isinstance(arguments, dict) or step.keys() != {TOOL, ARGUMENTS}:
-            raise malformed("the step calls no tool that there is, and has no final words")
+            raise malformed("the step has neither a known tool nor a final answer")
         call = ToolCall(id=call_id, name=str(name), arguments=arguments)
         finish = LLMStreamChunk(finish_reason=FinishReason.TOOL_CALLS, usage=self._usage)
         return [LLMStreamChunk(tool_call_delta=call), finish]
@@ -238,11 +238,11 @@ class _Step:
         except ValueError:
             step = None
         if not isinstance(step, dict):
-            raise malformed("the step is no JSON object")
+            raise malformed("the step is not a JSON object")
         return cast(JsonObject, step)
 
     def _words(self) -> str:
-        """Return what was added to the final words, as far as it can be read yet."""
+        """Return the new part of the final answer, as far as it can be decoded."""
         if self._at < 0:
             begins = _FINAL_BEGINS(self._text)
             if begins is None:
@@ -264,7 +264,7 @@ class _Step:
 
 
 def _is_half(escape: str, text: str, end: int) -> bool:
-    """Whether an escape is half a character, and the other half is not there yet."""
+    """Whether an escape is the first half of a surrogate pair without the second."""
     return _FIRST_HALF(escape) is not None and _ESCAPE(text, end) is None
 
 

@@ -13,10 +13,10 @@ from windlass.ports.model import LLMProvider
 from windlass_protocol import ErrorKind, RetryClass
 
 PACE_S: Final = 0.03
-"""Between two words of `demo/paced`: about as fast as people read."""
+"""Seconds between two words of `demo/paced`: about reading speed."""
 PACE_S_MAX: Final = 10.0
 PACE: Final = "WINDLASS_DEMO_PACE"
-"""The variable that says otherwise, in seconds."""
+"""The environment variable that overrides it, in seconds."""
 OLLAMA: Final = "http://localhost:11434"
 COMPAT_BASE_URL: Final = "OPENAI_COMPAT_BASE_URL"
 COMPAT_KEY: Final = "OPENAI_COMPAT_API_KEY"
@@ -33,7 +33,7 @@ def _anthropic(model: str, environment: Environment) -> LLMProvider:
 def _ollama(model: str, environment: Environment) -> LLMProvider:
     host = environment.get("OLLAMA_HOST") or OLLAMA
     address = host if "://" in host else f"http://{host}"
-    # The key of another provider is none of its business.
+    # Must not get the key of another provider.
     return OpenAICompatProvider(
         model,
         api_key=environment.get("OLLAMA_API_KEY") or "ollama",
@@ -69,7 +69,7 @@ def _pace_s(given: str | None) -> float:
         pace_s = -1.0
     if not 0 <= pace_s <= PACE_S_MAX:
         raise not_set_up(
-            "demo", f"{PACE} is a number of seconds from 0 to {PACE_S_MAX:g}, found {given[:40]!r}"
+            "demo", f"{PACE} must be a number of seconds from 0 to {PACE_S_MAX:g}, found {given[:40]!r}"
         )
     return pace_s
 
@@ -84,7 +84,7 @@ _ROUTES: Final[dict[str, Callable[[str, Environment], LLMProvider]]] = {
 
 
 class EnvironmentProviders:
-    """Providers made when they are first asked for, by what the environment holds."""
+    """Providers created on first use, from environment variables."""
 
     def __init__(self, environment: Environment = os.environ) -> None:
         self._environment = environment
@@ -92,11 +92,11 @@ class EnvironmentProviders:
 
     @property
     def routes(self) -> tuple[str, ...]:
-        """The routes that are known by name."""
+        """The known routes."""
         return tuple(_ROUTES)
 
     def provider(self, route_id: str, model_id: str) -> LLMProvider | None:
-        """Return who answers, the same each time; None if the route is not known.
+        """Return the provider of a route, the same object each time; None if the route is unknown.
 
         Raises:
             Unavailable: an extra, a key or an address is missing; the message says which.
@@ -107,7 +107,7 @@ class EnvironmentProviders:
         return known
 
     async def aclose(self) -> None:
-        """Close the connections of all that were made."""
+        """Close the connections of all providers."""
         made = list(self._made.values())
         self._made.clear()
         for provider in made:
@@ -117,7 +117,7 @@ class EnvironmentProviders:
 
 
 def providers_from_environment(environment: Environment = os.environ) -> EnvironmentProviders:
-    """Return who answers for the routes that are known by name."""
+    """Return the providers of the known routes."""
     return EnvironmentProviders(environment)
 
 
@@ -125,14 +125,14 @@ def provider_for(name: str, environment: Environment = os.environ) -> LLMProvide
     """Return the provider of a name as `provider/model`.
 
     Raises:
-        Rejected: the name is not of that form, or nobody is known by it.
+        Rejected: the name does not have that form, or the provider is unknown.
         Unavailable: an extra, a key or an address is missing; the message says which.
     """
     route_id, _, model_id = name.partition("/")
     found = EnvironmentProviders(environment).provider(route_id, model_id) if model_id else None
     if found is None:
         raise Rejected(
-            f'a model is "provider/model", with a provider of {", ".join(_ROUTES)}; found {name!r}',
+            f'a model must be "provider/model", with a provider of {", ".join(_ROUTES)}; found {name!r}',
             kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
             retry=RetryClass.HOST_CONFIGURATION_NEEDED,
         )

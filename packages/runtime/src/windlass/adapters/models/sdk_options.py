@@ -9,7 +9,7 @@ from windlass.adapters.models.transport import Address, ModelSettings
 
 
 class SdkOptions(TypedDict):
-    """What an SDK's client is made with."""
+    """Arguments of an SDK client."""
 
     api_key: str
     base_url: str
@@ -22,15 +22,15 @@ class SdkOptions(TypedDict):
 def sdk_options(
     address: Address, settings: ModelSettings, *, make_http: Callable[..., AsyncClient]
 ) -> SdkOptions:
-    """Return what a client is made with; it has connections of its own."""
+    """Return the arguments of a client with its own connections."""
     timeout = Timeout(settings.idle_timeout_s, connect=settings.connect_timeout_s)
     return SdkOptions(
         api_key=address.api_key,
         base_url=address.base_url,
         timeout=timeout,
-        # The one that the SDK makes by itself would close itself in whatever event loop runs by then.
+        # The SDK's default client closes itself in whichever event loop runs at that time.
         http_client=make_http(timeout=timeout),
-        # Attempts are journaled, so nobody but the loop makes one.
+        # The loop journals each attempt, so the SDK must not retry.
         max_retries=0,
         default_headers=settings.headers,
     )

@@ -25,25 +25,25 @@ MAX_TOKENS: Final = 16_384
 """Tokens of one answer, for an API that requires a limit when none is set."""
 CONNECT_TIMEOUT_S: Final = 10.0
 IDLE_TIMEOUT_S: Final = 120.0
-"""The longest silence of a server: before its first byte and between two pieces."""
+"""Read timeout: before the first byte and between two chunks."""
 DRAIN_TIMEOUT_S: Final = 1.0
-"""How long a finished stream is read on, so that its connection can be used again."""
+"""How long the rest of a finished stream is read, so that its connection can be reused."""
 ERROR_BYTES_MAX: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Settings of a provider; what is None is left to the server."""
+    """Settings of a provider; None means the default of the server."""
 
     max_tokens: int | None = None
-    """Of one answer."""
+    """Tokens of one answer."""
     output: JsonObject | None = None
-    """A JSON Schema that the text of every answer has to fit; the server sees to it."""
+    """A JSON Schema that the server enforces for the text of every answer."""
     body: JsonObject | None = None
-    """Fields of the request that have no name here, such as `reasoning_effort` or `thinking`."""
+    """Further fields of the request, such as `reasoning_effort` or `thinking`."""
     headers: Mapping[str, str] | None = None
     reasoning_field: str | None = None
-    """Where a server of Chat Completions takes back what its model thought, such as `reasoning_content`."""
+    """Field of a Chat Completions request that returns the model's reasoning, such as `reasoning_content`."""
     connect_timeout_s: float = CONNECT_TIMEOUT_S
     idle_timeout_s: float = IDLE_TIMEOUT_S
     is_cached: bool = True
@@ -51,7 +51,7 @@ class ModelSettings:
 
 
 class Environment(Protocol):
-    """Where variables are read; `os.environ` is one."""
+    """Source of environment variables, such as `os.environ`."""
 
     def get(self, name: str, /) -> str | None:
         """Return the value of a variable."""
@@ -60,7 +60,7 @@ class Environment(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a provider is and how it lets us in; never shown."""
+    """Base URL and key of a provider; never logged."""
 
     base_url: str
     api_key: str
@@ -73,7 +73,7 @@ _LAST: Final = "message_stop"
 
 
 class Client(Protocol):
-    """An SDK."""
+    """The client of an SDK."""
 
     async def post(self, body: JsonObject) -> "Response":
         """Send a request."""
@@ -85,7 +85,7 @@ class Client(Protocol):
 
 
 class MakeClient(Protocol):
-    """What makes an SDK's client."""
+    """Creates the client of an SDK."""
 
     def __call__(self, address: Address, settings: ModelSettings) -> Client:
         """Return a new client."""
@@ -94,25 +94,25 @@ class MakeClient(Protocol):
 
 @dataclass(slots=True)
 class Line:
-    """A server that is asked; shared by a provider and its variants."""
+    """The connection to a server, shared by a provider and its variants."""
 
     module: str
-    """The module of the client; it is imported by the first request, which may take a second."""
+    """The module of the client; the first request imports it, which may take a second."""
     name: str
     address: Address = field(repr=False)
     settings: ModelSettings
     key_name: str
-    """The variable that the key comes from."""
+    """The environment variable of the key."""
     _clients: dict[asyncio.AbstractEventLoop, Client] = field(
         default_factory=dict[asyncio.AbstractEventLoop, Client], repr=False
     )
 
     async def events(self, body: JsonObject) -> AsyncGenerator[JsonObject | None]:
-        """Give the events of an answer; None is the mark that there are no more.
+        """Yield the events of an answer; None marks the end of the stream.
 
         Raises:
-            Unavailable: the model can be asked again later.
-            Rejected: this request will never be answered.
+            Unavailable: the request can be retried later.
+            Rejected: a retry of this request cannot succeed.
         """
         failure: AgentError | None = None
         response: Response | None = None
@@ -133,12 +133,13 @@ class Line:
         finally:
             if response is not None:
                 await response.aclose()
-        # Raised out here, so that the foreign error, which may quote the prompt, is not its context.
+        # Raised outside of the except block: the SDK's error may quote the prompt and must not become the
+        # context.
         if failure is not None:
             raise failure
 
     async def aclose(self) -> None:
-        """Close the connections of this event loop, and forget those of others."""
+        """Close the connections of this event loop, and drop those of others."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         self._clients.clear()
         if client is not None:
@@ -147,7 +148,7 @@ class Line:
     async def _client(self) -> Client:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            # Connections belong to the loop that made them: those of a loop that is gone are of no use.
+            # Connections belong to their event loop: those of a closed loop cannot be used.
             for old in [known for known in self._clients if known.is_closed()]:
                 del self._clients[old]
             module = await asyncio.to_thread(import_module, self.module)
@@ -176,7 +177,7 @@ class Line:
             return None
         event: object = json.loads(data)
         if not isinstance(event, dict):
-            raise malformed("an event is no object")
+            raise malformed("an event is not an object")
         fields = cast(JsonObject, event)
         if fields.get("error") or fields.get("object") == "error" or fields.get("type") == "error":
             raise error_event(fields, key_name=self.key_name)
@@ -184,7 +185,7 @@ class Line:
 
 
 async def _parts(response: "Response") -> "AsyncGenerator[ServerSentEvent]":
-    # The SDK of the provider has imported it already.
+    # The SDK has imported httpx2 already.
     from httpx2 import EventSource  # noqa: PLC0415 - an extra
 
     async for part in EventSource(response, max_event_size=EVENT_BYTES_MAX):
@@ -192,7 +193,7 @@ async def _parts(response: "Response") -> "AsyncGenerator[ServerSentEvent]":
 
 
 async def _drain(parts: "AsyncIterator[ServerSentEvent]") -> None:
-    """Read the rest of a finished stream, so that its connection can be used again."""
+    """Read the rest of a finished stream, so that its connection can be reused."""
     with suppress(Exception):
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
             async for _ in parts:
@@ -200,20 +201,20 @@ async def _drain(parts: "AsyncIterator[ServerSentEvent]") -> None:
 
 
 class Reader(Protocol):
-    """Reads one stream; `is_finished` once the server said that it is complete."""
+    """Reads one stream; `is_finished` is set once the stream is complete."""
 
     is_finished: bool
 
     def take(self, event: JsonObject) -> Iterator[LLMStreamChunk]:
-        """Give what an event says."""
+        """Yield the chunks of an event."""
         ...
 
 
 class ServedModel:
-    """Asks a server for answers; how that is said is for its kinds to know."""
+    """Base of providers with a server; subclasses build the request and read the stream."""
 
     holds_beside_tools = False
-    """Whether its answers can be held to a schema while it may call tools."""
+    """Whether a schema can be enforced for answers while tools are offered."""
 
     def __init__(self, model: str, line: Line, *, route_id: str) -> None:
         self.route_id = route_id
@@ -225,7 +226,7 @@ class ServedModel:
         return f"{type(self).__name__}({self.model_id!r})"
 
     def with_output(self, schema: JsonObject) -> Self:
-        """Return the same model, whose answers are JSON that fits a schema."""
+        """Return the same model with answers in JSON that fit a schema."""
         other = copy(self)
         other._settings = replace(self._settings, output=schema)
         return other
@@ -252,11 +253,11 @@ class ServedModel:
     def _body(
         self, messages: Sequence[LLMMessage], *, tools: Sequence[JsonObject], temperature: float | None
     ) -> JsonObject:
-        """Return the request for an answer."""
+        """Return the body of the request."""
         raise NotImplementedError
 
     def _reader(self, tools: Sequence[JsonObject]) -> Reader:
-        """Return what reads the answer."""
+        """Return the reader of the stream."""
         raise NotImplementedError
 
     async def aclose(self) -> None:
@@ -268,7 +269,7 @@ def need_extra(extra: str, route_id: str) -> None:
     """Check that an SDK is installed, without importing it.
 
     Raises:
-        Unavailable: it is not.
+        Unavailable: it is not installed.
     """
     if find_spec(extra) is None:
         raise not_set_up(route_id, f"run pip install 'windlass[{extra}]'")
@@ -278,7 +279,7 @@ def need_key(key: str | None, variable: str, *, route_id: str, maker: str) -> st
     """Return a key; `maker` is the class that takes one.
 
     Raises:
-        Unavailable: there is none.
+        Unavailable: the key is missing.
     """
     plain = (key or "").strip()
     if not plain:
@@ -288,7 +289,7 @@ def need_key(key: str | None, variable: str, *, route_id: str, maker: str) -> st
 
 
 def not_set_up(route_id: str, remedy: str) -> Unavailable:
-    """Return the error of a route whose provider cannot be made on this host."""
+    """Return the error for a route without the SDK, key or address of its provider."""
     return Unavailable(
         f"missing provider adapter for package route {route_id}: {remedy}",
         kind=ErrorKind.PROVIDER_FAILURE,

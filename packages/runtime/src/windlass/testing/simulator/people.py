@@ -129,7 +129,7 @@ class People:
         await self.world.clock.sleep(plan.start_s + (plan.cancel_s or 0.0))
         while plan.run_id not in self.accepted:
             await self.world.clock.sleep(PAUSE_S)
-        await self.insist(lambda runtime: runtime.cancel_run(plan.run_id, by="somebody"))
+        await self.insist(lambda runtime: runtime.cancel_run(plan.run_id, by="user"))
         self.cancelled.add(plan.run_id)
 
     async def wait(self, run_id: str) -> RunResult:

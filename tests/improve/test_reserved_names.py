@@ -1,4 +1,4 @@
-"""Sessions with notes: nobody but the runtime has one, or speaks to one."""
+"""Sessions with notes: reserved for the runtime, and closed to messages."""
 
 import asyncio
 import json
@@ -70,7 +70,9 @@ UNKNOWN: dict[str, Use] = {
 
 
 @pytest.mark.parametrize("use", [*REFUSED, *UNKNOWN])
-def test_nobody_can_use_a_name_of_notes_before_or_after_they_are_there(path: Path | None, use: str) -> None:
+def test_session_ids_of_notes_are_refused_before_and_after_the_notes_exist(
+    path: Path | None, use: str
+) -> None:
     error: type[AgentError] = Rejected if use in REFUSED else Conflict
     words = f"begins with {NOTES}" if use in REFUSED else "unknown session"
 
@@ -78,7 +80,7 @@ def test_nobody_can_use_a_name_of_notes_before_or_after_they_are_there(path: Pat
         for name in (PROPOSALS, JUDGED) * 2:
             with pytest.raises(error, match=words):
                 await (REFUSED | UNKNOWN)[use](runtime, name)
-            # Whatever somebody tried, the Builder goes on.
+            # The Builder still works after the refused calls.
             await made.evaluate(GOAL)
             await made.propose(GOAL, proposal_id="p1")
         assert [state.proposal.id for state in await made.proposals()] == ["p1"]
@@ -88,7 +90,7 @@ def test_nobody_can_use_a_name_of_notes_before_or_after_they_are_there(path: Pat
     play(story, path)
 
 
-def test_a_session_whose_run_would_report_to_notes_is_not_brought_in() -> None:
+def test_an_import_with_a_run_that_reports_to_notes_is_refused() -> None:
     parent: JsonObject = {
         "sessionId": PROPOSALS, "runId": "r1", "callId": "c1", "rootSessionId": PROPOSALS, "depth": 1
     }  # fmt: skip

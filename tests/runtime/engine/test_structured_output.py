@@ -1,4 +1,4 @@
-"""Typed output: a model's server is held to the schema where that can be done."""
+"""Typed output: constrained decoding with the schema, where the provider supports it."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
@@ -32,7 +32,7 @@ def refusal(fault: ModelFault = ModelFault.INVALID_REQUEST) -> ModelRejected:
 
 
 class Server:
-    """A model whose server can be held to a schema; it notes to which."""
+    """A model that supports schemas, and records the requested ones."""
 
     def __init__(self, *answers: Any, beside_tools: bool = False, error: Exception | None = None) -> None:
         self._model = ScriptedModel(answers)
@@ -95,7 +95,7 @@ def test_a_run_that_must_return_a_value_holds_the_server_to_its_schema() -> None
     assert server.held == [STRICT, STRICT], "and what it says is checked all the same"
 
 
-def test_a_run_without_a_contract_holds_nobody() -> None:
+def test_a_run_without_a_contract_sends_no_schema() -> None:
     server = Server(say("hello"))
     assert returned(server, output=None) is None
     assert server.held == [None]
@@ -120,7 +120,7 @@ def test_any_other_failure_is_a_failure() -> None:
     assert returned(Server(say(GOOD), error=refusal(ModelFault.AUTH))) == "no such schema"
 
 
-def test_what_servers_refused_is_forgotten_when_it_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_of_refused_schemas_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holding, "REFUSED_MAX", 1)
     known = Holding()
 

@@ -1,4 +1,4 @@
-"""The import contracts and the ruff bans really stop what they are there to stop.
+"""The import contracts and the ruff bans fail on planted violations.
 
 Each test plants one violation in a copy of the packages and runs the tool there.
 """
@@ -202,7 +202,7 @@ def test_an_import_that_a_part_of_the_runtime_may_not_have_breaks_its_contract(
     ],
     ids=lambda value: value.splitlines()[-1].strip() if isinstance(value, str) and "\n" in value else None,
 )
-def test_what_ruff_bans_is_named_with_its_line_in_the_runtime(
+def test_a_banned_call_in_the_runtime_is_reported_with_its_line(
     copy: Copy, rule: str, line: int, text: str
 ) -> None:
     copy.plant(RUNTIME, text)

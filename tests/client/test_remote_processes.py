@@ -42,11 +42,11 @@ async def working(client: Client) -> str:
         async for event in feed:
             if event.type == "message.appended":
                 return found[0].run_id
-    raise AssertionError("it ended before anybody could look")
+    raise AssertionError("the run ended before it was observed")
 
 
 async def done_once(client: Client, child: subprocess.Popen[str], run_id: str) -> str:
-    """Wait for the parent; return what it said. The server has done the work once."""
+    """Wait for the parent; return its output. The server has done the work once."""
     said, _ = await asyncio.to_thread(child.communicate, None, TIMEOUT_S)
     assert said.endswith("completed: The helper is done.\ncompleted\n"), said
     assert [one.run_id for one in (await client.runs.list()).items] == [run_id]
@@ -58,7 +58,7 @@ async def done_once(client: Client, child: subprocess.Popen[str], run_id: str) -
 
 
 @pytest.mark.parametrize("who", ["parent", "server"])
-def test_whoever_is_killed_the_work_is_begun_once_and_done(tmp_path: Path, who: str) -> None:
+def test_remote_work_is_done_once_when_either_process_is_killed(tmp_path: Path, who: str) -> None:
     async def main() -> None:
         keyring = Keyring(tmp_path / "keys.json")
         key = keyring.add("a", "acme", user="ann")

@@ -1,4 +1,4 @@
-"""What is graded safe is run and watched: it writes nothing and calls nobody.
+"""Commands graded safe are executed: they make no writes and no connections.
 
 The tree before and after is always compared; with strace every system call is watched too.
 """
@@ -115,5 +115,5 @@ def test_a_write_is_noticed(tree: Path, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(STRACE is None, reason="strace is not installed, so nothing can be watched")
 @pytest.mark.parametrize("command", SAFE)
-def test_a_safe_command_writes_nothing_and_calls_nobody(command: str, tree: Path, tmp_path: Path) -> None:
+def test_a_safe_command_makes_no_writes_and_no_connections(command: str, tree: Path, tmp_path: Path) -> None:
     assert watched(command, tree, tmp_path / "log") == []

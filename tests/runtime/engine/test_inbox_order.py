@@ -1,4 +1,4 @@
-"""What waits together in one inbox is taken in order, and nothing is lost."""
+"""Items of one inbox are taken in order, and none is lost."""
 
 import asyncio
 from collections.abc import Sequence
@@ -37,8 +37,8 @@ class SharedStore(WrappedStore):
         pass
 
 
-def heard(messages: Sequence[LLMMessage]) -> Answer:
-    """Never ends the first answer, and repeats what it hears afterwards."""
+def echoing(messages: Sequence[LLMMessage]) -> Answer:
+    """Never ends the first answer, and echoes later messages."""
     words = str(messages[-1].content)
     return Answer("…", gate=asyncio.Event()) if words == "wait" else say(f"heard {words}")
 
@@ -49,7 +49,7 @@ async def running(scene: Scene, handle: RunHandle) -> None:
 
 
 async def ended(scene: Scene, runtime: AgentRuntime, run_id: str) -> str:
-    """Wait for a run that nobody has begun yet."""
+    """Wait for a run that has not begun yet."""
     for _ in range(100):
         await scene.clock.sleep(0.1)
         if await scene.store.run(run_id) is not None:
@@ -57,11 +57,11 @@ async def ended(scene: Scene, runtime: AgentRuntime, run_id: str) -> str:
     return (await runtime.handle(run_id).wait(timeout=WAIT_S)).output
 
 
-def test_words_that_come_with_a_cancel_of_the_run_under_way_begin_the_next_run() -> None:
+def test_a_message_posted_with_a_cancel_of_the_running_run_starts_the_next_run() -> None:
     async def story(scene: Scene) -> None:
         async with (
-            scene.runtime([agent_of(ScriptedModel(heard))]) as owner,
-            Scene(scene.clock, scene.store).runtime([agent_of(ScriptedModel(heard))]) as other,
+            scene.runtime([agent_of(ScriptedModel(echoing))]) as owner,
+            Scene(scene.clock, scene.store).runtime([agent_of(ScriptedModel(echoing))]) as other,
         ):
             first = await owner.start("shop", "wait", session_id="s1", run_id="r1")
             await running(scene, first)
@@ -74,11 +74,11 @@ def test_words_that_come_with_a_cancel_of_the_run_under_way_begin_the_next_run()
 
 
 @pytest.mark.parametrize("is_ended", [False, True], ids=["a start", "a run that has ended"])
-def test_words_behind_a_cancel_are_heard_whatever_the_cancel_was_for(is_ended: bool) -> None:
+def test_a_message_after_a_cancel_of_another_run_is_taken(is_ended: bool) -> None:
     async def story(scene: Scene) -> None:
         async with (
-            scene.runtime([agent_of(ScriptedModel(heard))]) as owner,
-            Scene(scene.clock, scene.store).runtime([agent_of(ScriptedModel(heard))]) as other,
+            scene.runtime([agent_of(ScriptedModel(echoing))]) as owner,
+            Scene(scene.clock, scene.store).runtime([agent_of(ScriptedModel(echoing))]) as other,
         ):
             first = await owner.start("shop", "wait", session_id="s1", run_id="r1")
             await running(scene, first)
@@ -88,16 +88,16 @@ def test_words_behind_a_cancel_are_heard_whatever_the_cancel_was_for(is_ended: b
             await other.steer("shop", WORDS, session_id="s1", message_id="m1")
             await scene.clock.sleep(2 * SWEEP_S)
             spoken = [one for one in await records_of(scene.store) if WORDS in str(one.data)]
-            assert [one.run_id for one in spoken] == ["r1"], "it goes on, and so hears them"
+            assert [one.run_id for one in spoken] == ["r1"], "the running run takes them"
             await first.cancel()
             assert (await first.wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
 
     Scene(store=SharedStore()).play(story)
 
 
-def test_words_whose_run_would_have_a_name_that_is_taken_begin_one_with_another_name() -> None:
+def test_a_message_with_a_taken_run_id_starts_a_run_with_another_id() -> None:
     async def story(scene: Scene) -> None:
-        async with scene.runtime([agent_of(ScriptedModel(heard))]) as runtime:
+        async with scene.runtime([agent_of(ScriptedModel(echoing))]) as runtime:
             taken = await runtime.start("shop", "hello", session_id="s2", run_id="steer/s1/m1")
             await taken.wait(timeout=WAIT_S)
             first = await runtime.start("shop", "hello", session_id="s1", run_id="r1")
@@ -125,9 +125,7 @@ class OnceStore(MemoryStore):
         return await super().append(batch)
 
 
-def test_a_start_behind_a_compaction_waits_without_turning_also_when_the_session_is_driven_carefully() -> (
-    None
-):
+def test_a_start_after_a_compaction_waits_without_spinning_also_under_quarantine() -> None:
     async def story(scene: Scene) -> None:
         gate = asyncio.Event()
 
@@ -142,7 +140,7 @@ def test_a_start_behind_a_compaction_waits_without_turning_also_when_the_session
                 await handle.wait(timeout=WAIT_S)
             await runtime.compact("s1")
             last = await runtime.start("shop", "next", session_id="s1", run_id="last")
-            await scene.clock.sleep(2 * SWEEP_S)  # fake time passes only when nobody turns
+            await scene.clock.sleep(2 * SWEEP_S)  # fake time passes only when no task spins
             gate.set()
             assert (await last.wait(timeout=WAIT_S)).status is RunStatus.COMPLETED
             assert isinstance(scene.store, OnceStore)

@@ -1,4 +1,4 @@
-"""People who decide about the same proposal at the same time."""
+"""Concurrent decisions about one proposal."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ def before_the_next(type_: str, act: Callable[[], object], monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("where", ["memory", "file"])
-def test_a_no_that_comes_while_a_change_is_being_made_stops_it(
+def test_a_refusal_during_an_apply_stops_the_apply(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "app.db" if where == "file" else None
@@ -56,7 +56,7 @@ def test_a_no_that_comes_while_a_change_is_being_made_stops_it(
     asyncio.run(story())
 
 
-def test_a_no_that_comes_after_a_change_was_made_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusing_a_proposal_that_was_applied_is_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with opened(clerk()) as runtime, builder(runtime) as made, builder(runtime) as other:
             await made.propose(GOAL, proposal_id="p1")
@@ -74,7 +74,7 @@ def test_a_no_that_comes_after_a_change_was_made_is_told_so(monkeypatch: pytest.
     asyncio.run(story())
 
 
-def test_two_who_apply_at_the_same_time_get_the_same_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_concurrent_applies_record_one_application(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with opened(clerk()) as runtime, builder(runtime) as made, builder(runtime) as other:
             await made.propose(GOAL, proposal_id="p1")

@@ -1,4 +1,4 @@
-"""Disks and databases that fail: what is lost is told, what is told is kept."""
+"""Failing disks and databases: losses are logged, acknowledged records are kept."""
 
 import logging
 import os
@@ -27,7 +27,7 @@ def full_disk(*_: object) -> int:
     raise OSError(28, "No space left on device")
 
 
-def test_a_full_disk_is_told_and_nothing_is_acknowledged(
+def test_a_full_disk_is_logged_and_nothing_is_acknowledged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     runtime = Runtime(tmp_path)
@@ -96,7 +96,7 @@ def test_a_database_that_is_busy_does_not_stop_the_recording(
     assert summary.status is RunStatus.COMPLETED
 
 
-def test_an_export_that_cannot_be_written_is_told_and_the_run_is_there(
+def test_an_export_that_cannot_be_written_is_logged_and_the_run_is_recorded(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "runs").write_text("in the way")
@@ -131,7 +131,7 @@ def test_one_damaged_run_hides_no_other(tmp_path: Path, caplog: pytest.LogCaptur
     assert query.get_full_run(bad) is None
 
 
-def test_one_record_that_is_not_what_it_should_be_hides_no_other(tmp_path: Path) -> None:
+def test_a_malformed_record_hides_no_other(tmp_path: Path) -> None:
     with Runtime(tmp_path) as runtime:
         run_id = record(runtime)
     store = RecordedStore(tmp_path / "recorder.db")
@@ -148,7 +148,7 @@ def test_one_record_that_is_not_what_it_should_be_hides_no_other(tmp_path: Path)
     assert (len(run.decisions), run.status) == (1, RunStatus.COMPLETED)
 
 
-def test_a_record_whose_predecessor_is_missing_is_not_taken(tmp_path: Path) -> None:
+def test_a_record_after_a_gap_is_a_conflict(tmp_path: Path) -> None:
     with Runtime(tmp_path) as runtime:
         run_id = record(runtime)
     store = RecordedStore(tmp_path / "recorder.db")
@@ -189,7 +189,7 @@ def test_a_database_that_stays_busy_is_not_asked_with_every_call(
     assert len(BuilderQuery(tmp_path).get_decision_trace(run_id)) == 2 * BATCH_RECORDS
 
 
-def test_a_recorder_that_is_gone_leaves_its_run_to_nobody(tmp_path: Path) -> None:
+def test_a_new_recorder_does_not_take_over_the_run_of_a_collected_one(tmp_path: Path) -> None:
     for _ in range(50):
         # The next recorder may well be where the last one was.
         assert Runtime(tmp_path).start_run(GOAL) != ""
@@ -208,7 +208,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_damaged_line_of_a_dead_writer_hides_only_what_follows_it(
+def test_a_damaged_spool_line_hides_only_the_lines_after_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     record(Runtime(tmp_path))
@@ -235,7 +235,7 @@ def test_files_of_others_beside_the_spools_are_left_alone(tmp_path: Path) -> Non
 def test_a_spool_is_never_seen_unlocked_while_its_writer_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody reads the folder at each moment of its making."""
+    """The folder is read at each step of its creation."""
     real = spool.take_lock
 
     def looked_at(path: Path, **options: bool) -> int | None:
@@ -275,9 +275,9 @@ def test_a_folder_that_may_not_be_written_to_is_named_at_once() -> None:
         query.get_decision_trace(run_id)
         query.close()
         with read_only(folder):
-            with pytest.raises(RecordingError, match=f"{folder} may not be written to by this process"):
+            with pytest.raises(RecordingError, match=f"{folder} is not writable for this process"):
                 Runtime(folder)
-            with pytest.raises(RecordingError, match=f"{folder}/below cannot be made: Permission denied"):
+            with pytest.raises(RecordingError, match=f"{folder}/below cannot be created: Permission denied"):
                 Runtime(folder / "below")
             with pytest.raises(Rejected, match=f"{folder} may not be written to by this process"):
                 query.get_decision_trace(run_id)
@@ -296,7 +296,7 @@ def test_a_spool_that_may_not_be_read_is_named() -> None:
             query.get_recent_failures()
 
 
-def test_what_is_appended_while_a_reader_reads_is_not_lost_to_those_who_come_after(
+def test_a_record_appended_during_a_read_is_seen_by_later_readers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runtime = Runtime(tmp_path)
@@ -315,7 +315,7 @@ def test_what_is_appended_while_a_reader_reads_is_not_lost_to_those_who_come_aft
         monkeypatch.setattr(finishing, "read_session", killed)
         decide(runtime)
         with pytest.raises(Killed):
-            # It notes what is new, and does not get to read it.
+            # It sees that there are new records, and is killed before it reads them.
             BuilderQuery(tmp_path).get_run_summary(run_id)
         monkeypatch.setattr(finishing, "read_session", real)
         return found

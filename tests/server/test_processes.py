@@ -1,4 +1,4 @@
-"""The whole story in real processes: killed, started again, and nothing is lost."""
+"""Real server processes: killed and restarted without losing records."""
 
 import asyncio
 import random
@@ -21,7 +21,7 @@ def client_of(port: int) -> httpx2.AsyncClient:
 
 
 async def until(port: int, session_id: str, *, wanted: str, seen: list[Event], after: str | None) -> str:
-    """Read a feed on from a cursor, up to an event of a type; return where it stands."""
+    """Read a feed from a cursor up to an event of a type; return the new cursor."""
     async with (
         Client(f"http://127.0.0.1:{port}") as client,
         client.events(session_id=session_id, after=after) as feed,
@@ -66,7 +66,7 @@ def test_a_server_that_is_killed_during_an_approval_goes_on_when_it_is_started_a
 
 
 @pytest.mark.promise("J1")
-def test_what_was_acknowledged_is_there_after_any_kill(tmp_path: Path) -> None:
+def test_acknowledged_runs_exist_after_kills(tmp_path: Path) -> None:
     async def main() -> None:
         chance = random.Random(3)
         taken: dict[str, str | None] = {}
@@ -98,7 +98,7 @@ def test_what_was_acknowledged_is_there_after_any_kill(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_server_that_is_told_to_end_says_so_to_its_readers_and_ends(tmp_path: Path) -> None:
+def test_a_terminated_server_sends_reconnect_to_its_readers_and_exits(tmp_path: Path) -> None:
     async def main() -> None:
         with process(tmp_path) as (child, port):
             async with client_of(port) as client:
@@ -121,7 +121,7 @@ def test_a_server_that_is_told_to_end_says_so_to_its_readers_and_ends(tmp_path: 
     run(main())
 
 
-def test_a_server_that_anybody_could_reach_does_not_start(tmp_path: Path) -> None:
+def test_a_server_on_a_public_address_without_authentication_does_not_start(tmp_path: Path) -> None:
     with (
         pytest.raises(AssertionError, match="neither keys nor tokens"),
         process(tmp_path, "--host", "0.0.0.0"),
@@ -129,7 +129,7 @@ def test_a_server_that_anybody_could_reach_does_not_start(tmp_path: Path) -> Non
         pass
 
 
-def test_two_servers_on_one_folder_are_as_good_as_one(tmp_path: Path) -> None:
+def test_two_servers_share_one_folder(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
             serving(tmp_path, [payer()]) as one,
@@ -138,7 +138,7 @@ def test_two_servers_on_one_folder_are_as_good_as_one(tmp_path: Path) -> None:
             two.client() as there,
         ):
             begun = (await here.post("/sessions", json={"message": "Pay."})).json()
-            # What the one drives is watched, listed and answered at the other.
+            # Runs driven by one server are watched, listed and answered at the other.
             found = await waiting(there, begun["runId"])
             [listed] = (await there.get("/approvals")).json()["requests"]
             assert listed["request"]["requestId"] == found["requests"][0]["requestId"]

@@ -1,4 +1,4 @@
-"""Agents that the runtime runs, and histories that have to become shorter."""
+"""Subagents run by the driver, and compaction."""
 
 from collections.abc import Sequence
 from typing import Unpack
@@ -32,7 +32,7 @@ def result(call_id: str, output: JsonValue = "42", *, is_error: bool | None = No
     return StepInput(runtime_action_results=(one,))
 
 
-def test_a_call_of_an_agent_waits_for_whoever_drives_the_steps() -> None:
+def test_a_subagent_call_is_pending_until_the_driver_returns_its_result() -> None:
     stage = staged(DELEGATE, say("It is 42."), mode=RunMode.TASK)
     assert play(stage.send("Count."), stage).next is None
     batch = stage.state.pending_action_batch
@@ -69,7 +69,7 @@ def test_results_may_come_one_by_one_and_the_first_of_each_counts() -> None:
     ]
 
 
-def test_a_failed_agent_is_told_as_a_failed_call() -> None:
+def test_a_failed_subagent_is_a_failed_call() -> None:
     stage = staged(DELEGATE + DELEGATE, say("Sorry."))
     play(stage.send("Count."), stage)
     play(
@@ -129,7 +129,7 @@ def crowded(*answers: Answer, **options: Unpack[Options]) -> tuple[Stage, Script
 
 
 def in_a_window(stage: Stage, tokens: int, summariser: str | None = None) -> Stage:
-    """Let the model read so many tokens, and maybe another one write summaries."""
+    """Set the context window of the model, and optionally another model for summaries."""
     changes = {
         "model_reference": ModelReference(id="mock/model", context_window_tokens=tokens),
         "compaction_model_reference": None if summariser is None else ModelReference(id=summariser),
@@ -154,7 +154,7 @@ def test_a_history_that_is_too_long_gives_way_to_a_summary() -> None:
     assert compactions(stage) == ["compaction.requested", "compaction.completed"]
 
 
-def test_what_must_be_put_back_after_a_compaction_is() -> None:
+def test_on_compaction_messages_are_added_after_the_summary() -> None:
     def todo() -> Sequence[ModelMessage]:
         return [UserMessage(content="todo: count")]
 
@@ -163,7 +163,7 @@ def test_what_must_be_put_back_after_a_compaction_is() -> None:
     assert "todo: count" in [message.content for message in model.requests[1].messages]
 
 
-def test_whoever_puts_back_cannot_hurt_the_session() -> None:
+def test_a_failing_on_compaction_does_not_fail_the_step() -> None:
     def broken() -> Sequence[ModelMessage]:
         raise RuntimeError
 

@@ -1,6 +1,6 @@
-"""T1: every route, by every method, to everybody who has no business there.
+"""T1: every route and method, called without access.
 
-The routes are those of the router: one that is new fails here until `IDS` knows what is in its path.
+The routes are those of the router: a new one fails here until `IDS` has its path parameters.
 """
 
 import json
@@ -22,7 +22,7 @@ from windlass_server.guard import PUBLIC
 from windlass_server.requests import PREFIX
 
 CANARY = "canary-7f3a"
-"""A text that only Ann has said, and that nobody else may see."""
+"""A text of Ann that no other caller may see."""
 NOBODY = "019a" + "0" * 40
 BODIES = {
     "/sessions": {"message": "Hello."},
@@ -53,7 +53,7 @@ NOTHING = {"/ai/{agent:path}/chat/{chat_id:path}/stream": 204}
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Ann has a session that waits for her; others would like to know."""
+    """Ann has a waiting session; the other callers have no access to it."""
 
     server: Server
     keys: Keyring
@@ -90,7 +90,7 @@ async def scene(folder: Path) -> AsyncGenerator[Scene]:
 
 
 def routes(app: FastAPI) -> list[tuple[str, str]]:
-    """Every route with each of its methods, those for everybody left out."""
+    """Every route with each of its methods, except the public ones."""
     found = [
         (method, route.path)
         for route in app.routes
@@ -130,14 +130,14 @@ async def ask(
 
 
 def seen(answer: httpx2.Response) -> tuple[int, str, tuple[tuple[str, str], ...]]:
-    """What somebody can tell of an answer; its date apart."""
+    """Status, body and headers of an answer, without its date."""
     headers = [(name, value) for name, value in answer.headers.items() if name != "date"]
     return answer.status_code, answer.text, tuple(sorted(headers))
 
 
 @pytest.mark.promise("T1")
 @pytest.mark.parametrize("who", ["none", "wrong", "expired", "revoked", "basic", "empty"])
-def test_whoever_is_not_known_is_told_the_same_on_every_route(tmp_path: Path, who: str) -> None:
+def test_an_unauthenticated_caller_gets_the_same_answer_on_every_route(tmp_path: Path, who: str) -> None:
     async def main() -> None:
         async with scene(tmp_path) as at:
             headers = {
@@ -162,13 +162,13 @@ def test_whoever_is_not_known_is_told_the_same_on_every_route(tmp_path: Path, wh
 
 @pytest.mark.promise("T1")
 @pytest.mark.parametrize("who", ["other user", "other tenant", "approver"])
-def test_what_is_not_yours_looks_as_if_it_were_not_there(tmp_path: Path, who: str) -> None:
+def test_a_resource_of_another_user_answers_like_a_missing_one(tmp_path: Path, who: str) -> None:
     async def main() -> None:
         async with scene(tmp_path) as at, at.server.client(at.holders[who]) as client:
             checked = 0
             for method, path in routes(at.server.app):
                 if who == "approver" and "/approvals" in path:
-                    continue  # what approvers are for
+                    continue  # allowed for approvers
                 if "{" not in path:
                     answer = await ask(client, method, path, ids={})
                     assert CANARY not in answer.text
@@ -192,7 +192,7 @@ def test_what_is_not_yours_looks_as_if_it_were_not_there(tmp_path: Path, who: st
 
 
 SHARED = {"/agents", "/tools"}
-"""Lists that are the same for everybody."""
+"""Lists that are the same for all callers."""
 FOR_ROLES = {"/proposals", "/metrics"}
 """Lists that only a role opens; without it there is no such route."""
 
@@ -230,7 +230,7 @@ def test_every_list_shows_a_stranger_the_same_as_a_tenant_in_which_nothing_happe
                 for path in lists:
                     name = path.removeprefix(PREFIX)
                     if who == "approver" and name == "/approvals":
-                        continue  # what approvers are for
+                        continue  # allowed for approvers
                     query = queries.get(name, {})
                     own = await ask(ann, "GET", path, ids={}, query=query)
                     theirs = await ask(stranger, "GET", path, ids={}, query=query)

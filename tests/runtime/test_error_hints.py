@@ -1,4 +1,4 @@
-"""Refusals that people meet first: each has its class, and says what to do next."""
+"""Common first errors: each has its class and says what to do next."""
 
 import asyncio
 import inspect
@@ -54,7 +54,7 @@ async def refusal(work: Callable[[], Any]) -> AgentError:
         ("anthropic/claude", "model=AnthropicProvider(…, api_key=…) of windlass.adapters.models"),
     ],
 )
-def test_a_model_that_nobody_provides_is_told_with_those_that_are_known(
+def test_an_unknown_model_is_refused_with_the_known_providers(
     model: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -79,89 +79,90 @@ def test_routes_of_the_host_are_among_those_that_are_known() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Slip:
-    """What somebody does to a runtime that has run r1 of the shop in session s1."""
+class Mistake:
+    """A mistaken call on a runtime that has run r1 of the shop in session s1."""
 
     work: Callable[[Any], object]
     code: ErrorCode
     words: str
 
 
-SLIPS: dict[str, Slip] = {
-    "metadata": Slip(
+MISTAKES: dict[str, Mistake] = {
+    "metadata": Mistake(
         lambda runtime: runtime.start("shop", "go", metadata=object()),
         ErrorCode.REJECTED,
         "start: metadata is not valid: expected an object, found no JSON: a value of class object; "
         "write a dictionary of JSON",
     ),
-    "mode": Slip(
+    "mode": Mistake(
         lambda runtime: runtime.start("shop", "go", mode="chat"),
         ErrorCode.REJECTED,
         "start: mode is not valid: expected 'conversation' or 'task', found another string",
     ),
-    "budget": Slip(
+    "budget": Mistake(
         lambda runtime: runtime.start("shop", "go", budget={"max_token": 3}),
         ErrorCode.REJECTED,
         "budget must be a BudgetLimit, such as BudgetLimit(max_steps=20)",
     ),
-    "message": Slip(
+    "message": Mistake(
         lambda runtime: runtime.start("shop", ["go"]),
         ErrorCode.REJECTED,
         "start: message.0 is not valid: expected an object, found a string; write a string, or a list of "
         "TextPart, ImagePart and FilePart of windlass_protocol",
     ),
-    "another message": Slip(
+    "another message": Mistake(
         lambda runtime: runtime.start("shop", "stop", session_id="s1", run_id="r1"),
         ErrorCode.CONFLICT,
         "run_id r1 is already registered with this runtime, with another request: its message or one of its "
         "options differs; choose another id, or read that run with runtime.handle(run_id)",
     ),
-    "another session": Slip(
+    "another session": Mistake(
         lambda runtime: runtime.start("shop", "go", session_id="s2", run_id="r1"),
         ErrorCode.CONFLICT,
         "with another request: it is in session s1; choose another id",
     ),
-    "another agent": Slip(
+    "another agent": Mistake(
         lambda runtime: runtime.start("desk", "go", session_id="s1", run_id="r1"),
         ErrorCode.CONFLICT,
         "with another request: it is of agent shop; choose another id",
     ),
-    "state": Slip(
+    "state": Mistake(
         lambda runtime: runtime.change_state("s1", {"plan": object()}),
         ErrorCode.REJECTED,
-        "plan cannot be kept in the state of a session: expected a JSON value, found object; keep texts, "
+        "plan cannot be stored in the state of a session: expected a JSON value, found object; use strings, "
         "numbers, booleans, None, and lists and dictionaries of these",
     ),
-    "inside the state": Slip(
+    "inside the state": Mistake(
         lambda runtime: runtime.change_state("s1", {"plan": {"days": [1, object()]}}),
         ErrorCode.REJECTED,
-        "expected a JSON value, found object, at /days/1; keep texts",
+        "expected a JSON value, found object, at /days/1; use strings",
     ),
-    "session": Slip(
+    "session": Mistake(
         lambda runtime: runtime.session_state("nowhere"),
         ErrorCode.CONFLICT,
         "unknown session: nowhere; start a run in it first",
     ),
-    "request": Slip(
+    "request": Mistake(
         lambda runtime: runtime.handle("r1").answer("q", "approve"),
         ErrorCode.CONFLICT,
-        "nobody is being asked this; it was answered before, or never asked; handle.requests() lists the "
+        "no open request with this id: it was answered before, or it never existed; "
+        "handle.requests() lists the "
         "open requests",
     ),
 }
 
 
-@pytest.mark.parametrize("name", SLIPS)
-def test_a_slip_with_a_run_is_told_with_what_to_do(name: str) -> None:
-    slip = SLIPS[name]
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistaken_call_about_a_run_is_refused_with_advice(name: str) -> None:
+    mistake = MISTAKES[name]
 
     async def story() -> None:
         agents = [shop(), Agent("desk", model=model_of("yes"))]
         async with AgentRuntime.in_memory(agents) as runtime:
             await (await runtime.start("shop", "go", session_id="s1", run_id="r1")).wait()
-            error = await refusal(lambda: slip.work(runtime))
-        assert error.code is slip.code
-        assert slip.words in error.message
+            error = await refusal(lambda: mistake.work(runtime))
+        assert error.code is mistake.code
+        assert mistake.words in error.message
 
     play(story())
 
@@ -184,17 +185,19 @@ def test_names_that_an_error_repeats_have_no_secrets_in_them() -> None:
     [
         (
             {"option_id": "aprove"},
-            "the answer is none of the options; the options are approve, approve_session, deny; "
-            "did you mean approve?",
+            "unknown option; the options are approve, approve_session, deny; did you mean approve?",
         ),
         (
             {"text": "yes please"},
-            "consent is given by an option, not by words; the options are approve, approve_session, deny",
+            "an approval must be answered with an option, not with text; the "
+            "options are approve, approve_session, deny",
         ),
         ({"option_id": "xyzzy"}, "the options are approve, approve_session, deny"),
     ],
 )
-def test_an_answer_that_is_no_option_is_told_the_options(given: dict[str, str], words: str) -> None:
+def test_an_answer_that_is_not_an_option_is_refused_with_the_options(
+    given: dict[str, str], words: str
+) -> None:
     async def story() -> None:
         model = ScriptedModel([call("mail", {"to": "ada"}), say("done")])
         async with AgentRuntime.in_memory([shop(model)]) as runtime:
@@ -225,7 +228,7 @@ def test_a_question_without_options_is_answered_in_words() -> None:
     play(story())
 
 
-def test_whoever_forgets_to_say_who_answers_is_told_how() -> None:
+def test_an_answer_without_a_responder_is_denied_with_advice() -> None:
     async def story() -> None:
         model = ScriptedModel([call("mail", {"to": "ada"}), say("done")])
         async with AgentRuntime.in_memory([shop(model)], responders=["ada"]) as runtime:
@@ -241,7 +244,7 @@ def test_whoever_forgets_to_say_who_answers_is_told_how() -> None:
     play(story())
 
 
-# What authors define
+# Definitions of agents, tools and hooks
 
 
 LOOSE_HOOK: Any = hook
@@ -258,7 +261,7 @@ AUTHORS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "two agents": (
         lambda: AgentRuntime.in_memory([shop(), shop()]),
-        "there is another agent or package called shop; give each its own name, or replace the other: "
+        "duplicate agent or package shop; give each its own name, or replace the other: "
         "AgentRuntime.builder() takes replace=True",
     ),
     "two versions": (
@@ -277,7 +280,7 @@ AUTHORS: dict[str, tuple[Callable[[], object], str]] = {
 
 
 @pytest.mark.parametrize("name", AUTHORS)
-def test_a_slip_of_an_author_is_told_with_what_to_write(name: str) -> None:
+def test_a_mistake_in_a_definition_is_refused_with_the_correct_form(name: str) -> None:
     work, words = AUTHORS[name]
     error = play(refusal(work))
     assert error.code is ErrorCode.REJECTED
@@ -292,7 +295,7 @@ def test_a_number_of_tokens_is_enough_to_say_when_to_compact() -> None:
 # Failed runs
 
 
-def test_a_run_in_memory_that_fails_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_run_in_memory_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     agent = Agent("guide", model=ScriptedModel([call("gone", {})] * 9))
     with caplog.at_level(logging.WARNING, "windlass"):
         result = asyncio.run(agent.run("go"))
@@ -307,7 +310,7 @@ def test_a_run_in_memory_that_completes_says_nothing(caplog: pytest.LogCaptureFi
     assert caplog.messages == []
 
 
-def test_a_run_without_a_fitting_answer_says_what_was_wrong_with_the_last() -> None:
+def test_a_failed_typed_run_names_the_errors_of_the_last_answer() -> None:
     async def story() -> None:
         agent = Agent("guide", model=ScriptedModel([say("many"), say('"3"'), say('{"n": 1}')]))
         async with AgentRuntime.in_memory([agent]) as runtime:
@@ -331,7 +334,7 @@ def test_a_runtime_is_opened_by_entering_it(tmp_path: Path) -> None:
             assert (await (await runtime.start("shop", "go", run_id="r1")).wait()).output == "done"
         error = await refusal(lambda: runtime.start("shop", "go"))
         assert "the runtime was closed" in error.message
-        async with await AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
+        async with AgentRuntime.open(tmp_path / "app.db", agents=[shop()]) as runtime:
             assert (await runtime.handle("r1").wait()).output == "done"
 
     play(story())

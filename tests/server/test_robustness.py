@@ -1,4 +1,4 @@
-"""Clients that are slow, sly or gone: nobody else notices."""
+"""Slow, hostile and disconnected clients do not affect others."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ AT = "2026-01-01T00:00:00.000Z"
 
 
 def half_sent(key: str, path: str = "/v1/sessions") -> bytes:
-    """A request whose body does not come."""
+    """A request without its announced body."""
     head = (
         f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Length: 100\r\n"
     )
@@ -52,7 +52,7 @@ class Lost(Connection):
 
 @asynccontextmanager
 async def unread_export(folder: Path, limits: Limits, connection: type[Connection]) -> AsyncGenerator[Server]:
-    """A server of which somebody wants a large export, and does not take it."""
+    """A server with a client that requests a large export and does not read it."""
     serve = serving(folder, settings=Settings(limits=limits), connection=connection)
     async with serve as server, server.client() as client:
         begun = (await client.post("/sessions", json={"message": "x" * 900_000})).json()
@@ -72,7 +72,8 @@ async def unread_export(folder: Path, limits: Limits, connection: type[Connectio
             yield server
 
 
-def test_an_export_that_nobody_reads_keeps_nobody_out_and_is_cut_off(tmp_path: Path) -> None:
+@pytest.mark.uncounted
+def test_an_unread_export_blocks_no_other_request_and_is_disconnected(tmp_path: Path) -> None:
     async def main() -> None:
         limits = replace(FAST, requests_max=1, wait_s_max=0.05, send_s_max=1)
         async with unread_export(tmp_path, limits, Connection) as server, server.client() as client:
@@ -82,6 +83,7 @@ def test_an_export_that_nobody_reads_keeps_nobody_out_and_is_cut_off(tmp_path: P
     run(main())
 
 
+@pytest.mark.uncounted
 def test_nothing_is_kept_for_a_client_that_does_not_take_it(tmp_path: Path) -> None:
     async def main() -> None:
         async with unread_export(tmp_path, FAST, Lost):
@@ -136,7 +138,7 @@ def test_bodies_that_do_not_come_take_the_places_of_their_sender_alone(tmp_path:
     run(main())
 
 
-def test_a_body_that_drips_behind_its_answer_is_not_listened_to_for_ever(tmp_path: Path) -> None:
+def test_a_slow_body_after_its_answer_is_disconnected(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, connection=Lost) as server:
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -154,7 +156,7 @@ def test_a_body_that_drips_behind_its_answer_is_not_listened_to_for_ever(tmp_pat
     run(main())
 
 
-def test_a_request_whose_end_is_not_clear_is_refused_and_nothing_behind_it_is_read(tmp_path: Path) -> None:
+def test_a_request_with_two_body_framings_is_refused_and_nothing_after_it_is_read(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server:
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -216,7 +218,7 @@ def test_a_busy_stream_does_not_outlive_its_key_either(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_file_of_keys_that_cannot_be_read_changes_nothing_and_is_told_once(
+def test_an_unreadable_key_file_keeps_the_old_keys_and_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
@@ -293,7 +295,7 @@ def test_without_keys_a_page_of_another_site_changes_nothing(
     run(main())
 
 
-def test_what_a_page_of_another_site_may_read_its_browser_does_not_show_it(tmp_path: Path) -> None:
+def test_answers_to_other_origins_have_no_cors_header(tmp_path: Path) -> None:
     async def main() -> None:
         settings = Settings(limits=FAST, cors_origins=("https://app.example.com",))
         async with serving(tmp_path, settings=settings) as server, server.client() as client:
@@ -310,7 +312,7 @@ def event_of(size: int) -> Event:
     return Event(type="custom.said", meta=EventMeta(at=AT), data={"message": "x" * size})
 
 
-def test_what_is_kept_for_readers_of_the_same_event_is_so_many_bytes() -> None:
+def test_the_cache_of_encoded_events_is_limited_in_bytes() -> None:
     streams = Streams(Limits(), Metrics())
 
     def kept(size: int, count: int) -> int:
@@ -326,7 +328,7 @@ def test_what_is_kept_for_readers_of_the_same_event_is_so_many_bytes() -> None:
     assert kept(10, 10) == 10
 
 
-def test_a_body_may_have_so_many_values_and_a_text_as_many_commas_as_it_likes(tmp_path: Path) -> None:
+def test_the_number_of_values_of_a_body_is_limited_and_commas_in_strings_do_not_count(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:
             headers = {"content-type": "application/json"}
@@ -360,7 +362,7 @@ def values_in(value: Any) -> int:
 
 
 @given(JSON)
-def test_values_are_counted_whatever_is_written_in_texts(value: object) -> None:
+def test_the_values_of_a_body_are_counted_outside_of_strings(value: object) -> None:
     filled = [value, [0] * (BODY_VALUES_MAX - 2 - values_in(value))]
     for more, is_taken in ((0, True), (1, False)):
         raw = json.dumps([*filled, *[0] * more]).encode()

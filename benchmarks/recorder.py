@@ -16,7 +16,7 @@ from time import process_time
 from typing import Any, Final, Protocol
 
 from benchmarks.measure import start_up
-from windlass.adapters.journals.sqlite_recorded import RecordedStore
+from windlass.adapters.journals.sqlite.recorded import RecordedStore
 from windlass.ledger import BuilderQuery, Runtime
 from windlass.ledger.index import catch_up
 from windlass.ports.recorded import NumberedRow

@@ -1,6 +1,7 @@
 """Made-up but realistic inputs."""
 
-from windlass_protocol import JsonObject, Record, encode
+from windlass_harness.record import Record
+from windlass_protocol import JsonObject, encode
 
 TEXT = "The deployment finished, three of the four checks passed, and the fourth needs a person. "
 

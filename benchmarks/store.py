@@ -16,11 +16,12 @@ from unittest.mock import patch
 
 from benchmarks.measure import Row
 from benchmarks.samples import TEXT
-from windlass.adapters.journals import sqlite_schema
-from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.adapters.journals.sqlite_schema import Durability
-from windlass.ports.store import Batch, JsonObject
-from windlass_harness.loop.drafts import Draft
+from windlass.adapters.journals.sqlite import schema as sqlite_schema
+from windlass.adapters.journals.sqlite.schema import Durability
+from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.ports.store import Batch
+from windlass_harness.loop.events import Draft
+from windlass_protocol import JsonObject
 
 APPENDS: Final = 1_000
 SESSIONS: Final = 50

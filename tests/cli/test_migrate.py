@@ -9,9 +9,8 @@ import pytest
 from tests.cli.commands import run_here
 
 from windlass import Unavailable
-from windlass.adapters.journals import sqlite_versions
-from windlass.adapters.journals.sqlite_schema import MIGRATIONS, connect, prepare
-from windlass.adapters.journals.sqlite_versions import back_up, version_of
+from windlass.adapters.journals.sqlite import schema as sqlite_versions
+from windlass.adapters.journals.sqlite.schema import MIGRATIONS, back_up, connect, prepare, version_of
 
 NEWEST = len(MIGRATIONS)
 

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Protocol
 
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.ports.store import Appended, Batch, Claim, ContentStore, JsonObject, NewRun, Standing, Store
-from windlass_harness.loop.drafts import Draft
-from windlass_protocol import Record
+from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.ports.store import Appended, Batch, Claim, ContentStore, NewRun, Standing, Store
+from windlass_harness.loop.events import Draft
+from windlass_harness.record import Record
+from windlass_protocol import JsonObject
 
 AT = "2026-01-31T09:30:00.250Z"
 NOW_MS = 1_000_000

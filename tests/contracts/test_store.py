@@ -23,7 +23,8 @@ from tests.contracts.stores import (
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.limits import BATCH_RECORDS_MAX, OWNER_LEASE_MS, RECORD_BYTES_MAX
 from windlass.ports.store import CANCEL, START, Appended, Batch, Claim, NewRun, SessionRow, Standing, Store
-from windlass_harness.loop.drafts import Draft, number, place
+from windlass_harness.loop.events import Draft
+from windlass_harness.record import number
 from windlass_protocol import PrivacyClass, RunStatus
 
 
@@ -61,7 +62,8 @@ def test_a_record_comes_back_as_it_was_written_with_its_numbers_and_epoch(play: 
         mine = await claim(store)
         await store.append(Batch(mine, 0, (full, bare)))
         expected = tuple(
-            place(number(each, "s1", seq=seq, epoch=mine.epoch), seq) for seq, each in ((1, full), (2, bare))
+            number(each, "s1", seq=seq, epoch=mine.epoch, position=seq)
+            for seq, each in ((1, full), (2, bare))
         )
         assert await store.read("s1") == await other.read_all() == expected
 

@@ -32,9 +32,10 @@ from windlass.ports.store import (
     StoredAppend,
     Waiting,
 )
-from windlass_harness.loop.drafts import Draft, Post
+from windlass_harness.loop.events import Draft
+from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import Told
-from windlass_protocol import InputOutcome, InputRequest, JsonObject, Record, RunStatus
+from windlass_protocol import InputOutcome, InputRequest, JsonObject, RunStatus
 
 LATER = "2026-01-31T09:31:00.000Z"
 EVERYTHING = SessionFilter(root_only=False)

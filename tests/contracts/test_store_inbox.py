@@ -18,18 +18,8 @@ from tests.contracts.stores import (
 
 from windlass.errors import Conflict, Rejected
 from windlass.limits import CONTENT_BYTES_MAX, INBOX_ITEM_BYTES_MAX, INBOX_ITEMS_MAX, INBOX_STARTS_MAX
-from windlass.ports.store import (
-    START,
-    Arrivals,
-    Batch,
-    InboxItem,
-    JsonObject,
-    NewRun,
-    Posted,
-    RunRow,
-    Standing,
-)
-from windlass_protocol import ContentRef, RunStatus
+from windlass.ports.store import START, Arrivals, Batch, InboxItem, NewRun, Posted, RunRow, Standing
+from windlass_protocol import ContentRef, JsonObject, RunStatus
 
 RUN = NewRun("r1", "a1", "sha256:1")
 
@@ -291,7 +281,7 @@ def test_a_snapshot_of_records_that_are_not_there_is_dropped(play: Play) -> None
 
 @pytest.mark.promise("L1")
 def test_a_snapshot_over_the_limit_is_dropped(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("memory", "sqlite"):
+    for name in ("memory", "sqlite.store"):
         monkeypatch.setattr(f"windlass.adapters.journals.{name}.SNAPSHOT_BYTES_MAX", 4)
 
     async def story(store: AnyStore, other: AnyStore) -> None:

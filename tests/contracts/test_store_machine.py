@@ -16,7 +16,7 @@ from tests.contracts.stores import NOW_MS, AnyStore, draft
 from tests.faults.disk import fast_folder
 
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Conflict
 from windlass.ports.store import START, Appended, Batch, Claim, Posted, Standing
 

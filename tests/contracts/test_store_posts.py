@@ -18,9 +18,10 @@ from tests.contracts.stores import (
 
 from windlass.errors import Conflict, Rejected
 from windlass.limits import INBOX_ITEM_BYTES_MAX, INBOX_ITEMS_MAX
-from windlass.ports.store import START, Batch, InboxItem, JsonObject, NewRun, RunRow
-from windlass_harness.loop.drafts import Draft, Post
-from windlass_protocol import RunStatus
+from windlass.ports.store import START, Batch, InboxItem, NewRun, RunRow
+from windlass_harness.loop.events import Draft
+from windlass_harness.record import Post
+from windlass_protocol import JsonObject, RunStatus
 
 BODY: JsonObject = {"runId": "r2", "agentId": "a2", "packageFingerprint": "sha256:2"}
 STARTS = Post("s2", START, "start:r2", BODY)

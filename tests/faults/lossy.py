@@ -9,9 +9,9 @@ from unittest.mock import patch
 from tests.contracts.stores import NOW_MS, claim, numbers, write
 from tests.faults.disk import Disk, Happening, Mark, Platter, get_files, put_files
 
-from windlass.adapters.journals import sqlite_writer
-from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.adapters.journals.sqlite_schema import Durability
+from windlass.adapters.journals.sqlite import transactions as sqlite_writer
+from windlass.adapters.journals.sqlite.schema import Durability
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import AgentError
 from windlass.limits import OWNER_LEASE_MS
 

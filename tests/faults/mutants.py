@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from windlass.adapters.journals import sqlite_writes
+from windlass.adapters.journals.sqlite import writes as sqlite_writes
 from windlass_harness.loop import advance
 from windlass_protocol import EffectClass
 

@@ -16,8 +16,8 @@ from tests.faults.mutants import mutated
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.adapters.journals.sqlite_schema import Connection, Cursor, Durability, Value, connect
+from windlass.adapters.journals.sqlite.schema import Connection, Cursor, Durability, Value, connect
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.errors import Conflict
 from windlass.feed import Feed
@@ -29,7 +29,8 @@ from windlass.runtime.runs import RunHandle
 from windlass.scribe import RedactingScribe
 from windlass.testing import Answer, Failpoints, FailpointStore, ScriptedModel, call, say
 from windlass.testing.stores import FullStore
-from windlass_protocol import InputRequest, JsonObject, Record
+from windlass_harness.record import Record
+from windlass_protocol import InputRequest, JsonObject
 
 WAIT_S: Final = 300.0
 """The longest that any one thing may take."""

@@ -13,8 +13,8 @@ from windlass.runtime.registry import Machine
 from windlass.testing import FakeClock, run_in_fake_time, seeded_random, sequential_ids
 from windlass.testing.stores import FullStore
 from windlass.tools import Tool
+from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS
-from windlass_protocol import Record
 
 GUARD_S: Final = 100_000.0
 """In fake time: a longer wait means a hang."""

@@ -11,7 +11,7 @@ import pytest
 from tests.faults.scene import Scene, agent_of, ends_of, records_of
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
-from windlass.engine.tasks import GRACE_S
+from windlass.engine.effects import GRACE_S
 from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.testing.stores import WrappedStore

@@ -15,10 +15,10 @@ from tests.golden.journal import hashes
 from tests.runtime.catalog.rig import agent, opened
 from tests.runtime.catalog.test_archive import catalogue
 
-from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.testing import call, say
 from windlass.testing.stores import Failpoints, FailpointStore
-from windlass_protocol import Record
+from windlass_harness.record import Record
 
 OTHERS: Final = "other"
 Act = Callable[[Any, list[str]], Awaitable[object]]

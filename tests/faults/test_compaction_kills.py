@@ -12,7 +12,7 @@ from tests.faults.rig import runtime_on
 from tests.faults.scene import records_of
 from tests.runtime.engine.compaction_rig import TASK, Guide, is_summary, walker
 
-from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.model import LLMMessage
 from windlass.ports.store import Appended, Batch
 from windlass.testing import Answer

@@ -10,16 +10,17 @@ from tests.faults.rig import runtime_on
 from tests.faults.scene import Scene, agent_of, ends_of, records_of
 
 from windlass import Ambiguous, Rejected, RunStatus, ToolContext, Unavailable, tool
-from windlass.adapters.journals.faults import stopped
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.engine.patience import ATTEMPTS_MAX, DELAY_S_MAX
+from windlass.adapters.journals.rules import stopped
+from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.engine.writer import ATTEMPTS_MAX, DELAY_S_MAX
 from windlass.limits import OWNER_LEASE_MS, TOOL_OUTPUT_CHARS_MAX
 from windlass.ports.store import Appended, Batch
 from windlass.testing import FakeClock, ScriptedModel, by_history, call, say
 from windlass.testing.stores import FullStore, WrappedStore
-from windlass_harness.loop.drafts import Draft
-from windlass_protocol import ErrorKind, Record, RetryClass
+from windlass_harness.loop.events import Draft
+from windlass_harness.record import Record
+from windlass_protocol import ErrorKind, RetryClass
 
 T = TypeVar("T")
 Fault = Callable[[str], str | None]

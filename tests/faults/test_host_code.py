@@ -11,7 +11,7 @@ from pydantic import BaseModel, JsonValue, field_validator
 from tests.faults.scene import Scene, agent_of
 
 from windlass import Agent, AgentRuntime, BudgetLimit, LLMUsage, hook, tool
-from windlass.engine.approval_text import approval_prompt
+from windlass.engine.approval import approval_prompt
 from windlass.engine.driver import Driver
 from windlass.engine.engine import BUG_ATTEMPTS_MAX
 from windlass.limits import MODEL_IDLE_TIMEOUT_MS, WAIT_MS_MAX

@@ -10,17 +10,17 @@ import pytest
 from tests.faults.scene import Scene, agent_of, ends_of, records_of
 
 from windlass import LLMMessage, LLMStreamChunk, LLMUsage, ToolCall, ToolCallDelta, Unavailable, tool
-from windlass.engine import answer as answers
+from windlass.engine import model_call as answers
 from windlass.limits import MODEL_IDLE_TIMEOUT_MS, MODEL_TIMEOUT_MS
 from windlass.ports.clock import Clock
 from windlass.testing import Answer, ScriptedModel, fail, say
+from windlass_harness.record import Record
 from windlass_harness.retry import RETRY_AFTER_MS_MAX
 from windlass_protocol import (
     BudgetLimits,
     ErrorKind,
     FinishReason,
     JsonObject,
-    Record,
     RetryClass,
     RunResult,
     RunStatus,

@@ -6,12 +6,12 @@ import pytest
 from tests.faults.scene import Scene, agent_of, ends_of, records_of
 
 from windlass import Agent, AgentRuntime, Rejected, tool
-from windlass.adapters.journals.faults import rejected
 from windlass.adapters.journals.memory import MemoryStore
+from windlass.adapters.journals.rules import rejected
 from windlass.limits import INBOX_ITEM_BYTES_MAX, RECORD_BYTES_MAX
-from windlass.ports.store import Appended, Batch, JsonObject, NewRun, Posted
+from windlass.ports.store import Appended, Batch, NewRun, Posted
 from windlass.testing import ScriptedModel, call, say
-from windlass_protocol import InputResponse, RunRequest, RunResult
+from windlass_protocol import InputResponse, JsonObject, RunRequest, RunResult
 
 POISON: Final = "poison"
 WAIT_S: Final = 100.0

@@ -14,8 +14,8 @@ import pytest
 from tests.contracts.stores import AnyStore, claim, numbers, post, write
 from tests.faults.disk import fast_folder
 
-from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.adapters.journals.sqlite_schema import PAGE_BYTES
+from windlass.adapters.journals.sqlite.schema import PAGE_BYTES
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Corrupt, Rejected
 from windlass.ports.store import Standing
 from windlass_protocol import ContentRef

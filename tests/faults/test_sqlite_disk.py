@@ -14,9 +14,9 @@ from tests.contracts.stores import claim, numbers, write
 from tests.faults.disk import Disk, Mark, Platter, Sync, fast_folder, fault
 from tests.faults.lossy import APPENDS, crashes, generations, recorded
 
-from windlass.adapters.journals import sqlite_writer
-from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.adapters.journals.sqlite_schema import Durability
+from windlass.adapters.journals.sqlite import transactions as sqlite_writer
+from windlass.adapters.journals.sqlite.schema import Durability
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Ambiguous, Unavailable
 
 TRIALS: Final = 2_800

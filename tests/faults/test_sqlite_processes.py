@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 from tests.contracts.stores import NOW_MS, claim, numbers, write
 
-from windlass.adapters.journals import sqlite_owners
-from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite import writes as sqlite_owners
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Conflict
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.store import Standing
@@ -23,7 +23,7 @@ WORKER: Final = """
 import asyncio, sys
 from tests.contracts.stores import NOW_MS, claim, write
 from windlass.errors import Conflict
-from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.store import Standing
 
 async def main(path, name, count):

@@ -10,7 +10,7 @@ from tests.faults.rig import runtime_on
 from tests.faults.scene import ends_of, records_of
 
 from windlass import Agent, tool
-from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.store import Appended, Batch
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass.testing.stores import WrappedStore

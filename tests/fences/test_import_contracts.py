@@ -139,9 +139,9 @@ def test_an_import_that_a_tier_may_not_have_is_named_with_its_line(
         ),
         (
             "tools/planted.py",
-            "import windlass.engine.judge",
+            "import windlass.engine.approval",
             "Inside the runtime",
-            "windlass.tools.planted -> windlass.engine.judge",
+            "windlass.tools.planted -> windlass.engine.approval",
         ),
         (
             "runtime/builder.py",

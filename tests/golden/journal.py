@@ -10,8 +10,8 @@ from typing import Final
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from windlass_harness.loop.snapshot import dump_loop
-from windlass_harness.loop.state import LoopState
+from windlass_harness.loop.state import LoopState, dump_loop
+from windlass_harness.record import Record, from_wire, to_wire
 from windlass_harness.tracing import fold_trace
 from windlass_harness.views import (
     dump_state,
@@ -21,7 +21,8 @@ from windlass_harness.views import (
     fold_session,
     fold_usage,
 )
-from windlass_protocol import Record, canonical
+from windlass_protocol import Record as WireRecord
+from windlass_protocol import canonical
 
 JOURNALS: Final = Path(__file__).parent / "journals"
 HASHES: Final = "hashes.json"
@@ -29,14 +30,14 @@ HASHES: Final = "hashes.json"
 
 def write(folder: Path, name: str, records: Iterable[Record]) -> None:
     """Keep a journal: one record a line, the same bytes whenever it is written."""
-    lines = b"".join(to_json(record.model_dump(mode="json", by_alias=True)) + b"\n" for record in records)
+    lines = b"".join(to_json(to_wire(record)) + b"\n" for record in records)
     (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines, mtime=0))
 
 
 def read(path: Path) -> tuple[Record, ...]:
     """Read a journal, as strictly as the wire is read."""
     lines = gzip.decompress(path.read_bytes()).splitlines()
-    return tuple(Record.model_validate_json(line, strict=True) for line in lines)
+    return tuple(from_wire(WireRecord.model_validate_json(line, strict=True)) for line in lines)
 
 
 def hashes(records: Sequence[Record]) -> dict[str, str]:

@@ -23,7 +23,8 @@ from windlass.testing import (
 )
 from windlass.tools import ToolFailed
 from windlass_harness.budget import BudgetLimit
-from windlass_protocol import ErrorKind, FinishReason, Record, RetryClass
+from windlass_harness.record import Record
+from windlass_protocol import ErrorKind, FinishReason, RetryClass
 
 SESSION: Final = "s1"
 Play = Callable[[AgentRuntime, Agent], Awaitable[None]]

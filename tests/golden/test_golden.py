@@ -8,8 +8,7 @@ from tests.golden.journal import FOLDS, HASHES, JOURNALS, digest, hashes, read
 from tests.golden.stories import STORIES, tell
 
 from windlass.testing import always_replay
-from windlass_harness.loop.snapshot import dump_loop, load_loop
-from windlass_harness.loop.state import LoopState
+from windlass_harness.loop.state import LoopState, dump_loop, load_loop
 
 VERSIONS = sorted(folder for folder in JOURNALS.iterdir() if folder.is_dir())
 JOURNALS_MIN = 50

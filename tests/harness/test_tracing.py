@@ -8,10 +8,10 @@ from hypothesis import given
 from pydantic import JsonValue
 from tests.harness.views.journal import Journal, streams
 
+from windlass_harness.record import Record, from_wire
 from windlass_harness.tracing import TraceState, fold_trace
 from windlass_harness.views import Gap, dump_state, load_state
 from windlass_harness.views.fold import text_in
-from windlass_protocol import Record
 
 Json = dict[str, JsonValue]
 FILE = Path(__file__).parents[2] / "conformance" / "cases" / "tracing.json"
@@ -26,7 +26,7 @@ def records_of(case: Json) -> list[Record]:
     for place, record in enumerate(records):
         assert isinstance(record, dict)
         at = f"2026-01-31T09:30:{place + 1:02d}.000Z"
-        made.append(Record.model_validate({"sessionId": "s1", "seq": first + place, "at": at, **record}))
+        made.append(from_wire({"sessionId": "s1", "seq": first + place, "at": at, **record}))
     return made
 
 

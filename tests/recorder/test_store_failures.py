@@ -12,8 +12,9 @@ import pytest
 from tests.permissions import open_folder, read_only
 from tests.recorder.samples import GOAL, decide, record
 
-from windlass.adapters.journals import spool, sqlite_schema
-from windlass.adapters.journals.sqlite_recorded import RecordedStore
+from windlass.adapters.journals.sqlite import schema as sqlite_schema
+from windlass.adapters.journals.sqlite import spool
+from windlass.adapters.journals.sqlite.recorded import RecordedStore
 from windlass.errors import AgentError, Conflict, Rejected, Unavailable
 from windlass.ledger import BuilderQuery, RecordingError, RunStatus, Runtime
 from windlass.ledger import index as finishing

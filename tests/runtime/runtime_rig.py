@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.agent import Agent
 from windlass.package import compile_package
-from windlass.ports.store import Appended, Batch, JsonObject, NewRun, Posted
+from windlass.ports.store import Appended, Batch, NewRun, Posted
 from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, say
 from windlass.tools import tool
-from windlass_protocol import ContentRef, Event, RunRequest, RuntimePackage
+from windlass_protocol import ContentRef, Event, JsonObject, RunRequest, RuntimePackage
 
 T = TypeVar("T")
 

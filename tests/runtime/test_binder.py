@@ -15,7 +15,7 @@ from tests.runtime.runtime_rig import (
     until,
 )
 
-from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
 from windlass.agent import Agent, Output
 from windlass.errors import Rejected, Unavailable
@@ -31,12 +31,12 @@ from windlass.scribe import RedactingScribe
 from windlass.testing import Answer, ScriptedModel, by_history, call, say, seeded_random, sequential_ids
 from windlass.tools import tool
 from windlass_harness.policy import PolicySet, Rule
+from windlass_harness.record import Record
 from windlass_harness.views.runs import RunState
 from windlass_protocol import (
     ContentRef,
     ErrorInfo,
     ErrorKind,
-    Record,
     RetryClass,
     RunResult,
     RunStatus,

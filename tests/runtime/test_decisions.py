@@ -23,6 +23,7 @@ from windlass.testing import ScriptedModel, by_history, call, fail, say
 from windlass.testing.time import FakeClock
 from windlass.tools import tool
 from windlass.tools.question import ask_question
+from windlass_harness.record import Record
 from windlass_harness.views import DecisionsState, fold_decisions
 from windlass_harness.views.decisions import ANSWER
 from windlass_protocol import (
@@ -31,7 +32,6 @@ from windlass_protocol import (
     DecisionRunStatus,
     DecisionType,
     ErrorKind,
-    Record,
     RetryClass,
     SessionCapabilities,
 )

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from tests.runtime.engine.hook_rig import run
 
 from windlass.agent import Agent, output_contract
-from windlass.engine.output_check import check_output
+from windlass.engine.output import check_output
 from windlass.errors import Rejected
 from windlass.limits import (
     OUTPUT_BYTES,
@@ -227,7 +227,7 @@ def test_an_agent_with_a_hostile_schema_from_a_type_is_refused():
 
 def test_a_run_without_a_contract_does_not_pay_for_the_validator():
     code = (
-        "import sys, windlass.runtime.compose, windlass.engine.work\n"
+        "import sys, windlass.runtime.compose, windlass.engine.effects\n"
         "assert not {'jsonschema', 'referencing'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windlass.agent import output_contract
-from windlass.engine.output_check import check_output
+from windlass.engine.output import check_output
 from windlass.json_schema import matches, pattern_problem, schema_problem, weight
 from windlass.limits import (
     PATTERN_CHARS_MAX,

@@ -12,11 +12,11 @@ import pytest
 from tests.runtime.runtime_rig import CountingStore, play, shop, until
 
 from windlass.adapters.system import SystemClock
-from windlass.engine.mail import DISPATCHED
+from windlass.engine.inbox import DISPATCHED
 from windlass.errors import Rejected, Unavailable
 from windlass.feed import Feed
 from windlass.policy import allow_start
-from windlass.ports.store import JsonObject, NewRun, Posted, SessionRow
+from windlass.ports.store import NewRun, Posted, SessionRow
 from windlass.runtime.approvals import DISPATCHES_MAX, ApprovalDesk
 from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.options import RuntimeOptions
@@ -26,6 +26,7 @@ from windlass_protocol import (
     ErrorKind,
     InputRequest,
     InputResponse,
+    JsonObject,
     RetryClass,
     RunStatus,
 )

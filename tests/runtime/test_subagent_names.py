@@ -6,11 +6,11 @@ import pytest
 from tests.runtime.runtime_rig import play
 
 from windlass import Agent, AgentRuntime
-from windlass.engine.mail import item_key
+from windlass.engine.inbox import item_key
 from windlass.errors import AgentError, Rejected
 from windlass.ports.store import START, NewRun
 from windlass.testing import ScriptedModel, call, say
-from windlass_harness.loop.drafts import ID_CHARS_MAX
+from windlass_harness.loop.events import ID_CHARS_MAX
 from windlass_protocol import JsonObject, RunStatus
 
 CHILD = "subagent:r1/0/call-1"

@@ -22,9 +22,10 @@ from windlass.scribe import RedactingScribe
 from windlass.testing import Answer, FakeClock, ScriptedModel, by_history, call, fail, run_in_fake_time, say
 from windlass.tools.question import ask_question
 from windlass_harness.budget import BudgetLimit
-from windlass_harness.loop.drafts import Draft, Post
+from windlass_harness.loop.events import Draft
 from windlass_harness.loop.rules import Rules
 from windlass_harness.policy import CallFacts, PolicySet, Rule
+from windlass_harness.record import Post
 from windlass_protocol import (
     AllowDecision,
     DenyDecision,

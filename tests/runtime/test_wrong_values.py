@@ -11,7 +11,7 @@ import pytest
 from tests.runtime.runtime_rig import look, model_of, play, shop
 
 from windlass import Agent, AgentRuntime, BudgetLimit, RunHandle, hook, run_sync, tool
-from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import AgentError, Rejected
 from windlass.hooks import HookOptions
 from windlass.limits import WAIT_MS_MAX

@@ -8,13 +8,14 @@ from typing import TypeVar, cast
 
 from windlass import Agent, RunHandle, Tool, tool
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import chance, new_id
 from windlass.runtime.registry import Machine
 from windlass.testing import Answer, FakeClock, ScriptedModel, by_history, call, say
 from windlass.tools import ToolOptions
 from windlass_harness import PolicySet
-from windlass_protocol import InputRequest, InputResponse, JsonObject, Record
+from windlass_harness.record import Record
+from windlass_protocol import InputRequest, InputResponse, JsonObject
 
 T = TypeVar("T")
 

@@ -10,13 +10,14 @@ from typing import Final, Literal
 from tests.security.bank import asked
 
 from windlass import Agent, AgentRuntime, tool
-from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
 from windlass.feed import Feed
 from windlass.policy import allow_start
-from windlass.ports.store import Appended, Batch, JsonObject, NewRun, Posted
+from windlass.ports.store import Appended, Batch, NewRun, Posted
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.testing.stores import WrappedStore
+from windlass_protocol import JsonObject
 
 Point = Literal["answer durable", "start asked", "start durable", "effect done"]
 POINTS: Final[tuple[Point, ...]] = ("answer durable", "start asked", "start durable", "effect done")

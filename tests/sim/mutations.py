@@ -14,24 +14,27 @@ from typing import Any, Final
 
 from windlass import refusals
 from windlass.adapters.journals import memory
-from windlass.engine import driver, loading, mailbox, making
+from windlass.engine import driver, effects
+from windlass.engine import inbox as mailbox
+from windlass.engine import writer as loading
+from windlass.engine.clocks import Steady
 from windlass.engine.driver import Driver
-from windlass.engine.steady import Steady
-from windlass.engine.work import AgentWork
+from windlass.engine.effects import AgentWork
 from windlass.engine.writer import SessionWriter
 from windlass.errors import Ambiguous
 from windlass.feed.bus import Feed
-from windlass.feed.line import SessionLine, StoreLine
+from windlass.feed.subscription import SessionLine, StoreLine
 from windlass.ports.store import Appended, Claim, Posted
 from windlass.testing.stores import WrappedStore
-from windlass_harness.loop.effects import Plan, RunTool
 from windlass_harness.loop.events import (
     AnswersGiven,
     CallJudged,
     CallReturned,
     CancelAsked,
     ModelFailed,
+    Plan,
     RunAsked,
+    RunTool,
     RunWithdrawn,
 )
 from windlass_harness.loop.notes import Pause
@@ -135,7 +138,7 @@ def effects_that_must_happen_once_are_repeated_after_a_crash() -> list[tuple[Any
 
 @mutation
 def a_call_that_has_begun_is_passed_on_as_if_it_had_not() -> list[tuple[Any, str, Any]]:
-    return [(making.Beginnings, "begin", lambda *_: None)]
+    return [(AgentWork, "_begin", lambda *_: None)]
 
 
 @mutation
@@ -150,12 +153,12 @@ def a_repeated_effect_gets_another_key() -> list[tuple[Any, str, Any]]:
 
 @mutation
 def other_arguments_are_executed() -> list[tuple[Any, str, Any]]:
-    run_tool = making.run_tool
+    call_tool = effects.call_tool
 
-    async def changed(tool: Any, values: Any, **more: Any) -> Any:
-        return await run_tool(tool, {**values, "verdict": "allow"}, **more)
+    async def changed(tool: Any, values: Any, context: Any) -> Any:
+        return await call_tool(tool, {**values, "verdict": "allow"}, context)
 
-    return [(making, "run_tool", changed)]
+    return [(effects, "call_tool", changed)]
 
 
 # policy and people
@@ -393,7 +396,7 @@ def records_are_shown_before_they_are_durable() -> list[tuple[Any, str, Any]]:
     async def early(self: SessionWriter, **more: Any) -> None:
         journal: Any = self.journal
         for at, record in enumerate(self._records, 1 + await journal.inner.last_position()):
-            vars(record)["position"] = at
+            record.position = at
         if self._records:
             self._publisher.publish([*self._records])
         await commit(self, **more)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from windlass.testing import SimulationReport, simulate
-from windlass_harness.loop import family
-from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop import subagents as family
+from windlass_harness.loop.events import Draft
 
 SEEDS = range(60)
 BUG_SEEDS = range(200)

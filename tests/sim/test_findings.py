@@ -12,7 +12,7 @@ from windlass.feed import Feed
 from windlass.policy import allow_start
 from windlass.ports.store import Batch, InboxItem, NewRun, Standing
 from windlass.testing import FakeClock, ScriptedModel, call, fail, run_in_fake_time, say
-from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.events import Draft
 from windlass_harness.loop.rules import Rules
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import ErrorKind, RetryClass, RunStatus

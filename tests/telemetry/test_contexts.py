@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from windlass.ports.telemetry import TraceContext
 from windlass.telemetry.spans import context_in, run_key, session_context, span_number, trace_number
-from windlass_protocol import JsonObject, Record
+from windlass_harness.record import Record
+from windlass_protocol import JsonObject
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 KNOWN = TraceContext(int(TRACE, 16), int(SPAN, 16), is_remote=True)

@@ -17,8 +17,9 @@ from windlass.ledger import Runtime as Recorder
 from windlass.telemetry import spans as limits
 from windlass.telemetry import watch
 from windlass.testing import ScriptedModel, by_history, call, say
+from windlass_harness.record import Record
 from windlass_harness.tracing import TraceState, fold_trace
-from windlass_protocol import ErrorKind, JsonObject, Record, RetryClass
+from windlass_protocol import ErrorKind, JsonObject, RetryClass
 
 
 @tool(mode="external")

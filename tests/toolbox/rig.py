@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 from pydantic import JsonValue
 
-from windlass.engine.judge import settled
+from windlass.engine.approval import settled
 from windlass.errors import Rejected
 from windlass.toolbox import Workspace
 from windlass.tools import Tool

@@ -11,43 +11,41 @@ from pydantic_core import to_json
 
 from windlass_harness.compaction import completed_data, plan, plan_eviction
 from windlass_harness.loop.advance import advance
-from windlass_harness.loop.drafts import Draft, number
-from windlass_harness.loop.effects import (
-    CallModel,
-    CheckOutput,
-    Compact,
-    Effect,
-    JudgeCall,
-    Plan,
-    ReviewReport,
-    RunTool,
-)
 from windlass_harness.loop.events import (
     AnswersGiven,
     AskedCall,
     CallJudged,
+    CallModel,
     CallRefused,
     CallReturned,
+    CheckOutput,
     ChildSaid,
+    Compact,
     CompactionBroken,
     Delegation,
+    Draft,
+    Effect,
     HistoryCompacted,
+    JudgeCall,
     LoopEvent,
     ModelAnswered,
     ModelFailed,
     Moment,
     OutputChecked,
+    Plan,
     Plea,
+    ReviewReport,
     RunAsked,
+    RunTool,
     StateChange,
     Taken,
 )
-from windlass_harness.loop.family import REPORT
 from windlass_harness.loop.notes import CONSENTED
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
-from windlass_harness.loop.snapshot import dump_loop
-from windlass_harness.loop.state import LoopState
+from windlass_harness.loop.state import LoopState, dump_loop
+from windlass_harness.loop.subagents import REPORT
 from windlass_harness.loop.take import take
+from windlass_harness.record import Record, from_wire, number, to_wire
 from windlass_harness.views.runs import AFTER_END
 from windlass_protocol import (
     EVENT_DATA,
@@ -63,17 +61,17 @@ from windlass_protocol import (
     FinishReason,
     InputResponse,
     InterruptDecision,
+    JsonObject,
     ModifyDecision,
     OutputError,
     PolicyDecision,
     PolicyKind,
     PolicyRef,
-    Record,
     RetryClass,
     UserMessage,
 )
+from windlass_protocol import Record as WireRecord
 
-JsonObject = dict[str, JsonValue]
 START: Final = datetime(2026, 1, 31, 9, tzinfo=UTC)
 ENDS: Final = ("run.completed", "run.failed", "run.cancelled", "run.budget_exhausted")
 VERSION: Final = "v1"
@@ -168,7 +166,7 @@ class Session:
     def _write(self, drafts: Sequence[Draft]) -> list[str]:
         for draft in drafts:
             record = number(draft, "s1", seq=len(self.records) + 1, epoch=self.epoch)
-            assert valid(record) == record
+            assert valid(record) == replace(record, posts=())
             self.state.apply(record)
             self.records.append(record)
         assert_run_ends_once(self.records)
@@ -198,7 +196,7 @@ def valid(record: Record) -> Record:
     The rules check its type and its data.
     """
     assert record.type in EVENT_DATA, f"{record.type} is no event type"
-    return Record.model_validate_json(to_json(record.model_dump(mode="json", by_alias=True)), strict=True)
+    return from_wire(WireRecord.model_validate_json(to_json(to_wire(record)), strict=True))
 
 
 def assert_run_ends_once(records: Sequence[Record]) -> None:

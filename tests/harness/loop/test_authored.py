@@ -23,7 +23,7 @@ from windlass_harness.loop.authored import (
     state_problem,
 )
 from windlass_harness.loop.events import CancelAsked, StateChange, StateGiven
-from windlass_harness.loop.snapshot import dump_loop, load_loop
+from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_harness.views.session import fold_session
 from windlass_protocol import ActionStatus, JsonObject
 

@@ -25,8 +25,7 @@ from tests.harness.loop.stage import (
     says,
 )
 
-from windlass_harness.loop.effects import CallModel, JudgeCall, RunTool
-from windlass_harness.loop.events import AskedCall, CallRefused, CallReturned
+from windlass_harness.loop.events import AskedCall, CallModel, CallRefused, CallReturned, JudgeCall, RunTool
 from windlass_harness.loop.rules import DEFER_MS_MIN, Rules
 from windlass_harness.views.history import NOT_EXECUTED
 from windlass_harness.views.payloads import DENIED

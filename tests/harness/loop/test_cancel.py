@@ -26,8 +26,7 @@ from tests.harness.loop.stage import (
 )
 from tests.harness.loop.test_calls import outputs
 
-from windlass_harness.loop.effects import JudgeCall
-from windlass_harness.loop.events import CancelAsked, RunRefused, RunWithdrawn, Stopped
+from windlass_harness.loop.events import CancelAsked, JudgeCall, RunRefused, RunWithdrawn, Stopped
 from windlass_harness.views import fold_runs
 from windlass_harness.views.history import INTERRUPTED, NOT_EXECUTED
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, RetryClass

@@ -23,10 +23,11 @@ from tests.harness.loop.stage import (
 )
 
 from windlass_harness.compaction import Weights, estimate_tokens
-from windlass_harness.loop.compacting import prompt_tokens
-from windlass_harness.loop.effects import CallModel, Compact
+from windlass_harness.loop.compaction import prompt_tokens
 from windlass_harness.loop.events import (
+    CallModel,
     CancelAsked,
+    Compact,
     CompactionAsked,
     CompactionBroken,
     HandedOver,

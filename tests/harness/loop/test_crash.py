@@ -29,8 +29,9 @@ from tests.harness.loop.stage import (
 
 from windlass_harness.loop.events import OutputChecked, RunAsked
 from windlass_harness.loop.rules import DEFAULT_COMPACTION, CompactionRule, Rules
+from windlass_harness.record import Record
 from windlass_harness.retry import RetryPolicy
-from windlass_protocol import InputResponse, Record, RetryClass
+from windlass_protocol import InputResponse, RetryClass
 
 
 @dataclass(frozen=True)

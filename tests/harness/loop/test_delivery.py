@@ -5,12 +5,21 @@ from typing import Any
 from tests.harness.loop.stage import Session, run_asked, says
 
 from windlass_harness.loop.delivery import INTERRUPTED, errands, joined
-from windlass_harness.loop.drafts import ID_CHARS_MAX
-from windlass_harness.loop.effects import CallHooks, Deliver, Effect, is_errand
-from windlass_harness.loop.events import CancelAsked, DeliverySettled, HooksRan, Note, OutputChecked
-from windlass_harness.loop.hooked import AFTER_RUN_TERMINAL
+from windlass_harness.loop.events import (
+    ID_CHARS_MAX,
+    CallHooks,
+    CancelAsked,
+    Deliver,
+    DeliverySettled,
+    Effect,
+    HooksRan,
+    Note,
+    OutputChecked,
+    is_errand,
+)
+from windlass_harness.loop.notes import AFTER_RUN_TERMINAL
 from windlass_harness.loop.rules import Dedupe, Rules, SinkRule
-from windlass_harness.loop.snapshot import dump_loop, load_loop
+from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_harness.views.runs import Deliveries
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, JsonObject, RetryClass, RunMode
 

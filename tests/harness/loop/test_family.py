@@ -22,25 +22,30 @@ from tests.harness.loop.stage import (
 )
 
 from windlass_harness.loop.advance import advance
-from windlass_harness.loop.drafts import Draft, Post
-from windlass_harness.loop.effects import CallModel, Effect, JudgeCall, ReviewReport, RunTool
 from windlass_harness.loop.events import (
     AnswersGiven,
     AskedCall,
     CallAsks,
+    CallModel,
     CallReturned,
     CancelAsked,
     ChildSaid,
+    Draft,
+    Effect,
+    JudgeCall,
     LoopEvent,
     OutputChecked,
+    ReviewReport,
     RunRefused,
+    RunTool,
     RunWithdrawn,
     Stopped,
 )
-from windlass_harness.loop.family import ASK, REPORT, SETTLE, is_childs
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
-from windlass_harness.loop.snapshot import dump_loop, load_loop
+from windlass_harness.loop.state import dump_loop, load_loop
+from windlass_harness.loop.subagents import ASK, REPORT, SETTLE, is_childs
 from windlass_harness.loop.take import take
+from windlass_harness.record import Post
 from windlass_protocol import ActionStatus, ErrorCode, ErrorInfo, ErrorKind, InputResponse, RetryClass
 
 CHILD = "subagent:r1/0/c-child"

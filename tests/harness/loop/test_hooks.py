@@ -5,17 +5,20 @@ from typing import Any
 
 from tests.harness.loop.stage import ASK, Session, call, calls, judged, run_asked, says
 
-from windlass_harness.loop.effects import CallHooks, CheckOutput, Effect, JudgeCall, is_errand
 from windlass_harness.loop.events import (
     AnswersGiven,
+    CallHooks,
     CallRefused,
     CancelAsked,
+    CheckOutput,
+    Effect,
     HooksRan,
-    JsonObject,
+    JudgeCall,
     Note,
     OutputChecked,
+    is_errand,
 )
-from windlass_harness.loop.hooked import (
+from windlass_harness.loop.notes import (
     AFTER_APPROVAL_DECISION,
     AFTER_RUN_TERMINAL,
     BEFORE_RUN_COMPLETE,
@@ -25,8 +28,8 @@ from windlass_harness.loop.hooked import (
     Hooked,
 )
 from windlass_harness.loop.rules import Rules
-from windlass_harness.loop.snapshot import dump_loop, load_loop
-from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, InputResponse, RetryClass
+from windlass_harness.loop.state import dump_loop, load_loop
+from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, InputResponse, JsonObject, RetryClass
 
 STOP: JsonObject = ErrorInfo(
     code=ErrorCode.DENIED,

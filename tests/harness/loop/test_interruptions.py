@@ -19,14 +19,16 @@ from tests.harness.loop.stage import (
     says,
 )
 
-from windlass_harness.loop.effects import CallModel, JudgeCall, RunTool
 from windlass_harness.loop.events import (
     AnswersGiven,
+    CallModel,
     CallReturned,
     CallUnbegun,
     CancelAsked,
     HandedOver,
+    JudgeCall,
     Plea,
+    RunTool,
 )
 from windlass_harness.loop.rules import INTERRUPTIONS_MAX, Rules
 from windlass_protocol import ActionStatus, ErrorInfo, InputResponse, RetryClass

@@ -15,8 +15,7 @@ from tests.harness.loop.stage import (
     says,
 )
 
-from windlass_harness.loop.effects import CallModel
-from windlass_harness.loop.events import ModelFailed
+from windlass_harness.loop.events import CallModel, ModelFailed
 from windlass_harness.loop.rules import Rules
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import RetryClass

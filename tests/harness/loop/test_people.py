@@ -24,11 +24,18 @@ from tests.harness.loop.stage import (
 )
 from tests.harness.loop.test_calls import outputs
 
-from windlass_harness.loop.effects import CallModel, JudgeCall, RunTool
-from windlass_harness.loop.events import AnswersGiven, CancelAsked, Plea, RequestDispatched
+from windlass_harness.loop.events import (
+    AnswersGiven,
+    CallModel,
+    CancelAsked,
+    JudgeCall,
+    Plea,
+    RequestDispatched,
+    RunTool,
+)
 from windlass_harness.loop.notes import CONSENTED, Grant
 from windlass_harness.loop.rules import Rules
-from windlass_harness.loop.snapshot import dump_loop, load_loop
+from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_harness.views.payloads import SKIPPED
 from windlass_protocol import InputResponse
 

@@ -30,24 +30,28 @@ from tests.harness.loop.test_crash import SCENES, whole
 from tests.harness.views.journal import streams
 
 from windlass_harness.loop.advance import advance
-from windlass_harness.loop.effects import CallModel, CheckOutput, Effect, JudgeCall, RunTool
 from windlass_harness.loop.events import (
     AnswersGiven,
     AskedCall,
     CallJudged,
+    CallModel,
     CallRefused,
     CallReturned,
     CancelAsked,
+    CheckOutput,
+    Effect,
+    JudgeCall,
     LoopEvent,
     ModelAnswered,
     OutputChecked,
     Plea,
+    RunTool,
     Stopped,
     Taken,
 )
-from windlass_harness.loop.snapshot import dump_loop, load_loop
-from windlass_harness.loop.state import LoopState
-from windlass_protocol import ActionStatus, EffectClass, FinishReason, InputResponse, Record, RetryClass
+from windlass_harness.loop.state import LoopState, dump_loop, load_loop
+from windlass_harness.record import Record
+from windlass_protocol import ActionStatus, EffectClass, FinishReason, InputResponse, RetryClass
 
 
 def fold(records: list[Record], state: LoopState | None = None) -> LoopState:

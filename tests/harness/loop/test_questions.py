@@ -17,8 +17,7 @@ from tests.harness.loop.stage import (
 )
 from tests.harness.loop.test_calls import outputs
 
-from windlass_harness.loop.effects import CallModel, JudgeCall
-from windlass_harness.loop.events import AnswersGiven, CallAsks, Steered
+from windlass_harness.loop.events import AnswersGiven, CallAsks, CallModel, JudgeCall, Steered
 from windlass_harness.loop.people import matched
 from windlass_protocol import InputRequest, InputResponse
 

@@ -22,11 +22,11 @@ from tests.harness.loop.stage import (
 )
 
 from windlass_harness.loop.advance import last_text
-from windlass_harness.loop.drafts import number, place
-from windlass_harness.loop.effects import CallModel, CheckOutput
 from windlass_harness.loop.events import (
+    CallModel,
     CallRefused,
     CallReturned,
+    CheckOutput,
     ModelAnswered,
     ModelFailed,
     Note,
@@ -36,6 +36,7 @@ from windlass_harness.loop.events import (
 )
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.take import take
+from windlass_harness.record import number
 from windlass_protocol import ActionStatus, AssistantMessage, FinishReason, ReasoningPart, UserMessage
 
 OPENING = ["session.started", "run.started", "turn.started", "message.received"]
@@ -316,7 +317,7 @@ def test_a_record_gets_its_place_in_the_store_last() -> None:
     (draft, *_) = take(session.state, Stopped(error()), now=session.now)
     record = number(draft, "s1", seq=5, epoch=3)
     assert (record.seq, record.epoch, record.position) == (5, 3, None)
-    assert place(record, 77).position == 77
+    assert number(draft, "s1", seq=5, epoch=3, position=77).position == 77
 
 
 def test_the_user_message_goes_into_the_history() -> None:

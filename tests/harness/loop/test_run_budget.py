@@ -22,8 +22,7 @@ from tests.harness.loop.stage import (
 )
 from tests.harness.loop.test_calls import outputs
 
-from windlass_harness.loop.effects import CallModel, JudgeCall
-from windlass_harness.loop.events import AnswersGiven, ModelAnswered
+from windlass_harness.loop.events import AnswersGiven, CallModel, JudgeCall, ModelAnswered
 from windlass_harness.views.history import NOT_EXECUTED
 from windlass_protocol import ErrorInfo, FinishReason, InputResponse
 from windlass_protocol.limits import INTEGER_MAX

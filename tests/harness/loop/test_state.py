@@ -2,9 +2,8 @@
 
 from tests.harness.loop.stage import MODIFY, asked, call, calls, interrupt, judge_all, run_asked, says
 
-from windlass_harness.loop.effects import RunTool
-from windlass_harness.loop.snapshot import load_loop
-from windlass_harness.loop.state import LoopState
+from windlass_harness.loop.events import RunTool
+from windlass_harness.loop.state import LoopState, load_loop
 
 
 def test_records_are_folded_one_by_one_or_all_at_once() -> None:

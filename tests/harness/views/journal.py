@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from windlass_protocol import Record
+from windlass_harness.record import Record, from_wire
 
 T = TypeVar("T")
 Facts = Mapping[str, object]
@@ -29,7 +29,7 @@ class Journal:
             "data": data or {},
             **fields,
         }
-        self.records.append(Record.model_validate(body))
+        self.records.append(from_wire(body))
         return self
 
     def begin(self, text: str = "the task") -> "Journal":

@@ -3,8 +3,9 @@
 from hypothesis import given
 from tests.harness.views.journal import Journal, at, request, some, streams
 
+from windlass_harness.record import Record
 from windlass_harness.views import fold_chat, step_message_id
-from windlass_protocol import ChatMessage, ChatRole, Record, ToolResult
+from windlass_protocol import ChatMessage, ChatRole, ToolResult
 
 
 def chat(journal: Journal) -> tuple[ChatMessage, ...]:

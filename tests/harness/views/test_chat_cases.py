@@ -7,8 +7,9 @@ from typing import TypedDict
 import pytest
 from pydantic import JsonValue
 
+from windlass_harness.record import Record, from_wire
 from windlass_harness.views import fold_chat
-from windlass_protocol import JsonObject, Record
+from windlass_protocol import JsonObject
 
 FILE = Path(__file__).parents[3] / "conformance" / "cases" / "chat.json"
 
@@ -28,7 +29,7 @@ def records_of(case: Case) -> list[Record]:
     made: list[Record] = []
     for place, record in enumerate(case["records"], 1):
         at = f"2026-01-31T09:30:{place:02d}.000Z"
-        made.append(Record.model_validate({"sessionId": "s1", "seq": place, "at": at, **record}))
+        made.append(from_wire({"sessionId": "s1", "seq": place, "at": at, **record}))
     return made
 
 

@@ -8,6 +8,7 @@ import json
 import random
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, TypedDict
@@ -15,8 +16,9 @@ from typing import Final, TypedDict
 from pydantic import JsonValue
 from tests.golden.journal import JOURNALS, read
 
+from windlass_harness.record import Record
 from windlass_harness.views import Tally, fold_chat, fold_usage
-from windlass_protocol import JsonObject, Record, Usage, canonical
+from windlass_protocol import JsonObject, Usage, canonical
 
 FILE: Final = Path(__file__).parents[3] / "conformance/cases/chat-journals.json"
 SEED = 2_026
@@ -46,7 +48,7 @@ def changed(records: Sequence[Record], changes: Sequence[Change]) -> list[Record
                 made[at], made[to] = made[to], made[at]
             case _:
                 raise ValueError(f"unknown change: {change}")
-    return [one.model_copy(update={"seq": seq}) for seq, one in enumerate(made, 1)]
+    return [replace(one, seq=seq) for seq, one in enumerate(made, 1)]
 
 
 def digest(records: Sequence[Record]) -> str:

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from tests.harness.views.journal import Facts, Journal, at, request, streams
 
+from windlass_harness.record import Record
 from windlass_harness.views import fold_chat, fold_session
 from windlass_harness.views.history import INTERRUPTED, NOT_EXECUTED
-from windlass_protocol import Record, ToolMessage, ToolOutputType, ToolResultPart
+from windlass_protocol import ToolMessage, ToolOutputType, ToolResultPart
 
 TURN: Facts = {"sequence": 0, "turnId": "t0"}
 ENDS = ("run.c", "run.f", "run.b", "turn.c", "turn.f", "session.c", "session.f")

@@ -3,8 +3,9 @@
 import pytest
 from tests.harness.views.journal import ERROR, FAILURE, SPENT, Facts, Journal, at, call
 
+from windlass_harness.record import from_wire
 from windlass_harness.views import StreamState, fold_chat, fold_stream, to_event, to_sse
-from windlass_protocol import Event, EventMeta, Record, SSEEvent
+from windlass_protocol import Event, EventMeta, SSEEvent
 
 
 def event(kind: str, data: Facts, session_id: str | None = "s1") -> Event:
@@ -26,7 +27,7 @@ def projected(*events: Event) -> list[SSEEvent]:
 
 
 def test_a_record_is_shown_with_its_place_and_its_facts() -> None:
-    record = Record.model_validate(
+    record = from_wire(
         {
             "sessionId": "s1",
             "seq": 7,

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.harness.views.journal import FAILURE, Journal, at, request, sessions, streams
 
+from windlass_harness.record import Record
 from windlass_harness.tracing import fold_trace
 from windlass_harness.views import (
     Gap,
@@ -20,7 +21,6 @@ from windlass_harness.views import (
     fold_usage,
     load_state,
 )
-from windlass_protocol import Record
 
 Fold = Callable[..., object]
 FOLDS: list[Fold] = [fold_session, fold_chat, fold_usage, fold_decisions, fold_runs, fold_trace]

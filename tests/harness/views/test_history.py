@@ -6,6 +6,7 @@ from tests.harness.compaction.histories import orphans
 from tests.harness.views.journal import Facts, Journal, at, call, request, sessions, streams
 
 from windlass_harness.compaction import Origin, apply, completed_data, origin_of, plan
+from windlass_harness.record import Record
 from windlass_harness.views import CallStage, fold_session
 from windlass_harness.views.history import INTERRUPTED, NOT_EXECUTED
 from windlass_protocol import (
@@ -13,7 +14,6 @@ from windlass_protocol import (
     CompactionConfig,
     ModelMessage,
     ReasoningPart,
-    Record,
     ToolMessage,
     ToolOutput,
     ToolResultPart,

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from tests.harness.views.journal import Journal, sessions, streams
 from tests.harness.views.test_fold import FOLDS, Fold
 
+from windlass_harness.record import Record
 from windlass_harness.views import dump_state, to_event
-from windlass_protocol import JsonObject, Record
+from windlass_protocol import JsonObject
 
 records_of_any_kind = streams() | sessions()
 

@@ -3,9 +3,10 @@
 import pytest
 from pydantic import JsonValue
 
-from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.events import Draft
 from windlass_harness.loop.notes import Grant
 from windlass_harness.loop.state import LoopState
+from windlass_harness.record import Record
 from windlass_harness.views import fold_decisions, fold_session, fold_usage
 from windlass_harness.views.listing import (
     TITLE_CHARS_MAX,
@@ -17,7 +18,7 @@ from windlass_harness.views.listing import (
     told_by_start,
     words_in,
 )
-from windlass_protocol import Record, RunStatus
+from windlass_protocol import RunStatus
 
 AT, LATER = "2026-01-31T09:30:00.250Z", "2026-01-31T09:31:00.000Z"
 

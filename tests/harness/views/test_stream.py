@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.harness.views.journal import ERROR, SPENT, Facts, Journal, at, call, request, sessions, streams
 
+from windlass_harness.record import Record
 from windlass_harness.views import fold_chat
 from windlass_harness.views.payloads import SKIPPED
 from windlass_harness.views.stream import (
@@ -36,7 +37,7 @@ from windlass_harness.views.stream import (
     TextEnded,
     fold_stream,
 )
-from windlass_protocol import ChatRole, Event, Record, RunStatus
+from windlass_protocol import ChatRole, Event, RunStatus
 
 
 def event(kind: str, data: Facts, session_id: str | None = "s1") -> Event:

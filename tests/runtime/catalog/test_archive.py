@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.runtime.catalog.rig import PAYS, agent, approve, lines_of, made, open
 
 from windlass import AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite import SqliteStore
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.catalog import Sessions, SessionStatus
 from windlass.catalog import archive as importing
 from windlass.catalog.archive import own_runs
@@ -25,8 +26,9 @@ from windlass.ports.store import KeptItem, SessionCopy, StoredAppend
 from windlass.runtime.registry import Machine
 from windlass.testing import FakeClock, call, say, seeded_random, sequential_ids
 from windlass.testing.stores import FullStore
+from windlass_harness.record import Record
 from windlass_harness.views.listing import Told
-from windlass_protocol import ContentRef, Record, RunStatus
+from windlass_protocol import ContentRef, RunStatus
 
 GOLDEN = sorted((JOURNALS / "0.1").glob("*.gz"))
 
@@ -211,8 +213,8 @@ def catalogue(store: FullStore) -> Sessions:
     return Sessions(store, Feed(store, clock), content=store, machine=machine)
 
 
-def _plain(record: Record) -> dict[str, object]:
-    return record.model_dump(exclude={"position"})
+def _plain(record: Record) -> Record:
+    return replace(record, position=None)
 
 
 def cut(records: tuple[Record, ...], places: list[int]) -> tuple[StoredAppend, ...]:

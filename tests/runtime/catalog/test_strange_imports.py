@@ -9,13 +9,14 @@ from threading import get_ident
 from typing import cast
 
 import pytest
+from pydantic_core import to_json
 from tests.runtime.catalog.rig import agent, lines_of, opened, play, sealed
 
 from windlass import AgentRuntime
 from windlass.errors import Rejected
 from windlass.testing import call, say
 from windlass_harness.loop.state import LoopState
-from windlass_protocol import Record
+from windlass_harness.record import Record, to_wire
 
 Line = dict[str, object]
 Change = Callable[[Line], list[Line]]
@@ -110,7 +111,7 @@ async def bring_in(lines: list[str], path: Path | None) -> tuple[str, str]:
     async with runtime:
         info = await runtime.sessions.import_(lines)
         records = await runtime.sessions.records(info.session_id)
-        return info.title, "".join(record.model_dump_json() for record in records)
+        return info.title, to_json([to_wire(record) for record in records]).decode()
 
 
 def test_registered_secrets_are_masked_in_an_import(path: Path | None) -> None:

@@ -11,8 +11,8 @@ from tests.faults.test_interruptions import KeptStore
 from tests.runtime.engine.compaction_rig import TASK, Guide, is_summary, walk_tool, walker
 
 from windlass import Agent, AgentRuntime, tool
-from windlass.engine.compaction_rules import compaction_rule
-from windlass.engine.reach import LEFT_MS
+from windlass.engine.binding import compaction_rule
+from windlass.engine.engine import LEFT_MS
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.package import check_package, compile_package
 from windlass.ports.model import LLMMessage, LLMUsage, window_tokens
@@ -21,7 +21,8 @@ from windlass.testing import Answer, ScriptedModel, always_replay, call, fail, s
 from windlass.tools import Tool
 from windlass.tools.context import CompactionContext
 from windlass_harness.loop.rules import COMPACTION_THRESHOLD_TOKENS
-from windlass_protocol import CompactionConfig, ErrorInfo, ErrorKind, Record, RetryClass, RunStatus
+from windlass_harness.record import Record
+from windlass_protocol import CompactionConfig, ErrorInfo, ErrorKind, RetryClass, RunStatus
 
 SMALL = CompactionConfig(threshold=4_000, recent_window_size=10)
 Writer = Callable[[Sequence[LLMMessage]], Answer]

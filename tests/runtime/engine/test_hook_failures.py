@@ -10,9 +10,9 @@ from pydantic import BaseModel
 from tests.runtime.engine.hook_rig import CHARGE, HookRun, Ledger, events_of, play, run, shop
 
 from windlass.engine.binding import Binding
-from windlass.engine.cut import Late, Raised, Returned, cut
+from windlass.engine.deadline import Late, Raised, Returned, cut
+from windlass.engine.hook_points import after_call
 from windlass.engine.hooks import BoundHook, Hooks
-from windlass.engine.points import after_call
 from windlass.hooks import POINTS, hook
 from windlass.limits import (
     HOOK_CONTEXT_CHARS_MAX,
@@ -24,8 +24,7 @@ from windlass.limits import (
 from windlass.ports.host import Change, HookCall, Veto
 from windlass.runtime.compose import AgentRuntime
 from windlass.testing import FakeClock, call, say
-from windlass_harness.loop.effects import RunTool
-from windlass_harness.loop.events import CallReturned
+from windlass_harness.loop.events import CallReturned, RunTool
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import RunState
 from windlass_protocol import ActionStatus, HookSpec, JsonObject

@@ -8,8 +8,8 @@ import pytest
 from tests.faults.scene import Scene, agent_of, ends_of, records_of
 
 from windlass import AgentRuntime
-from windlass.adapters.journals.faults import rejected
 from windlass.adapters.journals.memory import MemoryStore
+from windlass.adapters.journals.rules import rejected
 from windlass.engine.engine import SWEEP_S
 from windlass.ports.model import LLMMessage
 from windlass.ports.store import Appended, Batch

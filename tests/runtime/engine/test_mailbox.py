@@ -9,13 +9,13 @@ from tests.faults.scene import Scene, agent_of
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.system import SystemClock
 from windlass.engine.engine import SWEEP_S
-from windlass.engine.mailbox import PAGE_ITEMS, Mailbox
+from windlass.engine.inbox import PAGE_ITEMS, Mailbox
 from windlass.engine.writer import Lost
 from windlass.limits import INBOX_STARTS_MAX
-from windlass.ports.store import START, Batch, InboxItem, JsonObject
+from windlass.ports.store import START, Batch, InboxItem
 from windlass.testing import Answer, FakeClock, ScriptedModel, run_in_fake_time
 from windlass.testing.stores import WrappedStore
-from windlass_protocol import RunStatus
+from windlass_protocol import JsonObject, RunStatus
 
 WAIT_S: Final = 100.0
 

@@ -12,8 +12,9 @@ from tests.faults.rig import runtime_on
 from tests.faults.scene import Scene, records_of
 
 from windlass import Agent, AgentRuntime, LLMProvider, tool
+from windlass.engine.clocks import Steady
+from windlass.engine.effects import AgentWork
 from windlass.engine.engine import SWEEP_S, SWEPT_MAX
-from windlass.engine.work import AgentWork
 from windlass.errors import Conflict
 from windlass.feed import Feed
 from windlass.limits import OWNER_LEASE_MS
@@ -22,7 +23,7 @@ from windlass.policy import allow_start
 from windlass.ports.store import Claim, Standing
 from windlass.runtime.registry import Machine
 from windlass.runtime.runs import RunHandle
-from windlass.testing import Answer, ScriptedModel, call, say, seeded_random, sequential_ids
+from windlass.testing import Answer, FakeClock, ScriptedModel, call, say, seeded_random, sequential_ids
 from windlass.testing.stores import WrappedStore
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_protocol import ErrorKind, RetryClass, RunRequest, RunStatus, RuntimePackage
@@ -535,7 +536,7 @@ def test_a_run_that_is_delivered_and_the_next_one_are_both_bound_once() -> None:
             return SimpleNamespace(rules_from=same, four_eyes=False, responders=None)
 
         unused: Any = None
-        work = AgentWork(bind, unused, shared=unused, steady=unused)
+        work = AgentWork(bind, unused, shared=unused, steady=Steady(FakeClock(), {}))
         for run_id in ("r1", "r2", "r1", "r2", "r3", "r2"):
             run: Any = SimpleNamespace(run_id=run_id)
             assert await work.rules(run, DEFAULT_RULES) == DEFAULT_RULES

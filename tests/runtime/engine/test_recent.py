@@ -7,14 +7,15 @@ from tests.runtime.runtime_rig import play
 from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.system import SystemClock
-from windlass.engine.loading import Loaded
-from windlass.engine.prompt import Prompt
-from windlass.engine.recent import BYTES_MAX, MESSAGE_BYTES, SESSIONS_MAX, Known, Recent
+from windlass.engine.engine import BYTES_MAX, MESSAGE_BYTES, SESSIONS_MAX, Known, Recent
+from windlass.engine.model_call import Prompt
+from windlass.engine.writer import Loaded
 from windlass.feed import Feed
 from windlass.policy import allow_start
 from windlass.testing import ScriptedModel, say
 from windlass_harness.loop.state import LoopState
-from windlass_protocol import Record, UserMessage
+from windlass_harness.record import Record
+from windlass_protocol import UserMessage
 
 
 def known(seq: int, *, chars: int = 0) -> Known:

@@ -7,18 +7,11 @@ import pytest
 from tests.runtime.runtime_rig import look, play
 
 from windlass import Agent, AgentRuntime
-from windlass.engine import holding
-from windlass.engine.holding import Holding, strict_schema
-from windlass.ports.model import (
-    JsonObject,
-    LLMMessage,
-    LLMProvider,
-    LLMStreamChunk,
-    ModelFault,
-    ModelRejected,
-)
+from windlass.engine import output as holding
+from windlass.engine.output import Holding, strict_schema
+from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, ModelFault, ModelRejected
 from windlass.testing import ScriptedModel, call, say
-from windlass_protocol import OutputContract, RetryClass, SchemaVersion
+from windlass_protocol import JsonObject, OutputContract, RetryClass, SchemaVersion
 
 TRIP: JsonObject = {
     "type": "object",

@@ -10,11 +10,12 @@ from pydantic import JsonValue
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.feed import Feed
-from windlass.feed.line import Floor
+from windlass.feed.subscription import Floor
 from windlass.ports.feed import EventStream, LiveAnswer
 from windlass.ports.store import Batch, Claim, NewRun, Store
-from windlass_harness.loop.drafts import Draft, number, place
-from windlass_protocol import Event, PrivacyClass, Record, RunStatus
+from windlass_harness.loop.events import Draft
+from windlass_harness.record import Record, number
+from windlass_protocol import Event, PrivacyClass, RunStatus
 
 T = TypeVar("T")
 AT = "2026-01-31T09:00:00.000Z"
@@ -153,7 +154,9 @@ class World:
         kept = tuple([one for one in runs if await self.store.run(one[0]) is not None])
         done = await self.store.append(Batch(claim, row.last_seq, drafts, runs=kept))
         records = [
-            place(number(one, session_id, seq=done.first_seq + i, epoch=claim.epoch), done.first_position + i)
+            number(
+                one, session_id, seq=done.first_seq + i, epoch=claim.epoch, position=done.first_position + i
+            )
             for i, one in enumerate(drafts)
         ]
         self.records += records

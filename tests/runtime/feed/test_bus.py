@@ -1,6 +1,7 @@
 """Runs, other processes, and appends that are published out of order."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -8,10 +9,11 @@ from tests.harness.views.journal import streams
 from tests.runtime.feed.scene import ENOUGH, Reader, WatchedStore, World, draft, drain, ended, run, ticks
 
 from windlass.errors import Conflict, Unavailable
-from windlass.feed.events import show
+from windlass.feed.live import show
 from windlass.ports.feed import EventBus, StreamOptions
+from windlass_harness.record import Record
 from windlass_harness.views.events import to_event
-from windlass_protocol import ErrorKind, Record, RetryClass, RunCursor
+from windlass_protocol import ErrorKind, RetryClass, RunCursor
 
 BEGIN = draft("run.started", {"runId": "r1", "agentId": "helper"})
 
@@ -228,7 +230,7 @@ def test_records_without_a_position_send_readers_to_the_journal() -> None:
         reader = Reader(world.feed.subscribe_all())
         await ticks(ENOUGH)
         [record] = await world.write(draft("x.any"))
-        world.feed.publish([record.model_copy(update={"position": None})])
+        world.feed.publish([replace(record, position=None)])
         await ticks(ENOUGH)
         await reader.stop()
         assert [event.meta.position for event in reader.events] == [1]

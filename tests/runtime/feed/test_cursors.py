@@ -10,15 +10,15 @@ from tests.runtime.feed.scene import World, draft, drain, ended, run, started, t
 
 from windlass.errors import Rejected
 from windlass.feed import decode_cursor, encode_cursor
-from windlass.feed.limits import CURSOR_CHARS_MAX
+from windlass.feed.cursors import CURSOR_CHARS_MAX
 from windlass.ports.feed import CursorExpired, EventFilter, EventStream, StreamOptions
+from windlass_harness.record import Record
 from windlass_protocol import (
     AgentCursor,
     AllCursor,
     Cursor,
     ErrorCode,
     FilterCursor,
-    Record,
     RunCursor,
     SessionCursor,
 )

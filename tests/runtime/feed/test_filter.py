@@ -9,8 +9,9 @@ from tests.runtime.feed.scene import draft, ended, started
 
 from windlass.errors import Rejected
 from windlass.ports.feed import FILTER_VALUES_MAX, EventFilter
-from windlass_harness.loop.drafts import Draft, number
-from windlass_protocol import FilterCursor, PrivacyClass, Record
+from windlass_harness.loop.events import Draft
+from windlass_harness.record import Record, number
+from windlass_protocol import FilterCursor, PrivacyClass
 
 PRIVATE = PrivacyClass.SENSITIVE
 

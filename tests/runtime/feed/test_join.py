@@ -20,7 +20,7 @@ from tests.runtime.feed.scene import (
 
 from windlass.feed import cursor_of, decode_cursor, encode_cursor
 from windlass.ports.feed import EventFilter, EventStream
-from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.events import Draft
 from windlass_protocol import Cursor, Event
 from windlass_protocol.codec import decode, encode
 

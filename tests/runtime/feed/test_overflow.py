@@ -9,7 +9,7 @@ from tests.runtime.feed.scene import ENOUGH, Reader, World, draft, ended, run, s
 
 from windlass.errors import Rejected
 from windlass.feed import OverflowQueue
-from windlass.feed.events import show
+from windlass.feed.live import show
 from windlass.limits import SUBSCRIBER_EVENTS_MAX
 from windlass.ports.feed import (
     TERMINAL_TYPES,
@@ -21,7 +21,7 @@ from windlass.ports.feed import (
     StreamOptions,
     SubscriberLagged,
 )
-from windlass_harness.loop.drafts import number
+from windlass_harness.record import number
 from windlass_protocol import Event
 from windlass_protocol.codec import encode
 

@@ -18,10 +18,10 @@ from tests.runtime.feed.scene import (
     ticks,
 )
 
-from windlass.feed import topic as topic_module
-from windlass.feed.limits import EVENTS_PER_READ, TAILS_MAX
-from windlass.feed.line import EVERYTHING
-from windlass.feed.weight import PART_BYTES, weight
+from windlass.feed import subscription as topic_module
+from windlass.feed.cursors import EVENTS_PER_READ, TAILS_MAX
+from windlass.feed.live import PART_BYTES, weight
+from windlass.feed.subscription import EVERYTHING
 from windlass.ports.feed import StreamOptions
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.runtime.steps.steps_rig import Stage, add, inside, new_session, play, staged
 
 from windlass.errors import Corrupt, Rejected, Unavailable
-from windlass.ports.model import JsonObject, LLMMessage, LLMStreamChunk, LLMUsage
+from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage
 from windlass.testing import Answer, ScriptedModel, call, fail, say
 from windlass.tools import tool
 from windlass.tools.context import STEPS_KEY
@@ -16,6 +16,7 @@ from windlass_harness.retry import RetryPolicy
 from windlass_protocol import (
     ErrorKind,
     Event,
+    JsonObject,
     ModelMessage,
     ModelReference,
     ReasoningPart,

@@ -18,6 +18,7 @@ from pydantic import JsonValue
 import windlass
 from windlass import AgentError, RunHandle, RunStatus, parts
 from windlass_cli.backend import ENDS, RECORDS_PER_READ, LocalStore
+from windlass_harness.record import Record
 from windlass_harness.views import stream
 from windlass_protocol import (
     ActionResultData,
@@ -26,7 +27,6 @@ from windlass_protocol import (
     Event,
     InputRequest,
     JsonObject,
-    Record,
     RunResult,
     parse,
 )

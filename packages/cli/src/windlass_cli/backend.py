@@ -25,15 +25,8 @@ if TYPE_CHECKING:
     from windlass.catalog import Page, RunTrace, SettledRequest
     from windlass.ledger import Goal
     from windlass.ports import store as listing
-    from windlass_protocol import (
-        ChatMessage,
-        DecisionRun,
-        Event,
-        InputRequest,
-        Record,
-        RunResult,
-        RunSnapshot,
-    )
+    from windlass_harness.record import Record
+    from windlass_protocol import ChatMessage, DecisionRun, Event, InputRequest, RunResult, RunSnapshot
 
     SessionRow = listing.SessionInfo | client.SessionInfo
     RunRow = listing.RunInfo | client.RunRow

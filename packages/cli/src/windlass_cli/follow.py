@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from windlass_cli.backend import Backend, Command, Run
+    from windlass_harness.record import Record
     from windlass_harness.views.stream import StreamState
-    from windlass_protocol import ActionResultData, Event, InputRequest, Record, RunResult
+    from windlass_protocol import ActionResultData, Event, InputRequest, RunResult
 
 SHORT_CHARS: Final = 160
 _EXITS: Final = {"completed": Exit.DONE, "cancelled": Exit.CANCELLED}
@@ -64,7 +65,7 @@ class Watch:
     def show(self, event: "Event | Record") -> None:
         """Show one event."""
         if self.is_json:
-            self.terminal.line(windlass_protocol.encode(event).decode())
+            self.terminal.line(windlass_protocol.encode(_wire(event)).decode())
         else:
             self._tell(event)
 
@@ -230,3 +231,9 @@ def _words(value: "JsonValue") -> str:
 def _short(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= SHORT_CHARS else f"{line[: SHORT_CHARS - 1]}…"
+
+
+def _wire(event: "Event | Record") -> "Event | JsonObject":
+    from windlass_harness.record import Record, to_wire  # noqa: PLC0415 - slow to import
+
+    return to_wire(event) if isinstance(event, Record) else event

@@ -14,11 +14,10 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
+from windlass_harness.record import Record
 from windlass_harness.redact import sanitize_for_trace
 from windlass_harness.views.fold import ANYWHERE, Position, fold, text_in
-from windlass_protocol import HarnessTrace, Record, TraceEvent, TraceOutcome, TraceSpan
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import HarnessTrace, JsonObject, TraceEvent, TraceOutcome, TraceSpan
 
 LLM_SPAN: Final = "llm.complete"
 TOOL_SPAN: Final = "tool.dispatch"

@@ -30,6 +30,7 @@ from windlass.limits import (
     RESULT_LEVELS_MAX,
     RESULT_VALUES_MAX,
 )
+from windlass_protocol import JsonObject
 from windlass_protocol.limits import INTEGER_MAX
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 else:
     JsonValue = object
 
-JsonObject = dict[str, JsonValue]
 T = TypeVar("T")
 
 _INTEGER_BITS_MAX: Final = 8_192

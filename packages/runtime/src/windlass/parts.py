@@ -9,7 +9,7 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from windlass.adapters.journals.memory import MemoryStore as MemoryStore
-    from windlass.adapters.journals.sqlite import SqliteStore as SqliteStore
+    from windlass.adapters.journals.sqlite.store import SqliteStore as SqliteStore
     from windlass.adapters.system import SystemClock as SystemClock
     from windlass.adapters.system import chance as chance
     from windlass.adapters.system import new_id as new_id
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "windlass.adapters.journals.memory": ("MemoryStore",),
-    "windlass.adapters.journals.sqlite": ("SqliteStore",),
+    "windlass.adapters.journals.sqlite.store": ("SqliteStore",),
     "windlass.adapters.system": (
         "SystemClock",
         "chance",

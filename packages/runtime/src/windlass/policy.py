@@ -41,7 +41,8 @@ class RulesPolicy:
 
     def _use(self, rules: PolicySet) -> None:
         self._rules = rules
-        self._reads_arguments = any(rule.effect == "modify" for rule in rules.rules)
+        self.reads_arguments = any(rule.effect == "modify" for rule in rules.rules)
+        """Whether decisions depend on the arguments of a call, or hold them."""
         self._decided: dict[tuple[object, ...], PolicyDecision] = {}
 
     @property
@@ -51,7 +52,7 @@ class RulesPolicy:
 
     def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
         """Decide by the rules; decisions are cached unless a rule reads arguments."""
-        if self._reads_arguments:
+        if self.reads_arguments:
             return decide(self._rules, call, is_attended=is_attended)
         facts = (
             call.tool,
@@ -98,6 +99,7 @@ class InheritedPolicy(RulesPolicy):
         self._all = (own, *above)
         names = "\n".join(policy.version for policy in self._all)
         self._version = f"sha256:{sha256(names.encode()).hexdigest()}"
+        self.reads_arguments = any(policy.reads_arguments for policy in self._all)
 
     def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
         """Return the strictest decision. Arguments that one policy modifies are passed to the next one."""

@@ -20,7 +20,7 @@ from windlass.errors import (
 )
 from windlass.limits import CONTENT_BYTES_MAX, NAMES_SHOWN_MAX, WAIT_MS_MAX
 from windlass_harness.ledger.proposals import NOTES
-from windlass_harness.loop.drafts import ID_CHARS_MAX
+from windlass_harness.loop.events import ID_CHARS_MAX
 from windlass_harness.loop.people import matched, refusal
 from windlass_harness.views.listing import TURNING
 from windlass_protocol import (

@@ -6,7 +6,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.events import Draft
 from windlass_harness.redact import Redactor
 
 
@@ -19,10 +19,12 @@ class RedactingScribe:
 
     def __call__(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
         """Return drafts with secrets masked; the same objects if there are none."""
-        told = [draft.data for draft in drafts]
-        if any(draft.posts for draft in drafts):
-            told += [post.body for draft in drafts for post in draft.posts]
-        return drafts if self.redactor.value(told) is told else [self._masked(draft) for draft in drafts]
+        texts: list[object] = []
+        for draft in drafts:
+            texts.append(draft.data)
+            if draft.posts:
+                texts += [post.body for post in draft.posts]
+        return drafts if self.redactor.is_clean(texts) else [self._masked(draft) for draft in drafts]
 
     def _masked(self, draft: Draft) -> Draft:
         posts = tuple(replace(post, body=self._hidden(post.body)) for post in draft.posts)

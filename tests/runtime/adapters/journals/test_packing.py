@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.adapters.journals import packing
-from windlass.adapters.journals.packing import pack, unpack
+from windlass.adapters.journals import codec as packing
+from windlass.adapters.journals.codec import pack, unpack
 
 RECORDS = b'[["step.started","2026-11-15T12:00:00.000Z",{"sequence":0,"turnId":"turn_0","stepIndex":7}]]' * 4
 

@@ -17,13 +17,14 @@ from tests.faults.disk import Disk, Sync
 from tests.permissions import open_folder, read_only
 
 from tools.files import ROOT
-from windlass.adapters.journals import locks as locks_module
-from windlass.adapters.journals import sqlite_owners, sqlite_schema, sqlite_writer
-from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.adapters.journals.sqlite_errors import translate
-from windlass.adapters.journals.sqlite_files import OpenFiles
-from windlass.adapters.journals.sqlite_schema import APPLICATION_ID, Durability, connect, prepare
-from windlass.adapters.journals.sqlite_writes import Transaction
+from windlass.adapters.journals.sqlite import files as locks_module
+from windlass.adapters.journals.sqlite import schema as sqlite_schema
+from windlass.adapters.journals.sqlite import transactions as sqlite_writer
+from windlass.adapters.journals.sqlite import writes as sqlite_owners
+from windlass.adapters.journals.sqlite.files import OpenFiles
+from windlass.adapters.journals.sqlite.schema import APPLICATION_ID, Durability, connect, prepare, translate
+from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.adapters.journals.sqlite.writes import Transaction
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.store import Batch, Standing
@@ -325,7 +326,9 @@ def test_a_crash_of_the_writer_thread_fails_its_pending_calls(
         monkeypatch.setattr(Transaction, "finish", defect)
         monkeypatch.setattr(sqlite_writer, "GROUP_JOBS_MAX", 1)
         results = await asyncio.gather(post(store, "k1"), post(store, "k2"), return_exceptions=True)
-        assert all(isinstance(result, Ambiguous) for result in results)
+        assert isinstance(results[0], Ambiguous)
+        # A store that writes at once has stopped before the second request arrives.
+        assert isinstance(results[1], Ambiguous if durability == "power" else Unavailable)
         with pytest.raises(Unavailable, match="open it again"):
             await post(store, "k3")
         await store.aclose()
@@ -351,7 +354,8 @@ def test_small_writes_that_wait_for_no_disk_are_made_by_the_event_loop_together(
         store = await SqliteStore.open(path, durability="process")
         monkeypatch.setattr(Transaction, "commit", noted)
         await asyncio.gather(*(post(store, f"k{index}") for index in range(9)))
-        assert threads == [current_thread()]
+        # The first at once, those after it in the same turn in one transaction.
+        assert threads == [current_thread()] * 2
         threads.clear()
         await store.put(b"x" * sqlite_writer.QUICK_BYTES_MAX)
         await store.put(b"y" * (sqlite_writer.QUICK_BYTES_MAX + 1))

@@ -11,16 +11,16 @@ from tests.contracts.stores import NOW_MS
 from tests.contracts.test_store_catalog import begin, end, fact, start
 from tests.runtime.catalog.rig import PAYS, agent, approve, opened, until
 
-from windlass.adapters.journals import sqlite_schema
-from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.adapters.journals.sqlite_listed import (
+from windlass.adapters.journals.sqlite import schema as sqlite_schema
+from windlass.adapters.journals.sqlite.queries import (
     REQUEST,
     SETTLED,
     requests_query,
     runs_query,
     sessions_query,
 )
-from windlass.adapters.journals.sqlite_schema import Connection, Cursor, Value, connect, prepare
+from windlass.adapters.journals.sqlite.schema import Connection, Cursor, Value, connect, prepare
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.catalog import Sessions
 from windlass.errors import Corrupt
 from windlass.ports.store import Batch, RunFilter, SessionFilter, SessionStatus

@@ -12,7 +12,7 @@ from windlass_cli.output import Exit, Problem, to_json
 from windlass_cli.settings import LOCAL
 
 if TYPE_CHECKING:
-    from windlass.adapters.journals.sqlite_versions import StoreVersion
+    from windlass.adapters.journals.sqlite.schema import StoreVersion
 
 TENANT_SUFFIX: Final = ".tenant"
 """Of the file with the name of a tenant, which a server keeps beside its store."""
@@ -37,7 +37,7 @@ def migrate(
 
 
 async def _migrate(command: Command, *, is_trial: bool, with_copy: bool, as_json: bool) -> Exit:
-    from windlass.adapters.journals import sqlite_versions  # noqa: PLC0415 - slow to import
+    from windlass.adapters.journals.sqlite import schema as sqlite_versions  # noqa: PLC0415 - slow to import
 
     # All are looked at before the first is changed.
     found = [await asyncio.to_thread(sqlite_versions.version_of, path) for path in _stores(command)]

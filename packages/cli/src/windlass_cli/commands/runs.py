@@ -30,7 +30,8 @@ from windlass_cli.output import (
 
 if TYPE_CHECKING:
     from windlass_cli.backend import RunRow
-    from windlass_protocol import Event, Outcome, Record
+    from windlass_harness.record import Record
+    from windlass_protocol import Event, Outcome
 
 app = typer.Typer(
     no_args_is_help=True, help="Runs: list, show, tail, resume, cancel, replay, diff, fork, export."

@@ -15,7 +15,8 @@ from pydantic import JsonValue
 from windlass_harness.ledger.failures import blamed, classify
 from windlass_harness.ledger.proposals import EVALUATIONS
 from windlass_harness.ledger.versions import Sample
-from windlass_harness.loop.drafts import ID_CHARS_MAX
+from windlass_harness.loop.events import ID_CHARS_MAX
+from windlass_harness.record import Record
 from windlass_harness.views.decisions import RunDraft
 from windlass_harness.views.fold import read
 from windlass_harness.views.runs import run_id_of
@@ -26,7 +27,6 @@ from windlass_protocol import (
     DecisionRunStatus,
     DecisionType,
     FailureKind,
-    Record,
     canonical,
 )
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from windlass_harness.record import Record
 from windlass_harness.views.fold import START, Position, fold, read
 from windlass_protocol import (
     PackageDifference,
@@ -16,7 +17,6 @@ from windlass_protocol import (
     ProposalCheckedData,
     ProposalMadeData,
     ProposalSettledData,
-    Record,
 )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from windlass_harness.record import Record
 from windlass_harness.views.fold import read, text_in
 from windlass_harness.views.payloads import (
     as_text,
@@ -25,7 +26,6 @@ from windlass_protocol import (
     InputRequestedData,
     InputResolvedData,
     MessageReceivedData,
-    Record,
     RunCompletedData,
     ToolOutput,
     UserPart,

@@ -8,29 +8,32 @@ from collections.abc import Set
 
 from pydantic import JsonValue
 
-from windlass_harness.loop import compacting, ends, failures, hooks, people
-from windlass_harness.loop.drafts import Draft
-from windlass_harness.loop.effects import (
+from windlass_harness.loop import compaction as compacting
+from windlass_harness.loop import ends, failures, hooks, people
+from windlass_harness.loop.ends import denied
+from windlass_harness.loop.events import (
     NOTHING,
     CallModel,
     CheckOutput,
+    Draft,
     Effect,
     JudgeCall,
+    Moment,
     Plan,
     ReviewReport,
     RunTool,
     judge_key,
     run_key,
 )
-from windlass_harness.loop.events import Moment
-from windlass_harness.loop.hooked import (
+from windlass_harness.loop.notes import (
     AFTER_APPROVAL_DECISION,
     BEFORE_RUN_COMPLETE,
+    INTERRUPTED,
     ON_RUN_CANCEL_REQUESTED,
     RUN_STARTING,
+    SUBAGENT,
+    CallNotes,
 )
-from windlass_harness.loop.notes import INTERRUPTED, SUBAGENT, CallNotes
-from windlass_harness.loop.refused import denied
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.times import ms_of
@@ -42,11 +45,10 @@ from windlass_protocol import (
     ErrorInfo,
     FinishReason,
     InputOutcome,
+    JsonObject,
     RecoveryChoice,
     TextPart,
 )
-
-JsonObject = dict[str, JsonValue]
 
 
 def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules = DEFAULT_RULES) -> Plan:
@@ -151,6 +153,7 @@ def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
     data: JsonObject = {**state.place(index), "promptMessageCount": len(state.session.history.messages)}
     if run.model_id is not None:
         data["modelId"] = run.model_id
+    attempt = notes.attempt + 1 if notes.is_retry else 1
     draft = Draft(
         "step.started",
         now.at,
@@ -159,9 +162,9 @@ def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
         agent_id=run.agent_id,
         turn_id=turn.turn_id,
         step_index=index,
-        attempt=notes.attempt + 1 if notes.is_retry else 1,
+        attempt=attempt,
     )
-    return Plan((draft,))
+    return Plan((draft,), (CallModel(index, attempt),))
 
 
 def _finish(state: LoopState, now: Moment, rules: Rules) -> Plan:
@@ -211,7 +214,7 @@ def _advance_calls(
         return Plan((*_resume(state, "expired", now), *late))
     plan = _Calls()
     for call in calls:
-        if run_key(call.call_id) in under_way or judge_key(call.call_id) in under_way:
+        if under_way and (run_key(call.call_id) in under_way or judge_key(call.call_id) in under_way):
             continue
         if call.stage is CallStage.STARTED:
             _advance_started(state, call, plan, now, rules)
@@ -219,9 +222,11 @@ def _advance_calls(
             _advance_requested(state, call, plan, now, rules)
     if plan.requests:
         plan.drafts.append(people.requested(state, plan.requests, now=now))
-    effects = tuple(effect for effect in plan.effects if effect.key not in under_way)
+    effects = plan.effects
+    if under_way and effects:
+        effects = [effect for effect in effects if effect.key not in under_way]
     if plan.drafts or effects:
-        return Plan((*_resume(state, "ready", now), *plan.drafts), effects)
+        return Plan((*_resume(state, "ready", now), *plan.drafts), tuple(effects))
     if under_way:
         return NOTHING
     return Plan(ends.exhausted(state, plan.exceeded, now=now)) if plan.exceeded else _wait(state, plan, now)
@@ -380,7 +385,7 @@ def _wait(state: LoopState, plan: _Calls, now: Moment) -> Plan:
 
 def _resume(state: LoopState, reason: str, now: Moment) -> tuple[Draft, ...]:
     run = state.run
-    if run is None or state.run_notes.waits_on is None:
+    if state.run_notes.waits_on is None or run is None:
         return ()
     data: JsonObject = {"runId": run.run_id, "reason": reason, "epoch": state.epoch}
     return (state.draft("run.resumed", data, now=now),)

@@ -1,17 +1,13 @@
 """The authored state of a session: values that tools keep between their calls."""
 
-from dataclasses import dataclass
 from typing import Final
 
-from pydantic import JsonValue
 from pydantic_core import to_json
 
-from windlass_harness.loop.drafts import Draft
-from windlass_harness.loop.events import CallReturned, Moment, StateChange, StateGiven
+from windlass_harness.loop.events import CallReturned, Draft, Moment, StateChange, StateGiven
 from windlass_harness.loop.state import LoopState
-from windlass_protocol import ActionStatus
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import ActionStatus, JsonObject
+from windlass_protocol.frozen import frozen
 
 STATE_KEYS_MAX: Final = 1_024
 """Of one session."""
@@ -40,7 +36,7 @@ def state_problem(values: JsonObject, change: StateChange) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kept:
     """What a call came to, and the record of what it changed."""
 

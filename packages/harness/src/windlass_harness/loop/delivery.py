@@ -9,19 +9,13 @@ from collections.abc import Set
 from hashlib import sha256
 from typing import Final, assert_never
 
-from pydantic import JsonValue
-
 from windlass_harness.loop import hooks
-from windlass_harness.loop.drafts import Draft, joined
-from windlass_harness.loop.effects import CallHooks, Deliver, Plan
-from windlass_harness.loop.events import DeliverySettled, Moment
-from windlass_harness.loop.hooked import AFTER_RUN_TERMINAL
+from windlass_harness.loop.events import CallHooks, Deliver, DeliverySettled, Draft, Moment, Plan, joined
+from windlass_harness.loop.notes import AFTER_RUN_TERMINAL
 from windlass_harness.loop.rules import Dedupe, Rules, SinkRule
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import DeliveryState, RunState
-from windlass_protocol import CodecLimits, RunResult, RunStatus, canonical
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import CodecLimits, JsonObject, RunResult, RunStatus, canonical
 
 FINAL_MESSAGE: Final = "final_message"
 FINAL_VALIDATED_OUTPUT: Final = "final_validated_output"

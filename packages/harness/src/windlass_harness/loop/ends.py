@@ -2,17 +2,15 @@
 
 from typing import Final
 
-from pydantic import JsonValue
-
-from windlass_harness.loop import failures, family
-from windlass_harness.loop.drafts import Draft
-from windlass_harness.loop.events import Moment
-from windlass_harness.loop.notes import number_in
+from windlass_harness.loop import failures
+from windlass_harness.loop import subagents as family
+from windlass_harness.loop.events import CancelAsked, Draft, Moment, RunRefused, RunWithdrawn
+from windlass_harness.loop.notes import CallNotes, number_in
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import INTERRUPTED, NOT_EXECUTED, STOPPED_READING, Call, CallStage
-from windlass_protocol import BudgetName, EffectClass, ErrorInfo, RunMode
+from windlass_harness.views.runs import RunState
+from windlass_protocol import BudgetName, EffectClass, ErrorInfo, InputOutcome, JsonObject, ParentRun, RunMode
 
-JsonObject = dict[str, JsonValue]
 Ending = tuple[Draft, ...]
 
 
@@ -142,3 +140,86 @@ def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fa
         family.told_end(ending, family.cancelled(state, ended), used=notes.budget, taint=state.session.taint),
         Draft(kind, now.at, data),
     )
+
+
+def facts_of(body: JsonObject) -> JsonObject:
+    """Return what the record of a run's beginning says, of what it begins with."""
+    return {name: value for name, value in body.items() if name not in _NOT_OF_THE_RUN}
+
+
+SAID: Final = ("message", "parts", "context", "messageId", "sender")
+_NOT_OF_THE_RUN: Final = frozenset({*SAID, "contract", "session", "turnId"})
+
+
+def ended_unstarted(state: LoopState, event: RunWithdrawn | RunRefused, *, now: Moment) -> list[Draft]:
+    """Return the end of a run that never began: withdrawn, or unable to."""
+    run_id, agent_id = str(event.body["runId"]), str(event.body["agentId"])
+    if run_id in state.session.run_ids:
+        return []
+    data: JsonObject = {"runId": run_id, "unstarted": facts_of(event.body)}
+    if isinstance(event, RunRefused):
+        data["error"] = event.error.model_dump(mode="json", by_alias=True)
+        return [_told(event, Draft("run.failed", now.at, data, run_id=run_id, agent_id=agent_id))]
+    if event.reason is not None:
+        data["reason"] = event.reason
+    asked = cancel_facts(run_id, event)
+    return [
+        Draft("run.cancel_requested", now.at, asked, run_id=run_id, agent_id=agent_id),
+        _told(event, Draft("run.cancelled", now.at, data, run_id=run_id, agent_id=agent_id)),
+    ]
+
+
+def _told(event: RunWithdrawn | RunRefused, ended: Draft) -> Draft:
+    above = event.body.get("parent")
+    if above is None:
+        return ended
+    run_id, agent_id = str(event.body["runId"]), str(event.body["agentId"])
+    parent = ParentRun.model_validate(above)
+    run = RunState(run_id, agent_id, parent.session_id, started_at=ended.at, parent=parent)
+    return family.told_end(run, ended)
+
+
+def cancel_facts(run_id: str, event: CancelAsked | RunWithdrawn) -> JsonObject:
+    """Return the data of the record that somebody wants a run to end."""
+    data: JsonObject = {"runId": run_id}
+    if event.by is not None:
+        data["by"] = event.by
+    if event.reason is not None:
+        data["reason"] = event.reason
+    return data
+
+
+_NOT_AGAIN: Final = "The call was interrupted: it may or may not have taken effect, and is not run again."
+
+
+def denied(state: LoopState, call: Call, *, note: CallNotes, now: Moment) -> Draft:
+    """Return the result of a call that people did not consent to."""
+    words = {
+        InputOutcome.EXPIRED: "Nobody approved the call in time.",
+        InputOutcome.CANCELLED: "The request for approval was withdrawn.",
+        InputOutcome.IGNORED: "The person went on without answering the request for approval.",
+    }
+    denial = f"A person denied the call: {note.reason}" if note.reason else "A person denied the call."
+    message = words.get(note.outcome or InputOutcome.DENIED, denial)
+    return refused(state, call, now=now, code="denied", message=message)
+
+
+def refused(state: LoopState, call: Call, *, now: Moment, code: str, message: str) -> Draft:
+    """Return the result of a call that was not made, or not again."""
+    if call.stage is CallStage.STARTED and not state.is_unbegun(call):
+        message = f"{_NOT_AGAIN} {message}"
+    result: JsonObject = {
+        "kind": "tool-result",
+        "callId": call.call_id,
+        "toolName": call.tool_name,
+        "output": None,
+        "isError": True,
+    }
+    error: JsonObject = {"code": code, "message": message}
+    data: JsonObject = {
+        "result": result,
+        "status": "rejected",
+        "error": error,
+        **state.place(call.step_index),
+    }
+    return state.draft("action.result", data, now=now)

@@ -1,23 +1,27 @@
 """What can happen to a session: the inputs of the loop."""
 
-from dataclasses import dataclass
+from hashlib import sha256
+from typing import ClassVar, Final
 
 from pydantic import JsonValue
 
 from windlass_harness.loop.notes import Pause
+from windlass_harness.record import Record
+from windlass_harness.views.runs import RunState
 from windlass_protocol import (
     ActionStatus,
+    CompactionConfig,
     ErrorInfo,
     FinishReason,
     InputResponse,
+    JsonObject,
     OutputError,
     PolicyDecision,
 )
+from windlass_protocol.frozen import frozen
 
-JsonObject = dict[str, JsonValue]
 
-
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moment:
     """When something happens: as the wire writes it, and in milliseconds since 1970."""
 
@@ -33,7 +37,7 @@ class Moment:
         return pause.has(self.ms) if self.held is None else pause in self.held
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Note:
     """Something that happened on the way to an event, such as a hook that ran.
 
@@ -44,7 +48,7 @@ class Note:
     data: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunAsked:
     """Somebody wants a run. `body` is its `run.started` data and what it begins with:
     `message`, `parts`, `context`, `contract`, `session`."""
@@ -52,7 +56,7 @@ class RunAsked:
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Steered:
     """Somebody says something to the run under way.
 
@@ -62,7 +66,7 @@ class Steered:
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnswersGiven:
     """Somebody answers requests."""
 
@@ -71,14 +75,14 @@ class AnswersGiven:
     """When, in milliseconds since 1970; None means now."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestDispatched:
     """A request was taken to whoever answers; nobody has to take it there again."""
 
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CancelAsked:
     """Somebody wants a run to end."""
 
@@ -87,7 +91,7 @@ class CancelAsked:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunWithdrawn:
     """Somebody wants a run to end whose turn has not come.
 
@@ -99,7 +103,7 @@ class RunWithdrawn:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunRefused:
     """A run cannot begin: the journal does not take what it would begin with.
 
@@ -110,7 +114,7 @@ class RunRefused:
     error: ErrorInfo
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AskedCall:
     """A call that the model asks for. `input` is text if it was no JSON."""
 
@@ -121,7 +125,7 @@ class AskedCall:
     """Whom it gives work to, if it does."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelAnswered:
     """The model has said all it had to say."""
 
@@ -136,7 +140,7 @@ class ModelAnswered:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelFailed:
     """The model gave no answer.
 
@@ -149,12 +153,12 @@ class ModelFailed:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompactionAsked:
     """Somebody wants the history of the session to be shorter."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HistoryCompacted:
     """The history is shorter. `data` is what `compaction.completed` says of it."""
 
@@ -162,7 +166,7 @@ class HistoryCompacted:
     usage: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompactionBroken:
     """The history could not be made shorter, or not as planned.
 
@@ -179,7 +183,7 @@ class CompactionBroken:
     """What can be done without a model, as `compaction.completed` says it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plea:
     """What a person is shown and asked for when a policy wants consent."""
 
@@ -189,7 +193,7 @@ class Plea:
     can_grant_session: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Delegation:
     """Whom a call gives work to."""
 
@@ -200,7 +204,7 @@ class Delegation:
     """Calls of the step that give work to somebody and have no result: they share what is left."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallJudged:
     """A policy has decided about a call.
 
@@ -220,7 +224,7 @@ class CallJudged:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallRefused:
     """A call cannot be made: no such tool, or arguments that do not fit."""
 
@@ -230,7 +234,7 @@ class CallRefused:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallAsks:
     """A call is a question to a person; its answer is the result."""
 
@@ -243,7 +247,7 @@ class CallAsks:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StateChange:
     """What changes in the authored state: first keys go, then values come."""
 
@@ -261,14 +265,14 @@ class StateChange:
         return data
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StateGiven:
     """Somebody outside changes the authored state of the session."""
 
     change: StateChange
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallReturned:
     """A tool is done."""
 
@@ -288,7 +292,7 @@ class CallReturned:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallUnbegun:
     """A tool whose intent was written is not run by this owner, and has not begun."""
 
@@ -296,7 +300,7 @@ class CallUnbegun:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChildSaid:
     """A subagent asks people, has their answer, or has ended: as `kind` says."""
 
@@ -304,7 +308,7 @@ class ChildSaid:
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OutputChecked:
     """The last answer was held against the output contract."""
 
@@ -317,7 +321,7 @@ class OutputChecked:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Taken:
     """A new owner has the session and goes on with it."""
 
@@ -325,12 +329,12 @@ class Taken:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HandedOver:
     """The owner lets go of the session in order; whoever comes next goes on with it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stopped:
     """The run cannot go on, for a reason that lies outside of the model and the tools."""
 
@@ -338,7 +342,7 @@ class Stopped:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HooksRan:
     """The hooks of a point of a run have run."""
 
@@ -352,7 +356,7 @@ class HooksRan:
     """Why one does not let the run complete."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeliverySettled:
     """What came of a delivery.
 
@@ -392,3 +396,170 @@ LoopEvent = (
     | DeliverySettled
     | StateGiven
 )
+
+ID_CHARS_MAX: Final = 512
+
+
+Draft = Record
+"""A record that the loop has made and no writer has numbered."""
+
+
+def within_limit(text: str, *, most: int = ID_CHARS_MAX) -> str:
+    """Return an identifier made of others; its digest if it is longer than one may be."""
+    if len(text) <= most:
+        return text
+    return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def joined(*parts: str) -> str:
+    """Return one identifier for several: no two lists of parts have the same."""
+    return within_limit("/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts))
+
+
+@frozen
+class CallModel:
+    """Ask the model for the next answer; its `step.started` is the intent."""
+
+    step_index: int
+    attempt: int
+    key: ClassVar[str] = "model"
+    """What the effect is called while it is under way."""
+
+
+@frozen
+class Compact:
+    """Make the history shorter; its `compaction.requested` is the intent."""
+
+    config: CompactionConfig
+    overhead_tokens: int
+    key: ClassVar[str] = "compact"
+    """What the effect is called while it is under way."""
+
+
+def judge_key(call_id: str) -> str:
+    """Return what the judging of a call is called while it is under way."""
+    return f"judge:{call_id}"
+
+
+def run_key(call_id: str) -> str:
+    """Return what a call is called while it runs."""
+    return f"call:{call_id}"
+
+
+@frozen
+class JudgeCall:
+    """Check the arguments of a call and ask the policy about it. Touches nothing."""
+
+    call_id: str
+    tool_name: str
+    input: JsonValue
+    approved_hash: str | None = None
+    """A person approved the call with these arguments."""
+    approved_policy: str | None = None
+    """Under this version of the policy."""
+
+    @property
+    def key(self) -> str:
+        """What the effect is called while it is under way."""
+        return judge_key(self.call_id)
+
+
+@frozen
+class RunTool:
+    """Run a tool; its `action.started` is the intent."""
+
+    call_id: str
+    tool_name: str
+    arguments: JsonObject
+    idempotency_key: str
+    step_index: int
+    attempt: int
+
+    @property
+    def key(self) -> str:
+        """What the effect is called while it is under way."""
+        return run_key(self.call_id)
+
+
+@frozen
+class ReviewReport:
+    """See what a subagent returned before the model does. Touches nothing."""
+
+    call_id: str
+    tool_name: str
+    arguments: JsonObject
+    report: JsonObject
+    """What its `subagent.completed` says."""
+    step_index: int
+
+    @property
+    def key(self) -> str:
+        """What the effect is called while it is under way."""
+        return f"report:{self.call_id}"
+
+
+@frozen
+class CheckOutput:
+    """Hold the last answer against the output contract. Touches nothing."""
+
+    text: str
+    key: ClassVar[str] = "output"
+    """What the effect is called while it is under way."""
+
+
+@frozen
+class CallHooks:
+    """Run the hooks of a point: of the run, or of one of its calls."""
+
+    point: str
+    run: RunState
+    call_id: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What the effect is called while it is under way."""
+        return f"hooks:{self.point}:{self.run.run_id}:{self.call_id or ''}"
+
+
+@frozen
+class Deliver:
+    """Give the output of a run to a sink; its `delivery.intended` is the intent."""
+
+    delivery_id: str
+    sink_id: str
+    dedupe_key: str
+    kind: str
+    run: RunState
+
+    @property
+    def key(self) -> str:
+        """What the effect is called while it is under way."""
+        return f"deliver:{self.delivery_id}"
+
+
+Effect = CallModel | Compact | JudgeCall | RunTool | ReviewReport | CheckOutput | CallHooks | Deliver
+
+
+def is_errand(effect: Effect) -> bool:
+    """Whether an effect is for a run that has ended, not for the one under way."""
+    return isinstance(effect, CallHooks | Deliver) and effect.run.result is not None
+
+
+@frozen
+class Plan:
+    """What to write, then what to do.
+
+    Nothing of either means: wait, until `wake_at_ms` at the latest.
+    """
+
+    drafts: tuple[Draft, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    wake_at_ms: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write and nothing to do."""
+        return not self.drafts and not self.effects
+
+
+NOTHING = Plan()

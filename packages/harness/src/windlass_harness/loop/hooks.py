@@ -1,17 +1,11 @@
 """Hooks of the run itself: when they are due, and what follows from them."""
 
-from pydantic import JsonValue
-
 from windlass_harness.loop import ends
-from windlass_harness.loop.drafts import Draft
-from windlass_harness.loop.effects import CallHooks
-from windlass_harness.loop.events import HooksRan, Moment
-from windlass_harness.loop.hooked import BEFORE_RUN_COMPLETE, RUN_STARTING
+from windlass_harness.loop.events import CallHooks, Draft, HooksRan, Moment
+from windlass_harness.loop.notes import BEFORE_RUN_COMPLETE, RUN_STARTING
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
-from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, RetryClass
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, JsonObject, RetryClass
 
 
 def due(state: LoopState, point: str, *, rules: Rules, call_id: str | None = None) -> tuple[CallHooks, ...]:

@@ -1,26 +1,75 @@
 """What the loop notes about a run and its calls while it folds their records."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
 
 from pydantic import JsonValue
 
 from windlass_harness.budget import BudgetLimit, BudgetState
-from windlass_harness.loop.hooked import Hooked
+from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms, ms_of, stamp_of
+from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import (
     BudgetLimits,
     ErrorInfo,
     FinishReason,
     InputOutcome,
+    JsonObject,
     OutputContract,
-    Record,
     RecoveryChoice,
 )
+from windlass_protocol.frozen import frozen
 from windlass_protocol.limits import INTEGER_MAX
 
-JsonObject = dict[str, JsonValue]
+RUN_STARTING: Final = "run_starting"
+BEFORE_TOOL_CALL: Final = "before_tool_call"
+AFTER_APPROVAL_DECISION: Final = "after_approval_decision"
+BEFORE_RUN_COMPLETE: Final = "before_run_complete"
+ON_RUN_CANCEL_REQUESTED: Final = "on_run_cancel_requested"
+AFTER_RUN_TERMINAL: Final = "after_run_terminal"
+
+
+@dataclass(slots=True)
+class Hooked:
+    """The hooks that have run."""
+
+    points: set[str] = field(default_factory=set[str])
+    """Points of the run itself."""
+    calls: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    """Points of the calls of the newest step."""
+    arguments: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    """What hooks made of the arguments of calls."""
+    vetoes: int = 0
+    """How often the run was not allowed to complete."""
+
+    def has(self, point: str, call_id: str | None = None) -> bool:
+        """Whether the hooks of a point have run."""
+        return point in (self.points if call_id is None else self.calls.get(call_id, ()))
+
+    def apply(self, record: Record) -> None:
+        """Take the record of a hook that ran."""
+        point, call_id = str(record.data.get("point")), record.data.get("callId")
+        if not isinstance(call_id, str):
+            self.points.add(point)
+            self.vetoes += point == BEFORE_RUN_COMPLETE and record.data.get("vetoed") is True
+            return
+        self.calls.setdefault(call_id, set()).add(point)
+        change = record.data.get("change")
+        given = change.get("arguments") if isinstance(change, dict) else None
+        if isinstance(given, dict):
+            self.arguments[call_id] = given
+
+    def ask(self, call_id: str) -> None:
+        """People are asked about a call: there will be another decision."""
+        self.calls.get(call_id, set()).discard(AFTER_APPROVAL_DECISION)
+
+    def begin_step(self) -> None:
+        """Forget what belonged to the answer before."""
+        self.points.discard(BEFORE_RUN_COMPLETE)
+        self.calls.clear()
+        self.arguments.clear()
+
 
 CONSENTED: Final = "approval.granted"
 """Code of a decision that lets a call through because a person consented to it."""
@@ -38,7 +87,7 @@ CONTEXT_OVERFLOW: Final = "context_overflow"
 """Code of an attempt that the model refused because there was too much to read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grant:
     """What a person allowed for the rest of the session.
 
@@ -50,7 +99,7 @@ class Grant:
     policy: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pause:
     """A time in which nothing is tried."""
 
@@ -71,7 +120,7 @@ def pause_after(record: Record, wait_ms: int) -> Pause:
     return Pause(since_ms, since_ms + wait_ms)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Child:
     """The subagent that works for a call."""
 
@@ -267,3 +316,120 @@ def follow_child(record: Record, *, note: CallNotes, run: RunNotes) -> None:
     note.report = data
     run.charge(data.get("usage"))
     run.use(steps=number_in(data, "steps"), tool_calls=number_in(data, "toolCalls"))
+
+
+THRESHOLD: Final = "threshold"
+OVERFLOW: Final = "overflow"
+ASKED: Final = "asked"
+
+
+@dataclass(slots=True)
+class Compacting:
+    """The compaction under way, and what became of the last one."""
+
+    reason: str = ""
+    """Why the newest one was asked for: threshold, overflow or asked."""
+    epoch: int | None = None
+    """Of the owner that asked for the one under way; None if none is."""
+    tokens: int = 0
+    """What the history filled when it was asked for."""
+    is_retry: bool = False
+    """The next one repeats the last one."""
+    pause: Pause | None = None
+    """Before that."""
+    failures: int = 0
+    interruptions: int = 0
+    """Attempts that ended with their owner."""
+    tokens_after: int = 0
+    """What the history filled after the last one of this run; 0 if there was none."""
+    learned: int | None = None
+    """What the model turned out to read at most, for the rest of the run."""
+    is_overflow: bool = False
+    """The model refused the length of the prompt: a compaction is due."""
+    has_overflowed: bool = False
+    """That was done for the step under way."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether one is under way."""
+        return self.epoch is not None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether one is under way, or is to be tried again."""
+        return self.is_open or self.is_retry
+
+    def apply(self, record: Record, *, is_at_rest: bool) -> None:
+        """Take a record of a compaction, or of the end of a run."""
+        if record.type not in RUN_ENDS:
+            _FOLLOW[record.type](self, record)
+        elif is_at_rest:
+            self.end_run()
+
+    def begin_run(self) -> None:
+        """A run begins: what the last one found out may not hold for its model."""
+        self.tokens_after, self.learned = 0, None
+        self.end_step()
+
+    def end_run(self) -> None:
+        """A run has ended; what somebody asked for is done all the same."""
+        if self.reason != ASKED:
+            self._close()
+
+    def end_step(self) -> None:
+        """A model call came to its end."""
+        self.is_overflow = self.has_overflowed = False
+
+    def requested(self, record: Record) -> None:
+        """Take that one is wanted."""
+        reason = record.data.get("reason")
+        self.reason = reason if isinstance(reason, str) else THRESHOLD
+        self.epoch = record.epoch or 0
+        self.tokens = number_in(record.data, "usageInputTokens")
+        self.is_retry = False
+        if self.reason == OVERFLOW:
+            self.learned = lowered(self.tokens)
+
+    def failed(self, record: Record) -> None:
+        """Take that one failed, for now or for good."""
+        if "delayMs" not in record.data:
+            self._finish(self.tokens)
+            return
+        code = record.data.get("code")
+        self.epoch, self.is_retry = None, True
+        self.pause = pause_after(record, number_in(record.data, "delayMs"))
+        self.failures += code not in (INTERRUPTED, HANDED_OVER)
+        self.interruptions += code == INTERRUPTED
+
+    def completed(self, record: Record) -> None:
+        """Take that one is done."""
+        self._finish(number_in(record.data, "inputTokensAfter"))
+
+    def cleared(self, _: Record) -> None:
+        """Take that there is no history any more."""
+        self.tokens_after = 0
+
+    def _finish(self, tokens_after: int) -> None:
+        self._close()
+        self.tokens_after = tokens_after
+        self.has_overflowed = self.has_overflowed or self.is_overflow
+        self.is_overflow = False
+
+    def _close(self) -> None:
+        self.epoch, self.is_retry, self.pause = None, False, None
+        self.failures = self.interruptions = 0
+
+
+def lowered(tokens: int) -> int:
+    """Return the threshold for a history that has to get shorter, whatever it fills."""
+    return tokens * 3 // 4
+
+
+_FOLLOW: Final[dict[str, Callable[[Compacting, Record], None]]] = {
+    "compaction.requested": Compacting.requested,
+    "compaction.failed": Compacting.failed,
+    "compaction.completed": Compacting.completed,
+    "context.cleared": Compacting.cleared,
+}
+COMPACTION_RECORDS: Final = frozenset({*_FOLLOW, *RUN_ENDS})
+"""What it is folded from; more is told by the loop."""

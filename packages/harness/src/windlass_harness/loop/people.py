@@ -4,9 +4,16 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from windlass_harness.loop import family
-from windlass_harness.loop.drafts import Draft, within_limit
-from windlass_harness.loop.events import AnswersGiven, CallAsks, CallJudged, Moment, RequestDispatched
+from windlass_harness.loop import subagents as family
+from windlass_harness.loop.events import (
+    AnswersGiven,
+    CallAsks,
+    CallJudged,
+    Draft,
+    Moment,
+    RequestDispatched,
+    within_limit,
+)
 from windlass_harness.loop.state import LoopState
 from windlass_harness.times import ms_of
 from windlass_harness.views.history import Call
@@ -17,11 +24,10 @@ from windlass_protocol import (
     InputOutcome,
     InputRequest,
     InputResponse,
+    JsonObject,
     RecoveryChoice,
     parse,
 )
-
-JsonObject = dict[str, JsonValue]
 
 APPROVE: Final = "approve"
 APPROVE_SESSION: Final = "approve_session"

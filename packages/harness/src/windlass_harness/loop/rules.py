@@ -1,10 +1,10 @@
 """What the loop may try, and how often."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from windlass_harness.retry import RetryPolicy
+from windlass_protocol.frozen import frozen
 
 REFUSALS_MAX: Final = 5
 CALLS_PER_STEP_MAX: Final = 64
@@ -33,7 +33,7 @@ class Dedupe(StrEnum):
     """The first output of the session."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SinkRule:
     """A sink that gets the output of a run."""
 
@@ -41,7 +41,7 @@ class SinkRule:
     dedupe: Dedupe = Dedupe.RUN
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompactionRule:
     """When the history of a run is made shorter, and what else its model reads."""
 
@@ -60,7 +60,7 @@ class CompactionRule:
 DEFAULT_COMPACTION: Final = CompactionRule()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rules:
     """The limits of one loop."""
 

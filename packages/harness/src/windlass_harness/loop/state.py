@@ -7,15 +7,12 @@ takes records one by one, because copying it for each record would make long ses
 from collections.abc import Callable, Iterable
 from typing import Final, cast
 
-from pydantic import JsonValue
-
 from windlass_harness.budget import would_exceed
 from windlass_harness.compaction import Weights
 from windlass_harness.loop import failures
-from windlass_harness.loop.compacted import COMPACTION_RECORDS, Compacting
-from windlass_harness.loop.drafts import Draft
-from windlass_harness.loop.events import Moment
+from windlass_harness.loop.events import Draft, Moment
 from windlass_harness.loop.notes import (
+    COMPACTION_RECORDS,
     CONSENTED,
     CONTEXT_OVERFLOW,
     HANDED_OVER,
@@ -23,6 +20,7 @@ from windlass_harness.loop.notes import (
     NO_LIMITS,
     REFUSALS,
     CallNotes,
+    Compacting,
     Grant,
     RunNotes,
     follow_child,
@@ -32,9 +30,10 @@ from windlass_harness.loop.notes import (
     pause_after,
     policy_version,
 )
-from windlass_harness.loop.output_notes import OUTPUT_RECORDS, note_output
 from windlass_harness.loop.rules import DEFER_MS_MIN
+from windlass_harness.record import Record
 from windlass_harness.times import ms_of
+from windlass_harness.views.fold import dump_state, load_state
 from windlass_harness.views.history import Call
 from windlass_harness.views.runs import DELIVERY_RECORDS, Deliveries, RunState
 from windlass_harness.views.session import SessionDraft, SessionState
@@ -44,19 +43,53 @@ from windlass_protocol import (
     ErrorInfo,
     FinishReason,
     InputOutcome,
+    JsonObject,
+    OutputContract,
+    OutputFailedData,
     PrivacyClass,
-    Record,
     RecoveryChoice,
 )
+from windlass_protocol.frozen import frozen
 
-JsonObject = dict[str, JsonValue]
+
+def note_output(notes: RunNotes, record: Record) -> None:
+    """Take a record about the output of a run."""
+    _FOLLOW_OUTPUT[record.type](notes, record)
+
+
+def _requested(notes: RunNotes, record: Record) -> None:
+    notes.contract = OutputContract.model_validate(record.data["contract"])
+
+
+def _rejected(notes: RunNotes, record: Record) -> None:
+    notes.rejections = number_in(record.data, "attempt")
+
+
+def _failed(notes: RunNotes, record: Record) -> None:
+    errors = OutputFailedData.model_validate(record.data).errors
+    notes.failure = failures.unfit(number_in(record.data, "attempts"), errors)
+
+
+def _completed(notes: RunNotes, record: Record) -> None:
+    notes.is_validated = True
+    notes.structured = record.data.get("result")
+
+
+_FOLLOW_OUTPUT: Final[dict[str, Callable[[RunNotes, Record], None]]] = {
+    "output.requested": _requested,
+    "output.rejected": _rejected,
+    "output.failed": _failed,
+    "result.completed": _completed,
+}
+OUTPUT_RECORDS: Final = frozenset(_FOLLOW_OUTPUT)
+"""What it is folded from."""
 
 
 class LoopState:
     """A session as the loop sees it."""
 
     def __init__(self, state: SessionState | None = None) -> None:
-        self.session = SessionDraft(state or SessionState())
+        self.use(SessionDraft(state or SessionState()))
         self.notes: dict[str, CallNotes] = {}
         self.run_notes = RunNotes()
         self.grants: dict[str, Grant] = {}
@@ -66,11 +99,21 @@ class LoopState:
         self.epoch = 0
         """Of the owner; intents of an older one were interrupted."""
 
+    def use(self, session: SessionDraft) -> None:
+        """Replace the session that records are applied to."""
+        self.session = session
+        self.run = _under_way(session.run)
+        """The run under way; None if there is none."""
+
     def apply(self, record: Record) -> None:
-        """Take the next record."""
+        """Apply the next record."""
         if self.run_notes.epoch != record.epoch:
             self.run_notes.change_hands(record, paused_until_ms(self))
-        self.session.apply(record)
+        session = self.session
+        before = session.run
+        session.apply(record)
+        if session.run is not before:
+            self.run = _under_way(session.run)
         follow = _FOLLOW.get(record.type)
         if follow is not None:
             follow(self, record)
@@ -95,12 +138,6 @@ class LoopState:
     def seq(self) -> int:
         """The number of the last record."""
         return self.session.seq
-
-    @property
-    def run(self) -> RunState | None:
-        """The run that is under way; None if there is none."""
-        run = self.session.run
-        return None if run is None or run.result is not None else run
 
     @property
     def has_answered(self) -> bool:
@@ -132,11 +169,10 @@ class LoopState:
         """Return the coordinates that the data of a step's record has."""
         turn = self.session.turn
         assert turn is not None, "no turn has begun"
-        place: JsonObject = {"sequence": turn.sequence, "turnId": turn.turn_id}
         step = turn.step_index if step_index is None else step_index
-        if step is not None:
-            place["stepIndex"] = step
-        return place
+        if step is None:
+            return {"sequence": turn.sequence, "turnId": turn.turn_id}
+        return {"sequence": turn.sequence, "turnId": turn.turn_id, "stepIndex": step}
 
     def turn_place(self) -> JsonObject:
         """Return the coordinates that the data of a turn's record has."""
@@ -182,6 +218,10 @@ class LoopState:
         return would_exceed(
             notes.budget, notes.limits, step=step, tool_call=tool_call, tokens=tokens, wall_ms=wall_ms
         )
+
+
+def _under_way(run: RunState | None) -> RunState | None:
+    return None if run is None or run.result is not None else run
 
 
 def paused_until_ms(state: LoopState) -> int:
@@ -395,3 +435,43 @@ _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     **dict.fromkeys(DELIVERY_RECORDS, lambda state, record: state.deliveries.apply(record)),
     **dict.fromkeys(COMPACTION_RECORDS, _compaction),
 }
+
+
+@frozen
+class LoopSnapshot:
+    """All that a loop knows."""
+
+    session: SessionState
+    notes: dict[str, CallNotes]
+    run_notes: RunNotes
+    grants: dict[str, Grant]
+    deliveries: Deliveries
+    compacting: Compacting
+
+
+def dump_loop(state: LoopState) -> bytes:
+    """Return the state as bytes."""
+    return dump_state(
+        LoopSnapshot(
+            state.session.freeze(),
+            state.notes,
+            state.run_notes,
+            state.grants,
+            state.deliveries,
+            state.compacting,
+        )
+    )
+
+
+def load_loop(snapshot: bytes) -> LoopState | None:
+    """Return the state in a snapshot; None if it has to be folded anew."""
+    found = load_state(LoopSnapshot, snapshot)
+    if found is None:
+        return None
+    state = LoopState(found.session)
+    state.notes = found.notes
+    state.run_notes = found.run_notes
+    state.grants = found.grants
+    state.deliveries = found.deliveries
+    state.compacting = found.compacting
+    return state

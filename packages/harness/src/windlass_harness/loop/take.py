@@ -1,23 +1,13 @@
 """What happened becomes records: an event in, drafts out."""
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from pydantic import JsonValue
+from pydantic_core import from_json
 
-from windlass_harness.loop import (
-    authored,
-    compacting,
-    delivery,
-    ends,
-    failures,
-    family,
-    hooks,
-    outputs,
-    people,
-    wishes,
-)
+from windlass_harness.loop import authored, compaction, delivery, ends, failures, hooks, people, subagents
 from windlass_harness.loop.advance import found, give_up, retried
-from windlass_harness.loop.drafts import Draft, within_limit
+from windlass_harness.loop.ends import refused
 from windlass_harness.loop.events import (
     AnswersGiven,
     AskedCall,
@@ -31,6 +21,7 @@ from windlass_harness.loop.events import (
     CompactionAsked,
     CompactionBroken,
     DeliverySettled,
+    Draft,
     HandedOver,
     HistoryCompacted,
     HooksRan,
@@ -47,16 +38,104 @@ from windlass_harness.loop.events import (
     Steered,
     Stopped,
     Taken,
+    within_limit,
 )
 from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER
-from windlass_harness.loop.refused import refused
-from windlass_harness.loop.rules import DEFAULT_RULES, Rules
+from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import next_retry_delay_ms, should_retry
 from windlass_harness.views.history import Call, CallStage
-from windlass_protocol import RecoveryChoice
+from windlass_harness.views.session import SessionStatus
+from windlass_protocol import JsonObject, OutputError, PolicyDecision, RecoveryChoice
 
-JsonObject = dict[str, JsonValue]
+
+def _start(state: LoopState, event: RunAsked, now: Moment) -> list[Draft]:
+    body = event.body
+    run_id, agent_id = str(body["runId"]), str(body["agentId"])
+    if run_id in state.session.run_ids:
+        return []
+    assert state.run is None, "a run waits until the one before it has ended"
+    run = ends.facts_of(body)
+    turn = state.session.turn
+    sequence = 0 if turn is None else turn.sequence + 1
+    given = body.get("turnId")
+    turn_id = given if isinstance(given, str) else f"turn_{sequence}"
+    place: JsonObject = {"sequence": sequence, "turnId": turn_id}
+
+    def draft(kind: str, data: JsonObject) -> Draft:
+        return Draft(kind, now.at, data, run_id=run_id, agent_id=agent_id, turn_id=turn_id)
+
+    message: JsonObject = {"message": "", **_said(body), **place}
+    drafts: list[Draft] = []
+    if state.session.status is SessionStatus.NEW:
+        opening = body.get("session")
+        data: JsonObject = opening if isinstance(opening, dict) else {}
+        drafts.append(Draft("session.started", now.at, data, agent_id=agent_id))
+    drafts += [draft("run.started", run), draft("turn.started", place), draft("message.received", message)]
+    if body.get("contract") is not None:
+        drafts.append(draft("output.requested", {"contract": body["contract"], "runId": run_id}))
+    return drafts
+
+
+def _steered(state: LoopState, event: Steered, now: Moment) -> list[Draft]:
+    """Whoever speaks instead of answering goes on without the answer."""
+    if state.run is None or state.is_ending:
+        return []
+    source = event.body.get("source")
+    sender: JsonObject = {"sender": source["id"]} if isinstance(source, dict) else {}
+    said = {"message": "", **sender, **_said(event.body)}
+    message: JsonObject = {**said, "delivery": "steer", **state.turn_place()}
+    return [*people.passed_over(state, now), state.draft("message.received", message, now=now)]
+
+
+def _said(body: JsonObject) -> JsonObject:
+    return {name: body[name] for name in ends.SAID if body.get(name) is not None}
+
+
+def _cancel(state: LoopState, event: CancelAsked, now: Moment) -> list[Draft]:
+    run = state.run
+    if run is None or run.run_id != event.run_id or run.is_cancel_requested:
+        return []
+    return [state.draft("run.cancel_requested", ends.cancel_facts(event.run_id, event), now=now)]
+
+
+def checked(state: LoopState, event: OutputChecked, *, now: Moment, rules: Rules) -> list[Draft]:
+    """Return the records of a check: the value, a repair, or the end of all repairs."""
+    contract, run = state.run_notes.contract, state.run
+    assert contract is not None
+    assert run is not None
+    attempt = state.run_notes.rejections + 1
+    facts: JsonObject = {"schemaId": contract.schema_id, "runId": run.run_id}
+    if not event.errors:
+        hashed: JsonObject = {} if event.hash is None else {"hash": event.hash}
+        fits = state.draft("output.validated", {**facts, "attempt": attempt, **hashed}, now=now)
+        if event.veto is not None:
+            return [fits, *hooks.vetoed(state, event.veto, now=now, rules=rules)]
+        return [fits, state.draft("result.completed", {"result": event.value, **state.place()}, now=now)]
+    errors: list[JsonValue] = [error.model_dump(mode="json", by_alias=True) for error in event.errors]
+    repairs = OUTPUT_REPAIRS if contract.max_repair_attempts is None else contract.max_repair_attempts
+    if attempt > repairs:
+        return [state.draft("output.failed", {**facts, "attempts": attempt, "errors": errors}, now=now)]
+    repair: JsonObject = {
+        "message": "",
+        "context": [repair_prompt(event.errors)],
+        "delivery": "repair",
+        **state.turn_place(),
+    }
+    return [
+        state.draft("output.rejected", {**facts, "attempt": attempt, "errors": errors}, now=now),
+        state.draft("message.received", repair, now=now),
+    ]
+
+
+def repair_prompt(errors: tuple[OutputError, ...]) -> str:
+    """Return what a model is told whose answer does not fit the output contract."""
+    lines = "\n".join(f"- {error.path or '/'}: {error.message}" for error in errors)
+    return (
+        "Your last answer does not fit the required output schema:\n"
+        f"{lines}\n"
+        "Answer again with one JSON value that fits the schema, and with nothing else."
+    )
 
 
 def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFAULT_RULES) -> list[Draft]:
@@ -65,52 +144,45 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
     A run is asked for only when the one before it has ended.
     """
     match event:
-        case RunAsked() | Steered() | AnswersGiven() | RequestDispatched():
-            return wishes.granted(state, event, now=now)
-        case CancelAsked() | RunWithdrawn() | RunRefused():
-            return wishes.granted(state, event, now=now)
+        case ModelAnswered() | CallReturned() | CallJudged():
+            drafts = _take_work(state, event, now, rules)
+        case ModelFailed() | CallRefused() | CallAsks() | CallUnbegun() | OutputChecked() | Stopped():
+            drafts = _take_work(state, event, now, rules)
+        case RunAsked():
+            return _start(state, event, now)
+        case Steered():
+            return _steered(state, event, now)
+        case AnswersGiven():
+            return people.answered(state, event, now=now)
+        case RequestDispatched():
+            return people.dispatched(state, event, now=now)
+        case CancelAsked():
+            return _cancel(state, event, now)
+        case RunWithdrawn() | RunRefused():
+            return ends.ended_unstarted(state, event, now=now)
         case Taken():
             return _taken(state, event, now)
         case HandedOver():
             return _handed_over(state, now)
         case ChildSaid():
-            return family.said(state, event, now=now)
-        case (
-            HooksRan()
-            | DeliverySettled()
-            | CompactionAsked()
-            | HistoryCompacted()
-            | CompactionBroken()
-            | StateGiven()
-        ):
-            return _take_beside(state, event, now, rules)
-        case _:
-            if state.run is None:
-                return []
-            notes = [state.draft(note.type, note.data, now=now) for note in event.notes]
-            return [*notes, *_take_work(state, event, now, rules)]
-
-
-_Beside = HooksRan | DeliverySettled | CompactionAsked | HistoryCompacted | CompactionBroken | StateGiven
-
-
-def _take_beside(state: LoopState, event: _Beside, now: Moment, rules: Rules) -> list[Draft]:
-    """What may happen whether a run is under way or not."""
-    match event:
+            return subagents.said(state, event, now=now)
         case HooksRan():
             return hooks.ran(state, event, now=now, rules=rules)
         case DeliverySettled():
             return delivery.settled(state, event, now=now)
         case CompactionAsked():
-            return compacting.asked(state, now=now, rules=rules)
+            return compaction.asked(state, now=now, rules=rules)
         case HistoryCompacted():
-            return compacting.compacted(state, event, now=now)
+            return compaction.compacted(state, event, now=now)
         case CompactionBroken():
-            return compacting.broken(state, event, now=now, rules=rules)
+            return compaction.broken(state, event, now=now, rules=rules)
         case StateGiven():
             return authored.given(state, event, now=now)
         case _:
             assert_never(event)
+    if not event.notes or state.run is None:
+        return drafts
+    return [*(state.draft(note.type, note.data, now=now) for note in event.notes), *drafts]
 
 
 _Decided = CallJudged | CallRefused | CallAsks
@@ -118,32 +190,25 @@ _Work = ModelAnswered | ModelFailed | _Decided | CallReturned | CallUnbegun | Ou
 
 
 def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> list[Draft]:
+    """Return the records of an event of the run under way."""
+    if state.run is None:
+        return []
     match event:
         case ModelAnswered():
             return _answered(state, event, now, rules)
-        case ModelFailed():
-            return _model_failed(state, event, now, rules)
         case CallReturned():
             call = state.call(event.call_id)
             return [] if call is None else _returned(state, call, event, now)
+        case CallJudged() | CallRefused() | CallAsks():
+            return [] if state.is_ending else _decided(state, event, now, rules)
+        case ModelFailed():
+            return _model_failed(state, event, now, rules)
         case CallUnbegun():
             return _unbegun(state, event, now)
-        case CallJudged() | CallRefused() | CallAsks() | OutputChecked() | Stopped():
-            return [] if state.is_ending else _take_step(state, event, now, rules)
-        case _:
-            assert_never(event)
-
-
-def _take_step(
-    state: LoopState, event: _Decided | OutputChecked | Stopped, now: Moment, rules: Rules
-) -> list[Draft]:
-    match event:
-        case CallJudged() | CallRefused() | CallAsks():
-            return _decided(state, event, now, rules)
         case OutputChecked():
-            return outputs.checked(state, event, now=now, rules=rules)
+            return [] if state.is_ending else checked(state, event, now=now, rules=rules)
         case Stopped():
-            return [*ends.failed(state, event.error, now=now)]
+            return [] if state.is_ending else [*ends.failed(state, event.error, now=now)]
         case _:
             assert_never(event)
 
@@ -180,8 +245,8 @@ def _handed_over(state: LoopState, now: Moment) -> list[Draft]:
     """The model call of this owner is broken off; nobody has to take that for a crash."""
     step = state.session.history.unanswered
     if state.run is None or step is None or step.epoch != state.epoch:
-        return compacting.handed_over(state, now)
-    return [*compacting.handed_over(state, now), retried(state, HANDED_OVER, now=now)]
+        return compaction.handed_over(state, now)
+    return [*compaction.handed_over(state, now), retried(state, HANDED_OVER, now=now)]
 
 
 # the model
@@ -203,14 +268,14 @@ def _answered(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules)
     if event.text or not event.calls:
         said: JsonObject = {
             "message": event.text or None,
-            "finishReason": event.finish_reason.value,
+            "finishReason": event.finish_reason._value_,
             **place,
         }
         drafts.append(state.draft("message.completed", said, now=now))
     if event.calls:
         actions: list[JsonValue] = [_action(call) for call in event.calls]
         drafts.append(state.draft("actions.requested", {"actions": actions, **place}, now=now))
-    done: JsonObject = {"finishReason": event.finish_reason.value, **place}
+    done: JsonObject = {"finishReason": event.finish_reason._value_, **place}
     if event.usage:
         done["usage"] = event.usage
     if event.latency_ms is not None:
@@ -291,7 +356,7 @@ def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment, rules:
     place = state.place(call.step_index)
     decided: JsonObject = {
         "stage": "pre_tool",
-        "decision": decision.model_dump(mode="json", by_alias=True),
+        "decision": _decision_data(decision),
         "callId": call.call_id,
         "toolName": call.tool_name,
         **place,
@@ -311,12 +376,27 @@ def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment, rules:
     return drafts
 
 
+def _decision_data(decision: PolicyDecision) -> JsonObject:
+    """Return the JSON of a decision; rules give the same one for many calls."""
+    known = _DECISIONS.get(id(decision))
+    if known is None or known[0] is not decision:
+        if len(_DECISIONS) >= _DECISIONS_MAX:
+            _DECISIONS.clear()
+        known = _DECISIONS[id(decision)] = decision, decision.model_dump_json(by_alias=True)
+    data: JsonObject = from_json(known[1])
+    return data
+
+
+_DECISIONS: Final[dict[int, tuple[PolicyDecision, str]]] = {}
+_DECISIONS_MAX: Final = 64
+
+
 def _begin(state: LoopState, call: Call, event: CallJudged, now: Moment, rules: Rules) -> list[Draft]:
     """The intent of a call; with it goes what starts a subagent."""
     begun = _begun(state, call, event, now)
     if event.delegation is None:
         return [begun]
-    child = family.called(state, call, delegation=event.delegation, now=now, rules=rules)
+    child = subagents.called(state, call, delegation=event.delegation, now=now, rules=rules)
     if isinstance(child, Draft):
         return [begun, child]
     return [refused(state, call, now=now, code=child[0], message=child[1])]
@@ -342,7 +422,7 @@ def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draf
 
 def _failed(state: LoopState, call: Call, event: CallRefused, now: Moment) -> Draft:
     error: JsonObject = {"code": event.code, "message": event.message}
-    result: JsonObject = {**family.result_of(state, call, output=None), "isError": True}
+    result: JsonObject = {**subagents.result_of(state, call, output=None), "isError": True}
     data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place(call.step_index)}
     return state.draft("action.result", data, now=now)
 
@@ -351,10 +431,10 @@ def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) ->
     kept = authored.keep(state, event, now=now)
     event = kept.returned
     is_error = event.status != "completed"
-    result = family.result_of(state, call, output=event.output)
+    result = subagents.result_of(state, call, output=event.output)
     if is_error:
         result["isError"] = True
-    data: JsonObject = {"result": result, "status": event.status.value, **state.place(call.step_index)}
+    data: JsonObject = {"result": result, "status": event.status._value_, **state.place(call.step_index)}
     if is_error:
         data["error"] = {"code": event.code or "failed", "message": event.message or "The call failed."}
     if event.content is not None:

@@ -42,9 +42,12 @@ class Redactor:
 
     secrets: InitVar[Iterable[str]] = ()
     _known: Registered = field(init=False, repr=False)
+    _has_known: bool = field(init=False, repr=False)
     _has_digits: bool = field(init=False, repr=False)
     _long_numbers: frozenset[float] = field(init=False, repr=False)
     _plain_keys: set[tuple[object, ...]] = field(init=False, repr=False, compare=False)
+    _clean_texts: dict[int, str] = field(init=False, repr=False, compare=False)
+    """Long texts without secrets that were inspected last, by identity."""
 
     def __post_init__(self, secrets: Iterable[str]) -> None:
         registered = _registered(secrets)
@@ -57,14 +60,16 @@ class Redactor:
                     f"register secrets of {SECRET_CHARS_MIN} to {SECRET_CHARS_MAX} characters"
                 )
         object.__setattr__(self, "_known", Registered(registered))
+        object.__setattr__(self, "_has_known", bool(registered))
         object.__setattr__(self, "_has_digits", any(map(_DIGITS, registered)))
         long = frozenset(float(secret) for secret in registered if _LONG_NUMBER(secret))
         object.__setattr__(self, "_long_numbers", long)
         object.__setattr__(self, "_plain_keys", set())
+        object.__setattr__(self, "_clean_texts", {})
 
     def text(self, text: str) -> str:
         """Mask the secrets in a text; return the same object if there are none."""
-        masked = mask_shapes(self._known.mask(text))
+        masked = mask_shapes(self._known.mask(text) if self._has_known else text)
         return text if masked == text else masked
 
     def stream(self) -> MaskedStream:
@@ -98,40 +103,43 @@ class Redactor:
         """
         texts: list[str] = []
         level: list[object] = [value]
+        plain, clean, has_digits = self._plain_keys, self._clean_texts, self._has_digits
         for _ in range(DEPTH_MAX):
-            below = self._open(level, texts)
-            if below is None:
-                return False
+            below: list[object] = []
+            for item in level:
+                if isinstance(item, str):
+                    if clean.get(id(item)) is not item:
+                        texts.append(item)
+                elif type(item) is dict:
+                    entries: dict[object, object] = item  # pyright: ignore[reportUnknownVariableType] - a cast costs a call for each value
+                    # Records have few shapes, so key sets repeat.
+                    if (keys := tuple(entries)) not in plain and not self._are_plain(keys):
+                        return False
+                    below += entries.values()
+                elif type(item) is list or type(item) is tuple:
+                    below += item  # pyright: ignore[reportUnknownArgumentType]
+                elif type(item) is int or type(item) is float:
+                    if has_digits and self.is_secret_number(item):
+                        return False
+                elif item is not None and type(item) is not bool:
+                    return False
             if not below:
-                text = "\n".join(texts)
-                return not may_hold_secret(text) and not self._known.spans(text)
+                return self._are_clean(texts)
             # A value that contains itself twice doubles with every level: each container is visited once.
             level = below if len(below) < _SHARING_MIN else list({id(item): item for item in below}.values())
         return False
 
-    def _open(self, level: list[object], texts: list[str]) -> list[object] | None:
-        """Collect the texts of one level; return the next level, or None if the value needs the full walk."""
-        below: list[object] = []
-        for item in level:
-            kind = type(item)
-            if kind is str:
-                texts.append(cast(str, item))
-            elif kind is dict:
-                entries = cast(dict[object, object], item)
-                # Records have few shapes, so key sets repeat.
-                if (keys := tuple(entries)) not in self._plain_keys and not self._are_plain(keys):
-                    return None
-                below += entries.values()
-            elif kind is list or kind is tuple:
-                below += cast(_Sequence, item)
-            elif kind is int or kind is float:
-                if self._has_digits and self.is_secret_number(cast(float, item)):
-                    return None
-            elif isinstance(item, str):
-                texts.append(item)
-            elif item is not None and kind is not bool:
-                return None
-        return below
+    def _are_clean(self, texts: list[str]) -> bool:
+        text = "\n".join(texts)
+        if may_hold_secret(text) or (self._has_known and self._known.spans(text)):
+            return False
+        for one in texts:
+            if _LONG_CHARS_MIN <= len(one) <= _LONG_CHARS_MAX:
+                # A tool result is masked before it is cut to size, and again as part of its record.
+                if len(self._clean_texts) >= _CLEAN_TEXTS_MAX:
+                    self._clean_texts.clear()
+                self._clean_texts[id(one)] = one
+        return True
 
     def _are_plain(self, keys: tuple[object, ...]) -> bool:
         """Return, and cache, whether none of these keys marks a secret."""
@@ -337,6 +345,9 @@ _LOGIN_OPTIONS: Final = frozenset({"-u", "--user", "--proxy-user"})
 _NUMBER_BITS_MAX: Final = 10_000  # Python refuses to convert longer integers to digits
 _SHARING_MIN: Final = 1_000
 _KEYS_MAX: Final = 24
+_LONG_CHARS_MIN: Final = 256
+_LONG_CHARS_MAX: Final = 65_536
+_CLEAN_TEXTS_MAX: Final = 16
 _PLAIN_KEYS_MAX: Final = 4_096
 _VALUE_KEYS: Final = frozenset({"value", "default", "const", "example", "examples"})
 _SCHEMA_KEYS: Final = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum"})

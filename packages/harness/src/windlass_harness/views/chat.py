@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from windlass_harness.record import Record
 from windlass_harness.views.fold import START, Position, fold, read
 from windlass_harness.views.payloads import (
     SKIPPED,
@@ -31,7 +32,6 @@ from windlass_protocol import (
     InputResolvedData,
     MessageCompletedData,
     MessageReceivedData,
-    Record,
     RecoveryChoice,
     RecoveryEffectSettledData,
     RuntimeActionRequest,

@@ -13,6 +13,7 @@ from typing import Final
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms
 from windlass_harness.views.fold import START, Position, fold, read, text_in
 from windlass_harness.views.ledger import narrate
@@ -57,7 +58,6 @@ from windlass_protocol import (
     ProblemReportedData,
     ProblemSeverity,
     ReasoningPart,
-    Record,
     RecoveryChoice,
     RecoveryEffectFoundData,
     RecoveryEffectSettledData,

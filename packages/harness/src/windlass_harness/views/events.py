@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from windlass_harness.record import Record
 from windlass_harness.views.fold import text_in
 from windlass_harness.views.payloads import tool_call, tool_result
 from windlass_harness.views.stream import CallRequested, CallSettled, Change, TextDelta
-from windlass_protocol import ActionResultData, Event, EventMeta, JsonObject, Record, SSEEvent, SSEEventType
+from windlass_protocol import ActionResultData, Event, EventMeta, JsonObject, SSEEvent, SSEEventType
 
 
 def to_event(record: Record) -> Event:

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from windlass_harness.record import Record
 from windlass_harness.views.fold import read
 from windlass_protocol import (
     InputRequest,
     InputRequestedData,
-    Record,
     RunStatus,
     SubagentCalledData,
     SubagentCompletedData,

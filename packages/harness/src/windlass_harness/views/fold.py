@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from windlass_protocol import Record
+from windlass_harness.record import Record
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 StateT = TypeVar("StateT")

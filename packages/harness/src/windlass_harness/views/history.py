@@ -12,7 +12,7 @@ there is no result, and takes the real one if it arrives later.
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -43,12 +43,11 @@ from windlass_protocol import (
     ToolResultPart,
     UserMessage,
 )
+from windlass_protocol.frozen import frozen
 
 INTERRUPTED: Final = "No result: the call was interrupted. It may or may not have taken effect."
 STOPPED_READING: Final = "No result: the call was cancelled. It only reads, so nothing was changed."
 NOT_EXECUTED: Final = "Not executed: the work was ended before this call began."
-
-KeyT = TypeVar("KeyT")
 
 
 class CallStage(StrEnum):
@@ -61,7 +60,7 @@ class CallStage(StrEnum):
     FINISHED = "finished"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """A call that the model requested; if only started, an intent without a result."""
 
@@ -115,7 +114,7 @@ class Call:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenStep:
     """An answer of the model that is not in the history yet."""
 
@@ -130,11 +129,10 @@ class OpenStep:
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """An open step while records are applied; `order` is its place among the steps."""
+    """An open step while records are applied."""
 
     place: Place
     run_id: str | None
-    order: int
     parts: list[AssistantPart] = field(default_factory=list["AssistantPart"])
     calls: dict[str, Call] = field(default_factory=dict[str, Call])
     unfinished: int = 0
@@ -142,12 +140,11 @@ class Step:
     epoch: int | None = None
 
     @staticmethod
-    def thaw(step: OpenStep, order: int) -> "Step":
+    def thaw(step: OpenStep) -> "Step":
         """Return a mutable copy of an open step."""
         return Step(
             Place(step.turn_id, step.step_index),
             step.run_id,
-            order,
             parts=list(step.parts),
             calls={call.call_id: call for call in step.calls},
             unfinished=sum(call.output is None for call in step.calls),
@@ -173,23 +170,9 @@ class Step:
         return self.place.step_index
 
     @property
-    def is_settled(self) -> bool:
-        """Whether the answer is complete and every call has an output."""
-        return self.is_answered and self.unfinished == 0
-
-    @property
     def has_begun(self) -> bool:
         """Whether a call of it may have had an effect."""
         return any(call.stage is not CallStage.REQUESTED for call in self.calls.values())
-
-    def add_call(self, part: ToolCallPart) -> bool:
-        """Add a call and its part; False if it exists already."""
-        if part.tool_call_id in self.calls:
-            return False
-        self.parts.append(part)
-        self.calls[part.tool_call_id] = Call(part.tool_call_id, part.tool_name, part.input, *self.place)
-        self.unfinished += 1
-        return True
 
     def start(self, data: Started, *, epoch: int | None) -> None:
         """Apply the intent of a call; a closed call is open again."""
@@ -241,36 +224,11 @@ def _is_bare(part: TextPart) -> bool:
     return part.provider_options is None and not part.model_extra
 
 
-class StepIndex(Generic[KeyT]):
-    """Steps by a key that several may share; their order says which is newest."""
-
-    def __init__(self) -> None:
-        self._steps: dict[KeyT, dict[int, Step]] = {}
-
-    def add(self, key: KeyT, step: Step) -> None:
-        self._steps.setdefault(key, {})[step.order] = step
-
-    def remove(self, key: KeyT, step: Step) -> None:
-        steps = self._steps[key]
-        del steps[step.order]
-        if not steps:
-            del self._steps[key]
-
-    def all(self, key: KeyT) -> list[Step]:
-        steps = self._steps.get(key)
-        return [] if steps is None else list(steps.values())
-
-    def newest(self, key: KeyT) -> Step | None:
-        """Return the newest step under a key."""
-        steps = self._steps.get(key)
-        return None if steps is None else steps[max(steps)]
-
-
 _NOTHING_BEGUN: Final = frozenset({CallStage.REQUESTED})
 _WITHOUT_RESULT: Final = frozenset({CallStage.REQUESTED, CallStage.STARTED})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class History:
     """The finished history, and the tail after it."""
 
@@ -294,15 +252,13 @@ class HistoryDraft:
         """Increased when existing messages change; new ones at the end do not count."""
         self._unsettled = dict.fromkeys(history.unsettled)
         self._tail: list[Step | UserMessage] = []
-        self._by_id: StepIndex[str] = StepIndex()
-        self._by_place: StepIndex[Place] = StepIndex()
-        self._by_turn: StepIndex[str] = StepIndex()
-        self._by_run: StepIndex[str | None] = StepIndex()
-        self._order = 0
-        self._unanswered: Step | None = None
+        self._by_call: dict[str, list[Step]] = {}
+        """The steps of the tail by the ids of their calls, the newest last."""
+        self.unanswered: Step | None = None
+        """The unfinished answer."""
         for item in history.tail:
             if isinstance(item, OpenStep):
-                self._append(Step.thaw(item, self._order))
+                self._append(Step.thaw(item))
             else:
                 self._tail.append(item)
 
@@ -310,25 +266,20 @@ class HistoryDraft:
         tail = tuple(item.freeze() if isinstance(item, Step) else item for item in self._tail)
         return History(tuple(self.messages), tail, tuple(self._unsettled))
 
-    @property
-    def unanswered(self) -> Step | None:
-        """The unfinished answer."""
-        return self._unanswered
-
     def open_calls(self) -> list[Call]:
         """Return the calls of the tail without an output, in order."""
         return [
             call
-            for item in self._tail
-            if isinstance(item, Step) and item.unfinished
-            for call in item.calls.values()
+            for step in self._tail
+            if isinstance(step, Step) and step.unfinished
+            for call in step.calls.values()
             if call.output is None
         ]
 
     def open_call(self, call_id: str) -> Call | None:
         """Return the newest call with this id, if it has no output yet."""
-        step = self._by_id.newest(call_id)
-        call = None if step is None else step.calls[call_id]
+        steps = self._by_call.get(call_id)
+        call = None if steps is None else steps[-1].calls[call_id]
         return None if call is None or call.output is not None else call
 
     def receive(self, data: MessageReceivedData) -> None:
@@ -343,7 +294,7 @@ class HistoryDraft:
     def start_step(self, place: Place, *, run_id: str | None, epoch: int | None = None) -> None:
         """Start an answer; an unfinished answer of another attempt is given up."""
         self.give_up()
-        self._append(Step(place, run_id, self._order, epoch=epoch))
+        self._append(Step(place, run_id, epoch=epoch))
 
     def reason(self, place: Place, part: ReasoningPart, *, run_id: str | None) -> None:
         """Add reasoning of the model."""
@@ -369,36 +320,38 @@ class HistoryDraft:
     def ask(self, data: InputRequestedData, *, run_id: str | None) -> None:
         """Add calls that appear only in requests to people to their step."""
         for request in data.requests:
-            if self._by_id.newest(request.action.call_id) is None:
+            if request.action.call_id not in self._by_call:
                 self._adopt(part_of(request.action), Place(data.turn_id, data.step_index), run_id)
 
     def start_call(
         self, place: Place, data: Started, *, run_id: str | None, epoch: int | None = None
     ) -> None:
         """Apply the intent of a call, even if the call was never requested."""
-        step = self._by_id.newest(data.call_id)
-        if step is None:
+        steps = self._by_call.get(data.call_id)
+        if steps is None:
             arguments = {} if data.arguments is None else data.arguments
             part = call_part(tool_call_id=data.call_id, tool_name=data.tool_name, input=arguments)
             step = self._adopt(part, place, run_id)
+        else:
+            step = steps[-1]
         step.start(data, epoch=epoch)
 
     def finish_call(self, call_id: str, output: ToolOutput) -> None:
         """Apply the result of a call; the first one counts."""
-        steps = self._by_id.all(call_id)
-        if not steps:
+        steps = self._by_call.get(call_id)
+        if steps is None:
             self._settle(call_id, output)
             return
-        newest = max(steps, key=_order) if len(steps) > 1 else steps[0]
+        place = steps[-1].place
         for step in steps:
             # Attempts of one step that request the same call share its effect.
-            if step is newest or step.place == newest.place:
+            if step.place == place:
                 step.finish(call_id, output)
         self._flush()
 
     def skip_call(self, call_id: str, output: ToolOutput) -> None:
         """Apply the decision that a call gets no result."""
-        for step in self._by_id.all(call_id):
+        for step in self._by_call.get(call_id, ()):
             step.finish(call_id, output)
         self._settle(call_id, output)
         self._flush()
@@ -406,15 +359,15 @@ class HistoryDraft:
     def complete_step(self, place: Place, *, run_id: str | None) -> None:
         """Apply the end of an answer."""
         self._writing(place, run_id).is_answered = True
-        self._unanswered = None
+        self.unanswered = None
         self._flush()
 
     def give_up(self) -> None:
         """Drop the unfinished answer, or end it if one of its calls had started."""
-        step = self._unanswered
+        step = self.unanswered
         if step is None:
             return
-        self._unanswered = None
+        self.unanswered = None
         if step.has_begun:
             step.is_answered = True
             step.close(_NOTHING_BEGUN, frozenset())
@@ -425,18 +378,18 @@ class HistoryDraft:
 
     def close_turn(self, turn_id: str, kept: Set[str] = frozenset()) -> Set[str]:
         """End the steps of a turn, except the kept calls; return the closed calls."""
-        return self._close(self._by_turn.all(turn_id), kept)
+        return self._close([step for step in self._steps() if step.place.turn_id == turn_id], kept)
 
     def close_run(self, run_id: str | None) -> Set[str]:
         """End the steps of a run, and those without a run; return the closed calls."""
-        return self._close([step for key in {run_id, None} for step in self._by_run.all(key)])
+        return self._close([step for step in self._steps() if step.run_id in (run_id, None)])
 
     def close_all(self) -> Set[str]:
         """End all steps of the tail; return the closed calls."""
         return self._close(self._steps())
 
     def is_open(self, call_id: str) -> bool:
-        return any(step.calls[call_id].output is None for step in self._by_id.all(call_id))
+        return any(step.calls[call_id].output is None for step in self._by_call.get(call_id, ()))
 
     def compact(self, data: CompactionCompletedData) -> None:
         """Apply a compaction as it was planned."""
@@ -463,7 +416,7 @@ class HistoryDraft:
         return [item for item in self._tail if isinstance(item, Step)]
 
     def _close(self, steps: list[Step], kept: Set[str] = frozenset()) -> Set[str]:
-        if self._unanswered in steps:
+        if self.unanswered in steps:
             self.give_up()
         closed = {call_id for step in steps for call_id in step.close(_WITHOUT_RESULT, kept)}
         self._flush()
@@ -471,18 +424,14 @@ class HistoryDraft:
 
     def _append(self, step: Step) -> None:
         self._tail.append(step)
-        self._order += 1
-        self._by_place.add(step.place, step)
-        self._by_turn.add(step.place.turn_id, step)
-        self._by_run.add(step.run_id, step)
         for call_id in step.calls:
-            self._by_id.add(call_id, step)
+            self._by_call.setdefault(call_id, []).append(step)
         if not step.is_answered:
-            self._unanswered = step
+            self.unanswered = step
 
     def _writing(self, place: Place, run_id: str | None) -> Step:
         """Return the unfinished answer; a new one if it belongs to another step."""
-        step = self._unanswered
+        step = self.unanswered
         if step is not None and step.place == place:
             return step
         self.start_step(place, run_id=run_id)
@@ -490,29 +439,39 @@ class HistoryDraft:
 
     def _adopt(self, part: ToolCallPart, place: Place, run_id: str | None) -> Step:
         """Add a call to its step; to a new step if that one is no longer open."""
-        step = self._by_place.newest(place)
+        step = next((one for one in reversed(self._steps()) if one.place == place), None)
         if step is None:
-            step = Step(place, run_id, self._order, is_answered=True)
+            step = Step(place, run_id, is_answered=True)
             self._append(step)
         self._add_call(step, part)
         return step
 
     def _add_call(self, step: Step, part: ToolCallPart) -> None:
-        if step.add_call(part):
-            self._by_id.add(part.tool_call_id, step)
+        """Add a call and its part to a step, unless the step has the call."""
+        call_id = part.tool_call_id
+        if call_id in step.calls:
+            return
+        step.parts.append(part)
+        step.calls[call_id] = Call(call_id, part.tool_name, part.input, *step.place)
+        step.unfinished += 1
+        steps = self._by_call.setdefault(call_id, [])
+        steps.append(step)
+        if len(steps) > 1:
+            steps.sort(key=self._tail.index)
 
     def _forget(self, step: Step) -> None:
-        self._by_place.remove(step.place, step)
-        self._by_turn.remove(step.place.turn_id, step)
-        self._by_run.remove(step.run_id, step)
         for call_id in step.calls:
-            self._by_id.remove(call_id, step)
+            steps = self._by_call[call_id]
+            if len(steps) == 1:
+                del self._by_call[call_id]
+            else:
+                steps.remove(step)
 
     def _flush(self) -> None:
         done = 0
         for item in self._tail:
             if isinstance(item, Step):
-                if not item.is_settled:
+                if item.unfinished or not item.is_answered:
                     break
                 self.messages.extend(item.messages())
                 self._forget(item)
@@ -545,10 +504,6 @@ class HistoryDraft:
                 )
                 self.messages[at] = message.model_copy(update={"content": parts})
                 return
-
-
-def _order(step: Step) -> int:
-    return step.order
 
 
 def _is_unsettled(part: ToolPart, call_id: str) -> bool:

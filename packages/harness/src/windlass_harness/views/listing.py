@@ -15,8 +15,6 @@ from pydantic import JsonValue
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import RunStatus, Usage
 
-JsonObject = dict[str, JsonValue]
-
 TITLE_CHARS_MAX: Final = 120
 TITLE_WORDS_MAX: Final = 16
 """Words of a title that are indexed."""
@@ -91,13 +89,13 @@ class Told:
 
 def told_by(entries: Iterable[Entry]) -> Told | None:
     """Return the facts that records add about their session; None if they add none."""
-    telling = [entry for entry in entries if entry.type in _TELLING]
-    if not telling:
-        return None
-    draft = _Draft(telling[0].at)
-    for entry in telling:
-        draft.apply(entry)
-    return draft.freeze()
+    draft: _Draft | None = None
+    for entry in entries:
+        if entry.type in _TELLING:
+            if draft is None:
+                draft = _Draft(entry.at)
+            draft.apply(entry)
+    return None if draft is None else draft.freeze()
 
 
 def told_by_start(body: Mapping[str, JsonValue], at: str) -> Told:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
+from windlass_harness.record import Record
 from windlass_harness.views.fold import START, Position, fold, read, text_in
 from windlass_protocol import (
     BudgetLimits,
@@ -20,7 +21,6 @@ from windlass_protocol import (
     ErrorInfo,
     JsonObject,
     ParentRun,
-    Record,
     RunBudgetExhaustedData,
     RunCancelledData,
     RunCompletedData,
@@ -34,6 +34,7 @@ from windlass_protocol import (
     SourceRef,
     Usage,
 )
+from windlass_protocol.frozen import frozen
 
 
 class DeliveryStage(StrEnum):
@@ -50,7 +51,7 @@ class DeliveryStage(StrEnum):
     """It may or may not have happened; it is not repeated automatically."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeliveryState:
     """A delivery, folded from its records."""
 
@@ -165,7 +166,7 @@ An answer that comes too late is a record of the session, without a run.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunState:
     """A run, folded from its records. `result` is set once it has ended."""
 
@@ -216,7 +217,7 @@ class RunState:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunsState:
     """The runs of a session by id, in the order of their start."""
 

@@ -1,12 +1,13 @@
 """Session state: input of the next step and of crash recovery."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final
 
 from pydantic import JsonValue
 
+from windlass_harness.record import Record
 from windlass_harness.views.family import ChildSession, FamilyDraft, ProxiedRequest
 from windlass_harness.views.fold import START, Position, read, text_in
 from windlass_harness.views.history import Call, CallStage, History, HistoryDraft, OpenStep
@@ -40,10 +41,10 @@ from windlass_protocol import (
     InputRequest,
     InputRequestedData,
     InputResolvedData,
+    JsonObject,
     MessageReceivedData,
     ModelReference,
     OutputRequestedData,
-    Record,
     RecoveryChoice,
     RecoveryEffectSettledData,
     ResolverScope,
@@ -57,9 +58,10 @@ from windlass_protocol import (
     TurnStartedData,
     TurnWaitingData,
 )
+from windlass_protocol.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resolved:
     """The last result of a resolver."""
 
@@ -85,8 +87,6 @@ DEFAULT_COMPACTION: Final = CompactionConfig(
 )
 NO_HISTORY: Final = History()
 
-JsonObject = dict[str, JsonValue]
-
 
 class TurnStatus(StrEnum):
     RUNNING = "running"
@@ -106,7 +106,7 @@ class SessionStatus(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnState:
     """The newest turn. `step_index` is that of its newest step, None before the first."""
 
@@ -117,7 +117,7 @@ class TurnState:
     attempt: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wait:
     """The event that a session waits for: next-user-message, input, recovery, subagent, timer …"""
 
@@ -126,7 +126,7 @@ class Wait:
     request_ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionState:
     """A session, folded from its records."""
 

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
+from windlass_harness.record import Record
 from windlass_harness.views.chat import step_message_id
 from windlass_harness.views.fold import read, text_in
 from windlass_harness.views.payloads import (
@@ -39,7 +40,6 @@ from windlass_protocol import (
     InputResolvedData,
     JsonObject,
     MessageReceivedData,
-    Record,
     RecoveryChoice,
     RecoveryEffectSettledData,
     RunBudgetExhaustedData,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms
 from windlass_harness.views.fold import START, Position, fold, read, text_in
 from windlass_harness.views.runs import RUN_ENDS, UNKNOWN_MODEL, run_id_of
@@ -19,7 +20,6 @@ from windlass_protocol import (
     BudgetUsage,
     CompactionCompletedData,
     CompactionFailedData,
-    Record,
     RunStartedData,
     StepCompletedData,
     StepFailedData,

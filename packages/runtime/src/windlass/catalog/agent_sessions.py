@@ -13,7 +13,7 @@ from pydantic import JsonValue, ValidationError
 
 from windlass.catalog.reading import PAGE_ITEMS_MAX, check_limit
 from windlass.catalog.sessions import Sessions, name_of
-from windlass.engine.moments import moment
+from windlass.engine.clocks import moment
 from windlass.errors import Conflict, Rejected
 from windlass.ports.feed import EventBus
 from windlass.ports.store import SessionCopy, SessionInfo, SessionStatus, Store, StoredAppend
@@ -22,12 +22,12 @@ from windlass.runtime.registry import Machine
 from windlass.tools.context import RESERVED
 from windlass_harness.ledger.proposals import is_notes
 from windlass_harness.loop.authored import state_problem
-from windlass_harness.loop.drafts import Draft, number
-from windlass_harness.loop.events import StateChange
-from windlass_harness.loop.family import is_childs
+from windlass_harness.loop.events import Draft, StateChange
+from windlass_harness.loop.subagents import is_childs
+from windlass_harness.record import Record, number
 from windlass_harness.redact import Redactor
 from windlass_harness.views.listing import Told
-from windlass_protocol import AgentSession, ErrorKind, JsonObject, Record, RetryClass
+from windlass_protocol import AgentSession, ErrorKind, JsonObject, RetryClass
 
 FACTS_KEY: Final = f"{RESERVED}session"
 """The key of the session's state that holds what `create` was given."""

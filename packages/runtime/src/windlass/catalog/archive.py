@@ -15,7 +15,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from windlass.engine.moments import moment
+from windlass.engine.clocks import moment
 from windlass.errors import Conflict, Rejected, kind_of
 from windlass.ports.clock import Clock
 from windlass.ports.store import (
@@ -33,18 +33,16 @@ from windlass.ports.store import (
 from windlass.refusals import bad_request, check_id, notes_name, unknown_session
 from windlass_harness.ledger.proposals import is_notes
 from windlass_harness.loop.advance import advance
-from windlass_harness.loop.drafts import Draft, number
-from windlass_harness.loop.events import CancelAsked, Moment
+from windlass_harness.loop.events import CancelAsked, Draft, Moment
 from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.take import take
+from windlass_harness.record import Record, from_wire, number, to_wire
 from windlass_harness.redact import Redactor, mask_text
 from windlass_harness.views.history import CallStage
 from windlass_harness.views.listing import RUN_STATUSES, Told, content_hashes, told_by
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
-from windlass_protocol import CausalIds, ContentRef, ErrorKind, Record, RetryClass, RunStatus
+from windlass_protocol import CausalIds, ContentRef, ErrorKind, JsonObject, RetryClass, RunStatus
 from windlass_protocol.limits import INTEGER_MAX
-
-JsonObject = dict[str, JsonValue]
 
 FORMAT: Final = "windlass-session"
 VERSION: Final = 1
@@ -145,9 +143,7 @@ def fingerprints(records: Iterable[Record]) -> list[str]:
 
 
 def _append_line(append: StoredAppend) -> JsonObject:
-    records = [
-        record.model_dump(mode="json", by_alias=True, exclude={"position"}) for record in append.records
-    ]
+    records = [to_wire(replace(record, position=None)) for record in append.records]
     return {"kind": "append", "epoch": append.epoch, "records": cast(list[JsonValue], records)}
 
 
@@ -287,7 +283,9 @@ def _masked(append: StoredAppend, redactor: Redactor) -> StoredAppend:
     """Return the append as this runtime would have written it."""
     if redactor.is_clean([record.data for record in append.records]):
         return append
-    records = [record.model_copy(update={"data": redactor.value(record.data)}) for record in append.records]
+    records = [
+        replace(record, data=cast(JsonObject, redactor.value(record.data))) for record in append.records
+    ]
     return replace(append, records=tuple(records))
 
 
@@ -458,7 +456,7 @@ def _append(reading: _Reading, line: JsonObject) -> None:
     seq = before.records[-1].seq if before else 0
     for one in cast(list[JsonValue], line["records"]):
         seq += 1
-        record = Record.model_validate(one, by_alias=True, by_name=False)
+        record = from_wire(one)
         if (record.session_id, record.seq, record.epoch) != (reading.session_id, seq, epoch):
             raise ValueError(seq)
         records.append(record)
@@ -617,5 +615,5 @@ def _closing(
 
 def _renamed(append: StoredAppend, session_id: str) -> StoredAppend:
     """Return the append in the fork; its body does not name the session."""
-    records = tuple(record.model_copy(update={"session_id": session_id}) for record in append.records)
+    records = tuple(replace(record, session_id=session_id) for record in append.records)
     return replace(append, records=records)

@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar, cast
 from pydantic_core import from_json
 
 from windlass.agent import subagent_tool
-from windlass.engine.prompt import Prompt, system_words
+from windlass.engine.model_call import Prompt, system_words
 from windlass.errors import Rejected, kind_of
 from windlass.hooks import BEFORE_MODEL_CALL
 from windlass.package import package_of
@@ -17,6 +17,7 @@ from windlass.ports.model import LLMMessage
 from windlass.ports.store import ContentStore, Journal, RunRow
 from windlass.refusals import bad_request, not_begun
 from windlass_harness.loop.state import LoopState
+from windlass_harness.record import Record
 from windlass_harness.tracing import TraceState, fold_trace
 from windlass_harness.views import (
     ChatState,
@@ -35,7 +36,6 @@ from windlass_protocol import (
     ChatMessage,
     HarnessTrace,
     JsonObject,
-    Record,
     ResolverPart,
     ResolverScope,
     ResolverSpec,

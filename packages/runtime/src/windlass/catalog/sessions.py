@@ -20,7 +20,7 @@ from windlass.catalog.reading import (
     prompt_of,
 )
 from windlass.catalog.stats import RunStats, count_filter, stats_of
-from windlass.engine.moments import moment
+from windlass.engine.clocks import moment
 from windlass.errors import Conflict, kind_of
 from windlass.ports.feed import EventBus
 from windlass.ports.store import (
@@ -45,10 +45,11 @@ from windlass.refusals import (
 )
 from windlass.runtime.registry import Machine
 from windlass_harness.ledger.proposals import is_notes
-from windlass_harness.loop.family import is_childs
+from windlass_harness.loop.subagents import is_childs
+from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
 from windlass_harness.views.listing import words_in
-from windlass_protocol import ChatMessage, Record, RetryClass, RunStatus
+from windlass_protocol import ChatMessage, RetryClass, RunStatus
 from windlass_protocol.codec_errors import shown
 
 StatusT = TypeVar("StatusT", SessionStatus, RunStatus)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from windlass.engine.moments import stamp
+from windlass.engine.clocks import stamp
 from windlass.errors import check_whole, kind_of
 from windlass.ports.store import CountFilter, RunCell, RunCounts, RunTimes, Waiting
 from windlass.refusals import bad_request, check_id

@@ -34,6 +34,7 @@ from windlass_protocol import (
     FinishReason,
     InputKind,
     InputRequest,
+    JsonObject,
     RetryClass,
     RunInfo,
     RunMode,
@@ -46,8 +47,6 @@ from windlass_protocol import (
     canonical,
     parse,
 )
-
-JsonObject = dict[str, JsonValue]
 
 REMOTE: Final = "remote"
 """The tool of a remote agent."""

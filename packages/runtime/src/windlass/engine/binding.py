@@ -4,29 +4,62 @@ Its package, and the things of this process that the package names.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import Final, Protocol
 
-from pydantic import JsonValue
-
 from windlass.agent import check_sink
 from windlass.dynamic import Placed
-from windlass.engine.compaction_rules import compaction_rule
 from windlass.engine.hooks import NO_HOOKS, Hooks
 from windlass.limits import POLICY_TIMEOUT_MS
-from windlass.package import compaction_route
+from windlass.package import compaction_config, compaction_route
 from windlass.ports.host import OutputSink, ToolPolicy
 from windlass.ports.model import LLMProvider, window_tokens
 from windlass.skills import Skills
 from windlass.tools import PIN, Tool
+from windlass_harness.compaction import estimate_tokens
 from windlass_harness.loop.events import Note
-from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.rules import CompactionRule, Rules
 from windlass_harness.redact import Redactor
 from windlass_harness.views.runs import RunState
-from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, ModelMessage, RetryClass, RuntimePackage
+from windlass_protocol import (
+    ErrorCode,
+    ErrorInfo,
+    ErrorKind,
+    JsonObject,
+    ModelMessage,
+    RetryClass,
+    RuntimePackage,
+)
+from windlass_protocol.frozen import frozen
 
-JsonObject = dict[str, JsonValue]
+_WINDOW_TENTHS: Final = 9
+"""How much of a known window a prompt may fill before it is compacted."""
+
+
+def compaction_rule(
+    package: RuntimePackage, window: int | None, *, definitions: list[JsonObject]
+) -> CompactionRule:
+    """Return the rule for runs of a package.
+
+    The author of the agent comes first, then `window`, the context window of the model in tokens. Without
+    either there is a threshold all the same; but it is a guess, and a guess does not end a run.
+    """
+    config = compaction_config(package)
+    rule = CompactionRule(
+        limit=window,
+        overhead_tokens=estimate_tokens(package.agent.instructions or "") + estimate_tokens(definitions),
+        model_id=(compaction_route(package) or package.provider_route).model_id,
+    )
+    if config is not None:
+        return replace(
+            rule,
+            threshold=config.threshold,
+            recent_window_size=config.recent_window_size,
+            limit=max(config.threshold, window or 0),
+        )
+    return rule if window is None else replace(rule, threshold=window * _WINDOW_TENTHS // 10)
+
 
 NOBODY: Final = ErrorInfo(
     code=ErrorCode.REJECTED,
@@ -39,7 +72,7 @@ NO_SECRETS: Final = Redactor()
 """Masks what looks like a secret."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Binding:
     """A package with its model, tools, policy, hooks and sinks."""
 

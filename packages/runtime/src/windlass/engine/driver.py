@@ -1,11 +1,8 @@
-"""The driver of one session.
+"""The driver of one session: the task that writes its records and starts its effects.
 
-The task that writes its records and has effects done.
-
-What happened becomes records (`take`), the records say what comes next (`advance`), and nothing touches the
-world before the record of its intent is durable. Records are folded as soon as they are drafted, ahead of
-the journal; if the journal refuses them, this driver is dropped with all it believed, and whoever drives the
-session next reads it anew.
+Events become records (`take`), the records say what comes next (`advance`), and no effect starts before the
+record of its intent is durable. Records are folded as soon as they are drafted, ahead of the journal. If the
+journal refuses them, this driver is dropped with its state, and the next driver reads the session again.
 """
 
 import asyncio
@@ -13,34 +10,30 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeGuard
 
-from windlass.engine.care import NO_CARE, Care
-from windlass.engine.inner import Inner
-from windlass.engine.mailbox import Mailbox, Post
-from windlass.engine.moments import moment
-from windlass.engine.performer import Work, perform
-from windlass.engine.steady import Steady
-from windlass.engine.tasks import Tasks
+from windlass.engine.clocks import Steady, moment
+from windlass.engine.deadline import Inner
+from windlass.engine.effects import AgentWork, Performed
+from windlass.engine.inbox import Mailbox, Post
+from windlass.engine.quarantine import NO_CARE, Care
 from windlass.engine.writer import Lost, SessionWriter
 from windlass.errors import Unavailable
 from windlass.ports.store import Standing
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.delivery import errands
-from windlass_harness.loop.effects import (
+from windlass_harness.loop.events import (
     NOTHING,
     CallHooks,
     CallModel,
     Compact,
     Effect,
-    Plan,
-    RunTool,
-    is_errand,
-)
-from windlass_harness.loop.events import (
     HandedOver,
     LoopEvent,
     Moment,
+    Plan,
+    RunTool,
     Stopped,
     Taken,
+    is_errand,
 )
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
@@ -60,14 +53,14 @@ class Driver:
         writer: SessionWriter,
         *,
         inbox: Post,
-        work: Work,
+        work: AgentWork,
         steady: Steady,
         rules: Rules,
         is_enough: Callable[[Plan], bool] | None = None,
     ) -> None:
         self.state = state
         self._is_enough = is_enough
-        """Whether to leave a plan to the next drive: nothing of it is written or done."""
+        """Whether to leave a plan to the next drive: none of it is written or performed."""
         self._writer = writer
         self._mailbox = Mailbox(inbox, writer.session_id, clock=steady.clock, has_agent=work.has_agent)
         self._work = work
@@ -78,62 +71,69 @@ class Driver:
         self._care = NO_CARE
         self._ruled: str | None = None
         self._run_rules = rules
-        """The rules of the run that was asked about last."""
+        """The rules of the run `_ruled`."""
         self._ready: list[Effect] = []
+        """Effects that start when their intents are durable."""
         self._begun: set[str] = set()
-        """Keys of the tools that were begun, or given to whoever begins them."""
-        self._bell = asyncio.Event()
-        self._tasks = Tasks(self._clock, self._bell)
+        """Keys of the effects that were started."""
+        self._waiter: asyncio.Future[None] | None = None
+        """Set while the driver waits."""
+        self._tasks = work.tasks
+        self._tasks.ring = self._wake
         self._inner = Inner(self._is_to_end)
         self._is_cut = False
-        """Whether judging was broken off, because the run is to end."""
+        """Whether a policy decision was interrupted because the run is to end."""
         self._has_mail = True
         self._wake_at_ms: int | None = None
         self._is_stopping = False
         self._bound: str | None = None
         """The run that was bound last."""
         self.is_lost = False
-        """Whether the journal refused to take more: somebody else may have the session."""
+        """Whether the journal refused a record: the session may have another owner."""
 
     def ring(self) -> None:
-        """Tell the driver that there is something in the inbox."""
+        """Tell the driver that the inbox has a new item."""
         self._has_mail = True
-        self._bell.set()
+        self._wake()
         self._inner.ring()
 
-    def stop(self) -> None:
-        """Begin nothing more; tools that run may finish within the grace.
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
-        The run does not end: whoever owns the session next goes on with it.
+    def stop(self) -> None:
+        """Start nothing more; running tools may finish within the grace.
+
+        The run does not end: the next owner of the session continues it.
         """
         self._is_stopping = self._writer.is_hurried = True
         self._work.stop()
         self._tasks.stop(CallModel.key, Compact.key)
         self._inner.break_off()
-        self._bell.set()
+        self._wake()
 
     def lose(self) -> None:
-        """Do nothing more: somebody else has the session."""
+        """Do nothing more: the session has another owner."""
         self.is_lost = True
         self._is_stopping = self._writer.is_hurried = True
         self._inner.break_off()
         self._tasks.abandon()
 
     @property
-    def is_puzzled(self) -> bool:
-        """Whether the inbox has something that this release does not know."""
-        return self._mailbox.is_puzzled
+    def has_unknown_item(self) -> bool:
+        """Whether the inbox has an item of a kind that this release does not know."""
+        return self._mailbox.has_unknown_item
 
     @property
     def has_mail(self) -> bool:
-        """Whether somebody rang and nobody has looked since."""
+        """Whether the inbox has new items that were not read."""
         return self._has_mail
 
     async def drive(self, care: Care = NO_CARE) -> None:
-        """Go on until the session is parked, or belongs to somebody else.
+        """Continue until the session is parked or has another owner.
 
         Raises:
-            AgentError: the journal does not take what happened; the session has to be read anew.
+            AgentError: the journal refuses the records; the session has to be read again.
         """
         self._care = care
         self._events.append(Taken(self.state.epoch, "recovery"))
@@ -141,7 +141,7 @@ class Driver:
             self._events.append(care.stop)
         try:
             if care.is_careful:
-                # What the inbox has comes after, in an append of its own.
+                # The items of the inbox follow, in an append of their own.
                 await self._crank()
             while not self._is_stopping and not await self._turn():
                 pass
@@ -155,7 +155,7 @@ class Driver:
     # turning
 
     async def _turn(self) -> bool:
-        """Do what can be done now, then wait; return whether the session is parked."""
+        """Do everything that can be done now, then wait; return whether the session is parked."""
         if self._has_mail:
             self._has_mail = False
             await self._mailbox.read()
@@ -171,17 +171,18 @@ class Driver:
         return False
 
     async def _crank(self) -> None:
-        """Take what happened, do what follows, until something has to be waited for."""
+        """Record events and plan what follows, until there is nothing to do but to wait."""
         now = moment(self._clock)
         while True:
-            if not self._is_cut:
-                # Before what is wanted: it says whether there is still a run to speak to.
+            if self._events and not self._is_cut:
+                # Before the inbox: they say whether the run that an item speaks to is still there.
                 self._take_events(now)
             while self._mailbox.has_items and await self._take_items(now):
                 pass
             self._is_cut = False
-            # What was decided about calls of a run that is to end begins nothing.
-            self._take_events(now)
+            if self._events:
+                # Decisions about calls of a run that is to end start nothing.
+                self._take_events(now)
             run = self.state.run
             if self._is_unbound(run):
                 is_bound = await self._bind(run)
@@ -192,33 +193,39 @@ class Driver:
                     continue
             rules = await self._rules_of_run() if self._is_ruled_anew() else self._run_rules
             plan = self._plan(now, rules)
-            self._writer.add(plan.drafts)
-            # A run may have ended just now; the next one does not begin before this is planned.
-            left = self._plan_errands(now, rules)
-            self._writer.add(left.drafts)
-            for effect in (*plan.effects, *left.effects):
+            if plan.drafts:
+                self._writer.add(plan.drafts)
+            left = NOTHING
+            if self.state.run is None or self.state.deliveries.open_ids:
+                # The run may have ended just now; the next one starts after this is planned.
+                left = self._plan_errands(now, rules)
+                self._writer.add(left.drafts)
+            for effect in plan.effects:
+                await self._accept(effect, rules)
+            for effect in left.effects:
                 await self._accept(effect, rules)
             if self._events or self._is_cut:
                 now = moment(self._clock)
-            elif not plan.drafts and not left.drafts:
-                # What is only to be performed changes nothing until it is done.
+            elif not left.drafts and (not plan.drafts or _calls_model(plan)):
+                # Effects that wait for their intents change nothing until they are performed.
                 break
         await self._commit()
 
     def _take_events(self, now: Moment) -> None:
+        state, has_clock = self.state, self.state.run_notes.limits.max_wall_ms is not None
         while self._events:
-            aged = self._steady.aged(self.state, now)
-            self._writer.add(take(self.state, self._events.popleft(), now=aged, rules=self._rules))
+            aged = self._steady.aged(state, now) if has_clock else now
+            self._writer.add(take(state, self._events.popleft(), now=aged, rules=self._rules))
 
     def _is_unbound(self, run: RunState | None) -> TypeGuard[RunState]:
         return run is not None and run.run_id != self._bound and not run.is_cancel_requested
 
     async def _bind(self, run: RunState) -> bool:
-        """See what a run is done with, before anything is done for it; tell if so."""
+        """Bind a run to the agent of this process; return whether it is bound."""
         try:
             bound = await self._work.bind(self.state, self._inner)
         except Unavailable:
-            # Somebody else may have what is missing here.
+            # Another process may have what is missing here.
             await self._writer.release()
             raise
         if bound is None:
@@ -235,7 +242,7 @@ class Driver:
         return run is not None and run.run_id != self._ruled
 
     async def _rules_of_run(self) -> Rules:
-        """The rules of the newest run; it may have ended."""
+        """Return the rules of the newest run, which may have ended."""
         run = self.state.session.run
         assert run is not None, "only a run has rules of its own"
         self._run_rules = await self._work.rules(run, self._rules)
@@ -243,9 +250,9 @@ class Driver:
         return self._run_rules
 
     def _plan(self, now: Moment, rules: Rules) -> Plan:
-        under_way = self._tasks.under_way.keys() | {
-            effect.key for effect in self._ready if not is_errand(effect)
-        }
+        under_way = self._tasks.under_way.keys()
+        if self._ready:
+            under_way = under_way | {effect.key for effect in self._ready if not is_errand(effect)}
         plan = advance(self.state, under_way, now=self._steady.at(self.state, now), rules=rules)
         if self._is_enough is not None and self._is_enough(plan):
             plan = NOTHING
@@ -257,22 +264,22 @@ class Driver:
         return errands(self.state, under_way, now=now, rules=rules)
 
     async def _accept(self, effect: Effect, rules: Rules) -> None:
-        """Do at once what touches nothing; the rest waits until its intent is durable."""
-        if isinstance(effect, CallModel | Compact | RunTool) or is_errand(effect):
+        """Await policy decisions and hooks here; other effects start when their intents are durable."""
+        if isinstance(effect, CallModel | RunTool | Compact) or is_errand(effect):
             self._ready.append(effect)
             return
         if self._is_stopping or self._is_cut:
             return
         if rules.hook_points:
-            # Hooks are the host's code, and see nothing that a crash could make untrue.
+            # Hooks are code of the application: everything that they see must be durable.
             await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
-        work = perform(self._work, self.state, effect=effect)
+        work = self._work.perform(self.state, effect)
         event = await work if isinstance(effect, CallHooks) else await self._inner.do(work)
         if event is not None:
             self._events.append(event)
 
     async def _is_to_end(self) -> bool:
-        """Whether somebody wants the run under way to end, or the driver to stop."""
+        """Return whether the run under way is to end, or the driver is to stop."""
         while self._has_mail and not self._is_stopping:
             self._has_mail = False
             await self._mailbox.read()
@@ -281,7 +288,7 @@ class Driver:
         return self._is_cut or self._is_stopping
 
     async def _commit(self) -> None:
-        await self._write(is_last=self._is_done() and not self._has_mail)
+        await self._write(is_last=not self._ready and self._is_done() and not self._has_mail)
         run = self.state.run
         if run is not None and run.is_cancel_requested:
             self._ready = [effect for effect in self._ready if is_errand(effect)]
@@ -292,18 +299,22 @@ class Driver:
 
     def _start(self, effect: Effect) -> None:
         if self.is_lost:
-            # Its intent was durable before somebody else took the session, who has seen it.
+            # Its intent was durable before another owner took the session, and that owner has read it.
             return
-        # What was given up on while stopping looks as if nobody performed it, and must not begin again.
-        if self._is_stopping and (effect.key in self._begun or not isinstance(effect, RunTool)):
+        key = effect.key
+        # An effect that was dropped while stopping is not under way any more, and must not start again.
+        if self._is_stopping and (key in self._begun or not isinstance(effect, RunTool)):
             return
-        self._begun.add(effect.key)
-        self._tasks.start(effect, lambda: perform(self._work, self.state, effect=effect))
+        self._begun.add(key)
+        self._tasks.start(effect, self._perform)
+
+    def _perform(self, effect: Effect) -> Performed:
+        return self._work.perform(self.state, effect)
 
     async def _write(self, *, is_last: bool) -> None:
         standing, wake_at_ms = self._standing()
         if is_last:
-            # What waits for a run that waits is nothing that whoever comes next finds broken off.
+            # The model call of a waiting run is handed over in order: it was not interrupted.
             self._events.append(HandedOver())
             self._take_events(moment(self._clock))
         await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
@@ -316,18 +327,18 @@ class Driver:
             )
             return (Standing.RUNNING if is_busy else Standing.IDLE), None
         if self._ready or not self._is_done():
-            # A short wait too: after a crash somebody must go on with it at once, whatever the clock says.
+            # Also during a short wait: after a crash the session has to be continued at once.
             return Standing.RUNNING, None
         wake = self._wake_at_ms
         return Standing.WAITING, wake and self._steady.wake_at_ms(wake, moment(self._clock))
 
     async def _finish_tools(self) -> None:
-        """Record what tools that were running when the driver was stopped still return."""
+        """Record the results of tools that were running when the driver was stopped."""
         self._tasks.stop()
         self._events += self._tasks.collect()
         self._take_events(moment(self._clock))
         while self._tasks:
-            # Whoever rings now, and whatever is due, is for the next owner.
+            # New items and timers are for the next owner.
             self._has_mail, self._wake_at_ms = False, None
             await self._wait()
             self._take_events(moment(self._clock))
@@ -338,42 +349,47 @@ class Driver:
     # waiting
 
     async def _wait(self) -> None:
-        """Return when something happened: an effect is done, somebody rang, or time came."""
+        """Return when an effect has ended, the inbox has a new item, or a timer is due."""
         if not self._has_mail and not self._tasks.has_done:
-            self._bell.clear()
-            # Whoever acts because it is late looks first whether somebody was in time.
+            self._waiter = asyncio.get_running_loop().create_future()
+            # Re-read the inbox before a timeout takes effect: an answer may have arrived.
             timer = self._steady.timer(self._wake_at_ms, self.ring)
-            await self._bell.wait()
-            if timer is not None:
-                timer.cancel()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+                if timer is not None:
+                    timer.cancel()
         self._events += self._tasks.collect()
 
     def _is_done(self) -> bool:
-        """Whether nothing will happen unless somebody or the clock makes it happen."""
+        """Return whether nothing happens before an item or a timer arrives."""
         if self._is_stopping or self._events or self._tasks or self._ready:
-            # Whoever stops has left things undone.
+            # A driver that stops has left work undone.
             return False
         if self._has_untaken():
             return False
         if self._wake_at_ms is None:
             return True
         if self.state.run is None:
-            return False  # a compaction at rest: a row that waits would hold back the next run
+            return False  # a compaction between runs: a waiting row would hold back the next run
         return self._steady.delay_ms(self._wake_at_ms, moment(self._clock)) > SHORT_WAIT_MS
 
     def _has_untaken(self) -> bool:
-        """Whether there are items that wait for no run to end."""
+        """Return whether there are items that need not wait for the run to end."""
+        if not self._mailbox.has_items:
+            return False
         is_busy, is_ending = self._hears()
         return self._mailbox.has_untaken(is_busy=is_busy, is_ending=is_ending)
 
     def _hears(self) -> tuple[bool, bool]:
-        """Whether no run can begin now, and whether no words are heard."""
+        """Return whether no run can start now, and whether messages to a run have to wait."""
         is_free = self.state.run is None
         is_held = is_free and self.state.compacting.is_open
         return is_held or not is_free, is_held or self.state.is_ending
 
     async def _take_items(self, now: Moment) -> bool:
-        """Take items, up to one that changes what the next mean; tell if any was."""
+        """Take items up to one that changes the meaning of the next; return whether any was taken."""
         if self._care.is_careful and self._writer.consuming:
             return False
         is_busy, is_ending = self._hears()
@@ -385,3 +401,8 @@ class Driver:
         for event in mail.events:
             self._writer.add(take(self.state, event, now=now, rules=self._rules))
         return bool(mail.taken)
+
+
+def _calls_model(plan: Plan) -> bool:
+    """Return whether a plan ends in a model call; nothing else can follow before the answer."""
+    return len(plan.effects) == 1 and isinstance(plan.effects[0], CallModel)

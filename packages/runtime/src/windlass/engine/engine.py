@@ -2,33 +2,203 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Protocol, runtime_checkable
 
 from windlass.engine.binding import Binder
-from windlass.engine.care import NO_CARE, Care, Refusal
+from windlass.engine.clocks import Parked, moment
 from windlass.engine.driver import Driver
-from windlass.engine.failures import log_failure
-from windlass.engine.late import LateWakes
-from windlass.engine.loading import Loaded, load, save, wants_snapshot
-from windlass.engine.moments import moment
-from windlass.engine.prompt import Prompt
-from windlass.engine.reach import Reach
-from windlass.engine.recent import Known, Recent
-from windlass.engine.session_content import SessionContent
-from windlass.engine.steady import Parked
-from windlass.engine.work import AgentWork, Shared
-from windlass.engine.writer import Publisher, Scribe, SessionWriter
+from windlass.engine.effects import AgentWork, SessionContent, Shared
+from windlass.engine.inbox import agent_of, each_item
+from windlass.engine.masking import log_failure
+from windlass.engine.model_call import Prompt
+from windlass.engine.quarantine import NO_CARE, Care, Refusal
+from windlass.engine.writer import Loaded, Publisher, Scribe, SessionWriter, load, save, wants_snapshot
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.clock import IDLE, Clock
-from windlass.ports.store import Claim, Store
+from windlass.ports.store import CANCEL, COMPACT, START, STEER, Catalog, Claim, Standing, Store
+from windlass_harness.compaction import BYTES_PER_TOKEN
 from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.state import LoopState
 from windlass_protocol import RetryClass
+from windlass_protocol.frozen import frozen
 
 _LOG: Final = logging.getLogger(__name__)
+
+LEFT_MS: Final = 30_000
+"""How long a session that needs what is not here is left to other processes."""
+
+
+class Reach:
+    """Knows whose agents are here, and which sessions need what is not."""
+
+    def __init__(self, store: Store, clock: Clock, *, agents: Callable[[], Collection[str] | None]) -> None:
+        self._store = store
+        self._clock = clock
+        self._agents = agents
+        self._missed: set[str] = set()
+        """Agents that are not here and whose runs wait; each is told once."""
+        self.left: dict[str, int] = {}
+        """Sessions that need what is not here, and until when they are left alone, in milliseconds."""
+
+    def leave(self, session_id: str, why: str) -> None:
+        """Leave a session to those who have what it needs, and look again later."""
+        if session_id not in self.left:
+            _LOG.warning("session %s waits for what is not here: %s", session_id, why)
+        self._leave(session_id)
+
+    def _leave(self, session_id: str) -> None:
+        self.left[session_id] = moment(self._clock).ms + LEFT_MS
+
+    def has_agent(self, agent_id: str) -> bool:
+        """Whether runs of an agent can be driven here."""
+        agents = self._agents()
+        return agents is None or agent_id in agents
+
+    async def can_drive(self, state: LoopState, session_id: str) -> bool:
+        """Whether the run under way, or else the next one, is of an agent that is here."""
+        run = state.run
+        if run is not None:
+            return self.has_agent(run.agent_id) or await self._can_end(session_id, run.run_id)
+        if self._agents() is None:
+            return True
+        missed = None
+        async for item in each_item(self._store, session_id):
+            if item.kind in (START, STEER) and self.has_agent(agent_of(item)):
+                return True
+            if item.kind == START:
+                return await self._can_end(session_id, str(item.body.get("runId")))
+            if item.kind == STEER:
+                missed = agent_of(item)
+            if item.kind == COMPACT and not self._can_compact(state, session_id):
+                return False
+        if missed is not None:
+            self.leave(session_id, f"agent {missed}, for words that begin a run")
+            return False
+        return not state.compacting.is_due or self._can_compact(state, session_id)
+
+    async def _can_end(self, session_id: str, run_id: str) -> bool:
+        """Whether a run of an agent that is not here is to end, and nobody ends it."""
+        items = each_item(self._store, session_id)
+        cancelled = {str(item.body.get("runId")) async for item in items if item.kind == CANCEL}
+        until_ms, now_ms = self.left.get(session_id), moment(self._clock).ms
+        is_due = until_ms is not None and until_ms <= now_ms
+        if is_due and run_id in cancelled:
+            return True
+        if cancelled and (is_due or until_ms is None):
+            self._leave(session_id)
+        return False
+
+    def _can_compact(self, state: LoopState, session_id: str) -> bool:
+        """Whether the agent of the last run is here; if not, its session is left alone."""
+        last = state.session.run
+        if last is None or self.has_agent(last.agent_id):
+            return True
+        self.leave(session_id, f"agent {last.agent_id}, for a compaction")
+        return False
+
+    async def tell_missed(self) -> None:
+        """Say whose runs wait here for a process that has their agent."""
+        agents = self._agents()
+        if agents is None:
+            return
+        for agent_id, count in (await self._store.unfinished()).items():
+            if agent_id not in self._missed and not self.has_agent(agent_id):
+                self._missed.add(agent_id)
+                # Whoever has no agents at all only looks and answers: that runs wait is no surprise there.
+                level = logging.WARNING if agents else logging.INFO
+                told = "1 unfinished run waits" if count == 1 else f"{count} unfinished runs wait"
+                _LOG.log(level, "%s for agent %s, which is not here", told, agent_id)
+
+
+class LateWakes:
+    """Wakes sessions when they would have been, had nobody put the wall clock back."""
+
+    def __init__(self, store: Catalog, clock: Clock, *, wake: Callable[[str], None]) -> None:
+        self._store = store
+        self._clock = clock
+        self._wake = wake
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    async def catch(self, now_ms: int) -> None:
+        """Remember who waits for a moment that has just moved away with the wall clock.
+
+        `now_ms` is what it would be if nobody had put it back. Each is woken once when it would have been,
+        and waits on if it goes by the wall clock, as a request that expires does.
+        """
+        since_s = self._clock.monotonic()
+        wakes: list[tuple[int, str]] = []
+        after: str | None = None
+        while rows := await self._store.sessions(after=after):
+            for row in rows:
+                if row.standing is Standing.WAITING and row.wake_at_ms is not None:
+                    wakes.append((row.wake_at_ms - now_ms, row.session_id))
+            after = rows[-1].session_id
+        task = asyncio.create_task(self._wake_all(sorted(wakes), since_s), name="windlass late wakes")
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _wake_all(self, wakes: Sequence[tuple[int, str]], since_s: float) -> None:
+        for delay_ms, session_id in wakes:
+            await self._clock.sleep(since_s + delay_ms / 1_000 - self._clock.monotonic())
+            self._wake(session_id)
+
+
+SESSIONS_MAX: Final = 64
+BYTES_MAX: Final = 32 * 1_048_576
+"""Of all sessions that are kept, together, about."""
+MESSAGE_BYTES: Final = 2_048
+"""What a message takes beside its text, and a session beside its messages."""
+
+
+@frozen
+class Known:
+    """A session as its last driver left it."""
+
+    loaded: Loaded
+    prompt: Prompt
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes; what was compacted takes none."""
+        state = self.loaded.state
+        history = state.session.history
+        tokens = state.weights.since(0, history.messages, revision=history.revision)
+        return BYTES_PER_TOKEN * tokens + MESSAGE_BYTES * (len(history.messages) + 1)
+
+
+class Recent:
+    """The sessions that were driven last."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, tuple[Known, int]] = OrderedDict()
+        """With their sizes."""
+        self._bytes = 0
+
+    def take(self, session_id: str, *, seq: int) -> Known | None:
+        """Return a session whose journal ends at `seq`; it is the caller's from now on."""
+        if session_id not in self._known:
+            return None
+        known, size = self._known.pop(session_id)
+        self._bytes -= size
+        return known if known.loaded.state.seq == seq else None
+
+    def keep(self, session_id: str, known: Known) -> None:
+        """Keep a session that nobody drives any more, if there is room for it at all."""
+        self.take(session_id, seq=0)
+        size = known.size
+        if size > BYTES_MAX:
+            # The others need not make room for what does not fit.
+            return
+        self._known[session_id] = known, size
+        self._bytes += size
+        while len(self._known) > SESSIONS_MAX or self._bytes > BYTES_MAX:
+            self.take(next(iter(self._known)), seq=0)
+
 
 SWEEP_S: Final = 1.0
 """How often somebody looks for sessions that nobody drives."""
@@ -57,7 +227,7 @@ class Watched(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ports:
     """What the engine is made of."""
 
@@ -129,7 +299,7 @@ class Engine:
             self._dropped[session_id] = self._dropped.get(session_id, 0) + 1
         elif driver is not None and driver.has_mail:
             self.wake(session_id)
-        elif driver is not None and driver.is_puzzled:
+        elif driver is not None and driver.has_unknown_item:
             self._reach.leave(session_id, "its inbox has an item of a kind that this release does not know")
 
     def _drop(self, session_id: str, error: BaseException) -> None:

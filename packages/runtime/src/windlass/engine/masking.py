@@ -1,6 +1,8 @@
 """Secrets, kept out of what is shown or cut short before it becomes a record."""
 
+import logging
 import re
+from traceback import format_exception
 from typing import Final, cast
 
 from pydantic import JsonValue
@@ -9,8 +11,7 @@ from pydantic_core import to_json
 from windlass.ports.feed import LiveAnswer
 from windlass_harness.redact import Redactor
 from windlass_harness.redact.text import MaskedStream
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import JsonObject
 
 SECRET_INPUTS_MAX: Final = 4_096
 SECRET_INPUTS_BYTES_MAX: Final = 64 * 1_048_576
@@ -94,6 +95,9 @@ class SecretInputs:
         self._kept: dict[tuple[str, str], JsonValue] = {}
         self._sizes: dict[tuple[str, str], int] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
     def keep(self, session_id: str, call_id: str, *, value: JsonValue, redactor: Redactor) -> None:
         """Keep the arguments of a call, if there are secrets in them."""
         if redactor.value(value) is value:
@@ -117,3 +121,29 @@ class SecretInputs:
     def _drop(self, key: tuple[str, str]) -> None:
         self._kept.pop(key, None)
         self._sizes.pop(key, None)
+
+
+_LOG: Final = logging.getLogger("windlass.failures")
+FRAMES_MAX: Final = 20
+"""The innermost calls that are told of."""
+TEXT_CHARS_MAX: Final = 65_536
+"""What is looked through for secrets."""
+TOLD_CHARS_MAX: Final = 16_384
+
+
+def log_failure(
+    what: str, error: BaseException | None, *, redactor: Redactor, level: int = logging.WARNING
+) -> None:
+    """Log what failed, with the traceback if there is one; secrets are masked."""
+    if not _LOG.isEnabledFor(level):
+        return
+    what = redactor.text(what)
+    if error is None:
+        _LOG.log(level, "%s", what)
+        return
+    try:
+        text = "".join(format_exception(error, limit=-FRAMES_MAX))
+    except Exception:  # noqa: BLE001 - an exception is the host's code too, and may not even have a text
+        text = type(error).__name__
+    # The end is cut off after it was masked: half a secret would be none to anybody.
+    _LOG.log(level, "%s\n%s", what, redactor.text(text[-TEXT_CHARS_MAX:])[-TOLD_CHARS_MAX:].rstrip())

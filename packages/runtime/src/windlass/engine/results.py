@@ -5,13 +5,12 @@ from typing import cast
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from windlass.engine.answer import whole
+from windlass.engine.approval import call_facts, timed_out
 from windlass.engine.binding import Binding
-from windlass.engine.cut import TooLate, within
-from windlass.engine.failures import log_failure
-from windlass.engine.judge import call_facts, timed_out
-from windlass.engine.masking import has_mask, masked, masked_end
-from windlass.engine.patience import patiently
+from windlass.engine.deadline import TooLate, within
+from windlass.engine.masking import has_mask, log_failure, masked, masked_end
+from windlass.engine.model_call import whole
+from windlass.engine.writer import patiently
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.limits import CONTENT_BYTES_MAX, FAILED_CHARS_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.policy import RulesPolicy
@@ -20,8 +19,7 @@ from windlass.ports.store import ContentStore
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.calling import Arguments, ToolRun, arguments_of, failure_text, in_own_thread
 from windlass.tools.results import is_light, result_value
-from windlass_harness.loop.effects import RunTool
-from windlass_harness.loop.events import CallRefused, CallReturned
+from windlass_harness.loop.events import CallRefused, CallReturned, RunTool
 from windlass_harness.redact import Redactor, mask_text
 from windlass_protocol import (
     ActionStatus,

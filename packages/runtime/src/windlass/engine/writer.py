@@ -3,20 +3,65 @@
 Drafts become records, folded at once and durable together.
 """
 
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
-from windlass.engine.patience import patiently
-from windlass.errors import AgentError, Ambiguous, Conflict
+from windlass.errors import AgentError, Ambiguous, Conflict, Unavailable
 from windlass.ports.clock import Clock
-from windlass.ports.store import Appended, Batch, Claim, Journal, NewRun, Standing
-from windlass_harness.loop.drafts import Draft, number, place
-from windlass_harness.loop.state import LoopState
+from windlass.ports.store import Appended, Batch, Claim, Journal, NewRun, Snapshots, Standing
+from windlass_harness.loop.events import Draft
+from windlass_harness.loop.state import LoopState, dump_loop, load_loop
+from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
 from windlass_harness.views.listing import RUN_STATUSES
 from windlass_harness.views.runs import DELIVERY_RECORDS
-from windlass_protocol import Record, RunStatus
+from windlass_protocol import RetryClass, RunStatus
+from windlass_protocol.frozen import frozen
+
+T = TypeVar("T")
+
+ATTEMPTS_MAX: Final = 5
+RETRY_DELAY_S: Final = 0.05
+"""Before the second attempt; each wait is twice the one before it."""
+
+
+DELAY_S_MAX: Final = 1.0
+DEAR_S_MAX: Final = 600.0
+"""How long what cannot be had again is tried to be kept, as when a disk is full."""
+
+
+async def patiently(
+    call: Callable[[], Awaitable[T]],
+    clock: Clock,
+    *,
+    is_dear: Callable[[], bool] = lambda: False,
+    first: Ambiguous | Unavailable | None = None,
+) -> T:
+    """Make a call to the store, and repeat it if it fails: a few times, with growing waits.
+
+    While `is_dear` it is repeated for up to ten minutes, unless the store says that it never will succeed.
+    `first` is the error of a first attempt that the caller has made.
+
+    Raises:
+        Unavailable: it failed each time.
+        Ambiguous: it may have happened the last time.
+    """
+    attempts, until_s = 0, clock.monotonic() + DEAR_S_MAX
+    while True:
+        attempts += 1
+        try:
+            if first is not None:
+                first, error = None, first
+                raise error
+            return await call()
+        except (Ambiguous, Unavailable) as error:
+            is_passing = isinstance(error, Ambiguous) or error.retry is RetryClass.RETRYABLE
+            is_worth_it = is_passing and is_dear() and clock.monotonic() < until_s
+            if attempts >= ATTEMPTS_MAX and not is_worth_it:
+                raise
+        await clock.sleep(min(RETRY_DELAY_S * 2 ** min(attempts - 1, ATTEMPTS_MAX), DELAY_S_MAX))
 
 
 class Lost(Exception):
@@ -70,8 +115,8 @@ class SessionWriter:
         self._scribe = scribe
         self._clock = clock
         self._seq = state.seq
-        self._drafts: list[Draft] = []
         self._records: list[Record] = []
+        """Records that are folded and not durable yet."""
         self._consumes: list[int] = []
         self._new_runs: list[tuple[NewRun, int]] = []
         self._runs: dict[str, RunStatus] = {}
@@ -86,15 +131,15 @@ class SessionWriter:
         """Draft records: the state knows them at once, the journal after a commit."""
         if not drafts:
             return
-        for kept in self._scribe(drafts):
-            self._drafts.append(kept)
-            seq = self._seq + len(self._drafts)
-            record = number(kept, self.session_id, seq=seq, epoch=self._claim.epoch)
-            self._records.append(record)
-            self.state.apply(record)
-            status = RUN_STATUSES.get(kept.type)
-            if status is not None and kept.run_id is not None:
-                self._runs[kept.run_id] = status
+        records, state, epoch = self._records, self.state, self._claim.epoch
+        for record in self._scribe(drafts):
+            record.session_id, record.epoch = self.session_id, epoch
+            record.seq = self._seq + len(records) + 1
+            records.append(record)
+            state.apply(record)
+            status = RUN_STATUSES.get(record.type)
+            if status is not None and record.run_id is not None:
+                self._runs[record.run_id] = status
 
     def begin(self, run: NewRun, item: int) -> None:
         """Note that the next commit begins a run with an item that only might have."""
@@ -118,14 +163,15 @@ class SessionWriter:
             Rejected: the journal will never take it.
         """
         is_same = standing is self._standing and wake_at_ms == self._wake_at_ms
-        if not self._drafts and not self._consumes and is_same and not is_last:
+        records = self._records
+        if not records and not self._consumes and is_same and not is_last:
             return
         requests = self.state.session.requests
         is_asked_anew = requests.keys() != self._asked
         batch = Batch(
             self._claim,
             self._seq,
-            tuple(self._drafts),
+            tuple(records),
             consumes=tuple(self._consumes),
             standing=None if is_same else standing,
             wake_at_ms=wake_at_ms,
@@ -134,20 +180,30 @@ class SessionWriter:
             asked=tuple(requests.values()) if is_asked_anew else None,
             is_last=is_last,
         )
-        appended = await self._append(batch)
+        try:
+            appended = await self.journal.append(batch)
+        except Conflict as error:
+            raise Lost from error
+        except (Ambiguous, Unavailable) as error:
+            appended = await self._append_again(batch, error)
         if is_asked_anew:
             self._asked = frozenset(request.request_id for request in batch.asked or ())
         self._standing, self._wake_at_ms = standing, wake_at_ms
         self.is_released = is_last
-        self._seq += len(batch.drafts)
-        self._drafts.clear()
-        self._consumes.clear()
-        self._new_runs.clear()
-        self._runs.clear()
-        if self._records:
-            records = [place(one, appended.first_position + at) for at, one in enumerate(self._records)]
-            self._records.clear()
-            self.step = next((one for one in records if one.type == "step.started"), self.step)
+        self._records = []
+        if self._consumes:
+            self._consumes.clear()
+            self._new_runs.clear()
+        if self._runs:
+            self._runs.clear()
+        if records:
+            self._seq += len(records)
+            position = appended.first_position
+            for record in records:
+                record.position = position
+                position += 1
+                if record.type == "step.started":
+                    self.step = record
             self._publisher.publish(records)
         for post in batch.posts:
             self.rouse(post.session_id)
@@ -160,9 +216,9 @@ class SessionWriter:
         with suppress(AgentError):
             await self.journal.append(Batch(self._claim, self._seq, (), is_last=True))
 
-    async def _append(self, batch: Batch) -> Appended:
-        """Append, and again if nothing was written; look first if something may have been."""
-        is_in_doubt = False
+    async def _append_again(self, batch: Batch, error: Ambiguous | Unavailable) -> Appended:
+        """Append again if nothing was written; read back first if something may have been."""
+        is_in_doubt = isinstance(error, Ambiguous)
 
         async def attempt() -> Appended:
             nonlocal is_in_doubt
@@ -174,9 +230,9 @@ class SessionWriter:
                 raise
 
         try:
-            return await patiently(attempt, self._clock, is_dear=lambda: self._is_dear(batch))
-        except Conflict as error:
-            raise Lost from error
+            return await patiently(attempt, self._clock, is_dear=lambda: self._is_dear(batch), first=error)
+        except Conflict as refusal:
+            raise Lost from refusal
 
     def _is_dear(self, batch: Batch) -> bool:
         """Whether a batch says what came of effects: nobody could tell that once more."""
@@ -196,3 +252,58 @@ class SessionWriter:
 
 
 _DEAR: Final = frozenset({"action.result", *DELIVERY_RECORDS} - {"delivery.intended"})
+
+SNAPSHOT_RECORDS_MIN: Final = 256
+"""A shorter tail of records is read faster than a snapshot is written."""
+STATE_BYTES_MAX: Final = 1_073_741_824
+"""A larger state is folded from its records again."""
+
+
+@frozen
+class Loaded:
+    """A session, and the number of the last record in its snapshot."""
+
+    state: LoopState
+    snapshot_seq: int
+
+
+async def load(store: Journal, snapshots: Snapshots, *, session_id: str) -> Loaded:
+    """Fold a session. A snapshot that cannot be used is passed over.
+
+    Raises:
+        Corrupt: the journal is damaged.
+    """
+    state, seq = LoopState(), 0
+    saved = await snapshots.load(session_id)
+    if saved is not None:
+        found = _unpacked(saved[1])
+        if found is not None and found.seq == saved[0]:
+            state, seq = found, saved[0]
+    while True:
+        records = await store.read(session_id, after=state.seq)
+        if not records:
+            return Loaded(state, seq)
+        state.apply_all(records)
+
+
+def wants_snapshot(state: LoopState, snapshot_seq: int) -> bool:
+    """Whether enough has happened for a new snapshot to be worth its bytes.
+
+    The distance grows with the session, so that all snapshots of it together stay a fraction of its records.
+    """
+    return state.seq - snapshot_seq >= max(SNAPSHOT_RECORDS_MIN, snapshot_seq)
+
+
+async def save(snapshots: Snapshots, session_id: str, *, state: LoopState) -> None:
+    """Keep the state of a session."""
+    await snapshots.save(session_id, state.seq, state=zlib.compress(dump_loop(state), 1))
+
+
+def _unpacked(snapshot: bytes) -> LoopState | None:
+    """Return the state in a snapshot; None if it cannot be used."""
+    unpacker = zlib.decompressobj()
+    try:
+        dump = unpacker.decompress(snapshot, STATE_BYTES_MAX)
+    except zlib.error:
+        return None
+    return load_loop(dump) if unpacker.eof else None

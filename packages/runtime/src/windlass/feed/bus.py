@@ -8,15 +8,21 @@ from typing import Final
 from weakref import ReferenceType, ref
 
 from windlass.errors import AgentError
-from windlass.feed.cursors import checked_id
-from windlass.feed.events import Shown, show
-from windlass.feed.limits import EVENTS_PER_READ
-from windlass.feed.line import EVERYTHING, Floor, Line, RunLine, SessionLine, StoreLine, find_run
-from windlass.feed.live import LiveStep, Pieces
+from windlass.feed.cursors import EVENTS_PER_READ, checked_id
+from windlass.feed.live import LiveStep, Pieces, Shown, show, weight
 from windlass.feed.overflow import QueuedSubscription
-from windlass.feed.subscription import Subscription, ends_step
-from windlass.feed.topic import Topic
-from windlass.feed.weight import weight
+from windlass.feed.subscription import (
+    EVERYTHING,
+    Floor,
+    Line,
+    RunLine,
+    SessionLine,
+    StoreLine,
+    Subscription,
+    Topic,
+    ends_step,
+    find_run,
+)
 from windlass.limits import SUBSCRIBER_EVENTS_MAX
 from windlass.ports.clock import Clock
 from windlass.ports.feed import (
@@ -28,17 +34,9 @@ from windlass.ports.feed import (
     refused,
 )
 from windlass.ports.store import RunRow
+from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
-from windlass_protocol import (
-    AgentCursor,
-    AllCursor,
-    Cursor,
-    Event,
-    FilterCursor,
-    Record,
-    RunCursor,
-    SessionCursor,
-)
+from windlass_protocol import AgentCursor, AllCursor, Cursor, Event, FilterCursor, RunCursor, SessionCursor
 
 _STORED: Final = StreamOptions(follow=False, with_live=False)
 _NEWEST_RECORDS: Final = 16

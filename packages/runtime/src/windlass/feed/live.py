@@ -1,20 +1,106 @@
 """Answers while they are being written: kept until their message is durable."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from windlass.feed.events import show_delta
-from windlass.feed.limits import LIVE_BYTES_MAX, LIVE_CHARS_MAX, LIVE_PIECES_MAX
-from windlass.feed.weight import PART_BYTES, weight
-from windlass_protocol import Event, Record
+from windlass.feed.cursors import LIVE_BYTES_MAX, LIVE_CHARS_MAX, LIVE_PIECES_MAX
+from windlass_harness.record import Record
+from windlass_protocol import Event, EventMeta, JsonObject
+from windlass_protocol.frozen import frozen
+from windlass_protocol.unchecked import unchecked
 
-JsonObject = dict[str, JsonValue]
+_META_FIELDS: Final = set(EventMeta.model_fields)
+_EVENT_FIELDS: Final = set(Event.model_fields)
 
 
-@dataclass(frozen=True, slots=True)
+class Shown(NamedTuple):
+    """A record, and the event that it is shown as."""
+
+    record: Record
+    event: Event
+    weight: int
+    """Bytes, about."""
+
+
+def show(record: Record) -> Event:
+    """Return a record as an event: what `to_event` returns, at a third of the cost."""
+    meta = _meta(record, record.at)
+    meta["id"], meta["position"] = record.event_id, record.position
+    return _event(record, record.type, meta=meta, data=record.data)
+
+
+def show_delta(
+    started: Record, event_type: str, *, data: dict[str, JsonValue], place: tuple[int, int], at: str
+) -> Event:
+    """Return a live delta of the step that a record began.
+
+    Its place is the number of the record that it comes behind, and its own number in the step.
+    """
+    seq, index = place
+    return _event(started, event_type, meta=_meta(started, at), data=data, index=index, seq=seq)
+
+
+def _meta(record: Record, at: str) -> dict[str, object]:
+    return {
+        "at": at,
+        "id": None,
+        "attempt": record.attempt,
+        "delivery_ids": None,
+        "position": None,
+        "privacy": record.privacy,
+    }
+
+
+def _event(
+    record: Record,
+    event_type: str,
+    *,
+    meta: dict[str, object],
+    data: dict[str, JsonValue],
+    index: int | None = None,
+    seq: int | None = None,
+) -> Event:
+    values: dict[str, object] = {
+        "type": event_type,
+        "meta": unchecked(EventMeta, meta, given=_META_FIELDS),
+        "data": data,
+        "session_id": record.session_id,
+        "seq": record.seq if seq is None else seq,
+        "index": index,
+        "run_id": record.run_id,
+        "agent_id": record.agent_id,
+    }
+    return unchecked(Event, values, given=_EVENT_FIELDS)
+
+
+PART_BYTES: Final = 64
+"""What each value takes beside its text, and each event beside its data."""
+_WIDE: Final = 4
+"""Bytes of a character, when a text has one that is not ASCII."""
+
+
+def weight(value: JsonValue) -> int:
+    """Return about how many bytes a value takes in memory.
+
+    Long texts are not looked through, so the price is that of the number of parts.
+    """
+    total, left = 0, [value]
+    while left:
+        one = left.pop()
+        total += PART_BYTES
+        if isinstance(one, str):
+            total += len(one) if one.isascii() else _WIDE * len(one)
+        elif isinstance(one, dict):
+            total += sum(map(len, one))
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
+    return total
+
+
+@frozen
 class _Kind:
     """Pieces that belong together as text."""
 
@@ -26,8 +112,6 @@ class _Kind:
 _TEXT: Final = _Kind("message.appended", "messageDelta", "messageSoFar")
 _REASONING: Final = _Kind("reasoning.appended", "reasoningDelta", "reasoningSoFar")
 _INPUT: Final = _Kind("action.input.appended", "inputDelta", "inputSoFar")
-
-_WIDE: Final = 4
 """Bytes of the widest character."""
 Call = tuple[str, str | None]
 Joined = tuple[_Kind, Call | None, str]

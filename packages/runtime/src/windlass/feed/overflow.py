@@ -18,9 +18,10 @@ from windlass.ports.feed import (
     SubscriberLagged,
 )
 from windlass_protocol import Cursor, Event
+from windlass_protocol.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Gap:
     """Events that are missing before another one."""
 

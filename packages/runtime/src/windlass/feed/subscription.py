@@ -1,18 +1,376 @@
-"""One reader: a cursor over the journal that is woken when there is more."""
+"""What a stream runs over: the records of a session, or those of the whole store."""
 
-from asyncio import get_running_loop
-from collections.abc import Iterable, Sequence
+from asyncio import Future, get_running_loop
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, Protocol, Self
+from weakref import WeakSet
 
 from windlass.errors import AgentError
-from windlass.feed.cursors import Place
-from windlass.feed.events import Shown, show
-from windlass.feed.line import Line
-from windlass.feed.live import LiveStep, Pieces
-from windlass.feed.topic import Reader, Topic
-from windlass.ports.feed import StreamOptions
+from windlass.feed.cursors import EVENTS_PER_READ, RING_BYTES_MAX, TAIL_BYTES_MAX, TAILS_MAX, Place
+from windlass.feed.live import LiveStep, Pieces, Shown, show
+from windlass.ports.feed import CursorExpired, FeedStore, StreamOptions, refused
+from windlass.ports.store import RunRow
+from windlass.refusals import unknown_run
+from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS
-from windlass_protocol import Cursor, Event, Record
+from windlass_protocol import Cursor, Event
+from windlass_protocol.frozen import frozen
+
+EVERYTHING: Final = ""
+"""The topic of the whole store; no session has an empty id."""
+
+Wants = Callable[[str, Record], bool]
+"""Whether a reader wants events of a type about the things of a record."""
+Floor = Callable[[], Awaitable[int]]
+"""The position behind which a store still has everything; 0 if it never deleted anything."""
+
+
+@frozen
+class Span:
+    """Where a stream begins, and where the journal ended at that moment."""
+
+    after: int
+    last: int
+    is_over: bool = False
+    """Nothing more will come."""
+
+
+class Line(Protocol):
+    """One ordered line of records, for one reader."""
+
+    @property
+    def topic(self) -> str:
+        """The session, or `EVERYTHING`; known once it has begun."""
+        ...
+
+    def wants(self, event_type: str, record: Record) -> bool:
+        """Return whether the reader wants events of a type about the things of a record."""
+        ...
+
+    def order(self, record: Record) -> int:
+        """Return the number of a record in this line."""
+        ...
+
+    async def find(self) -> None:
+        """Learn which topic it is.
+
+        Raises:
+            Conflict: there is no such thing.
+        """
+        ...
+
+    async def begin(self, order: int | None) -> Span:
+        """Start behind a number; None starts with the first record that is kept.
+
+        Raises:
+            CursorExpired: what comes after the number is no longer kept.
+            Rejected: no record has the number yet.
+        """
+        ...
+
+    async def read(self, after: int) -> tuple[Record, ...]:
+        """Return the next records; none at the end.
+
+        Raises:
+            CursorExpired: they are no longer kept.
+        """
+        ...
+
+
+class SessionLine:
+    """The records of a session."""
+
+    __slots__ = ("_floor", "_last", "_store", "_wants", "topic")
+
+    def __init__(self, store: FeedStore, session_id: str, *, wants: Wants) -> None:
+        self._store = store
+        self._wants = wants
+        self.topic = session_id
+        self._last = 0
+        self._floor: int | None = None
+        """A number before which records may be missing."""
+
+    def wants(self, event_type: str, record: Record) -> bool:
+        """Return whether the reader wants events of a type about the things of a record."""
+        return self._wants(event_type, record)
+
+    def order(self, record: Record) -> int:
+        """Return the number of the record in its session."""
+        return record.seq
+
+    async def find(self) -> None:
+        """A session need not exist yet."""
+
+    async def begin(self, order: int | None) -> Span:
+        """Start behind a record of the session."""
+        last = self._last = await self._last_seq()
+        if order is None:
+            self._floor = 0
+        return Span(check_past(order or 0, last), last)
+
+    async def read(self, after: int) -> tuple[Record, ...]:
+        """Return the next records of the session."""
+        records = await self._store.read(self.topic, after=after, limit=EVENTS_PER_READ)
+        # A session has no gaps of its own: if records are missing, they were deleted.
+        is_missing = records[0].seq != after + 1 if records else after < self._last
+        if is_missing and after != self._floor:
+            raise CursorExpired(f"the records of the session behind {after:,} are no longer kept")
+        if not records and after and await self._last_seq() < after:
+            raise CursorExpired("the session was deleted")
+        return records
+
+    async def _last_seq(self) -> int:
+        row = await self._store.session(self.topic)
+        return 0 if row is None else row.last_seq
+
+
+class RunLine(SessionLine):
+    """The records of a session, from those on that belong to a run."""
+
+    __slots__ = ("_is_bounded", "_run_id")
+
+    def __init__(self, store: FeedStore, run_id: str, *, wants: Wants, until_terminal: bool) -> None:
+        super().__init__(store, "", wants=wants)
+        self._run_id = run_id
+        self._is_bounded = until_terminal
+
+    async def find(self) -> None:
+        """Learn the session of the run."""
+        self.topic = (await find_run(self._store, self._run_id)).session_id
+
+    async def begin(self, order: int | None) -> Span:
+        """Start behind a record of the session, not before the run does."""
+        # The end before the start: a run that has no record now has none up to that end.
+        last = await self._last_seq()
+        run = await find_run(self._store, self._run_id)
+        first = run.first_seq - 1 if run.first_seq else last
+        is_over = self._is_bounded and run.status in RUN_ENDS.values()
+        if is_over:
+            last = await self._last_seq()
+        self._last = last
+        if order is None:
+            self._floor = first
+        return Span(max(check_past(order or 0, last), first), last, is_over)
+
+
+class StoreLine:
+    """The records of the whole store."""
+
+    __slots__ = ("_floor", "_store", "_wants", "topic")
+
+    def __init__(self, store: FeedStore, *, wants: Wants, floor: Floor | None) -> None:
+        self._store = store
+        self._wants = wants
+        self._floor = floor
+        self.topic = EVERYTHING
+
+    def wants(self, event_type: str, record: Record) -> bool:
+        """Return whether the reader wants events of a type about the things of a record."""
+        return self._wants(event_type, record)
+
+    def order(self, record: Record) -> int:
+        """Return the position of the record."""
+        return record.position or 0
+
+    async def find(self) -> None:
+        """There is only one."""
+
+    async def begin(self, order: int | None) -> Span:
+        """Start behind a position."""
+        last = await self._store.last_position()
+        after = check_past(order or 0, last)
+        floor = await self._floor_now()
+        if order is None:
+            after = min(floor, last)
+        return Span(after, last)
+
+    async def read(self, after: int) -> tuple[Record, ...]:
+        """Return the next records of the store."""
+        records = await self._store.read_all(after=after, limit=EVENTS_PER_READ)
+        # Asked after reading, so that what was deleted meanwhile is noticed.
+        if after < await self._floor_now():
+            raise CursorExpired(f"the records behind position {after:,} are no longer kept")
+        return records
+
+    async def _floor_now(self) -> int:
+        return 0 if self._floor is None else await self._floor()
+
+
+async def find_run(store: FeedStore, run_id: str) -> RunRow:
+    """Return a run; Conflict if nobody ever started it."""
+    run = await store.run(run_id)
+    if run is None:
+        raise unknown_run(run_id)
+    return run
+
+
+def check_past(order: int, last: int) -> int:
+    """Return a number that is not behind the last one."""
+    if order > last:
+        raise refused(f"the cursor is after record {order:,}, and the last one is {last:,}")
+    return order
+
+
+class Reader:
+    """Somebody who waits for a topic; it is told apart by being itself."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Topic:
+    """The end of one session, or of the whole store.
+
+    It holds all events behind its floor, which rises when they get too many or too large. Whoever stands
+    before the floor reads the journal. Once every reader has seen everything and waits, nothing is held at
+    all. A topic lives as long as one of its readers does.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_awake",
+        "_bytes",
+        "_events_max",
+        "_floor",
+        "_last",
+        "_orders",
+        "_parked",
+        "_parked_live",
+        "_shown",
+        "tails",
+        "version",
+    )
+
+    def __init__(self, events_max: int) -> None:
+        self._events_max = events_max
+        self._floor: int | None = None
+        """None: what is the end of the journal is not known."""
+        self._last = 0
+        self._orders: list[int] = []
+        self._shown: list[Shown] = []
+        self._bytes = 0
+        self._awake: WeakSet[Reader] = WeakSet()
+        self._parked: dict[Reader, Future[None]] = {}
+        self._parked_live: dict[Reader, Future[None]] = {}
+        self.tails: dict[tuple[str, int], Pieces] = {}
+        """Deltas that belong before a record, by its session and number."""
+        self.version = 0
+        """Changes with everything that is published."""
+
+    @property
+    def held(self) -> int:
+        """How many events are held in memory."""
+        return len(self._shown)
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes they take, about."""
+        return self._bytes
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody reads it."""
+        return not (self._awake or self._parked or self._parked_live)
+
+    def join(self, reader: Reader) -> None:
+        """Hold events for a reader until it waits."""
+        self._awake.add(reader)
+
+    def leave(self, reader: Reader) -> None:
+        """Forget a reader."""
+        self._awake.discard(reader)
+        self._rest_if_all_wait()
+
+    def park(self, reader: Reader, future: "Future[None]", *, with_live: bool) -> None:
+        """Wake a reader that has seen everything when there is more."""
+        (self._parked_live if with_live else self._parked)[reader] = future
+        self._awake.discard(reader)
+        self._rest_if_all_wait()
+
+    def unpark(self, reader: Reader) -> None:
+        """Take back `park`, if nothing has woken the reader."""
+        if self._parked.pop(reader, None) or self._parked_live.pop(reader, None):
+            self._awake.add(reader)
+
+    def add(self, shown: Sequence[Shown], *, first: int) -> None:
+        """Take durable events, numbered without gaps from `first` on, and wake everybody."""
+        self.version += 1
+        if self._floor is not None and first <= self._last:
+            # Published late. Later ones were there before, so every reader has gone to the journal for these.
+            return
+        if self._floor is None or first != self._last + 1:
+            self._clear()
+            self._floor = first - 1
+        self._last = first + len(shown) - 1
+        self._orders += range(first, self._last + 1)
+        self._shown += shown
+        self._bytes += sum(one.weight for one in shown)
+        excess = self._excess()
+        if excess > 0:
+            self._floor = self._orders[excess - 1]
+            del self._orders[:excess], self._shown[:excess]
+        self._wake(self._parked)
+        self._wake(self._parked_live)
+
+    def _excess(self) -> int:
+        """How many of the oldest events have to go; those that are left fit."""
+        excess = max(0, len(self._shown) - self._events_max)
+        self._bytes -= sum(one.weight for one in self._shown[:excess])
+        while self._bytes > RING_BYTES_MAX:
+            self._bytes -= self._shown[excess].weight
+            excess += 1
+        return excess
+
+    def add_tail(self, place: tuple[str, int], pieces: Pieces) -> None:
+        """Keep the deltas before a record until all readers have passed it."""
+        self.tails[place] = pieces
+        total = sum(one.weight for one in self.tails.values())
+        while len(self.tails) > TAILS_MAX or total > TAIL_BYTES_MAX:
+            total -= self.tails.pop(next(iter(self.tails))).weight
+
+    def stir(self) -> None:
+        """Wake those who want live deltas."""
+        self._wake(self._parked_live)
+
+    def doubt(self) -> None:
+        """Send every reader to the journal."""
+        self.version += 1
+        self._clear()
+        self._floor = None
+        self._wake(self._parked)
+        self._wake(self._parked_live)
+
+    def after(self, order: int) -> list[Shown] | None:
+        """Return the next events behind a number; None if only the journal knows them."""
+        if self._floor is None or order < self._floor:
+            return None
+        start = bisect_right(self._orders, order)
+        return self._shown[start : start + EVENTS_PER_READ]
+
+    def cover(self, order: int) -> None:
+        """Take note that the journal ended there, and nothing was published since."""
+        self._clear()
+        self._floor = self._last = order
+
+    def _rest_if_all_wait(self) -> None:
+        if not self._awake:
+            if self._floor is not None:
+                self._floor = self._last
+            self._clear()
+            self.tails.clear()
+
+    def _clear(self) -> None:
+        self._orders.clear()
+        self._shown.clear()
+        self._bytes = 0
+
+    def _wake(self, parked: "dict[Reader, Future[None]]") -> None:
+        for reader, future in parked.items():
+            self._awake.add(reader)
+            if not future.done():
+                future.set_result(None)
+        parked.clear()
+
 
 STEP_ENDS: Final = frozenset(RUN_ENDS) | {
     "step.started",

@@ -59,6 +59,7 @@ from windlass_harness.ledger.proposals import (
     fold_proposals,
 )
 from windlass_harness.ledger.reports import report_text
+from windlass_harness.record import Record
 from windlass_harness.views.payloads import as_text
 from windlass_protocol import (
     DecisionEvaluation,
@@ -71,7 +72,6 @@ from windlass_protocol import (
     ProposalCheckedData,
     ProposalMadeData,
     ProposalSettledData,
-    Record,
     RetryClass,
     RunStatus,
     Taint,

@@ -11,18 +11,19 @@ from typing import Final, TypeVar, cast
 
 from pydantic_core import from_json
 
-from windlass.adapters.journals.spool import Spool
-from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.adapters.journals.sqlite_index import RunIndex
+from windlass.adapters.journals.sqlite.queries import RunIndex
+from windlass.adapters.journals.sqlite.spool import Spool
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.wall import Stamps, now_ms, random_hex
 from windlass.errors import AgentError
 from windlass.ledger.kinds import RecordingError
 from windlass.ledger.spool import Durability, FilePlace, Ledger
 from windlass.ports.recorded import NumberedRow, RunStore, by_session
-from windlass.ports.store import Batch, JsonObject, Store
+from windlass.ports.store import Batch, Store
 from windlass.runtime.core import CoreRuntime
-from windlass_harness.loop.drafts import Draft
-from windlass_protocol import Record
+from windlass_harness.loop.events import Draft
+from windlass_harness.record import Record
+from windlass_protocol import JsonObject
 
 T = TypeVar("T")
 

@@ -11,8 +11,7 @@ from pydantic_core import from_json
 
 from windlass.ledger.kinds import DecisionType, RecordingError, RunStatus
 from windlass_harness.ledger.goals import RunFacts
-
-JsonObject = dict[str, JsonValue]
+from windlass_protocol import JsonObject
 
 GOOD_QUALITY: Final = 0.5
 """A decision is good if its outcome was rated higher than this."""

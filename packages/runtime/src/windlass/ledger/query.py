@@ -10,12 +10,12 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from windlass.adapters.journals.sqlite_errors import refused
+from windlass.adapters.journals.sqlite.schema import refused
 from windlass.adapters.wall import now_ms
 from windlass.json_value import text_of
 from windlass.ledger.index import catch_up, read_summary
 from windlass.ledger.kinds import RecordingError, RunStatus
-from windlass.ledger.model import JsonObject, Run, RunSummary
+from windlass.ledger.model import Run, RunSummary
 from windlass.ledger.reading import in_one_go, read_session, run_of
 from windlass.ledger.spool import DATABASE, FilePlace, folder_of
 from windlass.ports.recorded import (
@@ -34,9 +34,10 @@ from windlass.ports.recorded import (
 from windlass_harness.ledger.failures import Failure, blamed, classify
 from windlass_harness.ledger.goals import RunFacts
 from windlass_harness.ledger.tapes import Tape, read_tape
+from windlass_harness.record import Record
 from windlass_harness.views.runs import run_id_of
 from windlass_protocol import Decision as WireDecision
-from windlass_protocol import DecisionRun, DecisionRunStatus, FailureKind, Record
+from windlass_protocol import DecisionRun, DecisionRunStatus, FailureKind, JsonObject
 
 if TYPE_CHECKING:
     from windlass.runtime.core import CoreRuntime

@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, cast
 
@@ -22,11 +22,12 @@ from windlass.ledger.model import (
 )
 from windlass.ports.recorded import RunStore
 from windlass_harness.ledger.goals import evaluation_session, run_facts, with_evaluations
+from windlass_harness.record import Record
 from windlass_harness.views import DecisionsState, fold_decisions, narrate, summarize_run
 from windlass_harness.views.fold import text_in
 from windlass_protocol import Decision as WireDecision
 from windlass_protocol import DecisionEvaluation as WireEvaluation
-from windlass_protocol import DecisionRun, Record
+from windlass_protocol import DecisionRun
 from windlass_protocol import Option as WireOption
 from windlass_protocol import Outcome as WireOutcome
 
@@ -250,7 +251,7 @@ def _readable(records: Iterable[Record]) -> Iterator[Record]:
         try:
             state = fold_decisions((record,), state)
         except ValidationError:
-            record = record.model_copy(update={"type": UNREADABLE})
+            record = replace(record, type=UNREADABLE)
             state = fold_decisions((record,), state)
         yield record
 

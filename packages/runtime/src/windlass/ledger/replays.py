@@ -28,7 +28,8 @@ from windlass_harness.ledger.failures import classify
 from windlass_harness.ledger.goals import Attempt, run_facts
 from windlass_harness.ledger.tapes import Tape, TapedCall, call_key
 from windlass_harness.ledger.versions import Sample, compare_attempts
-from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.events import Draft
+from windlass_harness.record import Record
 from windlass_harness.views.payloads import as_text
 from windlass_protocol import (
     DecisionRun,
@@ -39,7 +40,6 @@ from windlass_protocol import (
     JsonObject,
     Proposal,
     ProposalCheck,
-    Record,
     ReplayedRun,
     ToolOutput,
     ToolOutputType,

@@ -12,14 +12,15 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeVar, cast, get_args
 from weakref import WeakSet
 
-from windlass.adapters.journals.permissions import may_make_files
-from windlass.adapters.journals.spool import Spool, spool_folder
+from windlass.adapters.journals.sqlite.files import may_make_files
+from windlass.adapters.journals.sqlite.spool import Spool, spool_folder
 from windlass.adapters.wall import day_and_time, random_hex
-from windlass.json_value import JsonForm, JsonObject, JsonValue, json_value
+from windlass.json_value import JsonForm, JsonValue, json_value
 from windlass.ledger.kinds import RecordingError
 from windlass.limits import REPR_CHARS_MAX, REPR_READ_CHARS_MAX
 from windlass.ports.recorded import NumberedRow
 from windlass_harness.redact import Redactor
+from windlass_protocol import JsonObject
 
 if TYPE_CHECKING:
     from windlass.ports.recorded import RunStore
@@ -294,7 +295,7 @@ class FilePlace:
 
     def open(self) -> "RunStore":
         """Open the journal."""
-        from windlass.adapters.journals.sqlite_recorded import RecordedStore  # noqa: PLC0415 - slow to import
+        from windlass.adapters.journals.sqlite.recorded import RecordedStore  # noqa: PLC0415 - slow to import
 
         return RecordedStore(self.database, durability=self.durability)
 

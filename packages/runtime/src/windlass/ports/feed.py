@@ -11,11 +11,10 @@ from pydantic import JsonValue
 from windlass.errors import AgentError, Rejected, Unavailable
 from windlass.limits import SUBSCRIBER_EVENTS_MAX
 from windlass.ports.store import Catalog, Journal, Timeline
+from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
-from windlass_protocol import Cursor, ErrorKind, Event, PrivacyClass, Record, RetryClass
+from windlass_protocol import Cursor, ErrorKind, Event, JsonObject, PrivacyClass, RetryClass
 from windlass_protocol.codec import canonical
-
-JsonObject = dict[str, JsonValue]
 
 FILTER_VALUES_MAX: Final = 1_000
 """Values of one criterion of a filter."""

@@ -5,12 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Protocol, cast, runtime_checkable
 
-from pydantic import JsonValue
-
 from windlass.errors import AgentError, Rejected, Unavailable
-from windlass_protocol import ErrorInfo, ErrorKind, FinishReason, RetryClass, ToolCall
+from windlass_protocol import ErrorInfo, ErrorKind, FinishReason, JsonObject, RetryClass, ToolCall
 
-JsonObject = dict[str, JsonValue]
 Role = Literal["system", "user", "assistant", "tool"]
 
 

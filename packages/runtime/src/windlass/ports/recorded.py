@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from windlass_protocol import Record
+    from windlass_harness.record import Record
 
 T = TypeVar("T")
 

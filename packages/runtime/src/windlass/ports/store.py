@@ -10,23 +10,22 @@ records. One append consumes an item and writes the records that it caused, so a
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from pydantic import JsonValue
-
-from windlass_harness.loop.drafts import Draft, Post
-from windlass_harness.loop.family import CANCEL as CANCEL
-from windlass_harness.loop.family import START as START
+from windlass_harness.loop.events import Draft
+from windlass_harness.loop.subagents import CANCEL as CANCEL
+from windlass_harness.loop.subagents import START as START
+from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import Told
-from windlass_protocol import ContentRef, InputOutcome, InputRequest, Record, RunStatus, Usage
+from windlass_protocol import ContentRef, InputOutcome, InputRequest, JsonObject, RunStatus, Usage
 from windlass_protocol import SessionStatus as SessionStatus
+from windlass_protocol.frozen import frozen
 
 NO_USAGE: Final = Usage()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionInfo:
     """A session in the index."""
 
@@ -58,7 +57,7 @@ class SessionInfo:
     """Its place in the list: a later session has a higher number."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunInfo:
     """A run in the index."""
 
@@ -78,7 +77,7 @@ class RunInfo:
     """Its place in the list: a later run has a higher number."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenRequest:
     """An open request to a person, with the session to answer."""
 
@@ -100,7 +99,7 @@ class OpenRequest:
         return self.request.request_id
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SettledRequest:
     """A request that is closed: answered, or expired."""
 
@@ -115,7 +114,7 @@ class SettledRequest:
     at: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionFilter:
     """A filter of sessions; None matches any."""
 
@@ -127,7 +126,7 @@ class SessionFilter:
     root_only: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunFilter:
     """A filter of runs; None matches any."""
 
@@ -137,7 +136,7 @@ class RunFilter:
     owner: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CountFilter:
     """A filter of runs to count, with the time buckets.
 
@@ -153,7 +152,7 @@ class CountFilter:
     owner: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunCell:
     """The runs of one status in one time bucket."""
 
@@ -166,7 +165,7 @@ class RunCell:
     cost_micros: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunTimes:
     """Durations of finished runs: median and high percentiles."""
 
@@ -176,7 +175,7 @@ class RunTimes:
     p95_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunCounts:
     """Counts and durations of runs; missing cells are zero."""
 
@@ -184,7 +183,7 @@ class RunCounts:
     times: tuple[RunTimes, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Waiting:
     """Work that waits for people now."""
 
@@ -234,7 +233,7 @@ class Listing(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredAppend:
     """Records of one append, as stored."""
 
@@ -244,7 +243,7 @@ class StoredAppend:
     """The stored encoding; empty if no store has encoded them yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeptItem:
     """A consumed inbox item: the data that prevents it from taking effect again."""
 
@@ -258,7 +257,7 @@ class KeptItem:
     """Its number in the store; optional when it is imported."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeptContent:
     """Content that a session refers to."""
 
@@ -268,7 +267,7 @@ class KeptContent:
     """Whether it is deleted with the session; a package is not."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionCopy:
     """A session to import into a store in one transaction.
 
@@ -338,8 +337,6 @@ class Archive(Protocol):
         ...
 
 
-JsonObject = dict[str, JsonValue]
-
 STEER: Final = "steer"
 """The kind of an item with a message to the current run, or to a new one."""
 COMPACT: Final = "compact"
@@ -359,7 +356,7 @@ class Standing(StrEnum):
     """The session is idle; a new message wakes it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claim:
     """The right to write to a session, until another owner claims it."""
 
@@ -370,7 +367,7 @@ class Claim:
     """The number of the last record; 0 for a session without records."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Batch:
     """Records that become durable together, with the index changes of the same transaction."""
 
@@ -400,10 +397,13 @@ class Batch:
         An item with a known key changes nothing; an item that starts a run creates its session. They are
         accepted by a full inbox: a message between sessions must not fail because of other senders.
         """
-        return tuple(post for draft in self.drafts for post in draft.posts)
+        for draft in self.drafts:
+            if draft.posts:
+                return tuple(post for one in self.drafts for post in one.posts)
+        return ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Appended:
     """The numbers of the appended records; they have no gaps."""
 
@@ -449,7 +449,7 @@ class Journal(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InboxItem:
     """An item of the inbox of a session."""
 
@@ -462,7 +462,7 @@ class InboxItem:
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Posted:
     """The result of a post: the number of the item, and whether it existed before."""
 
@@ -470,7 +470,7 @@ class Posted:
     is_new: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arrivals:
     """New items in the inboxes of a store."""
 
@@ -479,7 +479,7 @@ class Arrivals:
     session_ids: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewRun:
     """A run that an item starts: its id is unique in the whole store."""
 
@@ -523,7 +523,7 @@ class Inbox(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunRow:
     """A run in the catalogue."""
 
@@ -536,7 +536,7 @@ class RunRow:
     """The position of the append that first named it; 0 while it is only in the inbox."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionRow:
     """A session in the catalogue."""
 

@@ -7,15 +7,14 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from windlass.engine.cut import Late, Raised, Returned, cut
-from windlass.engine.loading import load
-from windlass.engine.mail import DISPATCHED, item_key
-from windlass.engine.mailbox import each_item
-from windlass.engine.writer import Publisher
+from windlass.engine.deadline import Late, Raised, Returned, cut
+from windlass.engine.inbox import DISPATCHED, each_item, item_key
+from windlass.engine.writer import Publisher, load
 from windlass.errors import AgentError
 from windlass.ports.host import ApprovalDispatcher
 from windlass.ports.store import Standing, Store
-from windlass_protocol import InputRequest, InputResponse, Record
+from windlass_harness.record import Record
+from windlass_protocol import InputRequest, InputResponse
 
 _LOG: Final = logging.getLogger(__name__)
 

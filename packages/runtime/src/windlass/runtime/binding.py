@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from windlass.engine.approval import settled
 from windlass.engine.binding import Binding
 from windlass.engine.hooks import BoundHook, Hooks
-from windlass.engine.judge import settled
 from windlass.errors import Rejected
 from windlass.package import check_package, fingerprint, package_difference, package_json, package_of
 from windlass.policy import InheritedPolicy, RulesPolicy

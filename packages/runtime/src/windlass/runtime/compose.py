@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeVar, Unpack
 from pydantic import JsonValue, ValidationError
 
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite import SqliteStore
-from windlass.adapters.journals.sqlite_recorded import take_in_left
+from windlass.adapters.journals.sqlite.recorded import take_in_left
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.models.routes import providers_from_environment
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.agent import Agent, Output, output_contract
@@ -35,8 +35,7 @@ from windlass.runtime.options import RunOptions, RuntimeOptions
 from windlass.runtime.registry import Machine, Registered
 from windlass.runtime.runs import RunHandle, TypedResult, typed_result
 from windlass.tools.context import ToolFailed, state_value
-from windlass_harness.loop.drafts import within_limit
-from windlass_harness.loop.events import StateChange
+from windlass_harness.loop.events import StateChange, within_limit
 from windlass_protocol import (
     JsonObject,
     OutputContract,

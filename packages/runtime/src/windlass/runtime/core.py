@@ -6,14 +6,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
-from pydantic import JsonValue
-
 from windlass.catalog.agent_sessions import AgentSessions
 from windlass.catalog.sessions import Sessions
+from windlass.engine.clocks import moment
+from windlass.engine.effects import Shared
 from windlass.engine.engine import Engine, Ports
-from windlass.engine.mail import ANSWER, item_key
-from windlass.engine.moments import moment
-from windlass.engine.work import Shared
+from windlass.engine.inbox import ANSWER, item_key
 from windlass.errors import Conflict, Rejected
 from windlass.package import package_of
 from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
@@ -47,7 +45,8 @@ from windlass.runtime.start import (
 )
 from windlass.tools.question import ask_question
 from windlass_harness.ledger.goals import evaluation_session, with_evaluations
-from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.events import Draft
+from windlass_harness.record import Record
 from windlass_harness.views.decisions import DecisionsState, fold_decisions, with_options
 from windlass_harness.views.family import ChildSession
 from windlass_harness.views.fold import Position
@@ -59,7 +58,7 @@ from windlass_protocol import (
     DecisionRunStatus,
     InputRequest,
     InputResponse,
-    Record,
+    JsonObject,
     RunRequest,
     RunResult,
     RunSnapshot,
@@ -244,9 +243,6 @@ class RuntimeViews:
     ) -> EventStream:
         """Subscribe to the events that match a compiled filter."""
         return self._bus().subscribe_filtered(event_filter, cursor)
-
-
-JsonObject = dict[str, JsonValue]
 
 
 class CoreRuntime(RuntimeViews):

@@ -9,9 +9,8 @@ from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from windlass.agent import Output
-from windlass.engine.loading import load
-from windlass.engine.mail import ANSWER, answers_in
-from windlass.engine.mailbox import each_item
+from windlass.engine.inbox import ANSWER, answers_in, each_item
+from windlass.engine.writer import load
 from windlass.errors import Rejected, kind_of
 from windlass.ports.feed import EventBus, EventStream, refused
 from windlass.ports.store import COMPACT, STATE, NewRun, RunRow, Store
@@ -32,6 +31,7 @@ from windlass_harness.loop.authored import state_problem
 from windlass_harness.loop.events import StateChange
 from windlass_harness.loop.people import matched, refusal
 from windlass_harness.loop.state import LoopState
+from windlass_harness.record import Record
 from windlass_harness.views.family import ChildSession
 from windlass_harness.views.runs import (
     RUN_ENDS,
@@ -50,7 +50,6 @@ from windlass_protocol import (
     InputResponse,
     JsonObject,
     OutputContract,
-    Record,
     RetryClass,
     RunCursor,
     RunResult,
@@ -343,7 +342,7 @@ def _counts(response: InputResponse, requests: Mapping[str, InputRequest], given
 
 def record_of(event: Event, session_id: str) -> Record:
     """Return the record that an event shows."""
-    return Record.model_construct(
+    return Record(
         session_id=event.session_id or session_id,
         seq=event.seq or 1,
         type=event.type,
@@ -351,7 +350,6 @@ def record_of(event: Event, session_id: str) -> Record:
         data=event.data,
         run_id=event.run_id,
         agent_id=event.agent_id,
-        turn_id=None,
     )
 
 

@@ -9,13 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
-from pydantic import JsonValue
-
 from windlass.agent import check_sink, output_contract, subagent_tool, subagent_words
 from windlass.attachments import check_parts
-from windlass.engine.cut import TooLate, within
-from windlass.engine.delegating import Task
-from windlass.engine.judge import settled, timed_out
+from windlass.engine.approval import settled, timed_out
+from windlass.engine.deadline import TooLate, within
+from windlass.engine.subagents import Task
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.hooks import Hook, check_hook
 from windlass.package import check_contract, check_package, compaction_route, fingerprint, package_json
@@ -39,8 +37,8 @@ from windlass.refusals import (
 from windlass.runtime.registry import RuntimePorts
 from windlass.tools import Tool, as_pinned
 from windlass_harness.ledger.proposals import BUILDER, is_notes
-from windlass_harness.loop.family import is_childs
 from windlass_harness.loop.notes import Child
+from windlass_harness.loop.subagents import is_childs
 from windlass_harness.redact import mask_text
 from windlass_protocol import (
     AllowDecision,
@@ -51,6 +49,7 @@ from windlass_protocol import (
     DenyDecision,
     ErrorKind,
     InterruptDecision,
+    JsonObject,
     ModifyDecision,
     OutputContract,
     RetryClass,
@@ -136,7 +135,6 @@ def check_no_secret(ports: RuntimePorts, content: bytes, *, run_id: str | None =
         )
 
 
-JsonObject = dict[str, JsonValue]
 _NO_HOOKS: Final[Mapping[str, Hook]] = {}
 _NO_TOOLS: Final[Mapping[str, Tool[..., object]]] = {}
 

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Final, cast
 
-from windlass.engine.judge import settled
-from windlass.engine.moments import moment
+from windlass.engine.approval import settled
+from windlass.engine.clocks import moment
 from windlass.feed.live import LiveStep
 from windlass.ports.clock import Clock
 from windlass.ports.feed import LiveAnswer
 from windlass.steps.contract import Grammar, ToolLoopHarnessConfig
+from windlass_harness.record import Record
 from windlass_harness.views.events import to_event
 from windlass_protocol import (
     Event,
@@ -19,7 +20,6 @@ from windlass_protocol import (
     JsonObject,
     JsonValue,
     ModelMessage,
-    Record,
     RunMode,
     StepPlace,
     StepState,

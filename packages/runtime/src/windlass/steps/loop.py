@@ -12,16 +12,14 @@ from pydantic_core import to_json
 
 from windlass.agent import output_contract, subagent_tool
 from windlass.attachments import check_parts
+from windlass.engine.approval import settled
 from windlass.engine.binding import Binding
-from windlass.engine.delegating import Task
+from windlass.engine.clocks import Steady, moment
 from windlass.engine.driver import Driver
-from windlass.engine.judge import settled
-from windlass.engine.mail import ANSWER
+from windlass.engine.effects import AgentWork, Shared
+from windlass.engine.inbox import ANSWER
 from windlass.engine.masking import SecretInputs
-from windlass.engine.moments import moment
-from windlass.engine.shared import Shared
-from windlass.engine.steady import Steady
-from windlass.engine.work import AgentWork
+from windlass.engine.subagents import Task
 from windlass.engine.writer import SessionWriter
 from windlass.errors import Rejected, check_name, check_text, wrong
 from windlass.limits import DESCRIPTION_CHARS_MAX
@@ -46,11 +44,11 @@ from windlass.tools import Tool
 from windlass.tools.question import ask_question
 from windlass.tools.router import ToolGates
 from windlass_harness.compaction import Origin, mark
-from windlass_harness.loop.drafts import number, within_limit
-from windlass_harness.loop.effects import Plan
-from windlass_harness.loop.family import REPORT
+from windlass_harness.loop.events import Plan, within_limit
 from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.subagents import REPORT
 from windlass_harness.policy import PolicySet
+from windlass_harness.record import Record, number
 from windlass_harness.views.runs import RUN_ENDS, RunState
 from windlass_protocol import (
     AgentSnapshot,
@@ -62,7 +60,6 @@ from windlass_protocol import (
     ModelReference,
     OutputContract,
     ProviderRoute,
-    Record,
     RemoteAgentCallAction,
     RetryClass,
     RunMode,

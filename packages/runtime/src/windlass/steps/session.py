@@ -10,8 +10,7 @@ from windlass.errors import Corrupt
 from windlass.limits import SNAPSHOT_BYTES_MAX
 from windlass.tools.context import STEPS_KEY
 from windlass_harness.loop.people import matched, refusal
-from windlass_harness.loop.snapshot import dump_loop, load_loop
-from windlass_harness.loop.state import LoopState
+from windlass_harness.loop.state import LoopState, dump_loop, load_loop
 from windlass_harness.views.fold import Position
 from windlass_harness.views.session import SessionDraft, SessionState, SessionStatus, TurnState
 from windlass_protocol import (
@@ -111,13 +110,15 @@ def open_loop(session: HarnessSession, state: StepState) -> LoopState:
     loop = loop or LoopState()
     loop.epoch = EPOCH
     authored = {key: value for key, value in (session.state or {}).items() if key != STEPS_KEY}
-    loop.session = SessionDraft(
-        replace(
-            kept,
-            compaction=session.compaction,
-            output_schema=session.output_schema,
-            authored=authored,
-            history=replace(kept.history, messages=session.history),
+    loop.use(
+        SessionDraft(
+            replace(
+                kept,
+                compaction=session.compaction,
+                output_schema=session.output_schema,
+                authored=authored,
+                history=replace(kept.history, messages=session.history),
+            )
         )
     )
     return loop
@@ -155,7 +156,7 @@ def close_loop(
     if requests and place is not None:
         asked = PendingInputBatch(event=place, requests=requests)
     usage = loop.run_notes.usage
-    loop.session = SessionDraft(slim)
+    loop.use(SessionDraft(slim))
     state = StepState(
         place=place,
         is_turn_open=is_turn_open,

@@ -19,7 +19,7 @@ from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
-from windlass.adapters.journals.locks import take_lock
+from windlass.adapters.journals.sqlite.files import take_lock
 from windlass.adapters.telemetry.environment import Settings, settings
 from windlass.ports.clock import IDLE, Clock
 from windlass.ports.store import Store
@@ -38,7 +38,8 @@ from windlass.telemetry.spans import (
 )
 from windlass.telemetry.watch import Watch
 from windlass.tools.calling import in_own_thread
-from windlass_protocol import JsonObject, Record
+from windlass_harness.record import Record
+from windlass_protocol import JsonObject
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter

@@ -14,11 +14,12 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass.ports.telemetry import Attribute, Moment, Operation, Span, TraceContext
+from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
 from windlass_harness.times import ms_of
 from windlass_harness.tracing import LLM_SPAN, TOOL_SPAN, WAIT_SPAN
 from windlass_harness.views.fold import text_in
-from windlass_protocol import Record, TraceEvent, TraceSpan
+from windlass_protocol import JsonObject, TraceEvent, TraceSpan
 
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
@@ -334,8 +335,6 @@ def _moment(event: TraceEvent, place: Place) -> Moment:
 def _snake(name: str) -> str:
     return re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", name)
 
-
-JsonObject = dict[str, JsonValue]
 
 _INPUT = "gen_ai.input.messages"
 _OUTPUT = "gen_ai.output.messages"

@@ -35,11 +35,12 @@ from windlass.telemetry.spans import (
     trace_number,
     wait_span,
 )
+from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
 from windlass_harness.tracing import TraceState, fold_trace
 from windlass_harness.views.fold import text_in
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
-from windlass_protocol import Record, TraceEvent, TraceSpan
+from windlass_protocol import TraceEvent, TraceSpan
 
 T = TypeVar("T")
 
@@ -157,7 +158,7 @@ class Watch:
 
     async def _never_begun(self, record: Record, unstarted: Mapping[str, JsonValue]) -> Span:
         """Return the span of a run that ended while it was queued."""
-        watched = await self._begin(record.model_copy(update={"data": unstarted}))
+        watched = await self._begin(replace(record, data=unstarted))
         run_id, at = watched.run.run_id, record.at
         span = TraceSpan(span_id=run_id, name="run", start_at=at, end_at=at)
         outcome = record.type.removeprefix("run.")

@@ -214,7 +214,7 @@ def _chunks(answer: Answer, messages: Sequence[LLMMessage], size: int | None) ->
         yield LLMStreamChunk(reasoning_delta=piece)
     for piece in _pieces(answer.text, size):
         yield LLMStreamChunk(content_delta=piece)
-    taken = sum(len(message.tool_calls) for message in messages)
+    taken = sum([len(message.tool_calls) for message in messages]) if answer.calls else 0
     for index, asked in enumerate(answer.calls):
         call_id = asked.call_id or f"call-{taken + index + 1}"
         for delta in _deltas(asked, call_id, index=index, size=size):

@@ -20,7 +20,6 @@ from windlass.ports.store import (
     ContentStore,
     CountFilter,
     InboxItem,
-    JsonObject,
     KeptItem,
     NewRun,
     OpenRequest,
@@ -38,7 +37,8 @@ from windlass.ports.store import (
     StoredAppend,
     Waiting,
 )
-from windlass_protocol import ContentRef, ErrorKind, Record, RetryClass
+from windlass_harness.record import Record
+from windlass_protocol import ContentRef, ErrorKind, JsonObject, RetryClass
 
 T = TypeVar("T")
 

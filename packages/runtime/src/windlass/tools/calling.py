@@ -73,10 +73,13 @@ class Arguments:
 Mask = Callable[[str], str]
 
 
-def arguments_of(tool: Tool[..., object], raw: JsonValue, *, mask: Mask = mask_text) -> Arguments:
+def arguments_of(
+    tool: Tool[..., object], raw: JsonValue, *, mask: Mask = mask_text, canonical_json: bytes | None = None
+) -> Arguments:
     """Decode and validate the arguments of a call; a string is parsed as JSON.
 
-    Quoted text is masked with `mask` before it is cut: a half secret would not be recognised later.
+    `canonical_json` is the canonical JSON of `raw`, if the caller has it. Quoted text is masked with `mask`
+    before it is cut: a half secret would not be recognised later.
 
     Raises:
         Rejected: they are not a JSON object, or do not fit; the message is for the model: it names each place
@@ -88,7 +91,7 @@ def arguments_of(tool: Tool[..., object], raw: JsonValue, *, mask: Mask = mask_t
         raise _refusal(tool, [f"they are too large: {size}; send less, or in several calls"])
     try:
         value = parse(raw, ARGUMENT_LIMITS) if isinstance(raw, str) else raw
-        text = canonical(value, ARGUMENT_LIMITS)
+        text = canonical_json or canonical(value, ARGUMENT_LIMITS)
     except CodecError as error:
         problem = error.message
         if error.code is CodecErrorCode.TOO_LARGE:
@@ -253,40 +256,60 @@ async def run_tool(tool: Tool[..., object], values: Mapping[str, object], *, con
     limit = asyncio.timeout(timeout_ms / 1_000)
     try:
         async with limit:
-            return ToolRun(await _call(tool, values, context))
-    except ToolFailed as error:
+            return ToolRun(await call_tool(tool, values, context))
+    except BaseException as error:  # the tool boundary: every exception becomes a result
+        if is_for_us(error):
+            context.control.cancel()
+            raise
+        return outcome_of(error, tool, timeout_ms, context=context, is_over=limit.expired())
+
+
+def outcome_of(
+    error: BaseException,
+    tool: Tool[..., object],
+    timeout_ms: int,
+    *,
+    context: ToolContext | None,
+    is_over: bool,
+) -> ToolRun:
+    """Return the outcome of a tool that raised an error; `is_over` says that its time was over."""
+    if isinstance(error, ToolFailed):
         # The result is masked again with the secrets of the runtime.
         told = mask_text(error.message[: 2 * FAILED_CHARS_MAX])[:FAILED_CHARS_MAX]
         return ToolRun(failure(told), error, is_retryable=error.is_retryable)
-    except NoJsonForm as error:
+    if isinstance(error, NoJsonForm):
         told = no_json_form_text(error)
         return ToolRun(failure(told), ToolFailed(told))
-    except asyncio.CancelledError:
-        context.control.cancel()
-        raise
-    except BaseException as error:  # the tool boundary: every exception becomes a result
-        if is_for_us(error):
-            raise
-        if not limit.expired():
-            return ToolRun(failure(failure_text(error)), error)
+    if is_over:
         return late(tool, timeout_ms, context=context)
+    return ToolRun(failure(failure_text(error)), error)
 
 
-def late(tool: Tool[..., object], timeout_ms: int, *, context: ToolContext) -> ToolRun:
+def late(tool: Tool[..., object], timeout_ms: int, *, context: ToolContext | None) -> ToolRun:
     """Return the result of a call that timed out, and cancel its context."""
-    context.control.cancel()
+    if context is not None:
+        context.control.cancel()
     told = f"{tool.name} did not finish within {timeout_ms:,} ms; whether it did anything is not known"
     return ToolRun(failure(told), is_timeout=True)
 
 
-async def _call(tool: Tool[..., object], values: Mapping[str, object], context: ToolContext) -> ToolResult:
-    """Call the function of a tool; in a thread if it is not async."""
+async def call_tool(
+    tool: Tool[..., object], values: Mapping[str, object], context: ToolContext | None
+) -> ToolResult:
+    """Call the function of a tool; in a thread if it is not async.
+
+    Raises:
+        BaseException: whatever the tool raises; see `failed_run`.
+    """
     signature = tool.shape.signature
     given = dict(values)
     if signature.context_name is not None:
         given[signature.context_name] = context
     if signature.is_async:
-        return await _result_of(await cast(Awaitable[object], tool.function(**given)))
+        value = await cast(Awaitable[object], tool.function(**given))
+        if isinstance(value, ToolResult) or is_light(value):
+            return tool_result(value)
+        return await in_own_thread(partial(tool_result, value))
     returned = await in_thread(partial(_call_tool, tool, given))
     if isinstance(returned, _Later):
         return await _result_of(await returned.value)

@@ -3,16 +3,14 @@
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
 from windlass.tools import tool
-from windlass_protocol import ApprovalRule, EffectClass, ToolMode
+from windlass_protocol import ApprovalRule, EffectClass, JsonObject, ToolMode
 
 QUESTION_CHARS_MAX: Final = 4_000
 OPTION_CHARS_MAX: Final = 200
 OPTIONS_MAX: Final = 16
-
-JsonObject = dict[str, JsonValue]
 
 
 class QuestionOption(BaseModel):

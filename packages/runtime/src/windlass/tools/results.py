@@ -12,12 +12,14 @@ from pydantic_core import from_json, to_json
 
 from windlass.json_value import SHOWN, JsonForm, NoJsonForm, json_value
 from windlass.limits import CONTENT_BYTES_MAX, LIGHT_CHARS_MAX, LIGHT_VALUES_MAX, RESULT_LEVELS_MAX
+from windlass_harness.views.payloads import maker
 from windlass_protocol import ToolResult
 from windlass_protocol.codec_values import is_sendable
 from windlass_protocol.limits import CodecLimits
 
 _LIMITS: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=RESULT_LEVELS_MAX)
 _RESULT: Final = JsonForm(unknown="refuse")
+_success: Final = maker(ToolResult, "success", "data")
 
 
 def tool_result(value: object) -> ToolResult:
@@ -27,7 +29,8 @@ def tool_result(value: object) -> ToolResult:
         NoJsonForm: it holds a value of a type that has no JSON form.
     """
     if not isinstance(value, ToolResult):
-        return ToolResult(success=True, data=result_value(value, _RESULT))
+        # Not validated: it was just made of JSON.
+        return _success(success=True, data=result_value(value, _RESULT))
     if "data" not in value.model_fields_set:
         return value
     return value.model_copy(update={"data": result_value(value.data, _RESULT)})
@@ -39,6 +42,8 @@ def result_value(value: object, form: JsonForm = SHOWN) -> JsonValue:
     Raises:
         NoJsonForm: the form refuses types without a JSON form, and the value holds one.
     """
+    if type(value) is str and value.isascii():
+        return value
     if not isinstance(value, str | int | float | bool | None):
         try:
             # Copying plain JSON is ten times as fast as the walk.
@@ -59,6 +64,8 @@ def no_json_form_text(error: NoJsonForm) -> str:
 
 def is_light(value: object) -> bool:
     """Whether a value is small enough to be converted on the event loop."""
+    if type(value) is str:
+        return len(value) <= LIGHT_CHARS_MAX
     values, chars = 1, 0
     left = [value]
     while left:

@@ -6,7 +6,7 @@ consent.
 
 import asyncio
 from collections.abc import Callable, Iterable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from difflib import get_close_matches
 from typing import Final, ParamSpec, TypeVar, Unpack, cast
 from weakref import WeakKeyDictionary
@@ -50,10 +50,10 @@ class ToolGates:
         # A semaphore belongs to one event loop, and a program may run several loops in turn.
         self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, _Gates] = WeakKeyDictionary()
 
-    def of(self, item: Tool[..., object]) -> AbstractAsyncContextManager[object]:
-        """Return the context manager that a call must enter."""
+    def of(self, item: Tool[..., object]) -> asyncio.Semaphore | None:
+        """Return the gate of a tool; None if any number of calls may run at the same time."""
         if item.concurrency is None:
-            return nullcontext()
+            return None
         gates = self._gates.setdefault(asyncio.get_running_loop(), WeakKeyDictionary())
         return gates.setdefault(item, asyncio.Semaphore(item.concurrency))
 
@@ -119,7 +119,7 @@ class ToolRouter:
         if not consent_granted and _needs_consent(item, arguments):
             raise _no_consent(item, call)
         try:
-            async with self._gates.of(item):
+            async with self._gates.of(item) or nullcontext():
                 run = await run_tool(item, arguments.values, context=context or _direct(call))
         except asyncio.CancelledError:
             if is_told_to_end():

@@ -5,30 +5,108 @@ without the posts and the empty ones at its end. What the journal adds (session,
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from hashlib import blake2b, sha256
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from windlass.adapters.journals.faults import rejected, too_large
-from windlass.adapters.journals.packing import pack, unpack
-from windlass.adapters.journals.rules import started_by
+from windlass.adapters.journals.rules import rejected, started_by, too_large
 from windlass.limits import BATCH_RECORDS_MAX, CONTENT_BYTES_MAX, INBOX_ITEM_BYTES_MAX, RECORD_BYTES_MAX
-from windlass.ports.store import STEER, Batch, JsonObject, NewRun
-from windlass_harness.loop.drafts import ID_CHARS_MAX, Draft, Post
+from windlass.ports.store import STEER, Batch, NewRun, SessionCopy, StoredAppend
+from windlass_harness.loop.events import ID_CHARS_MAX
+from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import Told, told_by_start
-from windlass_protocol import ContentRef, PrivacyClass, Record
-from windlass_protocol.unchecked import unchecked
+from windlass_protocol import ContentRef, JsonObject, PrivacyClass
+from windlass_protocol.frozen import frozen
+
+_PLAIN: Final = b"\x00"
+_WORDS_1: Final = b"\x01"
+_PACK_BYTES_MIN: Final = 128
+_BODY_BYTES_MAX: Final = RECORD_BYTES_MAX * BATCH_RECORDS_MAX
+_WINDOW_BITS: Final = -13  # raw deflate; 8 KiB are enough for the dictionary and most bodies
+_MEMORY_LEVEL: Final = 8
+
+# What records have in common, the most frequent last: nearer words cost fewer bits.
+DICTIONARY_1: Final = (
+    b'["session.waiting","Z",{"wait":"next-user-message"}],["run.cancelled","["run.failed","Z",{"runId":"'
+    b'","error":{"code":"unavailable","kind":"provider_failure","retry":"not_retryable","message":"'
+    b'["step.failed","["step.retrying","Z",{"code":"provider_failure","attempt":1,"delayMs":'
+    b'["output.requested","["output.validated","["output.rejected","schemaId","errors":[{"path":"'
+    b'["recovery.started","["recovery.effect_found","["recovery.effect_settled","choice":"retry"'
+    b'["hook.completed","Z",{"hookId":"","point":"before_tool_call","status":"completed","durationMs":'
+    b'["input.requested","Z",{"requests":[{"requestId":"approval:","action":{"kind":"tool-call","callId":"'
+    b'"prompt":"Run ?","display":"confirmation","options":[{"id":"approve","label":"Approve",'
+    b'"style":"primary"},'
+    b'{"id":"approve_session","label":"Approve for this session"},'
+    b'{"id":"deny","label":"Deny","style":"danger"}],'
+    b'"allowFreeform":true,"kind":"approval","argumentsHash":"sha256:","expiresAt":"'
+    b'["turn.waiting","["run.waiting","Z",{"runId":"","on":"input","requestIds":["approval:'
+    b'["input.resolved","Z",{"resolutions":[{"requestId":"","outcome":"approved","kind":"approval",'
+    b'"response":{"'
+    b'["approval.settled","responder":"","optionId":"approve"}}],["run.resumed","reason":"ready","epoch":'
+    b'["session.started","Z",{},null,"["run.started","Z",{"runId":"","agentId":"","packageId":"",'
+    b'"packageFingerprint":"sha256:","routeId":"","modelId":"","budget":{"max'
+    b'["turn.started","Z",{"sequence":0,"turnId":"turn_0"},"["message.received","Z",{"message":"'
+    b'["turn.completed","["run.completed","Z",{"runId":"","output":"","structuredOutput":'
+    b'["reasoning.completed","Z",{"reasoning":"'
+    b'"status":"failed","error":{"code":"failed","message":"","output":null,"isError":true},"rejected"'
+    b'["message.completed","2026-11-15T12:00:00.000Z",{"message":null,"finishReason":"stop"tool-calls",'
+    b'"sequence":0,"turnId":"turn_0","stepIndex":0},"["actions.requested","Z",{"actions":[{"kind":"tool-call",'
+    b'"callId":"call_","toolName":"","input":{"}}],"sequence":0,"turnId":"turn_0","stepIndex":'
+    b'["step.completed","Z",{"finishReason":"tool-calls","sequence":0,"turnId":"turn_0","stepIndex":1,'
+    b'"usage":{"inputTokens":10,"outputTokens":10,"costMicros":},"latencyMs":0},"'
+    b'["policy.decided","Z",{"stage":"pre_tool","decision":{"code":"policy.default",'
+    b'"reason":"Reads and safe writes need no consent.","policyRefs":[{"kind":"permission",'
+    b'"id":"default.read",'
+    b'"version":"sha256:"}],"decision":"allow"},"callId":"","toolName":"","sequence":0,"turnId":"turn_0",'
+    b'["action.started","Z",{"callId":"","toolName":"","effect":"read","idempotencyKey":"","argumentsHash":'
+    b'"sha256:","mode":"read","sequence":0,"turnId":"turn_0","stepIndex":0},"'
+    b'["action.result","2026-11-15T12:00:00.000Z",{"result":{"kind":"tool-result","callId":"","toolName":"",'
+    b'"output":""},"status":"completed","sequence":0,"turnId":"turn_0","stepIndex":0,"durationMs":0},"'
+    b'["step.started","Z",{"sequence":0,"turnId":"turn_0","stepIndex":1,"promptMessageCount":1,"modelId":"'
+)
+
+
+def pack(body: bytes) -> bytes:
+    """Return a body as it is stored."""
+    if len(body) < _PACK_BYTES_MIN:
+        return _PLAIN + body
+    packer = zlib.compressobj(
+        1, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zlib.Z_DEFAULT_STRATEGY, DICTIONARY_1
+    )
+    packed = packer.compress(body) + packer.flush()
+    return _WORDS_1 + packed if len(packed) < len(body) else _PLAIN + body
+
+
+def unpack(stored: bytes) -> bytes:
+    """Return a body that was stored.
+
+    ValueError if it is none, or larger than any body may be.
+    """
+    kind, rest = stored[:1], stored[1:]
+    if kind == _PLAIN:
+        return rest
+    if kind != _WORDS_1:
+        raise ValueError("a body is stored in a way that this version does not know")
+    unpacker = zlib.decompressobj(_WINDOW_BITS, zdict=DICTIONARY_1)
+    try:
+        body = unpacker.decompress(rest, _BODY_BYTES_MAX)
+    except zlib.error:
+        raise ValueError("a body cannot be unpacked") from None
+    if not unpacker.eof or unpacker.unused_data:
+        raise ValueError("a body is cut off or too large")
+    return body
+
 
 INTEGER_MAX: Final = 2**63 - 1
 _SAFE_BRACKETS_MAX: Final = 190
 _LONG_NUMBER: Final = re.compile(rb"(?<!\d)\d{4300}")
-_EMPTY: Final = (None,) * (len(fields(Draft)) - 1)
-"""For each field but the posts, which are no part of a record."""
-_FIELDS_SET: Final = set(Record.model_fields)
+_EMPTY: Final = (None,) * 9
+"""For each field of a stored record."""
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,512}")
 
 
@@ -44,7 +122,7 @@ def check_number(what: str, value: int) -> None:
         raise rejected(f"{what} must be from 0 to {INTEGER_MAX:,}")
 
 
-def encode_batch(batch: Batch) -> bytes:
+def encode_batch(batch: Batch, *, is_packed: bool = True) -> bytes:
     """Return the body of an append.
 
     Raises:
@@ -53,10 +131,10 @@ def encode_batch(batch: Batch) -> bytes:
     check_id("a session id", batch.claim.session_id)
     if batch.wake_at_ms is not None:
         check_number("wake_at_ms", batch.wake_at_ms)
-    return encode_records(batch.drafts)
+    return encode_records(batch.drafts, is_packed=is_packed)
 
 
-def encode_records(drafts: Sequence[Draft | Record]) -> bytes:
+def encode_records(drafts: Sequence[Record], *, is_packed: bool = True) -> bytes:
     """Return the body of an append of records.
 
     Raises:
@@ -71,7 +149,7 @@ def encode_records(drafts: Sequence[Draft | Record]) -> bytes:
             size = len(_json("a record", row))
             if size > RECORD_BYTES_MAX:
                 raise too_large("record", size, limit=RECORD_BYTES_MAX)
-    return pack(body)
+    return pack(body) if is_packed else _PLAIN + body
 
 
 def encode_item(
@@ -99,7 +177,7 @@ def encode_item(
     return raw, blake2b(head + to_json(_sorted(from_json(asked))), digest_size=16).digest()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EncodedPost:
     """An item that an append brings along, as it is kept."""
 
@@ -119,7 +197,9 @@ def encode_posts(batch: Batch) -> tuple[EncodedPost, ...]:
         Rejected: one is too large, no JSON, or badly named.
     """
     posts = batch.posts
-    at = batch.drafts[-1].at if posts else ""
+    if not posts:
+        return ()
+    at = batch.drafts[-1].at
     return tuple(encode_post(post, started_by(post), at=at) for post in posts)
 
 
@@ -140,7 +220,7 @@ def decode_records(
     body: bytes, session_id: str, *, last_seq: int, last_position: int, epoch: int
 ) -> tuple[Record, ...]:
     """Return the records of an append; ValueError if the body is not one."""
-    rows = cast("list[list[JsonValue]]", from_json(unpack(body)))
+    rows: list[list[Any]] = from_json(unpack(body))
     seq, position = last_seq - len(rows), last_position - len(rows)
     records: list[Record] = []
     for row in rows:
@@ -148,25 +228,24 @@ def decode_records(
         position += 1
         row += _EMPTY[len(row) :]
         type_, at, data, run_id, agent_id, turn_id, step_index, attempt, privacy = row
-        # The checksum already says that they are what was written.
-        values: dict[str, object] = {
-            "session_id": session_id,
-            "seq": seq,
-            "type": type_,
-            "at": at,
-            "data": data,
-            "position": position,
-            "event_id": None,
-            "run_id": run_id,
-            "agent_id": agent_id,
-            "turn_id": turn_id,
-            "step_index": step_index,
-            "attempt": attempt,
-            "epoch": epoch,
-            "causal_ids": None,
-            "privacy": privacy if privacy is None else PrivacyClass(cast("str", privacy)),
-        }
-        records.append(unchecked(Record, values, given=_FIELDS_SET))
+        # They are not validated: the checksum says that they are what was written.
+        record = Record(
+            type_,
+            at,
+            data,
+            run_id,
+            agent_id,
+            turn_id,
+            step_index,
+            attempt,
+            None if privacy is None else PrivacyClass(privacy),
+            (),
+            session_id,
+            seq,
+            epoch,
+            position,
+        )
+        records.append(record)
     return tuple(records)
 
 
@@ -188,7 +267,7 @@ def content_hash(content: bytes) -> str:
     return f"sha256:{sha256(content).hexdigest()}"
 
 
-def _row(draft: Draft | Record) -> list[JsonValue]:
+def _row(draft: Record) -> list[JsonValue]:
     row: list[JsonValue] = [
         draft.type,
         draft.at,
@@ -228,3 +307,45 @@ def _sorted(value: JsonValue) -> JsonValue:
             return [_sorted(item) for item in value]
         case _:
             return value
+
+
+def encoded(copy: SessionCopy) -> SessionCopy:
+    """Return a session whose appends are all in the form in which they are kept.
+
+    Raises:
+        Rejected: its records are not numbered from 1 without gaps, one is too large, or a content is not what
+            its hash says.
+    """
+    check_id("a session id", copy.session_id)
+    _check_numbers(copy)
+    for one in copy.contents:
+        if content_hash(one.content) != one.ref.hash:
+            raise rejected(f"content {one.ref.hash} is not what its hash says")
+    appends = [
+        one if one.body else StoredAppend(one.records, one.epoch, encode_records(one.records))
+        for one in copy.appends
+    ]
+    return replace(copy, appends=tuple(appends))
+
+
+def family_of(session_id: str, below: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
+    """Return a session and all that go with it, callers first, each once.
+
+    Sessions that were brought in may say that they work for each other.
+    """
+    found = [session_id]
+    seen = {session_id}
+    for name in found:
+        new = [one for one in dict.fromkeys(below(name)) if one not in seen]
+        seen.update(new)
+        found += new
+    return tuple(found)
+
+
+def _check_numbers(copy: SessionCopy) -> None:
+    seq = 0
+    for append in copy.appends:
+        for record in append.records:
+            seq += 1
+            if record.seq != seq:
+                raise rejected(f"record {seq:,} of session {copy.session_id} is missing")

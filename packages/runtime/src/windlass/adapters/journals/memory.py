@@ -2,9 +2,12 @@
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from heapq import nlargest
 from itertools import islice
+from typing import Final
 
 from windlass.adapters.journals.codec import (
     EncodedPost,
@@ -12,32 +15,600 @@ from windlass.adapters.journals.codec import (
     check_number,
     content_ref,
     decode_item,
+    decode_records,
     encode_batch,
     encode_post,
     encode_posts,
+    encoded,
+    family_of,
 )
-from windlass.adapters.journals.faults import conflict, rejected
-from windlass.adapters.journals.memory_archive import MemoryArchive
-from windlass.adapters.journals.memory_tables import Append, Item, Session
-from windlass.adapters.journals.rules import OPEN, check_fence, check_room, in_turns, new_run_ids
+from windlass.adapters.journals.rules import (
+    CLOSED,
+    ENDED,
+    OPEN,
+    check_fence,
+    check_room,
+    conflict,
+    deleted,
+    driven,
+    in_turns,
+    is_in_lease,
+    new_run_ids,
+    not_owned,
+    rejected,
+    resolutions_in,
+    status_after,
+    total_usage,
+    unavailable,
+)
 from windlass.limits import SNAPSHOT_BYTES_MAX
 from windlass.ports.store import (
     CANCEL,
+    NO_USAGE,
     START,
     Appended,
     Arrivals,
     Batch,
     Claim,
+    CountFilter,
     InboxItem,
-    JsonObject,
+    KeptItem,
     NewRun,
+    OpenRequest,
     Posted,
+    RunCell,
+    RunCounts,
+    RunFilter,
+    RunInfo,
     RunRow,
+    RunTimes,
+    SessionCopy,
+    SessionFilter,
+    SessionInfo,
     SessionRow,
+    SessionStatus,
+    SettledRequest,
     Standing,
+    StoredAppend,
+    Waiting,
 )
-from windlass_harness.loop.drafts import Post
-from windlass_protocol import ContentRef, Record, RunStatus
+from windlass_harness.ledger.goals import evaluation_session
+from windlass_harness.ledger.proposals import is_notes
+from windlass_harness.record import Post, Record
+from windlass_harness.views.listing import RunTold, Told, told_by, words_in
+from windlass_protocol import ContentRef, InputRequest, JsonObject, RunStatus, Usage
+from windlass_protocol.frozen import frozen
+
+
+@frozen
+class RunFacts:
+    """What the index adds to a run."""
+
+    started_at: str | None = None
+    ended_at: str | None = None
+    usage: Usage = NO_USAGE
+
+
+NO_FACTS: Final = RunFacts()
+
+
+@dataclass(slots=True)
+class MemoryIndex:
+    """Sessions, runs and open requests by their names."""
+
+    sessions: dict[str, SessionInfo] = field(default_factory=dict[str, SessionInfo])
+    runs: dict[str, RunFacts] = field(default_factory=dict[str, RunFacts])
+    asked: dict[str, dict[str, OpenRequest]] = field(default_factory=dict[str, dict[str, OpenRequest]])
+    settled: dict[str, SettledRequest] = field(default_factory=dict[str, SettledRequest])
+    session_count: int = 0
+    """Of all sessions that there ever were."""
+    asked_count: int = 0
+    """Of all requests that there ever were."""
+
+    def check_owner(self, session_id: str, told: Told) -> None:
+        """Refuse a request for a run for another owner than the session has."""
+        known = self.sessions.get(session_id)
+        if told.owner is not None and known is not None and known.owner != told.owner:
+            raise not_owned(session_id)
+
+    def enter(self, session_id: str, told: Told, *, status: SessionStatus = SessionStatus.PENDING) -> None:
+        """Put a session into the index, unless it is there."""
+        if session_id in self.sessions:
+            return
+        self.session_count += 1
+        self.sessions[session_id] = SessionInfo(
+            session_id=session_id,
+            title=told.title,
+            agent_id=told.agent_id or "",
+            status=status,
+            owner=told.owner,
+            created_at=told.since,
+            updated_at=told.at,
+            run_count=0,
+            request_count=0,
+            usage=total_usage(NO_USAGE, told.runs),
+            parent_session_id=told.parent,
+            root_session_id=told.root or session_id,
+            predecessor_id=told.predecessor,
+            predecessor_seq=told.predecessor_seq,
+            number=self.session_count,
+        )
+
+    def follow(self, session_id: str, batch: Batch, *, asking: RunRow | None) -> None:
+        """Take what an append tells of its session."""
+        told = told_by(batch.drafts)
+        if told is not None:
+            self._take(session_id, told)
+        if batch.asked is not None:
+            self._settle(session_id, batch)
+            self.ask(session_id, batch.asked, at=batch.drafts[-1].at if batch.drafts else "", run=asking)
+
+    def _take(self, session_id: str, told: Told) -> None:
+        for run in told.runs:
+            self._take_run(run)
+        known = self.sessions.get(session_id)
+        if known is None:
+            if told.runs:
+                self.enter(session_id, told, status=status_after(told))
+            return
+        self.sessions[session_id] = replace(
+            known,
+            title=known.title or told.title,
+            agent_id=told.agent_id or known.agent_id,
+            status=status_after(told, known.status),
+            created_at=known.created_at or told.since,
+            updated_at=told.at,
+            usage=total_usage(known.usage, told.runs),
+        )
+
+    def _settle(self, session_id: str, batch: Batch) -> None:
+        asked = self.asked.get(session_id, {})
+        for resolution, at in resolutions_in(batch.drafts):
+            request = asked.get(resolution.request_id)
+            if request is not None:
+                self.settled[resolution.request_id] = SettledRequest(
+                    resolution.request_id,
+                    session_id,
+                    request.run_id,
+                    request.owner,
+                    resolution.outcome,
+                    None if resolution.response is None else resolution.response.option_id,
+                    None if resolution.response is None else resolution.response.responder,
+                    at,
+                )
+
+    def _take_run(self, run: RunTold) -> None:
+        facts = self.runs.get(run.run_id, NO_FACTS)
+        if run.begins:
+            facts = replace(facts, started_at=run.at)
+        if run.status in ENDED:
+            facts = replace(facts, ended_at=run.at, usage=run.usage or NO_USAGE)
+        self.runs[run.run_id] = facts
+
+    def ask(
+        self, session_id: str, requests: tuple[InputRequest, ...], *, at: str, run: RunRow | None
+    ) -> None:
+        """Keep all that a session asks people now, and nothing else."""
+        before, session = self.asked.pop(session_id, {}), self.sessions.get(session_id)
+        now: dict[str, OpenRequest] = {}
+        for request in requests:
+            known = before.get(request.request_id)
+            if known is None:
+                self.asked_count += 1
+                known = OpenRequest(
+                    session_id,
+                    session_id if session is None else session.root_session_id,
+                    "" if run is None else run.run_id,
+                    "" if run is None else run.agent_id,
+                    None if session is None else session.owner,
+                    at,
+                    request,
+                    self.asked_count,
+                )
+            now[request.request_id] = known
+        if now:
+            self.asked[session_id] = now
+        if at and session is not None:
+            self.sessions[session_id] = replace(session, updated_at=at)
+
+    def remove(self, session_id: str) -> None:
+        """Forget a session."""
+        self.settled = {name: one for name, one in self.settled.items() if one.session_id != session_id}
+        self.sessions.pop(session_id, None)
+        self.asked.pop(session_id, None)
+
+
+def fits(info: SessionInfo, wanted: SessionFilter) -> bool:
+    """Tell whether a session is one that somebody wants."""
+    words = words_in(info.title)
+    return (
+        wanted.agent_id in (None, info.agent_id)
+        and wanted.status in (None, info.status)
+        and wanted.owner in (None, info.owner)
+        and not (wanted.root_only and info.parent_session_id is not None)
+        and all(any(known.startswith(word) for known in words) for word in wanted.words)
+    )
+
+
+@frozen
+class Append:
+    session_id: str
+    last_seq: int
+    last_position: int
+    epoch: int
+    body: bytes
+
+    def records(self) -> tuple[Record, ...]:
+        return decode_records(
+            self.body,
+            self.session_id,
+            last_seq=self.last_seq,
+            last_position=self.last_position,
+            epoch=self.epoch,
+        )
+
+
+@dataclass(slots=True)
+class Item:
+    number: int
+    session_id: str
+    kind: str
+    key: str
+    body: bytes
+    digest: bytes
+    is_consumed: bool = False
+    consumed_seq: int = 0
+
+
+@dataclass(slots=True)
+class Session:
+    row: SessionRow
+    last_position: int = 0
+    appends: list[Append] = field(default_factory=list[Append])
+    items: dict[str, Item] = field(default_factory=dict[str, Item])
+    run_count: int = 0
+    open_runs: dict[str, RunRow] = field(default_factory=dict[str, RunRow])
+    """Runs that have not ended, in the order in which they were posted."""
+
+    @property
+    def run_under_way(self) -> RunRow | None:
+        """The run that has begun and not ended."""
+        return next((run for run in self.open_runs.values() if run.status is not RunStatus.PENDING), None)
+
+    @property
+    def next_agent(self) -> str | None:
+        """The agent of the run under way, or else of the next one."""
+        run = self.run_under_way or next(iter(self.open_runs.values()), None)
+        return None if run is None else run.agent_id
+
+
+class MemoryTables:
+    """The data of a store in memory."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, Session] = {}
+        self._timeline: list[Append] = []
+        self._items: list[Item] = []
+        self._runs: dict[str, tuple[RunRow, Item]] = {}
+        self._owners: dict[str, int] = {}
+        self._contents: dict[str, tuple[str, bytes]] = {}
+        self._uses: dict[str, set[str]] = {}
+        """The contents that were put for each session."""
+        self._snapshots: dict[str, tuple[int, bytes]] = {}
+        self._deleted: set[str] = set()
+        self._position = 0
+        """Of the newest record, which may have been deleted."""
+        self._index = MemoryIndex()
+        self._is_closed = False
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise unavailable(CLOSED)
+
+    def _new(self, session_id: str) -> Session:
+        if session_id in self._deleted:
+            raise deleted(session_id)
+        row = SessionRow(session_id, Standing.IDLE, last_seq=0, epoch=0, wake_at_ms=None, owner_id=None)
+        session = self._sessions[session_id] = Session(row)
+        return session
+
+    def _keep_content(self, ref: ContentRef, content: bytes, *, session_id: str | None) -> None:
+        """Keep bytes for a session, or for good if none is named."""
+        # What is there for nobody, as packages are, stays when a session goes that was given it too.
+        self._contents.setdefault(ref.hash, (ref.media_type or "", content))
+        self._uses.setdefault(session_id or "", set()).add(ref.hash)
+
+    def _is_alive(self, owner_id: str | None, now_ms: int) -> bool:
+        beat = self._owners.get(owner_id or "")
+        return beat is not None and is_in_lease(beat, now_ms)
+
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def count_runs(
+    infos: Iterable[RunInfo], sessions: Mapping[str, SessionInfo], *, wanted: CountFilter
+) -> RunCounts:
+    """Return runs in numbers."""
+    cells: dict[tuple[int, RunStatus], list[RunInfo]] = {}
+    took: dict[int | None, list[int]] = {}
+    for info in infos:
+        if not _is_wanted(info, sessions.get(info.session_id), wanted):
+            continue
+        bucket = _ms(wanted.start, info.started_at) // wanted.bucket_ms
+        cells.setdefault((bucket, info.status), []).append(info)
+        if info.ended_at is not None:
+            for part in (bucket, None):
+                took.setdefault(part, []).append(_ms(info.started_at, info.ended_at))
+    times = [RunTimes(part, _quantile(one, 50), _quantile(one, 95)) for part, one in took.items()]
+    return RunCounts(
+        tuple(_cell(*key, cells[key]) for key in sorted(cells)),
+        tuple(sorted(times, key=lambda one: (one.bucket is None, one.bucket))),
+    )
+
+
+def count_waiting(
+    rows: Iterable[RunRow],
+    asked: Sequence[OpenRequest],
+    *,
+    sessions: Mapping[str, SessionInfo],
+    owner: str | None,
+    agent_id: str | None,
+) -> Waiting:
+    """Return how much waits for people; runs of subagents count for their agent alone."""
+    known = [sessions.get(row.session_id) for row in rows if row.status is RunStatus.WAITING]
+    infos = [info for info in known if info is not None and owner in (None, info.owner)]
+    count = sum(agent_id is not None or info.parent_session_id is None for info in infos)
+    theirs = [one.asked_at for one in asked if owner in (None, one.owner)]
+    return Waiting(count, len(theirs), min(theirs, default=None))
+
+
+def _is_wanted(info: RunInfo, session: SessionInfo | None, wanted: CountFilter) -> bool:
+    if session is None or info.started_at is None or wanted.owner not in (None, session.owner):
+        return False
+    if not wanted.start <= info.started_at < wanted.end:
+        return False
+    if wanted.agent_id is None:
+        return session.parent_session_id is None
+    return info.agent_id == wanted.agent_id
+
+
+def _cell(bucket: int, status: RunStatus, runs: Sequence[RunInfo]) -> RunCell:
+    return RunCell(
+        bucket,
+        status,
+        len(runs),
+        sum(one.usage.input_tokens or 0 for one in runs),
+        sum(one.usage.output_tokens or 0 for one in runs),
+        sum(one.usage.cost_micros or 0 for one in runs),
+    )
+
+
+def _ms(start: str | None, end: str | None) -> int:
+    assert start is not None, "a run that counts has begun"
+    assert end is not None, "only what has ended took its time"
+    return round((datetime.fromisoformat(end) - datetime.fromisoformat(start)) / _MILLISECOND)
+
+
+def _quantile(values: Sequence[int], percent: int) -> int:
+    """A value that so many of all are not larger than."""
+    return sorted(values)[(len(values) * percent + 99) // 100 - 1]
+
+
+class MemoryArchive(MemoryTables):
+    """The part of a store in memory that lists, copies and removes sessions."""
+
+    async def listed(
+        self, wanted: SessionFilter, *, before: int | None = None, limit: int = 50
+    ) -> tuple[SessionInfo, ...]:
+        self._check_open()
+        found = (
+            info
+            for info in self._index.sessions.values()
+            if (before is None or info.number < before) and fits(info, wanted)
+        )
+        newest = nlargest(limit, found, key=lambda info: info.number)
+        return tuple(self._counted(info) for info in newest)
+
+    async def listed_session(self, session_id: str) -> SessionInfo | None:
+        self._check_open()
+        info = self._index.sessions.get(session_id)
+        return None if info is None else self._counted(info)
+
+    async def listed_runs(
+        self, wanted: RunFilter, *, before: int | None = None, limit: int = 50
+    ) -> tuple[RunInfo, ...]:
+        self._check_open()
+        found = (
+            self._run_info(row, item)
+            for row, item in self._runs.values()
+            if (before is None or item.number < before) and self._is_wanted(row, wanted)
+        )
+        return tuple(nlargest(limit, found, key=lambda info: info.number))
+
+    async def listed_requests(
+        self, *, owner: str | None = None, after: int = 0, limit: int = 50
+    ) -> tuple[OpenRequest, ...]:
+        self._check_open()
+        found = [
+            one
+            for asked in self._index.asked.values()
+            for one in asked.values()
+            if one.number > after and owner in (None, one.owner)
+        ]
+        return tuple(sorted(found, key=lambda one: one.number)[:limit])
+
+    async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
+        self._check_open()
+        for asked in self._index.asked.values():
+            if request_id in asked:
+                return asked[request_id]
+        return self._index.settled.get(request_id)
+
+    async def counted_runs(self, wanted: CountFilter) -> RunCounts:
+        self._check_open()
+        infos = (self._run_info(row, item) for row, item in self._runs.values())
+        return count_runs(infos, self._index.sessions, wanted=wanted)
+
+    async def waiting(self, *, owner: str | None = None, agent_id: str | None = None) -> Waiting:
+        self._check_open()
+        rows = [row for row, _ in self._runs.values() if agent_id in (None, row.agent_id)]
+        asked = [
+            one
+            for requests in self._index.asked.values()
+            for one in requests.values()
+            if agent_id in (None, one.agent_id)
+        ]
+        return count_waiting(rows, asked, sessions=self._index.sessions, owner=owner, agent_id=agent_id)
+
+    async def appends(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[StoredAppend, ...]:
+        self._check_open()
+        session = self._sessions.get(session_id)
+        appends = () if session is None else session.appends
+        found = [one for one in appends if one.last_seq > after][:limit]
+        return tuple(StoredAppend(one.records(), one.epoch, one.body) for one in found)
+
+    async def kept_items(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[KeptItem, ...]:
+        self._check_open()
+        session = self._sessions.get(session_id)
+        known = () if session is None else session.items.values()
+        items = [one for one in known if one.consumed_seq and one.number > after]
+        started = {item.number: row.run_id for row, item in self._runs.values()}
+        return tuple(
+            KeptItem(one.kind, one.key, one.digest, one.consumed_seq, started.get(one.number), one.number)
+            for one in items[:limit]
+        )
+
+    async def contents_of(self, session_id: str) -> tuple[ContentRef, ...]:
+        self._check_open()
+        found = [(digest, *self._contents[digest]) for digest in sorted(self._uses.get(session_id, ()))]
+        return tuple(
+            ContentRef(content_id=digest, hash=digest, media_type=kind, size_bytes=len(content))
+            for digest, kind, content in found
+        )
+
+    async def keep(self, copy: SessionCopy) -> None:
+        self._check_open()
+        copy, name = encoded(copy), copy.session_id
+        if name in self._sessions:
+            raise conflict(f"session {name} exists already", name)
+        for run in copy.runs:
+            if run.run_id in self._runs:
+                raise conflict(f"run {run.run_id} exists already", name)
+        if copy.copied_from is not None:
+            self._known(copy.copied_from)
+        session = self._new(name)
+        for one in copy.appends:
+            self._position += len(one.records)
+            append = Append(name, one.records[-1].seq, self._position, one.epoch, one.body)
+            session.appends.append(append)
+            self._timeline.append(append)
+        session.last_position = self._position
+        session.row = SessionRow(name, Standing.IDLE, copy.last_seq, copy.epoch, None, None)
+        self._keep_runs(session, copy)
+        for one in copy.contents:
+            self._keep_content(one.ref, one.content, session_id=name if one.is_own else None)
+        self._uses.setdefault(name, set()).update(copy.uses)
+        self._index.enter(name, copy.told, status=status_after(copy.told))
+        self._index.ask(name, copy.asked, at=copy.told.at, run=session.run_under_way)
+
+    def _keep_runs(self, session: Session, copy: SessionCopy) -> None:
+        items: dict[str, Item] = {}
+        for one in copy.items:
+            item = Item(len(self._items) + 1, copy.session_id, one.kind, one.key, b"", one.digest)
+            item.is_consumed, item.consumed_seq = True, one.consumed_seq
+            self._items.append(item)
+            session.items[one.key] = item
+            if one.run_id is not None:
+                items[one.run_id] = item
+        nothing = Item(0, copy.session_id, "", "", b"", b"", is_consumed=True)
+        for run in copy.runs:
+            row = RunRow(
+                run.run_id, copy.session_id, run.agent_id, run.package_fingerprint, run.status, run.first_seq
+            )
+            self._runs[run.run_id] = (row, items.get(run.run_id, nothing))
+            self._index.runs[run.run_id] = RunFacts(run.started_at, run.ended_at, run.usage)
+            session.run_count += 1
+            if run.status in OPEN:
+                session.open_runs[run.run_id] = row
+
+    async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
+        self._check_open()
+        family = family_of(session_id, self._below)
+        for name in family:
+            self._check_idle(self._sessions[name], now_ms)
+        for name in family:
+            self._remove(name)
+        return family
+
+    def _known(self, name: str) -> None:
+        if name not in self._sessions:
+            raise conflict(f"unknown session: {name}", name)
+
+    def _below(self, name: str) -> list[str]:
+        """The sessions that go with one."""
+        self._known(name)
+        known = self._index.sessions.values()
+        below = [one.session_id for one in known if one.parent_session_id == name]
+        # What was said of its runs quotes them.
+        notes = [evaluation_session(row.run_id) for row, _ in self._runs.values() if row.session_id == name]
+        return below + [note for note in notes if note in self._sessions]
+
+    def _check_idle(self, session: Session, now_ms: int) -> None:
+        row = session.row
+        if session.open_runs:
+            raise conflict(f"a run is under way in session {row.session_id}: cancel it first", row.session_id)
+        if self._is_alive(row.owner_id, now_ms) or row.standing is not Standing.IDLE:
+            raise driven(row.session_id)
+
+    def _remove(self, name: str) -> None:
+        for item in self._sessions.pop(name).items.values():
+            # Numbers stay, so that no later item is taken for this one.
+            self._items[item.number - 1] = Item(item.number, "", "", "", b"", b"", is_consumed=True)
+        self._timeline = [append for append in self._timeline if append.session_id != name]
+        for run_id in [run_id for run_id, (row, _) in self._runs.items() if row.session_id == name]:
+            del self._runs[run_id]
+            self._index.runs.pop(run_id, None)
+        own = self._uses.pop(name, set())
+        for digest in own.difference(*self._uses.values()):
+            self._contents.pop(digest, None)
+        self._snapshots.pop(name, None)
+        self._index.remove(name)
+        if not is_notes(name):
+            # A run may have the name of one that is gone, and be judged.
+            self._deleted.add(name)
+
+    def _counted(self, info: SessionInfo) -> SessionInfo:
+        name = info.session_id
+        return replace(
+            info,
+            run_count=self._sessions[name].run_count,
+            request_count=len(self._index.asked.get(name, ())),
+        )
+
+    def _is_wanted(self, row: RunRow, wanted: RunFilter) -> bool:
+        session = self._index.sessions.get(row.session_id)
+        return (
+            wanted.session_id in (None, row.session_id)
+            and wanted.agent_id in (None, row.agent_id)
+            and wanted.status in (None, row.status)
+            and (wanted.owner is None or (session is not None and session.owner == wanted.owner))
+        )
+
+    def _run_info(self, row: RunRow, item: Item) -> RunInfo:
+        facts = self._index.runs.get(row.run_id, NO_FACTS)
+        return RunInfo(
+            row.run_id,
+            row.session_id,
+            row.agent_id,
+            row.fingerprint,
+            row.status,
+            facts.started_at,
+            facts.ended_at,
+            facts.usage,
+            row.first_seq,
+            item.number,
+        )
 
 
 class MemoryStore(MemoryArchive):
@@ -60,7 +631,8 @@ class MemoryStore(MemoryArchive):
 
     async def append(self, batch: Batch) -> Appended:
         self._check_open()
-        body, posts = encode_batch(batch), encode_posts(batch)
+        # Records are kept as JSON: a reader that changes a record changes no other reader's.
+        body, posts = encode_batch(batch, is_packed=False), encode_posts(batch)
         claim, count = batch.claim, len(batch.drafts)
         session = self._sessions.get(claim.session_id)
         if session is None:
@@ -69,7 +641,7 @@ class MemoryStore(MemoryArchive):
         check_fence(row, batch)
         items = self._to_consume(session, batch)
         self._check_runs(batch)
-        fresh = [one for one in posts if not self._is_known(one, claim.session_id)]
+        fresh = [one for one in posts if not self._is_known(one, claim.session_id)] if posts else posts
         for run, number in batch.new_runs:
             self._begin_run(run, self._items[number - 1])
         first_seq, first_position = row.last_seq + 1, self._position + 1
@@ -83,11 +655,17 @@ class MemoryStore(MemoryArchive):
             item.is_consumed, item.consumed_seq = True, first_seq
         for run_id, status in batch.runs:
             self._move_run(run_id, status, first_seq if count else 0)
-        row = replace(row, last_seq=row.last_seq + count)
-        if batch.standing is not None:
-            row = replace(row, standing=batch.standing, wake_at_ms=batch.wake_at_ms)
-        session.row = replace(row, owner_id=None) if batch.is_last else row
-        self._index.follow(claim.session_id, batch, asking=session.run_under_way)
+        session.row = SessionRow(
+            row.session_id,
+            row.standing if batch.standing is None else batch.standing,
+            row.last_seq + count,
+            row.epoch,
+            row.wake_at_ms if batch.standing is None else batch.wake_at_ms,
+            None if batch.is_last else row.owner_id,
+        )
+        self._index.follow(
+            claim.session_id, batch, asking=None if batch.asked is None else session.run_under_way
+        )
         for one in fresh:
             self._keep(one)
         return Appended(first_seq, first_position)
@@ -296,12 +874,16 @@ class MemoryStore(MemoryArchive):
                 session.row = replace(session.row, owner_id=None)
 
     def _to_consume(self, session: Session, batch: Batch) -> list[Item]:
+        if not batch.consumes:
+            return []
         waiting = {item.number: item for item in session.items.values() if not item.is_consumed}
         if len(set(batch.consumes)) != len(batch.consumes) or not waiting.keys() >= set(batch.consumes):
             raise conflict("an inbox item is not, or no longer, waiting", batch.claim.session_id)
         return [waiting[number] for number in batch.consumes]
 
     def _check_runs(self, batch: Batch) -> None:
+        if not batch.runs and not batch.new_runs:
+            return
         begun = new_run_ids(batch)
         for run_id in begun & self._runs.keys():
             raise conflict(f"run id {run_id} was used for another request", batch.claim.session_id)

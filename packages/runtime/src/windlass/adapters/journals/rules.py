@@ -1,14 +1,146 @@
 """Rules that every store keeps alike."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from typing import Final
 
-from windlass.adapters.journals.faults import conflict, too_large
+from pydantic_core import from_json, to_json
+
+from windlass.errors import Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
 from windlass.limits import INBOX_ITEMS_MAX, INBOX_STARTS_MAX, OWNER_LEASE_MS
-from windlass.ports.store import START, Batch, NewRun, SessionRow
-from windlass_harness.loop.drafts import Post
-from windlass_protocol import RunStatus
+from windlass.ports.store import NO_USAGE, START, Batch, NewRun, SessionRow, SessionStatus
+from windlass_harness.loop.events import Draft
+from windlass_harness.record import Post
+from windlass_harness.views.listing import RunTold, Told
+from windlass_harness.views.runs import RUN_ENDS
+from windlass_harness.views.usage import add_usage
+from windlass_protocol import CausalIds, ErrorKind, InputResolution, RetryClass, RunStatus, Usage
+
+ENDED: Final = frozenset(RUN_ENDS.values())
+"""Where a run is that has ended."""
+
+
+def status_after(told: Told, before: SessionStatus = SessionStatus.IDLE) -> SessionStatus:
+    """Return where a session is after what was told.
+
+    A run that never began says nothing of a session in which another one has.
+    """
+    is_new = before in (SessionStatus.IDLE, SessionStatus.PENDING)
+    counted = [run for run in told.runs if is_new or not run.is_unstarted]
+    return SessionStatus(counted[-1].status.value) if counted else before
+
+
+def total_usage(usage: Usage, runs: Iterable[RunTold]) -> Usage:
+    """Return what a session has used, with the runs that have ended now."""
+    for run in runs:
+        if run.usage is not None and run.status in ENDED:
+            usage = add_usage(usage, run.usage)
+    return usage
+
+
+def resolutions_in(drafts: Iterable[Draft]) -> Iterator[tuple[InputResolution, str]]:
+    """Yield every resolution of a request in some records, and when it was made."""
+    for draft in drafts:
+        if draft.type == "input.resolved":
+            found = draft.data.get("resolutions")
+            for resolution in found if isinstance(found, list) else ():
+                yield InputResolution.model_validate(resolution), draft.at
+
+
+def dump_usage(usage: Usage | None) -> str:
+    """Return an amount as it is kept."""
+    return "{}" if usage is None else to_json(usage.model_dump(mode="json", by_alias=True)).decode()
+
+
+def load_usage(text: str | None) -> Usage:
+    """Return an amount that was kept; nothing if there is none."""
+    return Usage.model_validate(from_json(text), by_alias=True) if text and text != "{}" else NO_USAGE
+
+
+CLOSED: Final = "the store is closed; what is unfinished goes on when a runtime is opened on it again"
+
+
+def too_large(what: str, found: int, *, limit: int, unit: str = "bytes") -> Rejected:
+    """Return the refusal of something over its limit."""
+    return rejected(f"{what} too large: {found:,} {unit}, limit {limit:,}")
+
+
+def rejected(message: str) -> Rejected:
+    """Return a refusal that only another request can avoid."""
+    return Rejected(message, kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.NOT_RETRYABLE)
+
+
+def misconfigured(message: str) -> Rejected:
+    """Return a refusal that whoever runs the host can avoid."""
+    return Rejected(
+        message, kind=ErrorKind.HOST_CONFIGURATION_NEEDED, retry=RetryClass.HOST_CONFIGURATION_NEEDED
+    )
+
+
+def conflict(message: str, session_id: str | None = None) -> Conflict:
+    """Return the refusal of a request that assumed another state."""
+    return Conflict(
+        message,
+        kind=ErrorKind.INVALID_STATE_TRANSITION,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=_ids(session_id),
+    )
+
+
+def driven(session_id: str) -> Conflict:
+    """Return the refusal of a request that has to wait until nobody drives a session."""
+    return Conflict(
+        f"session {session_id} is being driven: try again",
+        kind=ErrorKind.INVALID_STATE_TRANSITION,
+        retry=RetryClass.RETRYABLE,
+        causal_ids=_ids(session_id),
+    )
+
+
+def not_owned(session_id: str) -> Denied:
+    """Return the refusal of somebody who speaks to a session of somebody else."""
+    return Denied(
+        "the session belongs to somebody else: the owner of a session never changes",
+        kind=ErrorKind.POLICY_DENIAL,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=_ids(session_id),
+    )
+
+
+def deleted(session_id: str) -> Conflict:
+    """Return the refusal of the id of a session that was deleted."""
+    return conflict(f"session {session_id} was deleted, and its id is not used again", session_id)
+
+
+def unavailable(message: str) -> Unavailable:
+    """Return the error of a store that did nothing and may do it later."""
+    return Unavailable(message, kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.RETRYABLE)
+
+
+def stopped(message: str) -> Unavailable:
+    """Return the error of a store that did nothing and never will any more."""
+    return Unavailable(message, kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.REPAIR_NEEDED)
+
+
+def ambiguous(message: str) -> Ambiguous:
+    """Return the error of a write whose outcome nobody knows."""
+    return Ambiguous(message, kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.REPAIR_NEEDED)
+
+
+def corrupt(message: str, session_id: str | None = None) -> Corrupt:
+    """Return the error of stored data that is not what was written."""
+    return Corrupt(
+        message,
+        kind=ErrorKind.RECOVERY_REPAIR_NEEDED,
+        retry=RetryClass.USER_ACTION_NEEDED,
+        causal_ids=_ids(session_id),
+    )
+
+
+def _ids(session_id: str | None) -> CausalIds | None:
+    # Built unchecked: an error about a strange id must not fail on it.
+    return None if session_id is None else CausalIds.model_construct(session_id=session_id)
+
 
 OPEN: Final = frozenset({RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CANCELLING})
 """Where a run is that has not ended."""

@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 from pydantic_core import to_json
 
 from windlass import errors
-from windlass.engine import loading
+from windlass.engine import writer as loading
 from windlass.errors import AgentError
 from windlass.testing.models import always_replay
 from windlass.testing.simulator.checks import check
@@ -29,7 +29,7 @@ from windlass.testing.simulator.plan import HORIZON_S, DoomPlan, Scenario, draw
 from windlass.testing.simulator.process import Process
 from windlass.testing.simulator.world import World
 from windlass.testing.time import run_in_fake_time
-from windlass_protocol import Record
+from windlass_harness.record import Record, to_wire
 
 T = TypeVar("T")
 _Work = Coroutine[object, object, T] | Generator[asyncio.Future[object] | None, None, T]
@@ -70,7 +70,7 @@ class SimulationReport:
         lines = sha256()
         for session_id in sorted(self.journals):
             for record in self.journals[session_id]:
-                lines.update(to_json(record.model_dump(mode="json", by_alias=True)))
+                lines.update(to_json(to_wire(record)))
         return lines.hexdigest()
 
     def text(self) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from pydantic import JsonValue
 
 from windlass.testing.simulator.world import World
+from windlass_harness.record import Record
 from windlass_harness.times import ms_of
-from windlass_protocol import JsonObject, Record
+from windlass_protocol import JsonObject
 
 
 def check_calls(world: World, records: Sequence[Record]) -> None:

@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from windlass.engine.loading import load
+from windlass.engine.writer import load
 from windlass.errors import AgentError
 from windlass.ports.store import Standing
 from windlass.testing.simulator.calls import check_calls, check_requests, objects
 from windlass.testing.simulator.people import Gone, People, Watcher
 from windlass.testing.simulator.process import check_family
 from windlass.testing.simulator.world import Post, World, folded
-from windlass_harness.loop.snapshot import dump_loop, load_loop
+from windlass_harness.loop.state import dump_loop, load_loop
+from windlass_harness.record import Record, to_wire
 from windlass_harness.views import fold_runs
 from windlass_harness.views.runs import AFTER_END, RUN_ENDS, run_id_of
-from windlass_protocol import EVENT_DATA, Record
+from windlass_protocol import EVENT_DATA
+from windlass_protocol import Record as WireRecord
 
 Journals = dict[str, tuple[Record, ...]]
 
@@ -54,7 +56,7 @@ def _check_stream(world: World, session_id: str, records: Sequence[Record]) -> N
         if record.type not in EVENT_DATA:
             world.blame(f"{where} is no type of the wire")
         try:
-            Record.model_validate_json(to_json(record.model_dump(mode="json", by_alias=True)), strict=True)
+            WireRecord.model_validate_json(to_json(to_wire(record)), strict=True)
         except ValidationError as error:
             world.blame(f"{where} is not valid: {error.errors()[0]['loc']} {error.errors()[0]['msg']}")
 

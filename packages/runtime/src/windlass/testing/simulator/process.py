@@ -27,8 +27,9 @@ from windlass.testing.stores import FaultRates, FaultyStore
 from windlass.testing.time import sequential_ids
 from windlass.tools import ToolFailed, tool
 from windlass.tools.context import ToolContext
-from windlass_harness.loop.drafts import Draft
+from windlass_harness.loop.events import Draft
 from windlass_harness.policy import CallFacts
+from windlass_harness.record import Record
 from windlass_harness.views import fold_runs
 from windlass_protocol import (
     AllowDecision,
@@ -43,7 +44,6 @@ from windlass_protocol import (
     PolicyDecision,
     PolicyKind,
     PolicyRef,
-    Record,
     RetryClass,
     ToolCall,
     encode,

@@ -14,14 +14,14 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.ports.store import Appended, Batch, Claim, JsonObject, NewRun, Posted
+from windlass.ports.store import Appended, Batch, Claim, NewRun, Posted
 from windlass.testing.time import FakeClock, SeededRandom, seeded_random
 from windlass.tools.context import ToolContext
-from windlass_harness.loop.drafts import Draft
-from windlass_harness.loop.snapshot import dump_loop
-from windlass_harness.loop.state import LoopState
+from windlass_harness.loop.events import Draft
+from windlass_harness.loop.state import LoopState, dump_loop
+from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms
-from windlass_protocol import Event, Record
+from windlass_protocol import Event, JsonObject
 
 TRACE_LINES_MAX: Final = 60
 _COMMIT_S_MAX: Final = 35.0

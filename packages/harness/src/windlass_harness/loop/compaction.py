@@ -1,0 +1,190 @@
+"""Compaction in the loop: when the history is made shorter, and what follows.
+
+It happens before the model is asked, and its intent is durable before anything is done. A compaction changes
+nothing outside of the session, so one that was interrupted is done again.
+"""
+
+from collections.abc import Set
+
+from windlass_harness.compaction import estimate_tokens
+from windlass_harness.loop import ends, failures
+from windlass_harness.loop.events import (
+    NOTHING,
+    Compact,
+    CompactionBroken,
+    Draft,
+    HistoryCompacted,
+    Moment,
+    Plan,
+)
+from windlass_harness.loop.notes import ASKED, HANDED_OVER, INTERRUPTED, OVERFLOW, THRESHOLD, lowered
+from windlass_harness.loop.rules import CompactionRule, Rules
+from windlass_harness.loop.state import LoopState
+from windlass_harness.retry import next_retry_delay_ms, should_retry
+from windlass_harness.views.runs import UNKNOWN_MODEL
+from windlass_protocol import CompactionConfig, JsonObject
+from windlass_protocol.limits import INTEGER_MAX
+
+
+def before_step(state: LoopState, *, now: Moment, rules: Rules) -> Plan | None:
+    """Return what has to be done before the model reads the history; None if nothing."""
+    note, rule = state.compacting, rules.compaction
+    if note.is_due:
+        return _go_on(state, now, rules)
+    if note.is_overflow:
+        return Plan((_requested(state, OVERFLOW, now, rule),))
+    if note.has_overflowed and note.tokens_after >= note.tokens:
+        # What the model refused would be sent once more.
+        return Plan(ends.failed(state, failures.cannot_shrink(note.tokens), now=now))
+    if rule.limit is not None and note.tokens_after > rule.limit:
+        error = failures.does_not_fit(note.tokens_after, rule.limit)
+        return Plan(ends.failed(state, error, now=now))
+    if prompt_tokens(state, rule) > _bound(state, rule):
+        return Plan((_requested(state, THRESHOLD, now, rule),))
+    return None
+
+
+def at_rest(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules) -> Plan:
+    """Return what is to be done about a compaction that no run waits for."""
+    if Compact.key in under_way or not state.compacting.is_due:
+        return NOTHING
+    return _go_on(state, now, rules)
+
+
+def asked(state: LoopState, *, now: Moment, rules: Rules) -> list[Draft]:
+    """Return the intent of a compaction that somebody wants.
+
+    None if there is nothing to compact, or one is coming anyway.
+    """
+    if state.session.turn is None or state.compacting.is_due:
+        return []
+    return [_requested(state, ASKED, now, rules.compaction)]
+
+
+def compacted(state: LoopState, event: HistoryCompacted, *, now: Moment) -> list[Draft]:
+    """Return the record of a compaction that is done; none if it comes too late."""
+    if not state.compacting.is_open:
+        return []
+    used: JsonObject = {"usage": event.usage} if event.usage else {}
+    return [_draft(state, "compaction.completed", {**event.data, **used}, now)]
+
+
+def broken(state: LoopState, event: CompactionBroken, *, now: Moment, rules: Rules) -> list[Draft]:
+    """Return the record of a compaction that failed.
+
+    It is tried again by the rules for model calls; in the end, what can be done without a model is done.
+    """
+    note, error = state.compacting, event.error
+    if not note.is_open:
+        return []
+    data: JsonObject = {
+        "code": event.code or error.kind.value,
+        "message": error.message,
+        "details": {"error": error.model_dump(mode="json", by_alias=True)},
+    }
+    if event.model_id is not None:
+        data["modelId"] = event.model_id
+    if event.usage:
+        data["usage"] = event.usage
+    if should_retry(rules.retry, note.failures + 1, retry_class=error.retry):
+        data["delayMs"] = next_retry_delay_ms(
+            rules.retry, note.failures + 1, lambda: event.chance, retry_after_ms=error.retry_after_ms
+        )
+        return [_draft(state, "compaction.failed", data, now)]
+    drafts = [_draft(state, "compaction.failed", data, now)]
+    if event.fallback is not None:
+        drafts.append(_draft(state, "compaction.completed", event.fallback, now))
+    return drafts
+
+
+def handed_over(state: LoopState, now: Moment) -> list[Draft]:
+    """Return the record of a compaction that its owner breaks off in order."""
+    if state.compacting.epoch != state.epoch:
+        return []
+    return [_again(state, HANDED_OVER, "The owner let go of the session.", now)]
+
+
+def prompt_tokens(state: LoopState, rule: CompactionRule) -> int:
+    """Return how many tokens the next model call would read.
+
+    As `input_tokens` does it, but no message is estimated twice.
+    """
+    history, known = state.session.history, state.session.compaction
+    tokens, count = known.last_known_input_tokens, known.last_known_prompt_message_count
+    if tokens is None or count is None or count > len(history.messages):
+        tokens, count = _overhead_tokens(state, rule), 0
+    since = state.weights.since(count, history.messages, revision=history.revision)
+    return min(tokens + since, INTEGER_MAX)
+
+
+def _overhead_tokens(state: LoopState, rule: CompactionRule) -> int:
+    """What a call reads apart from the history."""
+    contract = state.run_notes.contract
+    return rule.overhead_tokens + (0 if contract is None else estimate_tokens(contract.json_schema))
+
+
+def _bound(state: LoopState, rule: CompactionRule) -> int:
+    """The most that the history may fill before it is compacted.
+
+    One that could not be made short enough is left alone until it has grown a good part.
+    """
+    note = state.compacting
+    bound = _threshold(state, rule)
+    return bound if note.tokens_after <= bound else note.tokens_after + bound // 10
+
+
+def _threshold(state: LoopState, rule: CompactionRule) -> int:
+    learned = state.compacting.learned
+    return rule.threshold if learned is None else min(rule.threshold, learned)
+
+
+def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
+    """One was begun: perform it, or begin again if it failed or its owner is gone."""
+    note, rule = state.compacting, rules.compaction
+    if note.is_retry:
+        if note.pause is not None and now.is_in(note.pause):
+            return Plan(wake_at_ms=note.pause.until_ms)
+        return Plan((_requested(state, note.reason, now, rule),))
+    if note.epoch == state.epoch:
+        return Plan(effects=(_effect(state, rule),))
+    times = note.interruptions + 1
+    if times < rules.interruptions_max:
+        return Plan((_again(state, INTERRUPTED, "The process ended during the compaction.", now),))
+    error = failures.interrupted_too_often(times)
+    data: JsonObject = {"code": "interrupted_too_often", "message": error.message}
+    told = _draft(state, "compaction.failed", data, now)
+    return Plan((told, *(() if state.run is None else ends.failed(state, error, now=now))))
+
+
+def _effect(state: LoopState, rule: CompactionRule) -> Compact:
+    note, known = state.compacting, state.session.compaction
+    threshold = _threshold(state, rule)
+    config = CompactionConfig(
+        recent_window_size=rule.recent_window_size,
+        threshold=min(threshold, lowered(note.tokens)) if note.reason == ASKED else threshold,
+        last_known_input_tokens=known.last_known_input_tokens,
+        last_known_prompt_message_count=known.last_known_prompt_message_count,
+    )
+    return Compact(config, _overhead_tokens(state, rule))
+
+
+def _requested(state: LoopState, reason: str, now: Moment, rule: CompactionRule) -> Draft:
+    run = state.session.run
+    model_id = rule.model_id or (None if run is None else run.model_id)
+    data: JsonObject = {
+        "modelId": model_id or UNKNOWN_MODEL,
+        "usageInputTokens": prompt_tokens(state, rule),
+        "reason": reason,
+    }
+    return _draft(state, "compaction.requested", data, now)
+
+
+def _again(state: LoopState, code: str, message: str, now: Moment) -> Draft:
+    """The record of an attempt that was broken off and is made again at once."""
+    return _draft(state, "compaction.failed", {"code": code, "message": message, "delayMs": 0}, now)
+
+
+def _draft(state: LoopState, kind: str, data: JsonObject, now: Moment) -> Draft:
+    """A draft of the run under way; of the session alone if there is none."""
+    placed: JsonObject = {**data, **state.turn_place()}
+    return Draft(kind, now.at, placed) if state.run is None else state.draft(kind, placed, now=now)

@@ -1,0 +1,1 @@
+"""The journal in a SQLite file: `store.SqliteStore` and its parts."""

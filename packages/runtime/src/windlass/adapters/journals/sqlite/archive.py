@@ -1,0 +1,180 @@
+"""Whole sessions in the tables: brought in, and removed, in one transaction."""
+
+from collections.abc import Iterator
+from typing import Final, cast
+
+from windlass.adapters.journals.codec import family_of
+from windlass.adapters.journals.rules import ENDED, conflict, driven, dump_usage, status_after
+from windlass.adapters.journals.sqlite.integrity import START, StoredSession
+from windlass.adapters.journals.sqlite.queries import RunIndex, last_position
+from windlass.adapters.journals.sqlite.schema import OPEN_RUN
+from windlass.adapters.journals.sqlite.writes import Transaction
+from windlass.ports.store import RunInfo, SessionCopy, SessionRow, Standing
+from windlass_harness.ledger.goals import evaluation_session
+from windlass_harness.ledger.proposals import is_notes
+from windlass_harness.views.listing import words_in
+
+_APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
+_ITEM: Final = "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
+_LAST_ITEM: Final = "SELECT coalesce(max(number), 0) FROM inbox"
+_RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_HAS_RUN: Final = "SELECT 1 FROM runs WHERE run_id = ?"
+_CHILDREN: Final = """SELECT s.session_id FROM catalog c JOIN sessions s USING (session_key)
+    WHERE c.parent = ? AND c.parent IS NOT NULL ORDER BY c.number"""
+_RUNS_OF: Final = "SELECT run_id FROM runs WHERE session_key = ?"
+_OPEN: Final = f"SELECT run_id FROM runs WHERE session_key = ? AND {OPEN_RUN} LIMIT 1"
+_PLACES: Final = "SELECT last_position, last_seq FROM appends WHERE session_key = ? ORDER BY last_seq"
+_HOLE: Final = "INSERT INTO holes VALUES (?, ?, ?)"
+_UNUSED: Final = """DELETE FROM contents WHERE hash IN (SELECT hash FROM content_uses WHERE session_key = ?1
+    AND hash NOT IN (SELECT hash FROM content_uses WHERE session_key != ?1))"""
+_UNSEAT: Final = """UPDATE inbox SET session_key = 0, kind = '', key = '', digest = x'', consumed_seq = 0,
+    seal = x'', body = NULL WHERE session_key = ? AND number = (SELECT max(number) FROM inbox)"""
+_TITLE: Final = "SELECT number, title FROM catalog WHERE session_key = ?"
+_WORD: Final = "DELETE FROM catalog_words WHERE word = ? AND number = ?"
+_TABLES: Final = (
+    "appends",
+    "inbox",
+    "runs",
+    "snapshots",
+    "asked",
+    "settled",
+    "catalog",
+    "content_uses",
+    "sessions",
+)
+_IS_RECORDED: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'recorder_runs'"
+_RECORDED: Final = """SELECT 1 FROM recorder_runs WHERE session_id = ?1 UNION ALL
+    SELECT 1 FROM recorder_stale WHERE session_id = ?1"""
+
+
+class ArchiveTransaction(Transaction):
+    """Writes that also bring in and remove sessions."""
+
+    def keep(self, copy: SessionCopy) -> None:
+        """Bring in a session whose appends are encoded."""
+        session_id = copy.session_id
+        if self._find(session_id) is not None:
+            raise conflict(f"session {session_id} exists already", session_id)
+        for run in copy.runs:
+            if self._connection.execute(_HAS_RUN, (run.run_id,)).fetchone() is not None:
+                raise conflict(f"run {run.run_id} exists already", session_id)
+        if copy.copied_from is not None:
+            self._known(copy.copied_from)
+        key = self._new_session(session_id).key
+        position, chain = self._keep_appends(key, copy)
+        row = SessionRow(session_id, Standing.IDLE, copy.last_seq, copy.epoch, None, None)
+        self._save(StoredSession(key, row, position, chain))
+        self._keep_runs(key, copy)
+        for one in copy.contents:
+            self.put(one.ref, one.content, session_id=session_id if one.is_own else None)
+        for digest in copy.uses:
+            self._use(key, digest)
+        self._index.enter(key, copy.told, status=status_after(copy.told))
+        self._index.ask(key, copy.asked, at=copy.told.at)
+
+    def _keep_appends(self, key: int, copy: SessionCopy) -> tuple[int, bytes]:
+        """Write the appends behind all others; return the last position and the chain."""
+        position = self._last_position
+        if position is None:
+            position = last_position(self._connection, self._key)
+        chain = START.chain
+        for append in copy.appends:
+            last_seq = append.records[-1].seq
+            position += len(append.records)
+            chain = self._key.chain(chain, (key, last_seq, position, append.epoch), body=append.body)
+            columns = (position, key, last_seq, append.epoch, chain, append.body)
+            self._connection.execute(_APPEND, columns)
+        self._last_position, self._is_moved = position, True
+        return position, chain
+
+    def _keep_runs(self, key: int, copy: SessionCopy) -> None:
+        number = self._number(_LAST_ITEM)
+        items: dict[str, int] = {}
+        for item in copy.items:
+            number += 1
+            seal = self._key.item_seal((number, key), kind=item.kind, key=item.key, rest=item.digest)
+            columns = (number, key, item.kind, item.key, item.digest, item.consumed_seq, seal)
+            self._connection.execute(_ITEM, columns)
+            if item.run_id is not None:
+                items[item.run_id] = number
+        for run in copy.runs:
+            self._keep_run(key, run, items.get(run.run_id, 0))
+
+    def _keep_run(self, key: int, run: RunInfo, item: int) -> None:
+        usage = dump_usage(run.usage) if run.status in ENDED else None
+        columns = (run.run_id, key, run.agent_id, run.package_fingerprint, run.status.value, run.first_seq)
+        self._connection.execute(_RUN, (*columns, item, run.started_at, run.ended_at, usage))
+
+    def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
+        """Remove a session and those that work for it."""
+        family = [self._known(name) for name in family_of(session_id, self._below)]
+        for one in family:
+            self._check_idle(one, now_ms)
+        # Bytes of what is deleted must not be left in the file for whoever reads it some other way.
+        self._connection.execute("PRAGMA secure_delete = ON").fetchall()
+        try:
+            for one in family:
+                self._remove(one)
+        finally:
+            self._connection.execute("PRAGMA secure_delete = OFF").fetchall()
+        self._sessions.clear()
+        return tuple(one.row.session_id for one in family)
+
+    def _known(self, session_id: str) -> StoredSession:
+        session = self._find(session_id)
+        if session is None:
+            raise conflict(f"unknown session: {session_id}", session_id)
+        return session
+
+    def _below(self, session_id: str) -> list[str]:
+        """The sessions that go with one."""
+        key = self._known(session_id).key
+        below = [cast("str", child) for (child,) in self._connection.execute(_CHILDREN, (session_id,))]
+        # What was said of its runs quotes them.
+        runs = self._connection.execute(_RUNS_OF, (key,)).fetchall()
+        notes = [evaluation_session(cast("str", run_id)) for (run_id,) in runs]
+        return below + [note for note in notes if self._find(note) is not None]
+
+    def _check_idle(self, session: StoredSession, now_ms: int) -> None:
+        row = session.row
+        if self._connection.execute(_OPEN, (session.key,)).fetchone() is not None:
+            raise conflict(f"a run is under way in session {row.session_id}: cancel it first", row.session_id)
+        is_owned = row.owner_id is not None and self.is_alive(row.owner_id, now_ms)
+        if is_owned or row.standing is not Standing.IDLE:
+            raise driven(row.session_id)
+
+    def _remove(self, session: StoredSession) -> None:
+        key, execute = session.key, self._connection.execute
+        for first, last in self._places(key):
+            execute(_HOLE, (last, first, self._key.hole_seal(first, last)))
+        execute(_UNUSED, (key,))
+        for number, title in cast("list[tuple[int, str]]", execute(_TITLE, (key,)).fetchall()):
+            for word in words_in(title):
+                execute(_WORD, (word, number))
+        # The highest number of an item stays: no later one may be taken for it.
+        execute("DELETE FROM inbox WHERE session_key = 0 AND number < (SELECT max(number) FROM inbox)")
+        execute(_UNSEAT, (key,))
+        for table in _TABLES:
+            execute(f"DELETE FROM {table} WHERE session_key = ?", (key,))
+        if not is_notes(session.row.session_id):
+            # A run may have the name of one that is gone, and be judged.
+            execute("INSERT INTO deleted VALUES (?)", (key,))
+        is_indexed = execute(_IS_RECORDED).fetchone() is not None
+        if is_indexed and execute(_RECORDED, (session.row.session_id,)).fetchone() is not None:
+            # A view that is made anew when somebody asks for it.
+            RunIndex(self._connection).drop()
+
+    def _places(self, key: int) -> Iterator[tuple[int, int]]:
+        """The positions of a session, as (first, last) of pieces without gaps."""
+        before, piece = 0, (0, 0)
+        rows = cast("list[tuple[int, int]]", self._connection.execute(_PLACES, (key,)).fetchall())
+        for position, last_seq in rows:
+            first, before = position - (last_seq - before) + 1, last_seq
+            if piece[1] == first - 1 and piece[0]:
+                piece = (piece[0], position)
+                continue
+            if piece[0]:
+                yield piece
+            piece = (first, position)
+        if piece[0]:
+            yield piece

@@ -1,0 +1,195 @@
+"""Checksums: what the disk changed, lost or mixed up is found, not believed.
+
+Each append is chained to the one before it in its session, and the session holds the end of its chain. The
+key of all sums is the id of the store, so a row of another store never fits.
+"""
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Final, Self, cast
+
+from windlass.adapters.journals.codec import decode_item, decode_records
+from windlass.adapters.journals.rules import corrupt
+from windlass.errors import Corrupt
+from windlass.ports.store import InboxItem, SessionRow, Standing
+from windlass_harness.record import Record
+from windlass_protocol.frozen import frozen
+
+SESSION_KEYS_MAX: Final = 4_096
+"""Numbers of sessions that are remembered."""
+_SEAL_BYTES: Final = 8
+_WRONG_TYPES: Final = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
+_FOUR: Final = struct.Struct(">4q")
+_FIVE: Final = struct.Struct(">5q")
+
+
+@frozen
+class StoredSession:
+    """A session as its row says, with the end of its chain."""
+
+    key: int
+    row: SessionRow
+    last_position: int
+    chain: bytes
+
+
+@frozen
+class Link:
+    """The end of an append, and the sum of everything in the session up to it."""
+
+    last_seq: int
+    chain: bytes
+
+
+START: Final = Link(0, bytes(16))
+"""Before the first append of a session."""
+STORE: Final = "SELECT store_id, last_position, seal FROM store"
+SESSION_COLUMNS: Final = (
+    "session_id, epoch, last_seq, last_position, chain, standing, wake_at_ms, owner_id, seal"
+)
+APPEND_COLUMNS: Final = "last_position, last_seq, epoch, chain, body"
+ITEM_COLUMNS: Final = "number, kind, key, digest, body, seal"
+
+
+class StoreKey:
+    """The id of a store, and the sums that are made with it."""
+
+    def __init__(self, store_id: bytes) -> None:
+        self.store_id = store_id
+        self.session_key = lru_cache(SESSION_KEYS_MAX)(self._session_key)
+        """Gives a session its number, from its id alone: no damaged table can hide a session."""
+
+    @classmethod
+    def load(cls, rows: Sequence[Sequence[object]]) -> Self:
+        """Return the key of a store from its only row; Corrupt if that is damaged."""
+        store_id = rows[0][0] if rows else None
+        key = cls(store_id if isinstance(store_id, bytes) else b"")
+        key.read_store(rows)
+        return key
+
+    def read_store(self, rows: Sequence[Sequence[object]]) -> int:
+        """Return the newest position from the row of `STORE`; Corrupt if damaged."""
+        try:
+            [(store_id, last_position, seal)] = cast("Sequence[tuple[bytes, int, bytes]]", rows)
+            if store_id == self.store_id and self.store_seal(last_position) == seal:
+                return last_position
+        except _WRONG_TYPES:
+            pass
+        raise corrupt("the row that describes the store is damaged")
+
+    def store_seal(self, last_position: int) -> bytes:
+        """Return the sum of what the store says of itself."""
+        return self._sum(struct.pack(">q", last_position), _SEAL_BYTES)
+
+    def chain(self, before: bytes, place: tuple[int, int, int, int], *, body: bytes) -> bytes:
+        """Return the sum of an append and all before it.
+
+        The place is (session key, last seq, last position, epoch).
+        """
+        digest = blake2b(before + _FOUR.pack(*place), digest_size=16, key=self.store_id)
+        digest.update(body)
+        return digest.digest()
+
+    def session_seal(self, session: StoredSession) -> bytes:
+        """Return the sum of the row of a session, its owner apart: owners just die."""
+        row = session.row
+        wake_at_ms = -1 if row.wake_at_ms is None else row.wake_at_ms
+        numbers = _FIVE.pack(session.key, row.epoch, row.last_seq, session.last_position, wake_at_ms)
+        words = f"{row.standing.value}\0{row.session_id}".encode()
+        return self._sum(numbers + session.chain + words, _SEAL_BYTES)
+
+    def item_seal(self, place: tuple[int, int], *, kind: str, key: str, rest: bytes) -> bytes:
+        """Return the sum of an item at (number, session key); `rest` is digest, body."""
+        head = struct.pack(">2q", *place) + f"{kind}\0{key}\0".encode()
+        return self._sum(head + rest, _SEAL_BYTES)
+
+    def hole_seal(self, first: int, last: int) -> bytes:
+        """Return the sum of positions whose records were deleted."""
+        return self._sum(struct.pack(">2q", first, last), _SEAL_BYTES)
+
+    def read_hole(self, columns: Sequence[object]) -> tuple[int, int]:
+        """Return (first position, last position) of what was deleted; Corrupt if damaged."""
+        first, last, seal = cast("tuple[int, int, bytes]", tuple(columns))
+        try:
+            if self.hole_seal(first, last) == seal:
+                return first, last
+        except _WRONG_TYPES:
+            pass
+        raise corrupt("a row that says what was deleted is damaged")
+
+    def snapshot_seal(self, session_key: int, seq: int, *, state: bytes) -> bytes:
+        """Return the sum of a snapshot."""
+        return self._sum(struct.pack(">2q", session_key, seq) + state, _SEAL_BYTES)
+
+    def is_snapshot(self, columns: Sequence[object], session_key: int) -> bool:
+        """Tell whether (seq, seal, state) are what was written."""
+        seq, seal, state = cast("tuple[int, bytes, bytes]", columns)
+        try:
+            return self.snapshot_seal(session_key, seq, state=state) == seal
+        except _WRONG_TYPES:
+            return False
+
+    def read_session(self, session_key: int, columns: Sequence[object]) -> StoredSession:
+        """Return a session from its columns, in the order of `SESSION_COLUMNS`.
+
+        Raises:
+            Corrupt: the row is not what was written.
+        """
+        session_id, epoch, last_seq, last_position, chain, standing, wake_at_ms, owner_id, seal = cast(
+            "tuple[str, int, int, int, bytes, str, int | None, str | None, bytes]", columns
+        )
+        try:
+            row = SessionRow(session_id, Standing(standing), last_seq, epoch, wake_at_ms, owner_id)
+            session = StoredSession(session_key, row, last_position, chain)
+            if self.session_seal(session) == seal and self.session_key(session_id) == session_key:
+                return session
+        except _WRONG_TYPES:
+            pass
+        raise corrupt("the row of a session is damaged", str(session_id))
+
+    def read_append(
+        self, session: tuple[int, str], columns: Sequence[object], *, before: Link
+    ) -> tuple[Link, tuple[Record, ...]]:
+        """Return the records of an append that follows another.
+
+        The columns are `APPEND_COLUMNS`.
+
+        Raises:
+            Corrupt: it is not what was written, or something between the two is missing.
+        """
+        session_key, session_id = session
+        last_position, last_seq, epoch, chain, body = cast("tuple[int, int, int, bytes, bytes]", columns)
+        try:
+            place = (session_key, last_seq, last_position, epoch)
+            if self.chain(before.chain, place, body=body) == chain:
+                records = decode_records(
+                    body, session_id, last_seq=last_seq, last_position=last_position, epoch=epoch
+                )
+                return Link(last_seq, chain), records
+        except _WRONG_TYPES:
+            pass
+        raise damaged(session_id, before.last_seq + 1)
+
+    def read_item(self, session: tuple[int, str], columns: Sequence[object]) -> InboxItem:
+        """Return an item from its `ITEM_COLUMNS`; Corrupt if it is damaged."""
+        session_key, session_id = session
+        number, kind, key, digest, body, seal = cast("tuple[int, str, str, bytes, bytes, bytes]", columns)
+        try:
+            if self.item_seal((number, session_key), kind=kind, key=key, rest=digest + body) == seal:
+                return InboxItem(number, session_id, kind, key, decode_item(body))
+        except _WRONG_TYPES:
+            pass
+        raise corrupt(f"inbox item {number} of session {session_id} is damaged", session_id)
+
+    def _session_key(self, session_id: str) -> int:
+        return int.from_bytes(self._sum(session_id.encode(errors="surrogatepass"), 8)) >> 1
+
+    def _sum(self, data: bytes, size: int) -> bytes:
+        return blake2b(data, digest_size=size, key=self.store_id).digest()
+
+
+def damaged(session_id: str, seq: int) -> Corrupt:
+    """Return the error of a record that is altered or missing."""
+    return corrupt(f"record {seq:,} of session {session_id} is damaged or missing", session_id)

@@ -1,0 +1,206 @@
+"""The index of sessions, runs and open requests: what writes it.
+
+Everything is done inside the transaction of whatever the index tells of, and nothing for an append that
+tells nothing: those of steps, nearly all.
+"""
+
+from typing import Final, cast
+
+from pydantic_core import to_json
+
+from windlass.adapters.journals.rules import (
+    ENDED,
+    dump_usage,
+    load_usage,
+    not_owned,
+    resolutions_in,
+    status_after,
+    total_usage,
+)
+from windlass.adapters.journals.sqlite.integrity import StoreKey
+from windlass.adapters.journals.sqlite.queries import Reads
+from windlass.adapters.journals.sqlite.schema import Connection
+from windlass.ports.store import NO_USAGE, Batch, SessionStatus
+from windlass_harness.views.listing import Told, content_hashes, told_by, words_in
+from windlass_harness.views.session import SessionDraft, SessionState
+from windlass_protocol import InputRequest
+
+_ROW: Final = "SELECT number, title, status, usage FROM catalog WHERE session_key = ?"
+_OWNER: Final = "SELECT owner FROM catalog WHERE session_key = ?"
+_NEXT: Final = "SELECT coalesce(max(number), 0) + 1 FROM catalog"
+_INSERT: Final = "INSERT INTO catalog VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_UPDATE: Final = """UPDATE catalog SET title = ?, agent_id = coalesce(?, agent_id),
+    status = ?, created_at = CASE created_at WHEN '' THEN ? ELSE created_at END,
+    updated_at = ?, usage = coalesce(?, usage) WHERE number = ?"""
+_TOUCH: Final = "UPDATE catalog SET updated_at = ? WHERE session_key = ?"
+_RUN_BEGAN: Final = "UPDATE runs SET started_at = ? WHERE run_id = ?"
+_RUN_ENDED: Final = "UPDATE runs SET ended_at = ?, usage = ? WHERE run_id = ?"
+_ASKED: Final = "SELECT request_id FROM asked WHERE session_key = ?"
+_ASK: Final = "INSERT INTO asked VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)"
+_SETTLE: Final = """INSERT OR REPLACE INTO settled
+    SELECT request_id, session_key, run_id, owner, ?, ?, ?, ? FROM asked
+    WHERE session_key = ? AND request_id = ?"""
+_CLOSE: Final = "DELETE FROM asked WHERE session_key = ? AND request_id = ?"
+
+
+class IndexWrites:
+    """The tables of the index; whoever writes has begun a transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def check_owner(self, session_key: int, told: Told, *, session_id: str) -> None:
+        """Refuse a request for a run for another owner than the session has."""
+        if told.owner is None:
+            return
+        row = self._connection.execute(_OWNER, (session_key,)).fetchone()
+        if row is not None and row[0] != told.owner:
+            raise not_owned(session_id)
+
+    def enter(self, session_key: int, told: Told, *, status: SessionStatus = SessionStatus.PENDING) -> None:
+        """Put a session into the index, unless it is there."""
+        if self._connection.execute(_OWNER, (session_key,)).fetchone() is None:
+            self._insert(session_key, told, status)
+
+    def follow(self, session_key: int, batch: Batch) -> None:
+        """Take what an append tells of its session."""
+        told = told_by(batch.drafts)
+        if told is not None:
+            self.take(session_key, told)
+        if batch.asked is not None:
+            self._settle(session_key, batch)
+            at = batch.drafts[-1].at if batch.drafts else ""
+            self.ask(session_key, batch.asked, at=at)
+
+    def _settle(self, session_key: int, batch: Batch) -> None:
+        for one, at in resolutions_in(batch.drafts):
+            option_id = None if one.response is None else one.response.option_id
+            responder = None if one.response is None else one.response.responder
+            columns = (one.outcome.value, option_id, responder, at, session_key, one.request_id)
+            self._connection.execute(_SETTLE, columns)
+
+    def take(self, session_key: int, told: Told) -> None:
+        """Bring the row of a session up to date, and those of its runs."""
+        for run in told.runs:
+            if run.begins:
+                self._connection.execute(_RUN_BEGAN, (run.at, run.run_id))
+            elif run.status in ENDED:
+                columns = (run.at, dump_usage(run.usage), run.run_id)
+                self._connection.execute(_RUN_ENDED, columns)
+        row = self._connection.execute(_ROW, (session_key,)).fetchone()
+        if row is None:
+            if told.runs:
+                self._insert(session_key, told, status_after(told))
+            return
+        number, title, status, usage = cast("tuple[int, str, str, str]", tuple(row))
+        if not title and told.title:
+            self._name(number, told.title)
+        ended = [run for run in told.runs if run.usage is not None]
+        columns = (
+            title or told.title,
+            told.agent_id,
+            status_after(told, SessionStatus(status)).value,
+            told.since,
+            told.at,
+            dump_usage(total_usage(load_usage(usage), ended)) if ended else None,
+            number,
+        )
+        self._connection.execute(_UPDATE, columns)
+
+    def ask(self, session_key: int, asked: tuple[InputRequest, ...], *, at: str) -> None:
+        """Keep all that a session asks people now, and nothing else."""
+        known = {cast("str", name) for (name,) in self._connection.execute(_ASKED, (session_key,))}
+        for request_id in known - {request.request_id for request in asked}:
+            self._connection.execute(_CLOSE, (session_key, request_id))
+        new = [request for request in asked if request.request_id not in known]
+        if new:
+            run_id, agent_id, owner = self._asking(session_key)
+            for request in new:
+                body = to_json(request.model_dump(mode="json", by_alias=True))
+                columns = (session_key, request.request_id, run_id, agent_id, owner, at, body)
+                self._connection.execute(_ASK, columns)
+        if at:
+            self._connection.execute(_TOUCH, (at, session_key))
+
+    def _asking(self, session_key: int) -> tuple[str, str, str | None]:
+        """The run under way in a session, its agent, and the owner."""
+        row = self._connection.execute(_UNDER_WAY, (session_key,)).fetchone()
+        return ("", "", None) if row is None else cast("tuple[str, str, str | None]", tuple(row))
+
+    def _insert(self, session_key: int, told: Told, status: SessionStatus) -> None:
+        [(number,)] = cast("list[tuple[int]]", self._connection.execute(_NEXT).fetchall())
+        columns = (
+            number,
+            session_key,
+            told.title,
+            told.agent_id or "",
+            status.value,
+            told.owner,
+            told.since,
+            told.at,
+            dump_usage(total_usage(NO_USAGE, told.runs) if told.runs else None),
+            told.parent,
+            told.root,
+            told.predecessor,
+            told.predecessor_seq,
+        )
+        self._connection.execute(_INSERT, columns)
+        self._name(number, told.title)
+
+    def _name(self, number: int, title: str) -> None:
+        words = words_in(title)
+        if words:
+            rows = ", ".join(["(?, ?)"] * len(words))
+            columns = [column for word in words for column in (word, number)]
+            self._connection.execute(f"INSERT INTO catalog_words VALUES {rows}", columns)
+
+
+_UNDER_WAY: Final = """SELECT r.run_id, r.agent_id, c.owner
+    FROM runs r LEFT JOIN catalog c USING (session_key)
+    WHERE r.session_key = ? AND r.status IN ('running', 'waiting', 'cancelling') ORDER BY r.item LIMIT 1"""
+
+_UNLISTED: Final = """SELECT u.session_key, s.session_id FROM unlisted u JOIN sessions s USING (session_key)
+    ORDER BY (SELECT min(item) FROM runs r WHERE r.session_key = u.session_key)"""
+_AGENT: Final = "SELECT agent_id FROM runs WHERE session_key = ? ORDER BY item LIMIT 1"
+_USE: Final = """INSERT INTO content_uses SELECT ?, hash FROM contents WHERE hash = ?
+    ON CONFLICT DO NOTHING"""
+
+
+def list_unlisted(connection: Connection, key: StoreKey) -> None:
+    """Put sessions into the index that are not in it; all of them or none.
+
+    Raises:
+        Corrupt: a session is damaged.
+    """
+    if connection.execute("SELECT 1 FROM unlisted LIMIT 1").fetchone() is None:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        rows = cast("list[tuple[int, str]]", connection.execute(_UNLISTED).fetchall())
+        for session_key, session_id in rows:
+            _list(connection, key, session=(session_key, session_id))
+        connection.execute("DELETE FROM unlisted")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _list(connection: Connection, key: StoreKey, *, session: tuple[int, str]) -> None:
+    session_key, session_id = session
+    index, reads, draft = IndexWrites(connection), Reads(connection, key), SessionDraft(SessionState())
+    at, after = "", 0
+    while appends := reads.appends_now(session_id, after=after, limit=64):
+        for append in appends:
+            told = told_by(append.records)
+            for record in append.records:
+                draft.apply(record)
+            if told is not None:
+                index.take(session_key, told)
+            for digest in content_hashes(append.records):
+                connection.execute(_USE, (session_key, digest))
+            at, after = append.records[-1].at, append.records[-1].seq
+    [(agent_id,)] = cast("list[tuple[str]]", connection.execute(_AGENT, (session_key,)).fetchall())
+    index.enter(session_key, Told(at, at, agent_id=agent_id))
+    if draft.requests:
+        index.ask(session_key, tuple(draft.requests.values()), at=at)

@@ -1,0 +1,790 @@
+"""What readers ask of the tables: each question is one look at the database."""
+
+import json
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final, cast
+
+from pydantic_core import from_json
+
+from windlass.adapters.journals.codec import content_hash
+from windlass.adapters.journals.rules import corrupt, in_turns, load_usage, rejected
+from windlass.adapters.journals.sqlite.integrity import (
+    APPEND_COLUMNS,
+    ITEM_COLUMNS,
+    SESSION_COLUMNS,
+    START,
+    STORE,
+    Link,
+    StoredSession,
+    StoreKey,
+    damaged,
+)
+from windlass.adapters.journals.sqlite.schema import OPEN_RUN, Connection, Row, Value
+from windlass.ports.recorded import Fact, IndexedRun, RunLook
+from windlass.ports.store import (
+    Arrivals,
+    CountFilter,
+    InboxItem,
+    KeptItem,
+    OpenRequest,
+    RunCell,
+    RunCounts,
+    RunFilter,
+    RunInfo,
+    RunRow,
+    RunTimes,
+    SessionFilter,
+    SessionInfo,
+    SessionRow,
+    SessionStatus,
+    SettledRequest,
+    StoredAppend,
+    Waiting,
+)
+from windlass_harness.record import Record
+from windlass_protocol import ContentRef, InputOutcome, InputRequest, RunStatus
+
+INDEX_VERSION: Final = 4
+"""Raised whenever the tables or what is counted changes."""
+
+_TABLES: Final = ("recorder_view", "recorder_runs", "recorder_facts", "recorder_totals", "recorder_stale")
+_COUNTS: Final = "total, succeeded, failed, tokens, latency_ms"
+_SCHEMA: Final = (
+    "CREATE TABLE recorder_view (one INTEGER PRIMARY KEY, version INTEGER, position INTEGER)",
+    """CREATE TABLE recorder_runs (
+        run_key INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL,
+        goal_id TEXT NOT NULL, status TEXT NOT NULL, started_at TEXT NOT NULL, last_at TEXT NOT NULL,
+        writer TEXT NOT NULL, position INTEGER NOT NULL, summary BLOB NOT NULL, owner TEXT NOT NULL,
+        agent_id TEXT NOT NULL)""",
+    "CREATE INDEX recorder_runs_goal ON recorder_runs (goal_id, started_at)",
+    "CREATE INDEX recorder_runs_status ON recorder_runs (status, started_at)",
+    "CREATE INDEX recorder_runs_start ON recorder_runs (started_at)",
+    "CREATE INDEX recorder_runs_owner ON recorder_runs (owner, started_at)",
+    "CREATE INDEX recorder_runs_session ON recorder_runs (session_id)",
+    """CREATE TABLE recorder_facts (
+        run_key INTEGER, kind TEXT, name TEXT, detail TEXT, total INTEGER, succeeded INTEGER, failed INTEGER,
+        tokens INTEGER, latency_ms INTEGER, PRIMARY KEY (run_key, kind, name, detail)) WITHOUT ROWID""",
+    """CREATE TABLE recorder_totals (
+        goal_id TEXT, kind TEXT, name TEXT, detail TEXT, total INTEGER, succeeded INTEGER, failed INTEGER,
+        tokens INTEGER, latency_ms INTEGER, example TEXT, PRIMARY KEY (goal_id, kind, name, detail))
+        WITHOUT ROWID""",
+    "CREATE INDEX recorder_totals_kind ON recorder_totals (kind, name)",
+    "CREATE TABLE recorder_stale (session_id TEXT PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID",
+    f"INSERT INTO recorder_view VALUES (1, {INDEX_VERSION}, 0)",
+)
+_MARK: Final = """INSERT INTO recorder_stale VALUES (?, ?)
+    ON CONFLICT DO UPDATE SET position = max(position, excluded.position)"""
+_SETTLE: Final = "DELETE FROM recorder_stale WHERE session_id = ? AND position <= ?"
+_HAS_VIEW: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'recorder_view'"
+_RUN_COLUMNS: Final = (
+    "run_id, session_id, goal_id, status, started_at, last_at, writer, summary, owner, agent_id"
+)
+_RUN_KEY: Final = "SELECT run_key, goal_id FROM recorder_runs WHERE run_id = ?"
+_INSERT_RUN: Final = "INSERT INTO recorder_runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_TAKE_BACK: Final = """UPDATE recorder_totals AS t SET total = t.total - f.total,
+    succeeded = t.succeeded - f.succeeded, failed = t.failed - f.failed, tokens = t.tokens - f.tokens,
+    latency_ms = t.latency_ms - f.latency_ms FROM recorder_facts f
+    WHERE f.run_key = ? AND t.goal_id = ? AND t.kind = f.kind AND t.name = f.name AND t.detail = f.detail"""
+_INSERT_FACT: Final = "INSERT INTO recorder_facts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD: Final = """INSERT INTO recorder_totals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET total = total + excluded.total, succeeded = succeeded + excluded.succeeded,
+    failed = failed + excluded.failed, tokens = tokens + excluded.tokens,
+    latency_ms = latency_ms + excluded.latency_ms"""
+_BY_GOAL: Final = f"""SELECT {_RUN_COLUMNS} FROM recorder_runs WHERE goal_id = ?
+    ORDER BY started_at DESC, run_key DESC LIMIT ?"""
+_BY_STATUS: Final = f"""SELECT {_RUN_COLUMNS} FROM recorder_runs WHERE status = ?
+    ORDER BY started_at DESC, run_key DESC LIMIT ?"""
+_BY_ID: Final = f"SELECT {_RUN_COLUMNS} FROM recorder_runs WHERE run_id = ?"
+_TOTALS: Final = f"""SELECT kind, name, detail, {_COUNTS}, example FROM recorder_totals
+    WHERE goal_id = ? AND kind = ? AND total > 0 ORDER BY total DESC, name, detail LIMIT ?"""
+_OF_NAME: Final = f"""SELECT kind, name, detail, {_COUNTS}, example FROM recorder_totals
+    WHERE kind = ? AND name = ? AND total > 0"""
+_LOOKED_AT: Final = f"""SELECT {_RUN_COLUMNS} FROM recorder_runs r WHERE {{}}
+    ORDER BY started_at DESC, run_key DESC LIMIT ?"""
+_FAILING: Final = """SELECT f.kind, f.name, f.detail, sum(f.total), sum(f.succeeded), sum(f.failed) AS worst,
+    sum(f.tokens), sum(f.latency_ms), '' FROM recorder_facts f JOIN recorder_runs r USING (run_key)
+    WHERE {} AND f.kind = ? GROUP BY f.name, f.detail HAVING worst > 0
+    ORDER BY worst DESC, f.name, f.detail LIMIT ?"""
+_POSITION: Final = "SELECT coalesce(max(position), 0) FROM recorder_runs WHERE session_id = ?"
+
+
+class RunIndex:
+    """The tables of the index; whoever writes to it has begun a transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def prepare(self) -> int:
+        """Make the tables if need be; return the position up to which they know runs."""
+        if self._connection.execute(_HAS_VIEW).fetchone() is not None:
+            rows = self._connection.execute("SELECT version, position FROM recorder_view").fetchall()
+            if len(rows) == 1 and rows[0][0] == INDEX_VERSION:
+                return cast("int", rows[0][1])
+        self.drop()
+        for statement in _SCHEMA:
+            self._connection.execute(statement)
+        return 0
+
+    def drop(self) -> None:
+        """Remove the index; it is made anew when it is needed."""
+        for table in _TABLES:
+            self._connection.execute(f"DROP TABLE IF EXISTS {table}")
+
+    def advance(self, changed: Mapping[str, int], position: int) -> None:
+        """Note which sessions have records behind what is known of them, up to a position."""
+        for session_id, end in changed.items():
+            if self.known_position(session_id) < end:
+                self._connection.execute(_MARK, (session_id, end))
+        self._connection.execute("UPDATE recorder_view SET position = ?", (position,))
+
+    def stale(self, limit: int) -> Mapping[str, int]:
+        """Return sessions that have to be read again, and up to where."""
+        rows = self._connection.execute("SELECT * FROM recorder_stale LIMIT ?", (limit,)).fetchall()
+        return dict(cast("Sequence[tuple[str, int]]", rows))
+
+    def settle(self, read: Mapping[str, int]) -> None:
+        """Note up to where sessions were read; those with more behind stay stale."""
+        for session_id, position in read.items():
+            self._connection.execute(_SETTLE, (session_id, position))
+
+    def sessions(self) -> tuple[str, ...]:
+        """Return the sessions of all runs that are known."""
+        rows = self._connection.execute("SELECT DISTINCT session_id FROM recorder_runs").fetchall()
+        return tuple(cast("str", name) for (name,) in rows)
+
+    def known_position(self, session_id: str) -> int:
+        """Return up to where the runs of a session are known."""
+        [(position,)] = self._connection.execute(_POSITION, (session_id,)).fetchall()
+        return cast("int", position)
+
+    def put(self, run: IndexedRun, facts: Sequence[Fact], *, position: int) -> None:
+        """Keep a run as it is at a position, instead of what was known of it."""
+        known = self._connection.execute(_RUN_KEY, (run.run_id,)).fetchone()
+        run_key = None
+        if known is not None:
+            run_key, goal_id = cast("tuple[int, str]", known)
+            self._connection.execute(_TAKE_BACK, (run_key, goal_id))
+            self._connection.execute("DELETE FROM recorder_facts WHERE run_key = ?", (run_key,))
+            self._connection.execute("DELETE FROM recorder_runs WHERE run_key = ?", (run_key,))
+        columns = (
+            run.run_id,
+            run.session_id,
+            run.goal_id,
+            run.status,
+            run.started_at,
+            run.last_at,
+            run.writer,
+        )
+        self._connection.execute(
+            _INSERT_RUN, (run_key, *columns, position, run.summary, run.owner, run.agent_id)
+        )
+        [(run_key,)] = cast(
+            "list[tuple[int]]",
+            self._connection.execute(
+                "SELECT run_key FROM recorder_runs WHERE run_id = ?", (run.run_id,)
+            ).fetchall(),
+        )
+        for fact in facts:
+            counts = (fact.total, fact.succeeded, fact.failed, fact.tokens, fact.latency_ms)
+            key = (fact.kind, fact.name, fact.detail)
+            self._connection.execute(_INSERT_FACT, (run_key, *key, *counts))
+            self._connection.execute(_ADD, (run.goal_id, *key, *counts, fact.example))
+
+    def run(self, run_id: str) -> IndexedRun | None:
+        """Return a run; None if there is none."""
+        return next(iter(self._runs(_BY_ID, run_id)), None)
+
+    def of_goal(self, goal_id: str, limit: int) -> tuple[IndexedRun, ...]:
+        """Return the runs of a goal, newest first."""
+        return self._runs(_BY_GOAL, goal_id, limit)
+
+    def of_status(self, status: str, limit: int) -> tuple[IndexedRun, ...]:
+        """Return runs of a status, newest first."""
+        return self._runs(_BY_STATUS, status, limit)
+
+    def looked_at(self, wanted: RunLook, limit: int) -> tuple[IndexedRun, ...]:
+        """Return runs, newest first."""
+        where, given = _criteria(wanted)
+        return self._runs(_LOOKED_AT.format(where), *given, limit)
+
+    def failing(self, wanted: RunLook, kind: str, *, limit: int) -> tuple[Fact, ...]:
+        """Return the counts over some runs of what failed in them, the worst first."""
+        where, given = _criteria(wanted)
+        return self._facts(_FAILING.format(where), *given, kind, limit)
+
+    def totals(self, goal_id: str, kind: str, *, limit: int) -> tuple[Fact, ...]:
+        """Return the counts over all runs of a goal, the largest first."""
+        return self._facts(_TOTALS, goal_id, kind, limit)
+
+    def of_name(self, kind: str, name: str) -> tuple[Fact, ...]:
+        """Return the counts of a name, for each goal."""
+        return self._facts(_OF_NAME, kind, name)
+
+    def _runs(self, sql: str, *parameters: str | int) -> tuple[IndexedRun, ...]:
+        rows = self._connection.execute(sql, parameters).fetchall()
+        return tuple(
+            IndexedRun(*cast("tuple[str, str, str, str, str, str, str, bytes, str, str]", row))
+            for row in rows
+        )
+
+    def _facts(self, sql: str, *parameters: str | int) -> tuple[Fact, ...]:
+        rows = self._connection.execute(sql, parameters).fetchall()
+        return tuple(
+            Fact(*cast("tuple[str, str, str, int, int, int, int, int, str]", tuple(row))) for row in rows
+        )
+
+
+def _criteria(wanted: RunLook) -> tuple[str, tuple[str, ...]]:
+    """Return a condition on runs, and the values in it."""
+    found = {
+        "r.owner = ?": wanted.owner,
+        "r.agent_id = ?": wanted.agent_id,
+        "r.started_at >= ?": wanted.since,
+        "r.started_at < ?": wanted.until,
+    }
+    given = {clause: value for clause, value in found.items() if value is not None}
+    return " AND ".join(given) or "true", tuple(given.values())
+
+
+_DAY_MS: Final = 86_400_000.0
+# A Julian day is exact to a twentieth of a millisecond, so what is rounded is exact.
+_BUCKET: Final = f"CAST(round((julianday(r.started_at) - julianday(?)) * {_DAY_MS}) AS INTEGER) / ?"
+_TOOK: Final = f"CAST(round((julianday(r.ended_at) - julianday(r.started_at)) * {_DAY_MS}) AS INTEGER)"
+_FROM: Final = """FROM runs r JOIN catalog c USING (session_key)
+    WHERE r.started_at >= ? AND r.started_at < ?"""
+_SUMS: Final = ", ".join(
+    f"coalesce(sum(json_extract(r.usage, '$.{name}')), 0)"
+    for name in ("inputTokens", "outputTokens", "costMicros")
+)
+_CELLS: Final = f"""SELECT {_BUCKET} AS bucket, r.status, count(*), {_SUMS} {_FROM}{{}}
+    GROUP BY bucket, r.status ORDER BY bucket, r.status"""
+_TIMES: Final = f"""SELECT bucket, max(CASE WHEN n = (c * 50 + 99) / 100 THEN took END),
+    max(CASE WHEN n = (c * 95 + 99) / 100 THEN took END) FROM (
+        SELECT bucket, took, row_number() OVER part AS n, count(*) OVER (PARTITION BY bucket) AS c
+        FROM (SELECT {{}} AS bucket, {_TOOK} AS took {_FROM}{{}} AND r.ended_at IS NOT NULL)
+        WINDOW part AS (PARTITION BY bucket ORDER BY took)
+    ) GROUP BY bucket ORDER BY bucket"""
+_WAITING: Final = """SELECT count(*) FROM runs r JOIN catalog c USING (session_key)
+    WHERE r.status = 'waiting'"""
+_ASKED: Final = "SELECT count(*), min(a.asked_at) FROM asked a WHERE true"
+
+
+class CountReads:
+    """The runs of the index in numbers, for a connection that only reads."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def runs(self, wanted: CountFilter) -> RunCounts:
+        """Return runs in numbers."""
+        more, given = _count_criteria(wanted)
+        parts: tuple[Value, ...] = (wanted.start, wanted.bucket_ms)
+        span: tuple[Value, ...] = (wanted.start, wanted.end, *given)
+        execute = self._connection.execute
+        cells = execute(_CELLS.format(more), (*parts, *span)).fetchall()
+        times = execute(_TIMES.format(_BUCKET, more), (*parts, *span)).fetchall()
+        total = execute(_TIMES.format("NULL", more), span).fetchall()
+        return RunCounts(
+            tuple(
+                RunCell(bucket, RunStatus(status), *numbers)
+                for bucket, status, *numbers in cast("list[tuple[int, str, int, int, int, int]]", cells)
+            ),
+            tuple(RunTimes(*row) for row in cast("list[tuple[int | None, int, int]]", [*times, *total])),
+        )
+
+    def waiting(self, owner: str | None, agent_id: str | None) -> Waiting:
+        """Return how much waits for people; runs of subagents count for their agent alone."""
+        runs, requests = _WAITING, _ASKED
+        given: list[Value] = []
+        if owner is not None:
+            runs, requests = f"{runs} AND c.owner = ?", f"{requests} AND a.owner = ?"
+            given.append(owner)
+        if agent_id is None:
+            runs = f"{runs} AND c.parent IS NULL"
+        else:
+            runs, requests = f"{runs} AND r.agent_id = ?", f"{requests} AND a.agent_id = ?"
+            given.append(agent_id)
+        [(count,)] = cast("list[tuple[int]]", self._connection.execute(runs, given).fetchall())
+        found = self._connection.execute(requests, given).fetchall()
+        [(asked, oldest)] = cast("list[tuple[int, str | None]]", found)
+        return Waiting(count, asked, oldest)
+
+
+def _count_criteria(wanted: CountFilter) -> tuple[str, tuple[Value, ...]]:
+    """What else is asked of a run, and the values of it."""
+    where, given = "", list[Value]()
+    if wanted.agent_id is None:
+        where += " AND c.parent IS NULL"
+    else:
+        where += " AND r.agent_id = ?"
+        given.append(wanted.agent_id)
+    if wanted.owner is not None:
+        where += " AND c.owner = ?"
+        given.append(wanted.owner)
+    return where, tuple(given)
+
+
+_LISTED_SESSION: Final = """
+    SELECT s.session_id, c.title, c.agent_id, c.status, c.owner, c.created_at, c.updated_at,
+    (SELECT count(*) FROM runs r WHERE r.session_key = c.session_key),
+    (SELECT count(*) FROM asked a WHERE a.session_key = c.session_key),
+    c.usage, c.parent, c.root, c.predecessor, c.predecessor_seq, c.number
+    FROM catalog c JOIN sessions s USING (session_key)"""
+_LISTED_RUN: Final = """
+    SELECT r.run_id, s.session_id, r.agent_id, r.fingerprint, r.status, r.started_at, r.ended_at,
+    r.usage, r.first_seq, r.item FROM runs r JOIN sessions s USING (session_key)"""
+_REQUEST: Final = """SELECT s.session_id, c.root, a.run_id, a.agent_id, a.owner, a.asked_at, a.body, a.number
+    FROM asked a JOIN sessions s USING (session_key) LEFT JOIN catalog c USING (session_key)"""
+REQUEST: Final = f"{_REQUEST} WHERE a.request_id = ? ORDER BY a.number DESC LIMIT 1"
+SETTLED: Final = """SELECT t.request_id, s.session_id, t.run_id, t.owner, t.outcome, t.option_id, t.responder,
+    t.at FROM settled t JOIN sessions s USING (session_key) WHERE t.request_id = ?"""
+_ITEMS: Final = """SELECT i.kind, i.key, i.digest, i.consumed_seq, r.run_id, i.number FROM inbox i
+    LEFT JOIN runs r ON r.item = i.number
+    WHERE i.session_key = ? AND i.consumed_seq IS NOT NULL AND i.number > ? ORDER BY i.number LIMIT ?"""
+_CONTENTS: Final = """SELECT c.hash, c.media_type, length(c.content) FROM content_uses u
+    JOIN contents c USING (hash) WHERE u.session_key = ? ORDER BY c.hash"""
+_WORD_END: Final = "\U0010ffff"
+
+
+class IndexReads:
+    """The tables of the index, for a connection that only reads."""
+
+    def __init__(self, connection: Connection, key: StoreKey) -> None:
+        self._connection = connection
+        self._key = key
+
+    def sessions(self, wanted: SessionFilter, *, before: int | None, limit: int) -> tuple[SessionInfo, ...]:
+        """Return sessions, newest first."""
+        sql, parameters = sessions_query(wanted, before=before, limit=limit)
+        return tuple(_session(row) for row in self._connection.execute(sql, parameters))
+
+    def session(self, session_id: str) -> SessionInfo | None:
+        """Return a session."""
+        sql = f"{_LISTED_SESSION} WHERE c.session_key = ?"
+        row = self._connection.execute(sql, (self._key.session_key(session_id),)).fetchone()
+        return None if row is None else _session(row)
+
+    def runs(self, wanted: RunFilter, *, before: int | None, limit: int) -> tuple[RunInfo, ...]:
+        """Return runs, newest first."""
+        key = None if wanted.session_id is None else self._key.session_key(wanted.session_id)
+        sql, parameters = runs_query(wanted, key, before=before, limit=limit)
+        return tuple(_run(row) for row in self._connection.execute(sql, parameters))
+
+    def requests(self, owner: str | None, *, after: int, limit: int) -> tuple[OpenRequest, ...]:
+        """Return open requests, oldest first."""
+        sql, parameters = requests_query(owner, after=after, limit=limit)
+        return tuple(_request(row) for row in self._connection.execute(sql, parameters))
+
+    def request(self, request_id: str) -> OpenRequest | SettledRequest | None:
+        """Return a request, open or settled."""
+        row = self._connection.execute(REQUEST, (request_id,)).fetchone()
+        if row is not None:
+            return _request(row)
+        row = self._connection.execute(SETTLED, (request_id,)).fetchone()
+        return None if row is None else _settled(row)
+
+    def items(self, session_id: str, *, after: int, limit: int) -> tuple[KeptItem, ...]:
+        """Return items of a session that were consumed."""
+        rows = self._connection.execute(_ITEMS, (self._key.session_key(session_id), after, limit))
+        return tuple(
+            KeptItem(*cast("tuple[str, str, bytes, int, str | None, int]", tuple(row))) for row in rows
+        )
+
+    def contents(self, session_id: str) -> tuple[ContentRef, ...]:
+        """Return what was put for a session."""
+        rows = self._connection.execute(_CONTENTS, (self._key.session_key(session_id),)).fetchall()
+        return tuple(
+            ContentRef(content_id=digest, hash=digest, media_type=kind, size_bytes=size)
+            for digest, kind, size in cast("list[tuple[str, str, int]]", rows)
+        )
+
+
+def sessions_query(wanted: SessionFilter, *, before: int | None, limit: int) -> tuple[str, tuple[Value, ...]]:
+    """Return the question for a page of sessions."""
+    where: list[str] = []
+    parameters: list[Value] = []
+    plus = ""
+    for column in ("owner", "agent_id", "status"):
+        value = cast("str | None", getattr(wanted, column))
+        if value is not None:
+            where.append(f"{plus}c.{column} = ?")
+            parameters.append(str(value))
+            # The first of them has the fewest sessions: the sign keeps the index of the others out of it.
+            plus = "+"
+    for word in wanted.words:
+        where.append("c.number IN (SELECT number FROM catalog_words WHERE word BETWEEN ? AND ?)")
+        parameters += (word, word + _WORD_END)
+    if wanted.root_only:
+        where.append("c.parent IS NULL")
+    if before is not None:
+        where.append("c.number < ?")
+        parameters.append(before)
+    condition = f" WHERE {' AND '.join(where)}" if where else ""
+    return f"{_LISTED_SESSION}{condition} ORDER BY c.number DESC LIMIT ?", (*parameters, limit)
+
+
+def runs_query(
+    wanted: RunFilter, session_key: int | None, *, before: int | None, limit: int
+) -> tuple[str, tuple[Value, ...]]:
+    """Return the question for a page of runs."""
+    where: list[str] = []
+    parameters: list[Value] = []
+    if session_key is not None:
+        where.append("r.session_key = ?")
+        parameters.append(session_key)
+    if wanted.agent_id is not None:
+        where.append("r.agent_id = ?")
+        parameters.append(wanted.agent_id)
+    if wanted.status is not None:
+        where.append("r.status = ?")
+        parameters.append(wanted.status.value)
+    if wanted.owner is not None:
+        where.append("(SELECT c.owner FROM catalog c WHERE c.session_key = r.session_key) = ?")
+        parameters.append(wanted.owner)
+    if before is not None:
+        where.append("r.item < ?")
+        parameters.append(before)
+    condition = f" WHERE {' AND '.join(where)}" if where else ""
+    return f"{_LISTED_RUN}{condition} ORDER BY r.item DESC LIMIT ?", (*parameters, limit)
+
+
+def requests_query(owner: str | None, *, after: int, limit: int) -> tuple[str, tuple[Value, ...]]:
+    """Return the question for a page of open requests."""
+    condition = "" if owner is None else "a.owner = ? AND "
+    given = () if owner is None else (owner,)
+    return f"{_REQUEST} WHERE {condition}a.number > ? ORDER BY a.number LIMIT ?", (*given, after, limit)
+
+
+def _session(row: Row) -> SessionInfo:
+    (name, title, agent_id, status, owner, created, updated, runs, requests, usage, parent, root) = cast(
+        "tuple[str, str, str, str, str | None, str, str, int, int, str, str | None, str | None]",
+        tuple(row[:12]),
+    )
+    predecessor, predecessor_seq, number = cast("tuple[str | None, int | None, int]", tuple(row[12:]))
+    return SessionInfo(
+        session_id=name,
+        title=title,
+        agent_id=agent_id,
+        status=SessionStatus(status),
+        owner=owner,
+        created_at=created,
+        updated_at=updated,
+        run_count=runs,
+        request_count=requests,
+        usage=load_usage(usage),
+        parent_session_id=parent,
+        root_session_id=root or name,
+        predecessor_id=predecessor,
+        predecessor_seq=predecessor_seq,
+        number=number,
+    )
+
+
+def _run(row: Row) -> RunInfo:
+    run_id, session_id, agent_id, fingerprint, status, started, ended, usage, first_seq, number = cast(
+        "tuple[str, str, str, str, str, str | None, str | None, str | None, int, int]", tuple(row)
+    )
+    return RunInfo(
+        run_id=run_id,
+        session_id=session_id,
+        agent_id=agent_id,
+        package_fingerprint=fingerprint,
+        status=RunStatus(status),
+        started_at=started,
+        ended_at=ended,
+        usage=load_usage(usage),
+        first_seq=first_seq,
+        number=number,
+    )
+
+
+def _request(row: Row) -> OpenRequest:
+    session_id, root, run_id, agent_id, owner, at, body, number = cast(
+        "tuple[str, str | None, str, str, str | None, str, bytes, int]", tuple(row)
+    )
+    request = InputRequest.model_validate(from_json(body), by_alias=True)
+    return OpenRequest(session_id, root or session_id, run_id, agent_id, owner, at, request, number)
+
+
+def _settled(row: Row) -> SettledRequest:
+    request_id, session_id, run_id, owner, outcome, option_id, responder, at = cast(
+        "tuple[str, str, str, str | None, str, str | None, str | None, str]", tuple(row)
+    )
+    return SettledRequest(
+        request_id, session_id, run_id, owner, InputOutcome(outcome), option_id, responder, at
+    )
+
+
+_SESSION = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE session_key = ?"
+_HAS_APPENDS = "SELECT 1 FROM appends WHERE session_key = ? LIMIT 1"
+_BEFORE = """SELECT last_seq, chain FROM appends WHERE session_key = ? AND last_seq <= ?
+    ORDER BY last_seq DESC LIMIT 1"""
+_APPENDS = f"SELECT {APPEND_COLUMNS} FROM appends WHERE session_key = ? AND last_seq > ? ORDER BY last_seq"
+_TIMELINE = f"""SELECT {APPEND_COLUMNS}, session_key FROM appends WHERE last_position > ?
+    ORDER BY last_position"""
+_PENDING = f"""SELECT {ITEM_COLUMNS} FROM inbox WHERE session_key = ? AND consumed_seq IS NULL AND number > ?
+    ORDER BY number LIMIT ?"""
+_NEWEST_ITEM = "SELECT coalesce(max(number), 0) FROM inbox"
+_ARRIVED = """SELECT DISTINCT s.session_id FROM inbox i JOIN sessions s USING (session_key)
+    WHERE i.number > ? AND i.consumed_seq IS NULL"""
+_SESSIONS = (
+    f"SELECT session_key, {SESSION_COLUMNS} FROM sessions WHERE session_id > ? ORDER BY session_id LIMIT ?"
+)
+_RUN = """SELECT r.run_id, s.session_id, r.agent_id, r.fingerprint, r.status, r.first_seq
+    FROM runs r JOIN sessions s USING (session_key) WHERE r.run_id = ?"""
+_AGENT = f"""(SELECT agent_id FROM runs r WHERE r.session_key = s.session_key AND {OPEN_RUN}
+    AND status {{}} ORDER BY item LIMIT 1)"""
+# The agent of the run under way, or else of the oldest that waits; the parameters are agents, limit and now.
+_IS_OURS = f"""(?1 IS NULL
+    OR coalesce({_AGENT.format("!= 'pending'")}, {_AGENT.format("= 'pending'")}, '')
+    IN (SELECT value FROM json_each(?1)))"""
+_RUNNING = f"""SELECT session_id FROM sessions s WHERE standing = 'running' AND owner_id IS NULL
+    AND {_IS_OURS} ORDER BY last_position LIMIT ?2"""
+_WOKEN = f"""SELECT session_id FROM sessions s
+    WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL AND wake_at_ms <= ?3 AND owner_id IS NULL
+    AND {_IS_OURS} ORDER BY wake_at_ms, session_id LIMIT ?2"""
+_CALLED = f"""SELECT s.session_id FROM inbox i JOIN sessions s USING (session_key)
+    WHERE i.consumed_seq IS NULL AND s.owner_id IS NULL AND NOT (i.kind = 'start' AND s.standing = 'waiting')
+    AND (i.kind = 'cancel' OR {_IS_OURS}) GROUP BY i.session_key ORDER BY min(i.number) LIMIT ?2"""
+_UNFINISHED = f"SELECT agent_id, count(*) FROM runs WHERE {OPEN_RUN} GROUP BY agent_id"
+_NEXT_WAKE = "SELECT min(wake_at_ms) FROM sessions WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL"
+_OWNERS = "SELECT owner_id, beat_at_ms FROM owners"
+_SNAPSHOT = """SELECT p.seq, p.seal, p.state FROM snapshots p JOIN sessions s USING (session_key)
+    WHERE p.session_key = ? AND p.seq <= s.last_seq"""
+_HOLES = """SELECT first_position, last_position, seal FROM holes
+    WHERE last_position > ? AND first_position < ? ORDER BY last_position"""
+_CONTENT = "SELECT content FROM contents WHERE hash = ?"
+
+
+def find_session(connection: Connection, key: StoreKey, *, session_id: str) -> StoredSession | None:
+    """Return a session; None if there is none.
+
+    Raises:
+        Corrupt: its row is damaged, or missing while its records are there.
+    """
+    session_key = key.session_key(session_id)
+    columns = connection.execute(_SESSION, (session_key,)).fetchone()
+    if columns is not None:
+        return key.read_session(session_key, columns)
+    if connection.execute(_HAS_APPENDS, (session_key,)).fetchone() is not None:
+        raise corrupt(f"the row of session {session_id} is missing", session_id)
+    return None
+
+
+def last_position(connection: Connection, key: StoreKey) -> int:
+    """Return the position of the newest record, as the store says it."""
+    return key.read_store(connection.execute(STORE).fetchall())
+
+
+class Reads:
+    """A connection that only reads."""
+
+    def __init__(self, connection: Connection, key: StoreKey) -> None:
+        self._connection = connection
+        self._key = key
+        self.index = IndexReads(connection, key)
+        self.counts = CountReads(connection)
+
+    def appends(self, session_id: str, *, after: int, limit: int) -> tuple[StoredAppend, ...]:
+        """Return the appends of a session that end behind a record, verified."""
+        with self._look():
+            return self.appends_now(session_id, after=after, limit=limit)
+
+    def appends_now(self, session_id: str, *, after: int, limit: int) -> tuple[StoredAppend, ...]:
+        """The same, for whoever has begun a transaction."""
+        session = find_session(self._connection, self._key, session_id=session_id)
+        if session is None or session.row.last_seq <= after:
+            return ()
+        before = self._connection.execute(_BEFORE, (session.key, after)).fetchone()
+        link = START if before is None else Link(*cast("tuple[int, bytes]", before))
+        found: list[StoredAppend] = []
+        for columns in self._connection.execute(_APPENDS, (session.key, link.last_seq)):
+            link, records = self._key.read_append((session.key, session_id), columns, before=link)
+            found.append(StoredAppend(records, cast("int", columns[2]), cast("bytes", columns[4])))
+            if len(found) >= limit:
+                break
+        _check_end(session, link, len(found) >= limit)
+        return tuple(found)
+
+    def records(self, session_id: str, *, after: int, limit: int) -> tuple[Record, ...]:
+        """Return the records of a session from `after + 1`, verified up to the last."""
+        with self._look():
+            session = find_session(self._connection, self._key, session_id=session_id)
+            if session is None or session.row.last_seq <= after:
+                return ()
+            before = self._connection.execute(_BEFORE, (session.key, after)).fetchone()
+            link = START if before is None else Link(*cast("tuple[int, bytes]", before))
+            records: list[Record] = []
+            has_more = False
+            for columns in self._connection.execute(_APPENDS, (session.key, link.last_seq)):
+                link, more = self._key.read_append((session.key, session_id), columns, before=link)
+                records += more
+                has_more = link.last_seq - after >= limit
+                if has_more:
+                    break
+        _check_end(session, link, has_more)
+        return _behind(records, records[0].seq, after)
+
+    def timeline(self, after: int, limit: int) -> tuple[Record, ...]:
+        """Return the records of all sessions behind a position, none missing."""
+        with self._look():
+            end = last_position(self._connection, self._key)
+            if end <= after:
+                return ()
+            links: dict[int, tuple[str, Link]] = {}
+            records: list[Record] = []
+            for *columns, session_key in self._connection.execute(_TIMELINE, (after,)):
+                number, seq = cast("int", session_key), cast("int", columns[1])
+                session_id, link = links.get(number) or self._link(number, seq)
+                link, more = self._key.read_append((number, session_id), columns, before=link)
+                links[number] = (session_id, link)
+                self._check_gap(position_of(records[-1]) if records else after, position_of(more[0]))
+                records += more
+                if position_of(more[-1]) - after >= limit:
+                    break
+            else:
+                self._check_gap(position_of(records[-1]) if records else after, end + 1)
+        return _behind(records, position_of(records[0]), after) if records else ()
+
+    def pending(self, session_id: str, *, after: int, limit: int) -> tuple[InboxItem, ...]:
+        """Return the items of a session that nobody consumed."""
+        session_key = self._key.session_key(session_id)
+        rows = self._connection.execute(_PENDING, (session_key, after, limit)).fetchall()
+        return tuple(self._key.read_item((session_key, session_id), columns) for columns in rows)
+
+    def arrivals(self, after: int) -> Arrivals:
+        """Return the sessions with items behind a number, and the newest number."""
+        with self._look():
+            [(newest,)] = self._connection.execute(_NEWEST_ITEM).fetchall()
+            rows = self._connection.execute(_ARRIVED, (after,)).fetchall() if newest != after else ()
+        return Arrivals(cast("int", newest), frozenset(cast("str", name) for (name,) in rows))
+
+    def run(self, run_id: str) -> RunRow | None:
+        """Return a run of the catalogue."""
+        columns = self._connection.execute(_RUN, (run_id,)).fetchone()
+        if columns is None:
+            return None
+        run, session_id, agent_id, fingerprint, status, first_seq = cast(
+            "tuple[str, str, str, str, str, int]", columns
+        )
+        try:
+            return RunRow(run, session_id, agent_id, fingerprint, RunStatus(status), first_seq)
+        except ValueError:
+            pass
+        raise corrupt(f"the row of run {run_id} is damaged")
+
+    def session(self, session_id: str) -> SessionRow | None:
+        """Return a session of the catalogue."""
+        with self._look():
+            session = find_session(self._connection, self._key, session_id=session_id)
+        return None if session is None else session.row
+
+    def sessions(self, after: str | None, limit: int) -> tuple[SessionRow, ...]:
+        """Return sessions in the order of their ids."""
+        rows = self._connection.execute(_SESSIONS, (after or "", limit)).fetchall()
+        return tuple(self._key.read_session(cast("int", key), columns).row for key, *columns in rows)
+
+    def due(self, now_ms: int, limit: int, *, agents: Collection[str] | None) -> tuple[str, ...]:
+        """Return sessions without an owner that somebody should drive now."""
+        ours = None if agents is None else json.dumps(["", *agents])
+        with self._look():
+            queues = [
+                [cast("str", name) for (name,) in self._connection.execute(sql, parameters)]
+                for sql, parameters in (
+                    (_RUNNING, (ours, limit)),
+                    (_WOKEN, (ours, limit, now_ms)),
+                    (_CALLED, (ours, limit)),
+                )
+            ]
+        return in_turns(queues, limit)
+
+    def unfinished(self) -> Mapping[str, int]:
+        """Return how many runs of each agent have not ended."""
+        return dict(cast("tuple[str, int]", tuple(row)) for row in self._connection.execute(_UNFINISHED))
+
+    def next_wake_ms(self) -> int | None:
+        """Return the earliest time that a waiting session named."""
+        [(time,)] = self._connection.execute(_NEXT_WAKE).fetchall()
+        return cast("int | None", time)
+
+    def owners(self) -> tuple[tuple[str, int], ...]:
+        """Return the enlisted owners, and when each was last heard of."""
+        return tuple(cast("tuple[str, int]", tuple(row)) for row in self._connection.execute(_OWNERS))
+
+    def last_position(self) -> int:
+        """Return the position of the newest record."""
+        return last_position(self._connection, self._key)
+
+    def snapshot(self, session_id: str) -> tuple[int, bytes] | None:
+        """Return the newest state; None also if it is damaged, for it is only a cache."""
+        session_key = self._key.session_key(session_id)
+        columns = self._connection.execute(_SNAPSHOT, (session_key,)).fetchone()
+        if columns is None or not self._key.is_snapshot(columns, session_key):
+            return None
+        seq, _, state = cast("tuple[int, bytes, bytes]", columns)
+        return seq, state
+
+    def content(self, digest: str) -> bytes:
+        """Return bytes by their hash."""
+        columns = self._connection.execute(_CONTENT, (digest,)).fetchone()
+        if columns is None:
+            raise rejected(f"there is no content {digest}")
+        content = columns[0]
+        if not isinstance(content, bytes) or content_hash(content) != digest:
+            raise corrupt(f"content {digest} is damaged")
+        return content
+
+    def data_version(self) -> int:
+        """Return a number that changes whenever somebody else has written."""
+        [(version,)] = self._connection.execute("PRAGMA data_version").fetchall()
+        return cast("int", version)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._connection.close()
+
+    def _check_gap(self, last: int, first: int) -> None:
+        """See to it that whatever is missing between two positions was deleted."""
+        if first <= last + 1:
+            return
+        for columns in self._connection.execute(_HOLES, (last, first)):
+            start, end = self._key.read_hole(columns)
+            if start > last + 1:
+                break
+            last = end
+        if first > last + 1:
+            raise corrupt(f"a record before position {first:,} is missing")
+
+    def _link(self, session_key: int, last_seq: int) -> tuple[str, Link]:
+        """Return the id of a session, and the append before the one named."""
+        columns = self._connection.execute(_SESSION, (session_key,)).fetchone()
+        if columns is None:
+            raise corrupt(f"the row of a session with {last_seq:,} records is missing")
+        session = self._key.read_session(session_key, columns)
+        before = self._connection.execute(_BEFORE, (session_key, last_seq - 1)).fetchone()
+        return session.row.session_id, START if before is None else Link(*cast("tuple[int, bytes]", before))
+
+    @contextmanager
+    def _look(self) -> Generator[None]:
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.execute("COMMIT")
+
+
+def position_of(record: Record) -> int:
+    """Return the position of a record that was read from a store, where each has one."""
+    return cast("int", record.position)
+
+
+def _check_end(session: StoredSession, link: Link, has_more: bool) -> None:
+    is_end = link == Link(session.row.last_seq, session.chain)
+    if not is_end and (not has_more or link.last_seq >= session.row.last_seq):
+        raise damaged(session.row.session_id, link.last_seq + 1)
+
+
+def _behind(records: Sequence[Record], first: int, after: int) -> tuple[Record, ...]:
+    # A reader may stop inside an append; the next read begins with the rest of it.
+    return tuple(records[max(0, after + 1 - first) :])

@@ -1,0 +1,212 @@
+"""A SQLite journal for callers without an event loop: the recorder, its readers."""
+
+import logging
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from typing import Final, TypeVar, cast
+
+from windlass.adapters.journals.codec import pack
+from windlass.adapters.journals.rules import conflict
+from windlass.adapters.journals.sqlite.integrity import StoredSession
+from windlass.adapters.journals.sqlite.queries import Reads, RunIndex, last_position
+from windlass.adapters.journals.sqlite.schema import (
+    FAILURES,
+    PAGE_BYTES,
+    Durability,
+    connect,
+    forbidden,
+    prepare,
+    translate,
+)
+from windlass.adapters.journals.sqlite.spool import Leftover, is_living, leftovers, spool_folder
+from windlass.adapters.journals.sqlite.transactions import CHECKPOINT_BYTES, JOB_PAGES
+from windlass.adapters.journals.sqlite.writes import OwnerLocks, Transaction
+from windlass.errors import AgentError, Conflict
+from windlass.ports.recorded import NumberedRow, by_session
+from windlass_harness.record import Record
+
+T = TypeVar("T")
+
+_LOG: Final = logging.getLogger(__name__)
+
+_APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
+_CHANGED: Final = """SELECT DISTINCT s.session_id, s.last_position
+    FROM appends a JOIN sessions s USING (session_key) WHERE a.last_position > ?"""
+READ_RECORDS: Final = 1_024
+"""Records that are in memory at once while a long run is read."""
+
+
+class _Takes(Transaction):
+    """Writes that also take records which their maker has numbered."""
+
+    def take_in(self, session_id: str, rows: Sequence[NumberedRow]) -> int:
+        """Append the records of a session that are not there yet; return their bytes.
+
+        Raises:
+            Conflict: the session has an owner, or a record between is missing.
+        """
+        session = self._find(session_id) or self._new_session(session_id)
+        row = session.row
+        if row.epoch:
+            raise conflict(f"session {session_id} is driven by a runtime: nobody records into it", session_id)
+        new = sorted({each.seq: each.body for each in rows if each.seq > row.last_seq}.items())
+        if not new:
+            return 0
+        last_seq = row.last_seq + len(new)
+        if new[0][0] != row.last_seq + 1 or new[-1][0] != last_seq:
+            raise conflict(f"session {session_id} ends at {row.last_seq:,}, found {new[0][0]:,}", session_id)
+        body = pack(b"[%s]" % b",".join(body for _, body in new))
+        before = self._last_position
+        position = (last_position(self._connection, self._key) if before is None else before) + len(new)
+        place = (session.key, last_seq, position, row.epoch)
+        chain = self._key.chain(session.chain, place, body=body)
+        self._connection.execute(_APPEND, (position, session.key, last_seq, row.epoch, chain, body))
+        self._last_position, self._is_moved = position, True
+        self._save(StoredSession(session.key, replace(row, last_seq=last_seq), position, chain))
+        return len(body)
+
+
+def _unbroken(rows: Sequence[NumberedRow]) -> list[NumberedRow]:
+    """Return records of a session up to the first that is missing."""
+    return [row for index, row in enumerate(rows) if row.seq == rows[0].seq + index]
+
+
+class RecordedStore:
+    """A journal and an index of the runs in it; for one thread at a time.
+
+    Raises:
+        Rejected: the file is not a store, a newer version wrote it, or it may not be written to.
+        Corrupt: what is stored is damaged.
+        Unavailable: the database cannot be reached now; nothing was written.
+    """
+
+    def __init__(self, path: Path, *, durability: Durability = "process") -> None:
+        self._folder = spool_folder(path)
+        try:
+            self._connection = connect(path)
+        except FAILURES as error:
+            raise forbidden(path) or translate(error) from error
+        try:
+            key = prepare(self._connection, path, durability=durability)
+        except BaseException as error:
+            self._connection.close()
+            if isinstance(error, FAILURES):
+                raise forbidden(path) or translate(error) from error
+            raise
+        self._transaction = _Takes(self._connection, key, locks=OwnerLocks(path))
+        self._reads = Reads(self._connection, key)
+        self._logged_bytes = 0
+        self.index = RunIndex(self._connection)
+
+    def take_in(self, rows: Iterable[NumberedRow]) -> None:
+        """Bring records into the journal; those that are there already are left out."""
+        sessions = by_session(rows)
+        if sessions:
+            self.write(lambda: self._take_all(sessions))
+
+    def write(self, work: Callable[[], T]) -> T:
+        """Do something in one transaction."""
+        transaction = self._transaction
+
+        def attempt() -> T:
+            transaction.begin()
+            try:
+                result = work()
+                transaction.finish()
+                transaction.commit()
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    transaction.rollback()
+                raise
+            return result
+
+        result = translating(attempt)
+        self._tidy()
+        return result
+
+    def drain(self) -> None:
+        """Bring in what writers of all processes have written down so far."""
+        for left in leftovers(self._folder):
+            is_taken_in = False
+            try:
+                is_taken_in = self._take_in_left(left)
+            finally:
+                left.settle(is_taken_in=is_taken_in)
+
+    def _take_in_left(self, left: Leftover) -> bool:
+        """Bring in what somebody left; of a damaged file what still fits."""
+        try:
+            self.take_in(left.rows)
+        except Conflict:
+            _LOG.warning("%s is damaged: what follows the damage is left out", left.path)
+            for rows in by_session(sorted(left.rows, key=attrgetter("seq"))).values():
+                with suppress(Conflict):
+                    self.take_in(_unbroken(rows))
+            left.put_aside()
+            return False
+        return True
+
+    def is_living(self, writer: str) -> bool:
+        """Tell whether somebody who records is alive."""
+        return is_living(self._folder, writer)
+
+    def records(self, session_id: str) -> Iterator[Record]:
+        """Return all records of a session in order; Corrupt if they are damaged."""
+        after = 0
+        while more := translating(partial(self._reads.records, session_id, after=after, limit=READ_RECORDS)):
+            yield from more
+            after = more[-1].seq
+
+    def last_position(self) -> int:
+        """Return the position of the newest record."""
+        return translating(self._reads.last_position)
+
+    def changed(self, after: int) -> Mapping[str, int]:
+        """Return the sessions with records behind a position, and where each ends."""
+        rows = translating(lambda: self._connection.execute(_CHANGED, (after,)).fetchall())
+        return dict(cast("Sequence[tuple[str, int]]", rows))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._connection.close()
+
+    def _take_all(self, sessions: Mapping[str, Sequence[NumberedRow]]) -> None:
+        for session_id, rows in sessions.items():
+            self._logged_bytes += self._transaction.take_in(session_id, rows) + JOB_PAGES * PAGE_BYTES
+
+    def _tidy(self) -> None:
+        """Copy the log into the database when it has grown, so that it can begin anew."""
+        if self._logged_bytes >= CHECKPOINT_BYTES:
+            self._logged_bytes = 0
+            with suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+
+def take_in_left(path: Path, *, durability: Durability) -> None:
+    """Bring what recorders left beside a database into its journal.
+
+    What cannot be brought in now is told, and left to whoever comes next.
+    """
+    if not spool_folder(path).is_dir():
+        return
+    try:
+        store = RecordedStore(path, durability=durability)
+        try:
+            store.drain()
+        finally:
+            store.close()
+    except (AgentError, OSError) as error:
+        _LOG.warning("what recorders left beside %s is not in the journal yet: %s", path, error)
+
+
+def translating(work: Callable[[], T]) -> T:
+    """Do something with SQLite; its errors become ours."""
+    try:
+        return work()
+    except FAILURES as error:
+        raise translate(error) from error

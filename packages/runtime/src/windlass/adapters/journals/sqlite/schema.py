@@ -1,0 +1,439 @@
+"""The tables of the SQLite store: made, checked on opening, brought up to date."""
+
+import os
+import secrets
+import sqlite3
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from itertools import count
+from pathlib import Path
+from typing import Final, Literal, Protocol
+
+from windlass.adapters.journals.rules import ambiguous, corrupt, misconfigured, rejected, unavailable
+from windlass.adapters.journals.sqlite.files import may_change, may_make_files
+from windlass.adapters.journals.sqlite.integrity import STORE, StoreKey
+from windlass.errors import AgentError, Rejected
+from windlass_protocol.frozen import frozen
+
+APPLICATION_ID: Final = 0x574C5331
+"""Marks a file as ours: WLS1."""
+PAGE_BYTES: Final = 2_048
+"""An append changes about six pages: small ones make the log half as long as the usual 4,096. Of still
+smaller ones most would hold a single append, half empty."""
+BUSY_TIMEOUT_MS: Final = 30_000
+"""How long a write waits for other processes."""
+WAL_ATTEMPTS_MAX: Final = 1_000
+WAL_PAUSE_S: Final = 0.01
+
+Durability = Literal["power", "process"]
+Value = int | str | bytes | None
+Row = Sequence[object]
+
+
+class Cursor(Protocol):
+    """The rows of a statement."""
+
+    def fetchone(self) -> Row | None: ...
+    def fetchall(self) -> Sequence[Row]: ...
+    def __iter__(self) -> Iterator[Row]: ...
+
+
+class Connection(Protocol):
+    """What the store needs of a connection: no transaction unless told so."""
+
+    def execute(self, sql: str, parameters: Sequence[Value] = ..., /) -> Cursor: ...
+    def close(self) -> None: ...
+
+
+Connect = Callable[[Path], Connection]
+
+_VERSION_1: Final = (
+    """CREATE TABLE store (
+        one INTEGER PRIMARY KEY, store_id BLOB NOT NULL, last_position INTEGER NOT NULL,
+        seal BLOB NOT NULL)""",
+    """CREATE TABLE sessions (
+        session_key INTEGER PRIMARY KEY, session_id TEXT NOT NULL UNIQUE, epoch INTEGER NOT NULL,
+        last_seq INTEGER NOT NULL, last_position INTEGER NOT NULL, chain BLOB NOT NULL,
+        standing TEXT NOT NULL, wake_at_ms INTEGER, owner_id TEXT, seal BLOB NOT NULL)""",
+    "CREATE INDEX sessions_owned ON sessions (owner_id) WHERE owner_id IS NOT NULL",
+    """CREATE INDEX sessions_running ON sessions (last_position)
+        WHERE standing = 'running' AND owner_id IS NULL""",
+    """CREATE INDEX sessions_waiting ON sessions (wake_at_ms)
+        WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL""",
+    """CREATE TABLE appends (
+        last_position INTEGER PRIMARY KEY, session_key INTEGER NOT NULL, last_seq INTEGER NOT NULL,
+        epoch INTEGER NOT NULL, chain BLOB NOT NULL, body BLOB NOT NULL)""",
+    "CREATE UNIQUE INDEX appends_by_session ON appends (session_key, last_seq)",
+    """CREATE TABLE inbox (
+        number INTEGER PRIMARY KEY, session_key INTEGER NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL,
+        digest BLOB NOT NULL, consumed_seq INTEGER, seal BLOB NOT NULL, body BLOB)""",
+    "CREATE UNIQUE INDEX inbox_by_key ON inbox (session_key, key)",
+    "CREATE INDEX inbox_pending ON inbox (session_key, number) WHERE consumed_seq IS NULL",
+    """CREATE TABLE runs (
+        run_id TEXT PRIMARY KEY, session_key INTEGER NOT NULL, agent_id TEXT NOT NULL,
+        fingerprint TEXT NOT NULL, status TEXT NOT NULL, first_seq INTEGER NOT NULL,
+        item INTEGER NOT NULL) WITHOUT ROWID""",
+    "CREATE TABLE owners (owner_id TEXT PRIMARY KEY, beat_at_ms INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE contents (hash TEXT PRIMARY KEY, media_type TEXT NOT NULL, content BLOB NOT NULL)",
+    """CREATE TABLE snapshots (
+        session_key INTEGER PRIMARY KEY, seq INTEGER NOT NULL, seal BLOB NOT NULL, state BLOB NOT NULL)""",
+)
+OPEN_RUN: Final = "status IN ('pending', 'running', 'waiting', 'cancelling')"
+"""A run that has not ended; written the same everywhere, or the index is not used."""
+_VERSION_2: Final = (
+    f"CREATE INDEX runs_open ON runs (session_key, status, item, agent_id) WHERE {OPEN_RUN}",
+)
+_VERSION_3: Final = (
+    """CREATE TABLE catalog (
+        number INTEGER PRIMARY KEY, session_key INTEGER NOT NULL, title TEXT NOT NULL,
+        agent_id TEXT NOT NULL, status TEXT NOT NULL, owner TEXT, created_at TEXT NOT NULL,
+        updated_at TEXT NOT NULL, usage TEXT NOT NULL, parent TEXT, root TEXT, predecessor TEXT,
+        predecessor_seq INTEGER)""",
+    "CREATE UNIQUE INDEX catalog_by_session ON catalog (session_key)",
+    "CREATE INDEX catalog_roots ON catalog (number) WHERE parent IS NULL",
+    "CREATE INDEX catalog_by_owner ON catalog (owner, number)",
+    "CREATE INDEX catalog_by_agent ON catalog (agent_id, number)",
+    "CREATE INDEX catalog_by_status ON catalog (status, number)",
+    "CREATE INDEX catalog_children ON catalog (parent) WHERE parent IS NOT NULL",
+    """CREATE TABLE catalog_words (
+        word TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (word, number)) WITHOUT ROWID""",
+    """CREATE TABLE asked (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, session_key INTEGER NOT NULL, request_id TEXT NOT NULL,
+        run_id TEXT NOT NULL, agent_id TEXT NOT NULL, owner TEXT, asked_at TEXT NOT NULL,
+        body BLOB NOT NULL)""",
+    "CREATE UNIQUE INDEX asked_by_session ON asked (session_key, request_id)",
+    "CREATE INDEX asked_by_owner ON asked (owner, number)",
+    "ALTER TABLE runs ADD COLUMN started_at TEXT",
+    "ALTER TABLE runs ADD COLUMN ended_at TEXT",
+    "ALTER TABLE runs ADD COLUMN usage TEXT",
+    "CREATE INDEX runs_by_item ON runs (item)",
+    "CREATE INDEX runs_by_session ON runs (session_key, item)",
+    """CREATE TABLE content_uses (
+        session_key INTEGER NOT NULL, hash TEXT NOT NULL, PRIMARY KEY (session_key, hash))
+        WITHOUT ROWID""",
+    "CREATE INDEX content_uses_of ON content_uses (hash)",
+    "CREATE TABLE deleted (session_key INTEGER PRIMARY KEY)",
+    """CREATE TABLE holes (
+        last_position INTEGER PRIMARY KEY, first_position INTEGER NOT NULL, seal BLOB NOT NULL)""",
+    # Whoever opens the store next reads what these have to say of themselves.
+    "CREATE TABLE unlisted (session_key INTEGER PRIMARY KEY)",
+    "INSERT INTO unlisted SELECT DISTINCT session_key FROM runs",
+)
+_VERSION_4: Final = (
+    "CREATE INDEX asked_by_request ON asked (request_id)",
+    """CREATE TABLE settled (
+        request_id TEXT PRIMARY KEY, session_key INTEGER NOT NULL, run_id TEXT NOT NULL, owner TEXT,
+        outcome TEXT NOT NULL, option_id TEXT, responder TEXT, at TEXT NOT NULL) WITHOUT ROWID""",
+    "CREATE INDEX settled_by_session ON settled (session_key)",
+)
+MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+"""What leads from each version to the next, from an empty file on. Released ones never change."""
+
+
+def connect(path: Path) -> Connection:
+    """Open a connection of the standard library that leaves transactions to us."""
+    return sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_MS / 1000
+    )
+
+
+def prepare(
+    connection: Connection,
+    path: Path,
+    *,
+    durability: Durability,
+    migrations: Sequence[Iterable[str]] = MIGRATIONS,
+) -> StoreKey:
+    """Make, check or migrate the tables, and set the connection up for writing.
+
+    Raises:
+        Rejected: the file is not ours, or of a newer version.
+        Corrupt: the row that describes the store is damaged.
+    """
+    version = stored_version(connection, path, known=len(migrations))
+    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+    _write_ahead(connection)
+    connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'power' else 'NORMAL'}")
+    # The writer copies the log into the database itself, after it has answered.
+    connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+    connection.execute("PRAGMA cell_size_check = ON")
+    if version < len(migrations):
+        _migrate(connection, path, migrations)
+    return StoreKey.load(connection.execute(STORE).fetchall())
+
+
+def stored_version(connection: Connection, path: Path, *, known: int) -> int:
+    """Return the version of the tables of a file; 0 if it has none.
+
+    Raises:
+        Rejected: the file is not ours, or of a newer version.
+    """
+    # In one transaction: another process may be making the file at this very moment.
+    connection.execute("BEGIN")
+    try:
+        version = _version(connection, path)
+    finally:
+        connection.execute("COMMIT")
+    _check_version(version, known, path)
+    return version
+
+
+def _write_ahead(connection: Connection) -> None:
+    """Let the file have a log; whoever makes it at this very moment goes first."""
+    for attempt in range(WAL_ATTEMPTS_MAX):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        except sqlite3.OperationalError as error:
+            # SQLite does not wait here, whatever the timeout: two that wait for each other would never end.
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or attempt + 1 == WAL_ATTEMPTS_MAX:
+                raise
+            time.sleep(WAL_PAUSE_S)
+        else:
+            return
+
+
+def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[str]]) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Asked again: another process may have been faster.
+        version = _version(connection, path)
+        _check_version(version, len(migrations), path)
+        for statements in migrations[version:]:
+            for statement in statements:
+                connection.execute(statement)
+        if version == 0:
+            key = StoreKey(secrets.token_bytes(16))
+            connection.execute("INSERT INTO store VALUES (1, ?, 0, ?)", (key.store_id, key.store_seal(0)))
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {len(migrations)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: Connection, path: Path) -> int:
+    """Return the version of the tables; 0 for a file without any."""
+    mark, version, tables = (
+        _number(connection, sql)
+        for sql in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_schema")
+    )
+    if mark != APPLICATION_ID and (mark or version or tables):
+        raise misconfigured(f"{path} is a database of something else: choose another file")
+    return version
+
+
+def _check_version(found: int, known: int, path: Path) -> None:
+    if found > known:
+        raise misconfigured(
+            f"{path} has schema version {found}, this release knows up to {known}: use a newer release"
+        )
+
+
+def _number(connection: Connection, sql: str) -> int:
+    [row] = connection.execute(sql).fetchall()
+    number = row[0]
+    assert isinstance(number, int)
+    return number
+
+
+Failure = sqlite3.Error | ValueError | TypeError | OverflowError
+"""What a call of SQLite may raise: its own errors, and those of Python's layer about values."""
+FAILURES: Final = (sqlite3.Error, ValueError, TypeError, OverflowError)
+
+_PRIMARY: Final = 0xFF
+_DAMAGED: Final = frozenset(
+    # Our statements fit our tables: one that fails tells of tables that are not ours any more.
+    {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_ERROR}
+)
+_REFUSED: Final = frozenset(
+    {sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_MISUSE}
+)
+_REFUSALS: Final = (
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+    sqlite3.DataError,
+    ValueError,
+    TypeError,
+    OverflowError,
+)
+_HOST: Final = frozenset({sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_READONLY})
+
+
+def primary_code(error: Failure) -> int:
+    """Return SQLite's code without its extension; 0 if Python's layer raised it."""
+    code: object = getattr(error, "sqlite_errorcode", 0)
+    return code & _PRIMARY if isinstance(code, int) else 0
+
+
+def is_busy(error: Failure) -> bool:
+    """Tell whether somebody else uses the database."""
+    return primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def translate(error: Failure, *, is_commit: bool = False) -> AgentError:
+    """Return our error for one of SQLite.
+
+    Outside a commit nothing happened, inside one it may have. A full disk is the exception: SQLite writes the
+    frame that commits last, so a commit that ran out of space left nothing behind.
+    """
+    code, name = primary_code(error), str(getattr(error, "sqlite_errorname", "") or type(error).__name__)
+    if code == sqlite3.SQLITE_FULL:
+        return unavailable("the disk is full, nothing was written: free some space and try again")
+    if is_commit:
+        return ambiguous(f"the commit failed ({name}): it may or may not have been written")
+    if code == sqlite3.SQLITE_NOTADB:
+        return misconfigured("the file is not a database")
+    if code in _DAMAGED or _is_undecodable(error):
+        return corrupt(f"the database is damaged ({name}): restore it from a backup")
+    if code in _HOST:
+        return misconfigured(f"the database may not be written ({name}): check its permissions")
+    if is_busy(error):
+        return unavailable(f"the database is busy ({name}), nothing was written: try again")
+    if code in _REFUSED or (code == 0 and isinstance(error, _REFUSALS)):
+        return rejected(f"the database has no place for such a value ({name})")
+    return unavailable(f"the database could not be reached ({name}), nothing was written")
+
+
+def is_of_one(error: Failure) -> bool:
+    """Tell whether an error concerns its own request alone."""
+    return primary_code(error) in _DAMAGED | _REFUSED or primary_code(error) == 0
+
+
+def _is_undecodable(error: Failure) -> bool:
+    # Text that is not UTF-8, also in a message of SQLite, is found by Python's layer, which gives it no code.
+    is_told = primary_code(error) == 0 and "decode to UTF-8" in str(error)
+    return is_told or isinstance(error, UnicodeDecodeError)
+
+
+def forbidden(path: Path) -> Rejected | None:
+    """Return why a database cannot be opened here; None if nothing forbids it."""
+    folder = path.parent
+    if not may_make_files(folder):
+        return misconfigured(
+            f"the folder {folder} may not be written to by this process, and {path.name} needs files beside "
+            "it: change the permissions of the folder, or choose another"
+        )
+    if path.exists() and not may_change(path):
+        return misconfigured(f"{path} may not be written to by this process: change its permissions")
+    return None
+
+
+def refused(error: OSError) -> AgentError:
+    """Return our error for a file that could not be used; nothing was written."""
+    where, why = error.filename or "a file", error.strerror or type(error).__name__
+    if isinstance(error, PermissionError):
+        return misconfigured(
+            f"{where} may not be used by this process ({why}): give it the right to write there, which "
+            "readers need as well"
+        )
+    return unavailable(f"{where} cannot be used now ({why}), nothing was written")
+
+
+@frozen
+class StoreVersion:
+    """A store, the version of its tables, and the one that this release makes of it."""
+
+    path: Path
+    found: int
+    known: int
+
+    @property
+    def is_older(self) -> bool:
+        """Whether opening it migrates it."""
+        return self.found < self.known
+
+
+def version_of(path: Path) -> StoreVersion:
+    """Return the version of a store; nothing is changed.
+
+    Raises:
+        Rejected: it is no store, or of a newer release.
+        Corrupt: it is damaged.
+        Unavailable: it cannot be read now.
+    """
+    try:
+        with closing(_connect(path)) as connection:
+            found = stored_version(connection, path, known=len(MIGRATIONS))
+    except FAILURES as error:
+        failure = forbidden(path) or translate(error)
+        raise type(failure)(f"{path}: {failure.message}", kind=failure.kind, retry=failure.retry) from error
+    if found == 0:
+        raise misconfigured(f"{path} is empty: it is no store")
+    return StoreVersion(path, found, len(MIGRATIONS))
+
+
+def back_up(store: StoreVersion) -> Path:
+    """Copy a store beside itself, under a name that nobody has.
+
+    The copy is for the same eyes as the store. It has its name once it is whole and durable: who is killed
+    before leaves a file that ends in `.part`.
+
+    Raises:
+        Unavailable: it cannot be written.
+        Corrupt: the store is damaged.
+    """
+    path = store.path
+    part: Path | None = None
+    try:
+        part = _new_part(path)
+        version = _copied(path, part)
+        _make_durable(part, mode=stat.S_IMODE(path.stat().st_mode))
+        copy = _named(part, path, version)
+        _sync_folder(path.parent)
+    except (*FAILURES, OSError) as error:
+        raise refused(error) if isinstance(error, OSError) else translate(error) from error
+    finally:
+        if part is not None:
+            part.unlink(missing_ok=True)
+    return copy
+
+
+def _new_part(path: Path) -> Path:
+    # Until it is done it is for its owner alone.
+    handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent)
+    os.close(handle)
+    return Path(name)
+
+
+def _copied(path: Path, part: Path) -> int:
+    """Copy a store; return the version of the copy, which may be newer."""
+    with closing(_connect(path)) as source, closing(sqlite3.connect(part, isolation_level=None)) as target:
+        source.backup(target)
+        [(found,)] = target.execute("PRAGMA quick_check(1)").fetchall()
+        if found != "ok":
+            raise corrupt(f"{path} is damaged: restore it from a backup")
+        return stored_version(target, path, known=len(MIGRATIONS))
+
+
+def _make_durable(part: Path, *, mode: int) -> None:
+    with part.open("rb") as file:
+        os.fchmod(file.fileno(), mode)
+        os.fsync(file.fileno())
+
+
+def _named(part: Path, path: Path, version: int) -> Path:
+    for number in count(1):
+        again = "" if number == 1 else f"-{number}"
+        copy = path.with_name(f"{path.name}.v{version}{again}.bak")
+        with suppress(FileExistsError):
+            # Unlike a rename it takes no name that somebody has.
+            copy.hardlink_to(part)
+            return copy
+    raise AssertionError("numbers do not end")
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    return sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None)

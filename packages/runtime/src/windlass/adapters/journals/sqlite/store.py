@@ -1,0 +1,318 @@
+"""A store in one SQLite file, for many event loops and processes at once."""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Self, TypeVar, get_args
+
+from windlass.adapters.journals.codec import (
+    check_id,
+    check_number,
+    content_ref,
+    encode_batch,
+    encode_post,
+    encode_posts,
+    encoded,
+)
+from windlass.adapters.journals.rules import CLOSED, is_in_lease, misconfigured, unavailable
+from windlass.adapters.journals.sqlite.archive import ArchiveTransaction
+from windlass.adapters.journals.sqlite.files import OpenFiles
+from windlass.adapters.journals.sqlite.integrity import StoreKey
+from windlass.adapters.journals.sqlite.listing import list_unlisted
+from windlass.adapters.journals.sqlite.queries import Reads
+from windlass.adapters.journals.sqlite.schema import (
+    FAILURES,
+    Connect,
+    Connection,
+    Durability,
+    connect,
+    forbidden,
+    prepare,
+    translate,
+)
+from windlass.adapters.journals.sqlite.transactions import CHECKPOINT_BYTES, Writer
+from windlass.adapters.journals.sqlite.writes import OwnerLocks, Transaction
+from windlass.errors import AgentError
+from windlass.limits import SNAPSHOT_BYTES_MAX
+from windlass.ports.store import (
+    Appended,
+    Arrivals,
+    Batch,
+    Claim,
+    CountFilter,
+    InboxItem,
+    KeptItem,
+    NewRun,
+    OpenRequest,
+    Posted,
+    RunCounts,
+    RunFilter,
+    RunInfo,
+    RunRow,
+    SessionCopy,
+    SessionFilter,
+    SessionInfo,
+    SessionRow,
+    SettledRequest,
+    StoredAppend,
+    Waiting,
+)
+from windlass_harness.record import Post, Record
+from windlass_protocol import ContentRef, JsonObject
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """A `Store` and `ContentStore` in one file.
+
+    With durability `power` an acknowledged write survives a crash of the machine, with `process` one of the
+    process. Writes of all callers that wait at the same time share one transaction.
+    """
+
+    def __init__(
+        self, path: Path, *, key: StoreKey, writing: Connection, reading: Reads, is_quick: bool = False
+    ) -> None:
+        self.path = path
+        self._locks = OwnerLocks(path)
+        transaction = self._archive = ArchiveTransaction(writing, key, locks=self._locks)
+        self._writer = Writer(writing, transaction, files=OpenFiles(path), is_quick=is_quick)
+        self._reads = reading
+        self._readers = ThreadPoolExecutor(1, thread_name_prefix="windlass-sqlite-reader")
+        self._is_closed = False
+
+    @classmethod
+    async def open(
+        cls, path: str | Path, *, durability: Durability = "power", connect: Connect = connect
+    ) -> Self:
+        """Open a store; a missing file is made, one of an older version is migrated.
+
+        Raises:
+            Rejected: the folder is missing or may not be written to, the file is not a store, or a newer
+                version wrote it.
+            Corrupt: the file is damaged.
+            Unavailable: it cannot be opened now.
+        """
+        return await asyncio.to_thread(cls._open, path, durability, connect)
+
+    @classmethod
+    def _open(cls, place: str | Path, durability: Durability, connect: Connect) -> Self:
+        path = _checked(place, durability)
+        if not path.parent.is_dir():
+            raise misconfigured(f"the folder {path.parent} does not exist: make it first")
+        connections: list[Connection] = []
+        try:
+            connections.append(connect(path))
+            key = prepare(connections[0], path, durability=durability)
+            list_unlisted(connections[0], key)
+            connections.append(connect(path))
+            writing, reading = connections
+            # No write waits for the disk then.
+            is_quick = durability == "process"
+            return cls(path, key=key, writing=writing, reading=Reads(reading, key), is_quick=is_quick)
+        except FAILURES as error:
+            failure = forbidden(path) or translate(error)
+            _close_all(connections)
+            where = "" if str(path.parent) in failure.message else f"{path}: "
+            raise type(failure)(
+                f"{where}{failure.message}", kind=failure.kind, retry=failure.retry
+            ) from error
+        except AgentError:
+            _close_all(connections)
+            raise
+
+    async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
+        check_id("a session id", session_id)
+        check_number("now_ms", now_ms)
+        return await self._writer.do(lambda tx: tx.claim(session_id, owner_id, now_ms=now_ms))
+
+    async def append(self, batch: Batch) -> Appended:
+        body, posts = encode_batch(batch), encode_posts(batch)
+        size_bytes = len(body) + sum(len(one.raw) for one in posts)
+        return await self._writer.do(lambda tx: tx.append(batch, body, posts=posts), size_bytes=size_bytes)
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        return await self._read(lambda: self._reads.records(session_id, after=after, limit=limit))
+
+    async def post(
+        self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
+    ) -> Posted:
+        one = encode_post(Post(session_id, kind, key, body), run, at="" if run is None else run.at)
+        return await self._writer.do(lambda tx: tx.post(one), size_bytes=len(one.raw))
+
+    async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
+        return await self._read(lambda: self._reads.pending(session_id, after=after, limit=limit))
+
+    async def arrivals(self, *, after: int) -> Arrivals:
+        return await self._read(lambda: self._reads.arrivals(after))
+
+    async def run(self, run_id: str) -> RunRow | None:
+        return await self._read(lambda: self._reads.run(run_id))
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        return await self._read(lambda: self._reads.session(session_id))
+
+    async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
+        return await self._read(lambda: self._reads.sessions(after, limit))
+
+    async def due(
+        self, *, now_ms: int, limit: int = 100, agents: Collection[str] | None = None
+    ) -> tuple[str, ...]:
+        check_number("now_ms", now_ms)
+        for owner_id in await self._read(lambda: self._dead(now_ms)):
+            if await self._writer.do(partial(Transaction.bury, owner_id=owner_id, now_ms=now_ms)):
+                # Not before it is struck off: an owner without a file would be missed by its lease alone.
+                self._locks.forget(owner_id)
+        return await self._read(lambda: self._reads.due(now_ms, limit, agents=agents))
+
+    async def unfinished(self) -> Mapping[str, int]:
+        return await self._read(self._reads.unfinished)
+
+    async def next_wake_ms(self) -> int | None:
+        return await self._read(self._reads.next_wake_ms)
+
+    async def enlist(self, owner_id: str, *, now_ms: int) -> None:
+        check_id("an owner id", owner_id)
+        check_number("now_ms", now_ms)
+        await self._writer.do(lambda tx: tx.enlist(owner_id, now_ms))
+
+    async def retire(self, owner_id: str) -> None:
+        await self._writer.do(lambda tx: tx.retire(owner_id))
+        self._locks.drop(owner_id)
+
+    async def read_all(self, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        return await self._read(lambda: self._reads.timeline(after, limit))
+
+    async def last_position(self) -> int:
+        return await self._read(self._reads.last_position)
+
+    async def save(self, session_id: str, seq: int, *, state: bytes) -> None:
+        if len(state) <= SNAPSHOT_BYTES_MAX:
+            await self._writer.do(lambda tx: tx.save(session_id, seq, state=state), size_bytes=len(state))
+
+    async def load(self, session_id: str) -> tuple[int, bytes] | None:
+        return await self._read(lambda: self._reads.snapshot(session_id))
+
+    async def put(
+        self, content: bytes, *, media_type: str = "application/json", session_id: str | None = None
+    ) -> ContentRef:
+        ref = content_ref(content, media_type)
+        await self._writer.do(lambda tx: tx.put(ref, content, session_id=session_id), size_bytes=len(content))
+        return ref
+
+    async def get(self, ref: ContentRef) -> bytes:
+        return await self._read(lambda: self._reads.content(ref.hash))
+
+    # the index
+
+    async def listed(
+        self, wanted: SessionFilter, *, before: int | None = None, limit: int = 50
+    ) -> tuple[SessionInfo, ...]:
+        return await self._read(lambda: self._reads.index.sessions(wanted, before=before, limit=limit))
+
+    async def listed_session(self, session_id: str) -> SessionInfo | None:
+        return await self._read(lambda: self._reads.index.session(session_id))
+
+    async def listed_runs(
+        self, wanted: RunFilter, *, before: int | None = None, limit: int = 50
+    ) -> tuple[RunInfo, ...]:
+        return await self._read(lambda: self._reads.index.runs(wanted, before=before, limit=limit))
+
+    async def listed_requests(
+        self, *, owner: str | None = None, after: int = 0, limit: int = 50
+    ) -> tuple[OpenRequest, ...]:
+        return await self._read(lambda: self._reads.index.requests(owner, after=after, limit=limit))
+
+    async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
+        return await self._read(lambda: self._reads.index.request(request_id))
+
+    async def counted_runs(self, wanted: CountFilter) -> RunCounts:
+        return await self._read(lambda: self._reads.counts.runs(wanted))
+
+    async def waiting(self, *, owner: str | None = None, agent_id: str | None = None) -> Waiting:
+        return await self._read(lambda: self._reads.counts.waiting(owner, agent_id))
+
+    # whole sessions
+
+    async def appends(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[StoredAppend, ...]:
+        return await self._read(lambda: self._reads.appends(session_id, after=after, limit=limit))
+
+    async def kept_items(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[KeptItem, ...]:
+        return await self._read(lambda: self._reads.index.items(session_id, after=after, limit=limit))
+
+    async def contents_of(self, session_id: str) -> tuple[ContentRef, ...]:
+        return await self._read(lambda: self._reads.index.contents(session_id))
+
+    async def keep(self, copy: SessionCopy) -> None:
+        whole = await asyncio.to_thread(encoded, copy)
+        size_bytes = sum(len(one.body) for one in whole.appends) + sum(
+            len(one.content) for one in whole.contents
+        )
+        await self._writer.do(lambda _: self._archive.keep(whole), size_bytes=size_bytes)
+
+    async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
+        # It may be much: no event loop does it, and the log is copied soon after.
+        return await self._writer.do(
+            lambda _: self._archive.delete(session_id, now_ms=now_ms), size_bytes=CHECKPOINT_BYTES
+        )
+
+    async def change_token(self) -> int:
+        """Return a number that is another one after anybody, in any process, has written.
+
+        It costs next to nothing: poll it to notice the writes of other processes.
+        """
+        return await self._read(self._reads.data_version)
+
+    async def aclose(self) -> None:
+        """Write what is pending, retire the owners enlisted here, and let go of the file."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with suppress(AgentError):
+            for owner_id in self._locks.owners():
+                await self.retire(owner_id)
+        await asyncio.to_thread(self._readers.shutdown)
+        self._reads.close()
+        await self._writer.aclose()
+        self._locks.close()
+
+    async def _read(self, look: Callable[[], T]) -> T:
+        if self._is_closed:
+            raise unavailable(CLOSED)
+        return await asyncio.get_running_loop().run_in_executor(self._readers, _translating, look)
+
+    def _dead(self, now_ms: int) -> list[str]:
+        return [
+            owner_id
+            for owner_id, beat_at_ms in self._reads.owners()
+            if not is_in_lease(beat_at_ms, now_ms) or self._locks.is_free(owner_id)
+        ]
+
+
+def _checked(place: object, durability: object) -> Path:
+    """Return where a store is; a folder, or no place at all, is refused."""
+    if not isinstance(place, str | Path):
+        raise misconfigured(f"a store is opened at a path, found {type(place).__name__}")
+    if durability not in get_args(Durability):
+        raise misconfigured(f"durability is {' or '.join(get_args(Durability))}, found {durability!r}")
+    if str(place) == ":memory:":
+        raise misconfigured(":memory: is no file; use AgentRuntime.in_memory(), or a MemoryStore")
+    path = Path(place).absolute()
+    if path.is_dir():
+        raise misconfigured(f"{path} is a folder: name a file in it, such as {path / 'app.db'}")
+    return path
+
+
+def _translating(look: Callable[[], T]) -> T:
+    try:
+        return look()
+    except FAILURES as error:
+        raise translate(error) from error
+
+
+def _close_all(connections: list[Connection]) -> None:
+    for connection in connections:
+        connection.close()

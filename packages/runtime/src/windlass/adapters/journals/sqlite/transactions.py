@@ -1,0 +1,331 @@
+"""The one who writes: what waits is one transaction, answered after it.
+
+A thread does it, because a disk takes its time. What no disk has to confirm is written at once by the event
+loop itself, if it is small and nobody else writes: two threads that wake each other cost more than the write.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Final, TypeVar, cast
+
+from windlass.adapters.journals.rules import CLOSED, ambiguous, stopped, unavailable
+from windlass.adapters.journals.sqlite.files import OpenFiles
+from windlass.adapters.journals.sqlite.schema import (
+    BUSY_TIMEOUT_MS,
+    FAILURES,
+    PAGE_BYTES,
+    Connection,
+    Failure,
+    is_busy,
+    is_of_one,
+    translate,
+)
+from windlass.adapters.journals.sqlite.writes import Transaction
+from windlass.errors import AgentError, Ambiguous
+
+T = TypeVar("T")
+
+GROUP_JOBS_MAX: Final = 256
+"""Requests that share one transaction."""
+WAITING_JOBS_MAX: Final = 16_384
+QUICK_JOBS_MAX: Final = 64
+"""Requests that an event loop writes in one go, while it does nothing else."""
+QUICK_BYTES_MAX: Final = 65_536
+"""The largest request that it writes itself."""
+CHECKPOINT_BYTES: Final = 1_048_576
+"""The log is copied into the database after about so many bytes. A short log is soon written over again, and
+the disk syncs a file that does not grow much faster."""
+JOB_PAGES: Final = 6
+"""Pages that a small request changes, about."""
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    work: Callable[[Transaction], object]
+    size_bytes: int
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[object] | None = None
+    """None if the caller does not wait."""
+    result: object = None
+    error: AgentError | None = None
+
+    def perform(self, transaction: Transaction) -> None:
+        self.error = None
+        try:
+            self.result = self.work(transaction)
+        except AgentError as error:
+            self.error = error
+
+
+class Writer:
+    """A thread with the writing connection; any number of event loops may ask it.
+
+    A quick one leaves small requests to the event loop that asks.
+    """
+
+    def __init__(
+        self, connection: Connection, transaction: Transaction, *, files: OpenFiles, is_quick: bool = False
+    ) -> None:
+        self._connection = connection
+        self._transaction = transaction
+        self._files = files
+        self._is_quick = is_quick
+        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._quick: list[_Job] = []
+        """What the event loop writes at its next turn, together."""
+        self._turn: asyncio.AbstractEventLoop | None = None
+        """The event loop that has written in its current turn."""
+        self._closed: str | None = None
+        self._lock = Lock()
+        self._hands = Lock()
+        """Held by whoever uses the connection."""
+        self._logged_bytes = 0
+        if is_quick:
+            self._wait_at_most(0)
+        self._thread = Thread(target=self._run, name="windlass-sqlite-writer", daemon=True)
+        self._thread.start()
+
+    async def do(self, work: Callable[[Transaction], T], *, size_bytes: int = 0) -> T:
+        """Have something done in a transaction; return once that is durable.
+
+        Cancelling the wait does not stop it.
+        """
+        loop = asyncio.get_running_loop()
+        job = _Job(work, size_bytes, loop)
+        if self._is_quick and self._write_at_once(job):
+            if job.error is not None:
+                raise job.error
+            return cast("T", job.result)
+        job.future = future = loop.create_future()
+        with self._lock:
+            if self._closed is not None:
+                raise stopped(self._closed)
+            if self._queue.qsize() >= WAITING_JOBS_MAX:
+                raise unavailable(f"too many writes are waiting: {WAITING_JOBS_MAX:,}, nothing was written")
+            if self._quick and self._quick[0].loop is not loop:
+                # That loop may have ended.
+                self._hand_over(self._quick)
+            if not self._is_for_loop(job):
+                self._queue.put(job)
+            else:
+                if not self._quick:
+                    loop.call_soon(self._write_quick, loop)
+                self._quick.append(job)
+        return cast("T", await future)
+
+    def _write_at_once(self, job: _Job) -> bool:
+        """Write the first request of a turn of the event loop at once; those after it share a transaction."""
+        with self._lock:
+            is_first = self._turn is not job.loop and not self._quick and self._closed is None
+            is_small = job.size_bytes <= QUICK_BYTES_MAX and self._logged_bytes < CHECKPOINT_BYTES
+            if not is_first or not is_small or not self._hands.acquire(blocking=False):
+                return False
+            self._turn = job.loop
+        job.loop.call_soon(self._end_turn)
+        try:
+            return self._write([job])
+        except BaseException as error:
+            self._abandon([job])
+            if not isinstance(error, Exception):
+                raise
+            # The caller learns that the write is in doubt, the log of the application what went wrong.
+            told = "the writer of the store failed"
+            job.loop.call_exception_handler({"message": told, "exception": error})
+            return True
+        finally:
+            self._hands.release()
+
+    def _end_turn(self) -> None:
+        self._turn = None
+
+    def _is_for_loop(self, job: _Job) -> bool:
+        return self._is_quick and job.size_bytes <= QUICK_BYTES_MAX and len(self._quick) < QUICK_JOBS_MAX
+
+    async def aclose(self) -> None:
+        """Do what is waiting, then let go of the database."""
+        with self._lock:
+            self._closed = CLOSED
+            self._hand_over(self._quick)
+            self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        is_open, jobs = True, list[_Job]()
+        try:
+            while is_open:
+                jobs, is_open = self._take()
+                with self._hands:
+                    if self._is_quick:
+                        self._wait_at_most(BUSY_TIMEOUT_MS)
+                    self._write(jobs)
+                    _answer(jobs)
+                    self._tidy()
+                    if self._is_quick:
+                        self._wait_at_most(0)
+                jobs = []
+        finally:
+            # Nothing is left on the way here but by a defect; even then nobody may wait for ever.
+            self._abandon(jobs)
+            self._connection.close()
+
+    def _write_quick(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Write what came since the last turn of the loop, unless that could take long."""
+        with self._lock:
+            jobs = [*self._quick]
+            if not jobs or jobs[0].loop is not loop:
+                return
+            is_free = self._logged_bytes < CHECKPOINT_BYTES and self._hands.acquire(blocking=False)
+            if not is_free:
+                self._hand_over(self._quick)
+                return
+            self._quick.clear()
+        try:
+            is_done = self._write(jobs)
+        except BaseException:
+            self._abandon(jobs)
+            raise
+        finally:
+            self._hands.release()
+        with self._lock:
+            if not is_done and self._closed is None:
+                self._hand_over(jobs)
+        _settle(jobs)
+
+    def _hand_over(self, jobs: list[_Job]) -> None:
+        """Leave jobs to the thread."""
+        for job in jobs:
+            self._queue.put(job)
+        jobs.clear()
+
+    def _wait_at_most(self, timeout_ms: int) -> None:
+        """Say how long a write waits for other processes."""
+        self._connection.execute(f"PRAGMA busy_timeout = {timeout_ms}").fetchall()
+
+    def _abandon(self, jobs: list[_Job]) -> None:
+        with self._lock:
+            self._closed = self._closed or "the store stopped writing: open it again"
+            self._hand_over(self._quick)
+        with suppress(Empty):
+            while True:
+                job = self._queue.get_nowait()
+                jobs += [] if job is None else [job]
+        for job in jobs:
+            job.error = job.error or ambiguous("the writer stopped: it may or may not have been written")
+        _answer(jobs)
+
+    def _take(self) -> tuple[list[_Job], bool]:
+        """Return a job with all others that wait, and whether more may come."""
+        jobs: list[_Job] = []
+        job = self._queue.get()
+        with suppress(Empty):
+            while job is not None:
+                jobs.append(job)
+                if len(jobs) == GROUP_JOBS_MAX:
+                    break
+                job = self._queue.get_nowait()
+        return jobs, job is not None
+
+    def _write(self, jobs: Sequence[_Job]) -> bool:
+        """Do jobs, in one transaction if none is bad; False if others write too long."""
+        self._logged_bytes += sum(job.size_bytes for job in jobs) + len(jobs) * JOB_PAGES * PAGE_BYTES
+        waiting = jobs
+        while waiting:
+            try:
+                self._transaction.begin()
+            except FAILURES as error:
+                self._fail(waiting, error)
+                return not is_busy(error)
+            waiting = self._attempt(waiting)
+        return True
+
+    def _attempt(self, jobs: Sequence[_Job]) -> list[_Job]:
+        """Do jobs in the transaction; return those to try again without a bad one."""
+        job = None
+        try:
+            for job in jobs:
+                job.perform(self._transaction)
+            job = None
+            self._transaction.finish()
+        except FAILURES as error:
+            if job is None or not is_of_one(error):
+                self._fail(jobs, error)
+                return []
+            self._fail([job], error)
+            return [each for each in jobs if each is not job]
+        self._commit(jobs)
+        return []
+
+    def _fail(self, jobs: Sequence[_Job], error: Failure) -> None:
+        """Forget the transaction: it wrote nothing."""
+        with suppress(sqlite3.Error):
+            self._transaction.rollback()
+        for job in jobs:
+            job.error = translate(error)
+
+    def _commit(self, jobs: Sequence[_Job]) -> None:
+        gone = self._files.missing
+        if gone is not None:
+            self._give_up(jobs, gone)
+            return
+        try:
+            self._transaction.commit()
+        except sqlite3.Error as error:
+            with suppress(sqlite3.Error):
+                self._transaction.rollback()
+            for job in jobs:
+                job.error = job.error or translate(error, is_commit=True)
+            self._close_after(error)
+
+    def _give_up(self, jobs: Sequence[_Job], gone: Path) -> None:
+        """Write nothing into a file that nobody will find again."""
+        with suppress(sqlite3.Error):
+            self._transaction.rollback()
+        told = f"{gone.name} was removed or replaced while it was open, so nothing is written: open it again"
+        with self._lock:
+            self._closed = self._closed or told
+        for job in jobs:
+            job.error = job.error or stopped(told)
+
+    def _close_after(self, error: sqlite3.Error) -> None:
+        """Stop writing if an error leaves the log in doubt until it is opened anew."""
+        if isinstance(translate(error, is_commit=True), Ambiguous):
+            with self._lock:
+                self._closed = (
+                    self._closed or "the store stopped writing after the disk failed: open it again"
+                )
+
+    def _tidy(self) -> None:
+        """Copy the log into the database when it has grown, so that it can begin anew."""
+        if self._logged_bytes < CHECKPOINT_BYTES:
+            return
+        self._logged_bytes = 0
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.Error as error:
+            self._close_after(error)
+
+
+def _answer(jobs: Sequence[_Job]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+    for job in jobs:
+        by_loop.setdefault(job.loop, []).append(job)
+    for loop, answered in by_loop.items():
+        # A loop that was closed meanwhile has nobody left who waits.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_settle, answered)
+
+
+def _settle(jobs: Sequence[_Job]) -> None:
+    for job in jobs:
+        if job.future is None or job.future.done():
+            continue
+        if job.error is None:
+            job.future.set_result(job.result)
+        else:
+            job.future.set_exception(job.error)

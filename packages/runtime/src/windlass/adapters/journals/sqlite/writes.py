@@ -1,0 +1,445 @@
+"""What the writer does inside a transaction.
+
+Everything is checked before anything is written, so a refused request leaves the others of its group alone.
+"""
+
+import os
+import time
+from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, cast
+
+from windlass.adapters.journals.codec import EncodedPost
+from windlass.adapters.journals.rules import (
+    check_fence,
+    check_room,
+    conflict,
+    deleted,
+    is_in_lease,
+    new_run_ids,
+    rejected,
+    unavailable,
+)
+from windlass.adapters.journals.sqlite.files import take_lock
+from windlass.adapters.journals.sqlite.integrity import SESSION_KEYS_MAX, START, StoredSession, StoreKey
+from windlass.adapters.journals.sqlite.listing import IndexWrites
+from windlass.adapters.journals.sqlite.queries import find_session, last_position
+from windlass.adapters.journals.sqlite.schema import Connection
+from windlass.ports.store import Appended, Batch, Claim, NewRun, Posted, SessionRow, Standing
+from windlass_protocol import ContentRef, RunStatus
+
+LOCK_TRIES_MAX: Final = 50
+LOCK_PAUSE_S: Final = 0.01
+
+
+class OwnerLocks:
+    """The lock files beside a database."""
+
+    def __init__(self, path: Path) -> None:
+        self._folder = path.with_name(f"{path.name}-owners")
+        self._held: dict[str, int] = {}
+
+    def hold(self, owner_id: str) -> None:
+        """Take the lock of an owner, and keep it until it is dropped or the process ends.
+
+        Raises:
+            Conflict: another process, or another store in this one, is that owner.
+        """
+        if self._is_in_place(owner_id):
+            return
+        try:
+            for _ in range(LOCK_TRIES_MAX):
+                handle = self._try(owner_id)
+                if handle is not None:
+                    self._let_go(owner_id)
+                    self._held[owner_id] = handle
+                    return
+                # Whoever looks whether a former owner of that name lives holds the lock for a moment.
+                time.sleep(LOCK_PAUSE_S)
+        except OSError as error:
+            raise unavailable(f"the lock of owner {owner_id} cannot be taken: {error.strerror}") from error
+        raise conflict(f"owner {owner_id} is enlisted elsewhere: every owner needs an id of its own")
+
+    def _try(self, owner_id: str) -> int | None:
+        self._folder.mkdir(exist_ok=True)
+        try:
+            return take_lock(self._path(owner_id))
+        except FileNotFoundError:
+            # Whoever closed just now took the folder away.
+            return None
+
+    def _is_in_place(self, owner_id: str) -> bool:
+        """Whether a lock is held here, in the file that others look at."""
+        handle = self._held.get(owner_id)
+        try:
+            return handle is not None and os.path.samestat(os.fstat(handle), self._path(owner_id).stat())
+        except FileNotFoundError:
+            return False
+
+    def drop(self, owner_id: str) -> None:
+        """Let go of the lock of an owner; nothing if it is not held here."""
+        if owner_id in self._held:
+            self.forget(owner_id)
+            self._let_go(owner_id)
+
+    def _let_go(self, owner_id: str) -> None:
+        handle = self._held.pop(owner_id, None)
+        if handle is not None:
+            os.close(handle)
+
+    def forget(self, owner_id: str) -> None:
+        """Remove the file of an owner that is no more."""
+        self._path(owner_id).unlink(missing_ok=True)
+
+    def is_free(self, owner_id: str) -> bool:
+        """Tell whether the owner has died: the kernel has unlocked its file.
+
+        A file that is missing says nothing. Somebody may have tidied it away, and its owner lives.
+        """
+        if owner_id in self._held:
+            return False
+        try:
+            handle = take_lock(self._path(owner_id), is_new=False)
+        except FileNotFoundError:
+            return False
+        if handle is None:
+            return False
+        os.close(handle)
+        return True
+
+    def owners(self) -> tuple[str, ...]:
+        """Return the owners whose locks are held here."""
+        return tuple(self._held)
+
+    def close(self) -> None:
+        """Let go of every lock, and of the folder if nobody else uses it.
+
+        The file of an owner that was not struck off stays, unlocked: it tells that the owner is no more.
+        """
+        for owner_id in self.owners():
+            self._let_go(owner_id)
+        try:
+            self._folder.rmdir()
+        except OSError:
+            # Others still have their locks in it, or it was never made.
+            return
+
+    def _path(self, owner_id: str) -> Path:
+        # Owners choose their ids; a digest is a safe file name for each of them.
+        return self._folder / blake2b(owner_id.encode(), digest_size=16).hexdigest()
+
+
+_NEW_SESSION: Final = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_SAVE_SESSION: Final = """UPDATE sessions SET epoch = ?, last_seq = ?, last_position = ?, chain = ?,
+    standing = ?, wake_at_ms = ?, owner_id = ?, seal = ? WHERE session_key = ?"""
+_LENGTHEN_SESSION: Final = """UPDATE sessions SET last_seq = ?, last_position = ?, chain = ?, seal = ?
+    WHERE session_key = ?"""
+_APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
+_SAVE_STORE: Final = "UPDATE store SET last_position = ?, seal = ?"
+_IS_PENDING: Final = "SELECT 1 FROM inbox WHERE number = ? AND session_key = ? AND consumed_seq IS NULL"
+_CONSUME: Final = "UPDATE inbox SET consumed_seq = ?, body = NULL WHERE number = ?"
+_COUNT_PENDING: Final = "SELECT count(*) FROM inbox WHERE session_key = ? AND consumed_seq IS NULL"
+_BY_KEY: Final = "SELECT number, digest FROM inbox WHERE session_key = ? AND key = ?"
+_BY_RUN: Final = "SELECT i.number, i.digest FROM runs r JOIN inbox i ON i.number = r.item WHERE r.run_id = ?"
+_LAST_ITEM: Final = "SELECT coalesce(max(number), 0) FROM inbox"
+_NEW_ITEM: Final = "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, NULL, ?, ?)"
+_NEW_RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, 0, ?, NULL, NULL, NULL)"
+_IS_DELETED: Final = "SELECT 1 FROM deleted WHERE session_key = ?"
+_RUN_SESSION: Final = "SELECT session_key FROM runs WHERE run_id = ?"
+_MOVE_RUN: Final = """UPDATE runs SET status = ?, first_seq = CASE first_seq WHEN 0 THEN ? ELSE first_seq END
+    WHERE run_id = ?"""
+_BEAT: Final = "SELECT beat_at_ms FROM owners WHERE owner_id = ?"
+_ENLIST: Final = """INSERT INTO owners VALUES (?, ?)
+    ON CONFLICT (owner_id) DO UPDATE SET beat_at_ms = excluded.beat_at_ms"""
+_FREE: Final = "UPDATE sessions SET owner_id = NULL WHERE owner_id = ?"
+_STRIKE: Final = "DELETE FROM owners WHERE owner_id = ?"
+_KEEP: Final = "INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT (hash) DO NOTHING"
+_USE: Final = "INSERT INTO content_uses VALUES (?, ?) ON CONFLICT DO NOTHING"
+_SHARE: Final = """INSERT INTO content_uses SELECT 0, hash FROM contents WHERE hash = ?1
+    AND NOT EXISTS (SELECT 1 FROM content_uses WHERE hash = ?1)"""
+_SNAPSHOT: Final = """INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (session_key) DO UPDATE
+    SET seq = excluded.seq, seal = excluded.seal, state = excluded.state WHERE excluded.seq >= seq"""
+
+
+class Transaction:
+    """A group of writes that become durable together."""
+
+    def __init__(self, connection: Connection, key: StoreKey, *, locks: OwnerLocks) -> None:
+        self._connection = connection
+        self._key = key
+        self._locks = locks
+        self._index = IndexWrites(connection)
+        self._last_position: int | None = None
+        self._is_moved = False
+        self._sessions: dict[str, StoredSession] = {}
+        """What was read or written last, good for as long as nobody else writes."""
+        self._version: object = None
+
+    def begin(self) -> None:
+        """Start to write: nobody else does, until this ends."""
+        self._is_moved = False
+        self._connection.execute("BEGIN IMMEDIATE")
+        [(version,)] = self._connection.execute("PRAGMA data_version").fetchall()
+        if version != self._version:
+            self._forget()
+            self._version = version
+
+    def finish(self) -> None:
+        """Write down where the journal ends now; the commit itself comes after."""
+        if self._last_position is not None and self._is_moved:
+            self._connection.execute(
+                _SAVE_STORE, (self._last_position, self._key.store_seal(self._last_position))
+            )
+
+    def commit(self) -> None:
+        """Make everything durable."""
+        self._connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Forget everything."""
+        self._forget()
+        self._connection.execute("ROLLBACK")
+
+    def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
+        """Make an owner the only writer of a session."""
+        if self._connection.execute(_BEAT, (owner_id,)).fetchone() is None:
+            raise rejected(f"owner {owner_id} is not enlisted")
+        session = self._find(session_id)
+        if session is None:
+            session = self._new_session(session_id)
+        row = session.row
+        if row.owner_id not in (None, owner_id) and self.is_alive(row.owner_id or "", now_ms):
+            raise conflict(f"session {session_id} belongs to owner {row.owner_id}", session_id)
+        self._save(replace(session, row=replace(row, owner_id=owner_id, epoch=row.epoch + 1)))
+        return Claim(session_id, owner_id, epoch=row.epoch + 1, last_seq=row.last_seq)
+
+    def append(self, batch: Batch, body: bytes, *, posts: tuple[EncodedPost, ...] = ()) -> Appended:
+        """Write a batch whose records and items are already encoded."""
+        session = self._find(batch.claim.session_id)
+        if session is None:
+            raise rejected(f"there is no session {batch.claim.session_id}")
+        check_fence(session.row, batch)
+        if batch.consumes:
+            self._check_consumes(session, batch)
+        self._check_runs(session, batch)
+        fresh = [one for one in posts if not self._is_known(one, batch.claim.session_id)] if posts else ()
+        for run, number in batch.new_runs:
+            self._begin_run(run, session.key, item=number)
+        if self._last_position is None:
+            self._last_position = last_position(self._connection, self._key)
+        row, count, chain = session.row, len(batch.drafts), session.chain
+        appended = Appended(row.last_seq + 1, self._last_position + 1)
+        if count:
+            self._last_position += count
+            self._is_moved = True
+            place = (session.key, row.last_seq + count, self._last_position, row.epoch)
+            chain = self._key.chain(chain, place, body=body)
+            self._connection.execute(
+                _APPEND, (self._last_position, session.key, place[1], row.epoch, chain, body)
+            )
+        for number in batch.consumes:
+            self._connection.execute(_CONSUME, (appended.first_seq, number))
+        for run_id, status in batch.runs:
+            self._connection.execute(_MOVE_RUN, (status.value, appended.first_seq if count else 0, run_id))
+        moved = self._last_position if count else session.last_position
+        self._save(StoredSession(session.key, _after(row, batch), moved, chain), row)
+        self._index.follow(session.key, batch)
+        for one in fresh:
+            self._keep(one)
+        return appended
+
+    def post(self, one: EncodedPost) -> Posted:
+        """Keep an item, unless it is there."""
+        session_id, kind, key, run = one.post.session_id, one.post.kind, one.post.key, one.run
+        session_key = self._key.session_key(session_id)
+        known, what = self._connection.execute(_BY_KEY, (session_key, key)).fetchone(), f"key {key}"
+        if known is None and run is not None:
+            known = self._connection.execute(_BY_RUN, (run.run_id,)).fetchone()
+            what = f"run id {run.run_id}"
+        if known is not None:
+            if known[1] != one.digest:
+                raise conflict(f"{what} was used for another request", session_id)
+            return Posted(cast("int", known[0]), is_new=False)
+        check_room(self._number(_COUNT_PENDING, session_key), kind=kind)
+        if one.told is not None:
+            self._index.check_owner(session_key, one.told, session_id=session_id)
+        return Posted(self._keep(one), is_new=True)
+
+    def _is_known(self, one: EncodedPost, session_id: str) -> bool:
+        post, run = one.post, one.run
+        key = self._key.session_key(post.session_id)
+        if run is None:
+            # Whoever is gone need not be told.
+            is_known = self._connection.execute(_BY_KEY, (key, post.key)).fetchone() is not None
+            return is_known or self._is_deleted(key)
+        if self._connection.execute(_BY_RUN, (run.run_id,)).fetchone() is not None:
+            raise conflict(f"run id {run.run_id} was used for another request", session_id)
+        if self._find(post.session_id) is not None or self._is_deleted(key):
+            raise conflict(f"session {post.session_id} is there already", session_id)
+        return False
+
+    def _keep(self, one: EncodedPost) -> int:
+        """Keep an item that is not there; return its number."""
+        post, number = one.post, self._number(_LAST_ITEM) + 1
+        session_key = self._key.session_key(post.session_id)
+        if self._find(post.session_id) is None:
+            self._new_session(post.session_id)
+        rest = one.digest + one.raw
+        seal = self._key.item_seal((number, session_key), kind=post.kind, key=post.key, rest=rest)
+        row = (number, session_key, post.kind, post.key, one.digest, seal, one.raw)
+        self._connection.execute(_NEW_ITEM, row)
+        if one.run is not None:
+            self._begin_run(one.run, session_key, item=number)
+        if one.told is not None:
+            self._index.enter(session_key, one.told)
+        return number
+
+    def _begin_run(self, run: NewRun, session_key: int, *, item: int) -> None:
+        status = RunStatus.PENDING.value
+        self._connection.execute(
+            _NEW_RUN, (run.run_id, session_key, run.agent_id, run.fingerprint, status, item)
+        )
+
+    def enlist(self, owner_id: str, now_ms: int) -> None:
+        """Note that an owner lives; lock first: a row without a lock is of a dead one."""
+        self._locks.hold(owner_id)
+        self._connection.execute(_ENLIST, (owner_id, now_ms))
+
+    def retire(self, owner_id: str) -> None:
+        """Strike an owner off and free its sessions; its lock is let go of after."""
+        self._connection.execute(_FREE, (owner_id,))
+        self._connection.execute(_STRIKE, (owner_id,))
+        self._sessions.clear()
+
+    def bury(self, owner_id: str, now_ms: int) -> bool:
+        """Free the sessions of an owner, if it is still dead; tell whether it is."""
+        is_dead = not self.is_alive(owner_id, now_ms)
+        if is_dead:
+            self.retire(owner_id)
+        return is_dead
+
+    def put(self, ref: ContentRef, content: bytes, *, session_id: str | None = None) -> None:
+        """Keep bytes under their hash, for a session if one is named, or for good."""
+        # What is there for nobody, as packages are, stays when a session goes that was given it too.
+        self._connection.execute(_SHARE, (ref.hash,))
+        self._connection.execute(_KEEP, (ref.hash, ref.media_type, content))
+        key = 0 if session_id is None else self._key.session_key(session_id)
+        self._connection.execute(_USE, (key, ref.hash))
+
+    def _use(self, session_key: int, digest: str) -> None:
+        """Note that a session refers to what may be there."""
+        self._connection.execute(_SHARE, (digest,))
+        self._connection.execute(_USE, (session_key, digest))
+
+    def save(self, session_id: str, seq: int, *, state: bytes) -> None:
+        """Keep a state, unless a newer one is there or its records are not."""
+        session = self._find(session_id)
+        if session is not None and seq <= session.row.last_seq:
+            seal = self._key.snapshot_seal(session.key, seq, state=state)
+            self._connection.execute(_SNAPSHOT, (session.key, seq, seal, state))
+
+    def _find(self, session_id: str) -> StoredSession | None:
+        session = self._sessions.get(session_id)
+        if session is None:
+            session = find_session(self._connection, self._key, session_id=session_id)
+            if session is not None:
+                self._know(session)
+        return session
+
+    def _know(self, session: StoredSession) -> None:
+        if len(self._sessions) >= SESSION_KEYS_MAX:
+            self._sessions.clear()
+        self._sessions[session.row.session_id] = session
+
+    def _forget(self) -> None:
+        self._sessions.clear()
+        self._last_position = None
+
+    def is_alive(self, owner_id: str, now_ms: int) -> bool:
+        """Tell whether an owner was heard of and its process lives."""
+        beat = self._connection.execute(_BEAT, (owner_id,)).fetchone()
+        return (
+            beat is not None
+            and is_in_lease(cast("int", beat[0]), now_ms)
+            and not self._locks.is_free(owner_id)
+        )
+
+    def _is_deleted(self, session_key: int) -> bool:
+        return self._connection.execute(_IS_DELETED, (session_key,)).fetchone() is not None
+
+    def _new_session(self, session_id: str) -> StoredSession:
+        if self._is_deleted(self._key.session_key(session_id)):
+            raise deleted(session_id)
+        row = SessionRow(session_id, Standing.IDLE, last_seq=0, epoch=0, wake_at_ms=None, owner_id=None)
+        session = StoredSession(self._key.session_key(session_id), row, last_position=0, chain=START.chain)
+        seal = self._key.session_seal(session)
+        columns = (session.key, session_id, 0, 0, 0, START.chain, row.standing.value, None, None, seal)
+        self._connection.execute(_NEW_SESSION, columns)
+        self._know(session)
+        return session
+
+    def _save(self, session: StoredSession, before: SessionRow | None = None) -> None:
+        row, seal = session.row, self._key.session_seal(session)
+        if (
+            before is not None
+            and row.standing is before.standing
+            and row.wake_at_ms == before.wake_at_ms
+            and row.owner_id == before.owner_id
+        ):
+            # An index is written for each of its columns that a statement names, changed or not.
+            columns = (row.last_seq, session.last_position, session.chain, seal, session.key)
+            self._connection.execute(_LENGTHEN_SESSION, columns)
+            self._know(session)
+            return
+        self._connection.execute(
+            _SAVE_SESSION,
+            (
+                row.epoch,
+                row.last_seq,
+                session.last_position,
+                session.chain,
+                row.standing.value,
+                row.wake_at_ms,
+                row.owner_id,
+                seal,
+                session.key,
+            ),
+        )
+        self._know(session)
+
+    def _check_consumes(self, session: StoredSession, batch: Batch) -> None:
+        is_repeated = len(set(batch.consumes)) != len(batch.consumes)
+        if is_repeated or any(
+            self._connection.execute(_IS_PENDING, (number, session.key)).fetchone() is None
+            for number in batch.consumes
+        ):
+            raise conflict("an inbox item is not, or no longer, waiting", batch.claim.session_id)
+
+    def _check_runs(self, session: StoredSession, batch: Batch) -> None:
+        if not batch.runs and not batch.new_runs:
+            return
+        begun = new_run_ids(batch)
+        for run_id in begun:
+            if self._connection.execute(_RUN_SESSION, (run_id,)).fetchone() is not None:
+                raise conflict(f"run id {run_id} was used for another request", session.row.session_id)
+        for run_id in {run_id for run_id, _ in batch.runs} - begun:
+            columns = self._connection.execute(_RUN_SESSION, (run_id,)).fetchone()
+            if columns is None or columns[0] != session.key:
+                raise rejected(f"run {run_id} was not started in session {session.row.session_id}")
+
+    def _number(self, sql: str, *parameters: int) -> int:
+        [(number,)] = self._connection.execute(sql, parameters).fetchall()
+        return cast("int", number)
+
+
+def _after(row: SessionRow, batch: Batch) -> SessionRow:
+    is_moved = batch.standing is not None
+    return SessionRow(
+        row.session_id,
+        batch.standing or row.standing,
+        row.last_seq + len(batch.drafts),
+        row.epoch,
+        batch.wake_at_ms if is_moved else row.wake_at_ms,
+        None if batch.is_last else row.owner_id,
+    )

@@ -1,0 +1,555 @@
+"""Whether a call may be made: what the policy, the tool and people say."""
+
+import unicodedata
+from collections.abc import Awaitable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from inspect import isawaitable
+from typing import Final, TypeVar, cast
+
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+
+from windlass.engine.binding import Binding
+from windlass.engine.clocks import stamp
+from windlass.engine.deadline import TooLate, within
+from windlass.engine.hook_points import Gate, before_call, before_request
+from windlass.engine.masking import log_failure, masked
+from windlass.errors import Rejected, is_for_us
+from windlass.limits import WAIT_MS_MAX
+from windlass.policy import RulesPolicy, strongest
+from windlass.ports.clock import Clock
+from windlass.tools import SHELL_PARAMETER, Tool
+from windlass.tools.calling import Arguments, arguments_hash, arguments_of
+from windlass.tools.question import question_of
+from windlass.tools.router import unknown_tool
+from windlass_harness.loop.events import CallAsks, CallJudged, CallRefused, JudgeCall, Note, Plea
+from windlass_harness.loop.notes import CONSENTED
+from windlass_harness.loop.state import LoopState
+from windlass_harness.policy import CallFacts, Taint, decide_tool_mode
+from windlass_harness.shell import classify_shell_command
+from windlass_harness.views.runs import RunState
+from windlass_protocol import (
+    AllowDecision,
+    ApprovalRule,
+    AskDecision,
+    CodecError,
+    DeferDecision,
+    DenyDecision,
+    InterruptDecision,
+    ModifyDecision,
+    PolicyDecision,
+    PolicyKind,
+    PolicyRef,
+    ToolMode,
+    canonical,
+)
+from windlass_protocol.frozen import frozen
+
+PROMPT_CHARS_MAX: Final = 100_000
+"""Nobody reads more, and nobody is asked about what was not shown whole."""
+SPACES_MAX: Final = 8
+"""A longer run of blanks is shown as their number: it could push the rest out of sight."""
+_HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_BLANK: Final = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u034f")
+"""Letters, signs and marks that look like nothing at all."""
+_INDENT: Final = "  "
+
+
+def approval_prompt(tool_name: str, arguments: JsonValue, *, reason: str) -> str | None:
+    """Return the words of a request for consent; None if they are too many to be read.
+
+    The arguments are rendered from their canonical JSON, each value on a line of its own, so that no text can
+    change the order or the look of another one. Characters that cannot be seen, or that change the order of
+    others, are written as escapes.
+    """
+    try:
+        text = canonical(arguments).decode()
+    except CodecError:
+        # They fitted before they were masked, and a mask may be longer than what it hides.
+        return None
+    if len(text) > PROMPT_CHARS_MAX:
+        return None
+    prompt = f"Run {plain(tool_name)}? {plain(reason)}\n{_laid_out(text)}"
+    return None if len(prompt) > PROMPT_CHARS_MAX else prompt
+
+
+def plain(text: str) -> str:
+    """Return a text in which every character can be seen for what it is."""
+    shown: list[str] = []
+    blanks = 0
+    for character in text:
+        if character == " ":
+            blanks += 1
+            continue
+        shown.append(_blanks(blanks))
+        blanks = 0
+        shown.append(_escape(character) if _is_hidden(character) else character)
+    shown.append(_blanks(blanks))
+    return "".join(shown)
+
+
+def _is_hidden(character: str) -> bool:
+    return (
+        unicodedata.category(character) in _HIDDEN
+        or character.isspace()
+        or character in _BLANK
+        or _is_variant(ord(character))
+    )
+
+
+def _is_variant(code: int) -> bool:
+    """Whether it selects a variant of the character before it, unseen itself."""
+    return 0xFE00 <= code <= 0xFE0F or 0x180B <= code <= 0x180F or 0xE0100 <= code <= 0xE01EF
+
+
+def _blanks(count: int) -> str:
+    # JSON writes no backslash before a bracket, so this cannot be the text of an argument.
+    return " " * count if count <= SPACES_MAX else f"\\[{count:,} spaces]"
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def _laid_out(text: str) -> str:
+    """Return canonical JSON, one value to a line; only blanks are added."""
+    parts: list[str] = []
+    level, at = 0, 0
+    while at < len(text):
+        character = text[at]
+        if character == '"':
+            end = _end_of_string(text, at)
+            parts.append(plain(text[at:end]))
+            at = end
+            continue
+        at += 1
+        if character in "[{" and text[at] not in "]}":
+            level += 1
+            parts.append(f"{character}\n{_INDENT * level}")
+        elif character in "]}" and text[at - 2] not in "[{":
+            level -= 1
+            parts.append(f"\n{_INDENT * level}{character}")
+        elif character == ",":
+            parts.append(f",\n{_INDENT * level}")
+        else:
+            parts.append(": " if character == ":" else character)
+    return "".join(parts)
+
+
+def _end_of_string(text: str, start: int) -> int:
+    at = start + 1
+    while text[at] != '"':
+        at += 2 if text[at] == "\\" else 1
+    return at + 1
+
+
+def with_consent(
+    decision: PolicyDecision, effect: JudgeCall, *, arguments: Arguments, version: str
+) -> PolicyDecision:
+    """Turn an ask into an allow, if a person consented to it.
+
+    Consent counts for this very call, with these very arguments, under these very rules.
+    """
+    if not isinstance(decision, AskDecision):
+        return decision
+    if arguments.hash != effect.approved_hash or effect.approved_policy != version:
+        return decision
+    refs = (*decision.policy_refs, PolicyRef(kind=PolicyKind.APPROVAL, id=CONSENTED, version=version))
+    return AllowDecision(code=CONSENTED, reason="A person approved this call.", policy_refs=refs)
+
+
+def under_version(decision: AskDecision, version: str) -> AskDecision:
+    """Name the rules that consent is asked for under; the host's may not."""
+    first = next((ref.version for ref in decision.policy_refs if ref.version is not None), None)
+    if first == version:
+        return decision
+    ref = PolicyRef(kind=PolicyKind.APPROVAL, id="windlass.judge", version=version)
+    return decision.model_copy(update={"policy_refs": (ref, *decision.policy_refs)})
+
+
+def plead(
+    binding: Binding,
+    run: RunState | None,
+    *,
+    call: tuple[Tool[..., object], Arguments],
+    decision: AskDecision,
+    clock: Clock,
+    can_grant_session: bool,
+) -> Plea | DenyDecision:
+    """Return how to ask; what nobody may answer or could read is denied."""
+    tool, arguments = call
+    responders = responders_of(binding, run)
+    if isinstance(responders, str):
+        return _deny_asked("policy.four_eyes", responders, decision)
+    # Masked before it is laid out: an escape inside a secret would hide it from whoever masks the record.
+    shown = masked(binding.redactor, arguments.json)
+    prompt = approval_prompt(
+        tool.name, shown, reason=binding.redactor.text(decision.prompt or decision.reason)
+    )
+    if prompt is None:
+        reason = (
+            f"The call is too large to be shown to a person: over {PROMPT_CHARS_MAX:,} characters. "
+            "Make several smaller calls."
+        )
+        return _deny_asked("policy.too_large_to_show", reason, decision)
+    lifetime_ms = decision.expires_in_ms or binding.approval_expires_ms
+    expires_at = None
+    if lifetime_ms is not None:
+        expires_at = stamp(clock.now() + timedelta(milliseconds=min(lifetime_ms, WAIT_MS_MAX)))
+    return Plea(prompt, expires_at=expires_at, responders=responders, can_grant_session=can_grant_session)
+
+
+def responders_of(binding: Binding, run: RunState | None) -> tuple[str, ...] | str | None:
+    """Return who may consent, None for anybody; or say why nobody may."""
+    if not binding.four_eyes:
+        return binding.responders
+    # Whoever spoke to the run has asked for what it does as much as who started it.
+    source = None if run is None else run.source
+    askers = (None if source is None else source.id, *(() if run is None else run.speakers))
+    known = [name for name in askers if name is not None]
+    if len(known) < len(askers):
+        return "It needs the consent of a second person, and the run does not say who asked for it."
+    others = tuple(
+        name for name in binding.responders or () if not any(_is_same(name, asker) for asker in known)
+    )
+    return others or "It needs the consent of a second person, and there is none who may give it."
+
+
+def deciders_of(binding: Binding, run: RunState) -> tuple[str, ...] | None:
+    """Return who may say what becomes of an interrupted call, None for anybody."""
+    responders = responders_of(binding, run)
+    # That nobody may consent does not mean that nobody may look after what has begun without.
+    return binding.responders if isinstance(responders, str) else responders
+
+
+def _is_same(name: str, other: str) -> bool:
+    """Whether two names may mean one person."""
+    return _folded(name) == _folded(other)
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold().strip()
+
+
+def _deny_asked(code: str, reason: str, decision: AskDecision) -> DenyDecision:
+    return DenyDecision(code=code, reason=reason, policy_refs=decision.policy_refs)
+
+
+T = TypeVar("T")
+POLICY_TIMEOUT: Final = "policy.timeout"
+"""Code of a no that was none: the policy did not decide in time."""
+_TOOL_ASKS: Final = "tool.approval"
+_DECISIONS: Final = (
+    AllowDecision,
+    AskDecision,
+    DeferDecision,
+    DenyDecision,
+    InterruptDecision,
+    ModifyDecision,
+)
+
+
+@frozen
+class Judged:
+    """A decision, and what the call will run with if it may."""
+
+    event: CallJudged
+    arguments: Arguments
+
+
+async def judge(
+    binding: Binding, state: LoopState, *, effect: JudgeCall, clock: Clock, is_attended: bool
+) -> Judged | CallRefused | CallAsks:
+    """Decide about one call; whatever fails in that, the call is not made."""
+    try:
+        return await _judge(binding, state, effect=effect, clock=clock, is_attended=is_attended)
+    except BaseException as error:  # code of the host is asked in many places: what it raises is a no
+        if is_for_us(error):
+            raise
+        log_failure(f"call of {effect.tool_name} could not be judged", error, redactor=binding.redactor)
+        told = f"The policy failed ({type(error).__name__}), so the call is denied."
+        return CallRefused(effect.call_id, "policy.failed", told)
+
+
+def judge_allowed(
+    binding: Binding, effect: JudgeCall, decision: AllowDecision, canonical_json: bytes | None
+) -> Judged | CallRefused:
+    """Judge a call of a tool that the rules allow, whatever its arguments; see `settled_by_rules`."""
+    tool = binding.tools[effect.tool_name]
+    try:
+        arguments = arguments_of(
+            tool, effect.input, mask=binding.redactor.text, canonical_json=canonical_json
+        )
+    except Rejected as error:
+        return CallRefused(effect.call_id, "invalid_arguments", error.message)
+    return Judged(_judged(effect.call_id, tool, decision, arguments), arguments)
+
+
+def settled_by_rules(binding: Binding, effect: JudgeCall, judged: object) -> AllowDecision | None:
+    """Return the decision of a call that the rules alone allow, and would allow with any other arguments."""
+    decision = judged.event.decision if isinstance(judged, Judged) else None
+    tool, policy = binding.tools.get(effect.tool_name), binding.policy
+    if not isinstance(decision, AllowDecision) or tool is None or effect.approved_hash is not None:
+        return None
+    is_by_rules = isinstance(policy, RulesPolicy) and not policy.reads_arguments
+    is_plain = isinstance(tool.approval, ApprovalRule) and not tool.is_shell and not tool.is_question
+    return decision if is_by_rules and is_plain and not binding.hooks.points else None
+
+
+async def _judge(
+    binding: Binding, state: LoopState, *, effect: JudgeCall, clock: Clock, is_attended: bool
+) -> Judged | CallRefused | CallAsks:
+    tool = binding.tools.get(effect.tool_name)
+    if tool is None:
+        told = unknown_tool(effect.tool_name, binding.tools).error or ""
+        return CallRefused(effect.call_id, "unknown_tool", told)
+    try:
+        arguments = arguments_of(tool, effect.input, mask=binding.redactor.text)
+    except Rejected as error:
+        return CallRefused(effect.call_id, "invalid_arguments", error.message)
+    if _is_exposed(binding, tool):
+        # What it does to them must not get into the record of what the model wrote.
+        arguments = replace(arguments, json=from_json(to_json(arguments.json)))
+    gate = await before_call(binding, state, effect=effect, arguments=arguments, clock=clock)
+    if isinstance(gate, CallRefused):
+        return gate
+    return await _weigh(binding, state, effect, gate, clock=clock, is_attended=is_attended)
+
+
+async def _weigh(
+    binding: Binding, state: LoopState, effect: JudgeCall, gate: Gate, *, clock: Clock, is_attended: bool
+) -> Judged | CallRefused | CallAsks:
+    """Ask the policy, and people if it says so."""
+    tool = binding.tools[effect.tool_name]
+    decision, final, notes = gate.decision, gate.arguments, gate.notes
+    if decision is None:
+        decision, final = await _decide(binding, state, effect, gate.arguments, is_attended=is_attended)
+    if tool.is_question and not isinstance(decision, DenyDecision | DeferDecision | InterruptDecision):
+        return _asks(binding, effect.call_id, replace(gate, arguments=final), is_attended=is_attended)
+    if isinstance(decision, AskDecision):
+        request = await before_request(binding, state, effect=effect, decision=decision, clock=clock)
+        if isinstance(request, CallRefused):
+            return replace(request, notes=(*notes, *request.notes))
+        decision, notes = request.decision, (*notes, *request.notes)
+    if _is_exposed(binding, tool) and not _is_unchanged(final):
+        # It would be shown and recorded otherwise than it runs.
+        decision = _deny(
+            "policy.changed_arguments", "Something changed the arguments while it looked at them."
+        )
+    plea = None
+    if isinstance(decision, AskDecision):
+        can_grant = _can_grant(binding, state, tool=tool, arguments=final, decision=decision)
+        asked = plead(
+            binding,
+            state.run,
+            call=(tool, final),
+            decision=decision,
+            clock=clock,
+            can_grant_session=can_grant,
+        )
+        decision, plea = (decision, asked) if isinstance(asked, Plea) else (asked, None)
+    return Judged(_judged(effect.call_id, tool, decision, final, plea=plea, notes=notes), final)
+
+
+def _judged(
+    call_id: str,
+    tool: Tool[..., object],
+    decision: PolicyDecision,
+    arguments: Arguments,
+    *,
+    plea: Plea | None = None,
+    notes: tuple[Note, ...] = (),
+) -> CallJudged:
+    return CallJudged(
+        call_id,
+        decision,
+        effect=tool.effect._value_,
+        mode=decide_tool_mode(tool.name, tool.mode)._value_,
+        arguments=arguments.json,
+        arguments_hash=arguments.hash,
+        plea=plea,
+        notes=notes,
+    )
+
+
+def _asks(binding: Binding, call_id: str, gate: Gate, *, is_attended: bool) -> CallAsks | CallRefused:
+    """Put a question to people, if anybody is there and could answer it.
+
+    Nobody has to consent to being asked.
+    """
+    if not is_attended:
+        told = "Nobody is there to ask; go on without the answer, or say what you would need to know."
+        return CallRefused(call_id, "unattended", told, gate.notes)
+    question = question_of(gate.arguments.json)
+    if question.problem is not None:
+        return CallRefused(call_id, "invalid_arguments", question.problem, gate.notes)
+    mask = binding.redactor.text
+    return CallAsks(
+        call_id,
+        gate.arguments.json,
+        mask(question.prompt),
+        options=tuple({name: mask(str(text)) for name, text in one.items()} for one in question.options),
+        allow_freeform=question.allow_freeform,
+        notes=gate.notes,
+    )
+
+
+def _is_unchanged(arguments: Arguments) -> bool:
+    try:
+        return arguments_hash(arguments.json) == arguments.hash
+    except CodecError:
+        return False
+
+
+def _is_exposed(binding: Binding, tool: Tool[..., object]) -> bool:
+    """Whether code of the host has seen the arguments."""
+    is_by_rules = isinstance(binding.policy, RulesPolicy) and isinstance(tool.approval, ApprovalRule)
+    return bool(binding.hooks.points) or not is_by_rules
+
+
+async def _decide(
+    binding: Binding, state: LoopState, effect: JudgeCall, arguments: Arguments, *, is_attended: bool
+) -> tuple[PolicyDecision, Arguments]:
+    """Return what is decided about a call, and which arguments that is about."""
+    tool = binding.tools[effect.tool_name]
+    decision = await decide_call(binding, state, tool=tool, arguments=arguments, is_attended=is_attended)
+    if isinstance(decision, AskDecision):
+        given = arguments.json if decision.arguments is None else decision.arguments
+        version = binding.version_for(tool, given)
+        if effect.approved_hash is not None:
+            decision = with_consent(decision, effect, arguments=arguments, version=version)
+        if isinstance(decision, AskDecision):
+            decision = under_version(decision, version)
+    if not isinstance(decision, ModifyDecision | AskDecision) or decision.arguments is None:
+        return decision, arguments
+    try:
+        return decision, arguments_of(tool, decision.arguments)
+    except Rejected as error:
+        told = f"The policy's own arguments do not fit: {error.message}"
+        return _deny("policy.bad_arguments", told), arguments
+
+
+async def decide_call(
+    binding: Binding, state: LoopState, *, tool: Tool[..., object], arguments: Arguments, is_attended: bool
+) -> PolicyDecision:
+    """Return what the policy and the tool's own rule say of a call in a session."""
+    version = binding.version_for(tool, arguments.json)
+    is_granted = not tool.is_shell and state.is_granted(tool.name, version)
+    decision = await _by_policy(
+        binding, state, tool, arguments, is_granted=is_granted, is_attended=is_attended
+    )
+    changed = decision.arguments if isinstance(decision, ModifyDecision | AskDecision) else None
+    rule = tool.approval_for(arguments.json if changed is None else changed)
+    if rule is ApprovalRule.ALWAYS or (rule is ApprovalRule.ONCE and not is_granted):
+        decision = strongest(decision, _ask(tool, binding.policy.version, changed))
+    is_default = isinstance(decision, AskDecision) and decision.code in _ASKED_BY_DEFAULT
+    if rule is ApprovalRule.NEVER and is_default:
+        reason = "The tool's author says that it needs no consent."
+        return AllowDecision(code="tool.approval_never", reason=reason, policy_refs=decision.policy_refs)
+    if isinstance(decision, AskDecision) and not is_attended:
+        reason = "It needs a person's consent, and nobody is there to ask."
+        return DenyDecision(code="policy.unattended", reason=reason, policy_refs=decision.policy_refs)
+    return decision
+
+
+async def _by_policy(
+    binding: Binding,
+    state: LoopState,
+    tool: Tool[..., object],
+    arguments: Arguments,
+    *,
+    is_granted: bool,
+    is_attended: bool,
+) -> PolicyDecision:
+    """Return what the policy says; whatever goes wrong with it, the answer is no.
+
+    Rules are asked as if somebody were there: the tool may say that nobody has to be.
+    """
+    policy, most_ms = binding.policy, binding.policy_timeout_ms
+    is_rules = isinstance(policy, RulesPolicy)
+    if isinstance(policy, RulesPolicy) and is_granted:
+        policy = policy.granting((tool.name,))
+    try:
+        facts = call_facts(tool, arguments, taint=cast(frozenset[Taint], state.session.taint))
+        answer = policy.before(facts, is_attended=is_attended or is_rules)
+        decision = cast(object, await within(answer, most_ms))
+    except TooLate:
+        return timed_out(most_ms, "the call is denied")
+    except BaseException as error:  # a policy is the host's code: whatever it raises, the answer is no
+        if is_for_us(error):
+            raise
+        log_failure("a policy failed", error, redactor=binding.redactor)
+        return _deny("policy.failed", f"The policy failed ({type(error).__name__}), so the call is denied.")
+    if isinstance(decision, _DECISIONS):
+        return decision
+    return _deny("policy.failed", f"The policy gave no decision ({type(decision).__name__}).")
+
+
+_ASKED_BY_DEFAULT: Final = frozenset({"policy.consent_needed", "policy.undeclared_mode"})
+
+
+def call_facts(
+    tool: Tool[..., object], arguments: Arguments, *, taint: frozenset[Taint] = frozenset()
+) -> CallFacts:
+    """Return what a policy may know of a call; a shell command is graded."""
+    outbound, given = tool.is_outbound, arguments.json
+    if not tool.is_shell:
+        return CallFacts(tool.name, tool.mode, taint=taint, is_outbound=outbound, arguments=given)
+    verdict = classify_shell_command(str(arguments.json.get(SHELL_PARAMETER, "")))
+    return CallFacts(
+        tool.name,
+        tool.mode,
+        shell=verdict.severity,
+        commands=verdict.commands,
+        taint=taint,
+        is_outbound=outbound,
+        arguments=given,
+    )
+
+
+async def settled(value: T | Awaitable[T]) -> T:
+    """Return a value that may have to be waited for."""
+    return cast(T, await value) if isawaitable(value) else cast(T, value)
+
+
+def _ask(tool: Tool[..., object], version: str, arguments: Mapping[str, JsonValue] | None) -> AskDecision:
+    refs = (PolicyRef(kind=PolicyKind.APPROVAL, id=f"tool.{tool.name}", version=version),)
+    reason = "The tool's author wants a person's consent."
+    given = None if arguments is None else dict(arguments)
+    return AskDecision(code=_TOOL_ASKS, reason=reason, policy_refs=refs, arguments=given)
+
+
+def _can_grant(
+    binding: Binding,
+    state: LoopState,
+    *,
+    tool: Tool[..., object],
+    arguments: Arguments,
+    decision: AskDecision,
+) -> bool:
+    """Whether the session may be granted, and it would change anything.
+
+    A grant is for any arguments, so a destructive tool has one only if its author wrote approval once.
+    """
+    rule, policy = tool.approval_for(arguments.json), binding.policy
+    is_destructive = decide_tool_mode(tool.name, tool.mode) is ToolMode.DESTRUCTIVE
+    if tool.is_shell or rule is ApprovalRule.ALWAYS or (is_destructive and rule is not ApprovalRule.ONCE):
+        return False
+    if not isinstance(policy, RulesPolicy):
+        return decision.code == _TOOL_ASKS
+    facts = call_facts(tool, arguments, taint=cast(frozenset[Taint], state.session.taint))
+    granted = policy.granting((tool.name,)).before(facts, is_attended=True)
+    return not isinstance(granted, AskDecision)
+
+
+def timed_out(most_ms: int, consequence: str) -> DenyDecision:
+    """Return the no of a policy that did not decide in time."""
+    return _deny(POLICY_TIMEOUT, f"The policy did not decide within {most_ms:,} ms, so {consequence}.")
+
+
+def _deny(code: str, reason: str) -> DenyDecision:
+    return DenyDecision(
+        code=code, reason=reason, policy_refs=(PolicyRef(kind=PolicyKind.HOST, id="windlass.judge"),)
+    )

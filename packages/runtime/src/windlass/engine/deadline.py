@@ -1,0 +1,298 @@
+"""Time limits for code of the application, and waits that a cancel interrupts."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from inspect import isawaitable
+from math import inf
+from typing import Final, Generic, TypeVar, cast
+
+from windlass.errors import is_for_us
+from windlass_protocol.frozen import frozen
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Returned(Generic[T]):
+    """It came to its end."""
+
+    value: T
+
+
+@frozen
+class Raised:
+    """It failed."""
+
+    error: BaseException
+
+
+@frozen
+class Late:
+    """The time was over; it was told to end, and nobody waits for that."""
+
+
+async def cut(
+    work: Coroutine[object, object, T], timeout_s: float | Callable[[], float], *, is_patient: bool = False
+) -> Returned[T] | Raised | Late:
+    """Do some work within a time; whatever it raises is in the answer.
+
+    `asyncio.timeout` would wait for work that does not end when it is cancelled; this does not. A time that
+    may be put off is given as what is left of it. Only cancelling the caller gets out, and cancels the work
+    too; a patient caller waits for the work to end then, until it is cancelled again.
+    """
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+    task = loop.create_task(_guarded(work, over))
+    watch = _Watch(loop, over, timeout_s)
+    try:
+        await over
+    except asyncio.CancelledError:
+        if not is_patient or task.done():
+            _leave(task)
+            raise
+        return await _ended(task)
+    finally:
+        watch.timer.cancel()
+    if task.done() and not task.cancelled():
+        return task.result()
+    _leave(task)
+    return Late()
+
+
+class _Watch:
+    """Looks at the clock for whoever waits; one timer costs less than `asyncio.wait`."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        over: asyncio.Future[None],
+        timeout_s: float | Callable[[], float],
+    ) -> None:
+        self._loop = loop
+        self._over = over
+        self._timeout_s = timeout_s
+        self.timer = loop.call_later(timeout_s() if callable(timeout_s) else timeout_s, self._look)
+
+    def _look(self) -> None:
+        left_s = self._timeout_s() if callable(self._timeout_s) else 0.0
+        if left_s > _TICK_S:
+            self.timer = self._loop.call_later(left_s, self._look)
+        else:
+            _end(self._over)
+
+
+async def _ended(task: asyncio.Task[T]) -> T:
+    """Tell a task to end, and wait for that."""
+    task.cancel()
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        _leave(task)
+        raise
+    return task.result()
+
+
+class TooLate(Exception):
+    """Whoever was waited for took longer than it may."""
+
+
+async def within(value: T | Awaitable[T], timeout_ms: int) -> T:
+    """Return a value that may have to be waited for, but not longer than this.
+
+    Raises:
+        TooLate: the time was over.
+    """
+    if not isawaitable(value):
+        return cast(T, value)
+    match await cut(_waited(value), timeout_ms / 1_000):
+        case Returned(found):
+            return found
+        case Raised(error):
+            raise error
+        case _:
+            raise TooLate
+
+
+async def _waited(value: Awaitable[T]) -> T:
+    return await value
+
+
+async def _guarded(work: Coroutine[object, object, T], over: asyncio.Future[None]) -> Returned[T] | Raised:
+    task = asyncio.current_task()
+    try:
+        return Returned(await work)
+    except asyncio.CancelledError as error:
+        if task is not None and task.cancelling():
+            raise
+        return Raised(error)
+    except BaseException as error:  # the boundary to the host's code
+        if is_for_us(error):
+            raise
+        return Raised(error)
+    finally:
+        # Whoever waits wakes when this task is done, without a turn of the loop between.
+        _end(over)
+
+
+def _end(over: asyncio.Future[None]) -> None:
+    if not over.done():
+        over.set_result(None)
+
+
+def _leave(task: asyncio.Task[object]) -> None:
+    """Let a task end by itself; it is held until then, so that it is not lost."""
+    task.cancel()
+    _LEFT.add(task)
+    task.add_done_callback(_LEFT.discard)
+
+
+LEAVE_S: Final = 0.5
+"""How long cancelled code may take to end before it is left to itself."""
+_TICK_S: Final = 0.001
+"""Less than that is no time to wait for: clocks count in parts of it."""
+_LEFT: Final[set[asyncio.Task[object]]] = set()
+
+
+class Deadlines:
+    """The time limits of all effects of a runtime, watched by one timer of the event loop.
+
+    An effect takes far less time than it may, so a timer of its own would be set and cancelled for nothing.
+    The one timer is set for the earliest limit, and is left alone when that limit is lifted.
+    """
+
+    def __init__(self) -> None:
+        self._open: set[Limit] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._at = inf
+
+    def limit(self, seconds: float, on_left: Callable[[], None] | None = None) -> "Limit":
+        """Return a time limit for the block of a `with` statement; see `Limit`."""
+        return Limit(self, seconds, on_left)
+
+    def add(self, limit: "Limit") -> None:
+        """Watch a limit."""
+        self._open.add(limit)
+        if limit.at < self._at:
+            self._arm(limit.loop, limit.at)
+
+    def drop(self, limit: "Limit") -> None:
+        """Watch a limit no longer."""
+        self._open.discard(limit)
+
+    def _arm(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._at = loop.call_at(at, self._tick, loop), at
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer, self._at = None, inf
+        now = loop.time() + _TICK_S
+        for limit in [one for one in self._open if one.at <= now]:
+            self._open.discard(limit)
+            limit.expire()
+        if self._open and self._timer is None:
+            self._arm(loop, min(one.at for one in self._open))
+
+
+class Limit:
+    """A time limit of the current task, as `asyncio.timeout` sets one.
+
+    When it is over the task is cancelled, and the block raises TimeoutError. If the block does not end within
+    `LEAVE_S` after that, `on_left` is called once: nothing waits for the block any more.
+    """
+
+    __slots__ = ("_before", "_deadlines", "_on_left", "_task", "at", "is_left", "is_over", "loop")
+
+    def __init__(self, deadlines: Deadlines, seconds: float, on_left: Callable[[], None] | None) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "a time limit needs a task"
+        self._deadlines = deadlines
+        self._task = task
+        self._on_left = on_left
+        self._before = 0
+        self.loop = asyncio.get_running_loop()
+        self.at = self.loop.time() + seconds
+        """When the time is over, by the event loop; may be put off."""
+        self.is_over = False
+        self.is_left = False
+
+    def __enter__(self) -> "Limit":
+        self._before = self._task.cancelling()
+        self._deadlines.add(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        self._deadlines.drop(self)
+        if self.is_over:
+            left = self._task.uncancel()
+            if isinstance(error, asyncio.CancelledError) and left <= self._before:
+                raise TimeoutError from error
+
+    def expire(self) -> None:
+        """Cancel the task; the second time, give the block up."""
+        if not self.is_over:
+            self.is_over = True
+            self._task.cancel()
+            if self._on_left is not None:
+                self.at = self.loop.time() + LEAVE_S
+                self._deadlines.add(self)
+        elif self._on_left is not None:
+            self.is_left = True
+            self._on_left()
+
+
+class Inner:
+    """Awaits work of the driver itself, such as policy decisions; a cancel interrupts it.
+
+    When an item arrives meanwhile, `is_unwanted` says whether to interrupt the work.
+    """
+
+    def __init__(self, is_unwanted: Callable[[], Awaitable[bool]]) -> None:
+        self._is_unwanted = is_unwanted
+        self._waiter: asyncio.Task[object] | None = None
+        self._lookout: asyncio.Task[None] | None = None
+        self._is_broken_off = False
+        self._is_rung = False
+        """Whether an item arrived while there was no work."""
+
+    async def do(self, work: Awaitable[T]) -> T | None:
+        """Return the result of some work; None if it was interrupted."""
+        self._waiter = waiter = asyncio.current_task()
+        assert waiter is not None, "a driver is a task"
+        self._is_broken_off = False
+        if self._is_rung:
+            self.ring()
+        try:
+            found = await work
+        except asyncio.CancelledError:
+            # The driver itself may be cancelled as well.
+            if not self._is_broken_off or waiter.uncancel():
+                raise
+            found = None
+        else:
+            if self._is_broken_off:
+                waiter.uncancel()
+        finally:
+            self._waiter = None
+            lookout, self._lookout = self._lookout, None
+            if lookout is not None:
+                await lookout
+        return found
+
+    def ring(self) -> None:
+        """Find out whether to interrupt the work."""
+        self._is_rung = self._waiter is None
+        if self._waiter is not None and self._lookout is None:
+            self._lookout = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        if await self._is_unwanted():
+            self.break_off()
+
+    def break_off(self) -> None:
+        """Interrupt the work."""
+        self._is_rung = self._waiter is None
+        if self._waiter is not None and not self._is_broken_off:
+            self._is_broken_off = True
+            self._waiter.cancel()

@@ -1,0 +1,385 @@
+"""Dynamic parts of an agent: asked for, recorded, and bound again after a restart."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from inspect import isawaitable, iscoroutinefunction
+from typing import Final, cast
+
+from pydantic_core import from_json
+
+from windlass.dynamic import DynamicContext, Placed
+from windlass.engine.binding import Binding
+from windlass.engine.deadline import TooLate, within
+from windlass.engine.masking import log_failure
+from windlass.engine.writer import patiently
+from windlass.errors import AgentError, Rejected, check_text, is_for_us, kind_of, wrong
+from windlass.limits import INSTRUCTIONS_CHARS_MAX, PACKAGE_BYTES_MAX, TOOLS_PER_AGENT_MAX
+from windlass.ports.clock import Clock
+from windlass.ports.store import ContentStore
+from windlass.skills import Skill, Skills
+from windlass.tools import PIN, Tool, as_pinned
+from windlass.tools.calling import in_thread
+from windlass.tools.context import SessionValues
+from windlass_harness.loop.events import Note, Stopped
+from windlass_harness.loop.state import LoopState
+from windlass_harness.redact import mask_text
+from windlass_harness.views.session import Resolved, resolved_key
+from windlass_protocol import (
+    CodecError,
+    CodecLimits,
+    ErrorKind,
+    JsonObject,
+    ResolverPart,
+    ResolverScope,
+    RetryClass,
+    TextPart,
+    ToolSpec,
+    UserMessage,
+    canonical,
+)
+from windlass_protocol.frozen import frozen
+
+_LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX, depth_max=128)
+
+
+@frozen
+class Part:
+    """What a resolver gave: words, tools or skills."""
+
+    placed: Placed
+    words: str = ""
+    tools: tuple[Tool[..., object], ...] = ()
+    specs: tuple[ToolSpec, ...] = ()
+    """What the model is told of the tools; of some there may be none."""
+    skills: tuple[Skill, ...] = ()
+    failure: str | None = None
+    """Why it is nothing."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tools or skills."""
+        return (*(spec.name for spec in self.specs), *(skill.name for skill in self.skills))
+
+    @property
+    def content(self) -> bytes:
+        """It as JSON; equal parts give equal bytes."""
+        body: JsonObject = {"part": self.placed.part.value, "words": self.words}
+        if self.specs:
+            specs = sorted(self.specs, key=lambda spec: spec.name)
+            body["tools"] = [spec.model_dump(mode="json", by_alias=True) for spec in specs]
+        if self.skills:
+            body["skills"] = [*sorted(skill.ref for skill in self.skills)]
+        return canonical(body, _LIMITS)
+
+
+def part_of(placed: Placed, given: object) -> Part:
+    """Return what a resolver gave.
+
+    Raises:
+        Rejected: it is not what its place takes.
+    """
+    where = f"resolver {placed.dynamic.name}"
+    match placed.part:
+        case ResolverPart.INSTRUCTIONS:
+            if given is not None and not isinstance(given, str):
+                raise wrong(f"{where}: instructions are a text, found {kind_of(given)}")
+            return Part(placed, check_text(given or "", where, chars_max=INSTRUCTIONS_CHARS_MAX))
+        case ResolverPart.TOOLS:
+            tools = tuple(_pinned(one) for one in _items(given, Tool, where))
+            return Part(placed, tools=tools, specs=tuple(tool.spec for tool in tools))
+        case ResolverPart.SKILLS:
+            skills = tuple(cast(Iterable[Skill], _items(given, Skill, where)))
+            return Part(placed, Skills(*skills).words, skills=skills)
+
+
+def read_part(placed: Placed, content: bytes) -> Part:
+    """Return what is recorded of what a resolver gave; nothing is behind its tools."""
+    body = cast(JsonObject, from_json(content))
+    specs = tuple(ToolSpec.model_validate(one) for one in cast(list[object], body.get("tools", [])))
+    return Part(placed, str(body["words"]), specs=specs)
+
+
+def part_under(given: Part, content: bytes) -> Part:
+    """Return what is recorded, with the functions of what is given now.
+
+    A tool that has changed since refuses to be called; one that is gone is not there.
+    """
+    recorded = read_part(given.placed, content)
+    today = {tool.name: tool for tool in given.tools}
+    pinned = (as_pinned(one, today[one.name]) for one in recorded.specs if one.name in today)
+    return replace(recorded, tools=tuple(pinned), skills=given.skills)
+
+
+def check_fit(binding: Binding, part: Part) -> None:
+    """See that a part can be put beside what is there.
+
+    Raises:
+        Rejected: a name is taken, or there is too much of it.
+    """
+    where, package = f"resolver {part.placed.dynamic.name}", binding.package
+    taken = {spec.name for spec in package.tools or ()} | {one.name for one in package.subagents or ()}
+    if part.placed.part is ResolverPart.SKILLS:
+        taken = {skill.name for skill in binding.skills}
+    names = part.names
+    for at, name in enumerate(names):
+        if name in taken or name in names[:at]:
+            raise wrong(f"{where}: there is a {name} already; give each its own name")
+    count = len(part.specs) + len(package.tools or ())
+    if count > TOOLS_PER_AGENT_MAX:
+        raise wrong(f"{where}: tools: found {count:,}, limit {TOOLS_PER_AGENT_MAX:,}")
+
+
+def merged(binding: Binding, parts: Sequence[Part]) -> Binding:
+    """Return a binding with what resolvers gave.
+
+    Raises:
+        Rejected: two of them gave the same name.
+    """
+    for part in parts:
+        check_fit(binding, part)
+        binding = _with(binding, part)
+    return binding
+
+
+def _with(binding: Binding, part: Part) -> Binding:
+    package = binding.package
+    told, words = package.agent.instructions or "", part.words
+    # The instructions of an agent come before its skills, whoever gives them.
+    is_first = part.placed.part is ResolverPart.INSTRUCTIONS
+    said = "\n\n".join(one for one in ((words, told) if is_first else (told, words)) if one)
+    agent = package.agent.model_copy(update={"instructions": said or None})
+    specs = (*(package.tools or ()), *part.specs)
+    tools = {**binding.tools, **{tool.name: tool for tool in part.tools}}
+    skills = binding.skills
+    if part.skills:
+        skills = Skills(*skills, *part.skills)
+        tools[skills.tool.name] = skills.tool
+    package = package.model_copy(update={"agent": agent, "tools": specs or None})
+    return replace(binding, package=package, tools=tools, skills=skills)
+
+
+def _pinned(tool: Tool[..., object]) -> Tool[..., object]:
+    """Return a tool that is known by what it was said to be."""
+    if tool.metadata.get(PIN) is not None:
+        return tool
+    said = tool.spec.model_dump(mode="json", by_alias=True)
+    pin = f"sha256:{sha256(canonical(said, _LIMITS)).hexdigest()}"
+    return replace(tool, metadata={**tool.metadata, PIN: pin})
+
+
+def _items(given: object, kind: type, where: str) -> tuple[Tool[..., object], ...]:
+    """Return one item, or several, as a tuple."""
+    if isinstance(given, kind):
+        given = (given,)
+    items = () if given is None else given
+    if not isinstance(items, list | tuple | Skills):
+        raise wrong(f"{where}: it gives {kind.__name__}s, found {kind_of(given)}")
+    found = tuple(cast(Iterable[object], items))
+    for one in found:
+        if not isinstance(one, kind):
+            raise wrong(f"{where}: it gives {kind.__name__}s, found {kind_of(one)} among them")
+    return cast(tuple[Tool[..., object], ...], found)
+
+
+_OF_RUN: Final = frozenset({ResolverScope.SESSION, ResolverScope.TURN})
+_OF_STEP: Final = frozenset({ResolverScope.STEP})
+
+
+@frozen
+class Resolution:
+    """A binding with what its resolvers gave, and the records of that."""
+
+    binding: Binding
+    notes: tuple[Note, ...] = ()
+
+
+@frozen
+class Means:
+    """What resolving needs of the runtime."""
+
+    content: ContentStore
+    clock: Clock
+    can_ask: bool
+
+
+async def resolve_run(binding: Binding, state: LoopState, *, means: Means) -> Resolution | Stopped:
+    """Find out what holds for a session and a turn, as far as it is not recorded.
+
+    If calls of a step wait to be made, also what held for that step.
+
+    Raises:
+        Unavailable: the content store cannot be reached.
+    """
+    try:
+        found = await _resolve(binding, state, scopes=_OF_RUN, means=means)
+        if not any(True for _ in state.session.history.open_calls()):
+            return found
+        stepped = await _resolve(found.binding, state, scopes=_OF_STEP, means=means)
+    except Rejected as error:
+        return Stopped(error.info())
+    return Resolution(replace(stepped.binding, unstepped=found.binding), (*found.notes, *stepped.notes))
+
+
+async def resolve_step(binding: Binding, state: LoopState, *, means: Means) -> Resolution | Stopped:
+    """Find out what holds for the step that is about to begin.
+
+    Raises:
+        Unavailable: the content store cannot be reached.
+    """
+    plain = binding.unstepped or binding
+    if not any(placed.dynamic.scope is ResolverScope.STEP for placed in plain.resolvers):
+        return Resolution(binding)
+    try:
+        found = await _resolve(plain, state, scopes=_OF_STEP, means=means, is_new=True)
+    except Rejected as error:
+        return Stopped(error.info())
+    return replace(found, binding=replace(found.binding, unstepped=plain))
+
+
+async def _resolve(
+    binding: Binding,
+    state: LoopState,
+    *,
+    scopes: Collection[ResolverScope],
+    means: Means,
+    is_new: bool = False,
+) -> Resolution:
+    parts: list[Part] = []
+    notes: list[Note] = []
+    for placed in binding.resolvers:
+        if placed.dynamic.scope not in scopes:
+            continue
+        known = _known(state, placed)
+        if known is not None and placed.part is ResolverPart.INSTRUCTIONS and not is_new:
+            # Words need nobody behind them: those that are recorded are used.
+            parts.append(read_part(placed, await _read(known, means)))
+            continue
+        given, content = await _given(binding, placed, state=state, means=means)
+        if known is None or is_new or binding.package_change == "move":
+            parts.append(given)
+            if known is None or known.content.hash != _hash(content):
+                notes.append(await _note(given, content, means))
+        else:
+            parts.append(await _again(binding, given, known=known, content=content, means=means))
+    return Resolution(merged(binding, parts), tuple(notes))
+
+
+def _known(state: LoopState, placed: Placed) -> Resolved | None:
+    """What is recorded of a resolver and still holds."""
+    run = state.run
+    assert run is not None, "only for a run is anything resolved"
+    known = state.session.resolved.get(resolved_key(run.agent_id, placed.dynamic.name))
+    if known is None or known.scope is not placed.dynamic.scope:
+        return None
+    return known if known.scope is ResolverScope.SESSION or known.run_id == run.run_id else None
+
+
+async def _again(binding: Binding, given: Part, *, known: Resolved, content: bytes, means: Means) -> Part:
+    """Return what goes on under what is recorded, with the functions of today."""
+    if known.content.hash == _hash(content):
+        return given
+    if binding.package_change == "refuse":
+        raise _broken(given.placed, "gives something else than when it was first asked")
+    return part_under(given, await _read(known, means))
+
+
+async def _read(known: Resolved, means: Means) -> bytes:
+    return await patiently(lambda: means.content.get(known.content), means.clock)
+
+
+async def _note(given: Part, content: bytes, means: Means) -> Note:
+    ref = await patiently(lambda: means.content.put(content), means.clock)
+    spec = given.placed.spec
+    data: JsonObject = {
+        "resolver": spec.name,
+        "part": spec.part.value,
+        "scope": spec.scope.value,
+        "contentRef": ref.model_dump(mode="json", by_alias=True),
+    }
+    if given.names:
+        data["names"] = [*given.names]
+    if given.failure is not None:
+        data["failure"] = given.failure
+    return Note("agent.resolved", data)
+
+
+def _hash(content: bytes) -> str:
+    return f"sha256:{sha256(content).hexdigest()}"
+
+
+def _has_secret(binding: Binding, content: bytes) -> bool:
+    """Whether what would be kept, byte for byte, has a registered secret in it."""
+    text = content.decode()
+    return binding.redactor.text(text) != mask_text(text)
+
+
+async def _given(binding: Binding, placed: Placed, *, state: LoopState, means: Means) -> tuple[Part, bytes]:
+    """Ask a resolver; return also what is kept of it.
+
+    One that fails open and fails, or gives what cannot be kept, has given nothing.
+    """
+    dynamic, problem = placed.dynamic, ""
+    try:
+        found = await within(_called(placed, _context(state, means)), dynamic.timeout_ms)
+        part = part_of(placed, found)
+        check_fit(binding, part)
+        content = part.content
+        if not _has_secret(binding, content):
+            return part, content
+        problem = "gave a registered secret; let the tools find secrets themselves"
+    except TooLate:
+        problem = f"took over {dynamic.timeout_ms:,} ms"
+    except (AgentError, CodecError) as error:
+        problem = f"cannot be used: {error.message}"
+    except BaseException as error:  # a resolver is the host's code: whatever it raises is its failure
+        if is_for_us(error):
+            raise
+        log_failure(f"resolver {dynamic.name} failed", error, redactor=binding.redactor)
+        problem = f"failed ({type(error).__name__})"
+    if not dynamic.fails_open:
+        raise _broken(placed, problem)
+    nothing = replace(part_of(placed, None), failure=binding.redactor.text(problem))
+    return nothing, nothing.content
+
+
+async def _called(placed: Placed, context: DynamicContext) -> object:
+    resolver = placed.dynamic.resolver
+    if iscoroutinefunction(resolver):
+        return await resolver(context)
+    found = await in_thread(partial(resolver, context))
+    return cast(object, await found) if isawaitable(found) else found
+
+
+def _context(state: LoopState, means: Means) -> DynamicContext:
+    run, turn = state.run, state.session.turn
+    assert run is not None, "only for a run is anything resolved"
+    return DynamicContext(
+        run.session_id,
+        run.run_id,
+        agent_id=run.agent_id,
+        input=_input(state),
+        step_index=None if turn is None else turn.step_index,
+        can_ask=means.can_ask,
+        source=run.source,
+        state=SessionValues(state.session.authored),
+    )
+
+
+def _input(state: LoopState) -> str:
+    messages = reversed(state.session.history.messages)
+    newest = next((one for one in messages if isinstance(one, UserMessage)), None)
+    if newest is None:
+        return ""
+    if isinstance(newest.content, str):
+        return newest.content
+    return "".join(part.text for part in newest.content if isinstance(part, TextPart))
+
+
+def _broken(placed: Placed, problem: str) -> Rejected:
+    return Rejected(
+        f"resolver {placed.dynamic.name} {problem}",
+        kind=ErrorKind.EXTENSION_FAILURE,
+        retry=RetryClass.REPAIR_NEEDED,
+    )

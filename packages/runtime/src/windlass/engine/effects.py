@@ -1,0 +1,828 @@
+"""The effects of a session: the model is asked, calls are judged and made."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from pydantic import JsonValue
+
+from windlass.agent import receipt_of
+from windlass.engine.approval import Judged, deciders_of, judge, judge_allowed, settled_by_rules
+from windlass.engine.binding import NOBODY, Binder, Binding
+from windlass.engine.clocks import Lease, Steady
+from windlass.engine.compaction import Patience, compact
+from windlass.engine.deadline import Deadlines, Inner, Late, Raised, cut
+from windlass.engine.dynamic import Means, resolve_run, resolve_step
+from windlass.engine.hook_points import after_call, at_point, check_answer, hook_call
+from windlass.engine.masking import MaskedAnswer, SecretInputs, log_failure
+from windlass.engine.model_call import Asked, Collector, Prompt, elapsed_ms, listen, system_words
+from windlass.engine.output import Holding
+from windlass.engine.results import (
+    Results,
+    broken_off,
+    failed,
+    kept_arguments,
+    lost_secret,
+    model_error,
+    review,
+)
+from windlass.engine.subagents import Delegator, delegated, reviewed, with_subagents
+from windlass.engine.writer import SessionWriter
+from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable, is_for_us
+from windlass.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
+from windlass.limits import (
+    DELIVERY_ATTEMPTS_MAX,
+    DELIVERY_RETRY_DELAY_MS,
+    DELIVERY_TIMEOUT_MS,
+    MODEL_TIMEOUT_MS,
+)
+from windlass.ports.clock import Clock, Random
+from windlass.ports.feed import EventBus
+from windlass.ports.host import Delivery, OutputSink
+from windlass.ports.model import LLMMessage
+from windlass.ports.store import ContentStore, Standing
+from windlass.tools import Tool, ToolFailed
+from windlass.tools.calling import Arguments, ToolRun, call_tool, late, outcome_of
+from windlass.tools.context import ToolContext, ToolControl, ToolState
+from windlass.tools.router import ToolGates
+from windlass_harness.loop.events import (
+    CallHooks,
+    CallModel,
+    CallRefused,
+    CallReturned,
+    CallUnbegun,
+    CheckOutput,
+    Compact,
+    CompactionBroken,
+    Deliver,
+    DeliverySettled,
+    Effect,
+    JudgeCall,
+    LoopEvent,
+    ModelAnswered,
+    ModelFailed,
+    Note,
+    ReviewReport,
+    RunTool,
+    Stopped,
+    is_errand,
+)
+from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, Rules
+from windlass_harness.loop.state import LoopState
+from windlass_harness.redact import Redactor
+from windlass_harness.views.runs import RunState
+from windlass_protocol import (
+    ActionStatus,
+    AllowDecision,
+    AskDecision,
+    ContentRef,
+    DeferDecision,
+    ErrorCode,
+    ErrorInfo,
+    ErrorKind,
+    JsonObject,
+    RetryClass,
+)
+from windlass_protocol.frozen import frozen
+
+GRACE_S: Final = 2.0
+"""How long a cancelled effect may take to end."""
+Performed = Coroutine[object, object, LoopEvent]
+
+
+class Tasks:
+    """The effects of a session in progress, each in a task of its own, and the grace of cancelled ones."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.ring: Callable[[], None] = lambda: None
+        """Called when an effect has ended."""
+        self._cancelled: set[asyncio.Task[LoopEvent]] = set()
+        self.under_way: dict[str, asyncio.Task[LoopEvent]] = {}
+        self.errands: dict[str, asyncio.Task[LoopEvent]] = {}
+        """Effects for runs that have ended; cancelling the next run does not touch them."""
+        self._grace: asyncio.Task[None] | None = None
+        self._is_stopping = False
+
+    def __bool__(self) -> bool:
+        return bool(self.under_way or self.errands)
+
+    @property
+    def has_done(self) -> bool:
+        """Whether an effect has ended and is not collected."""
+        for task in self.under_way.values():
+            if task.done():
+                return True
+        return any(task.done() for task in self.errands.values()) if self.errands else False
+
+    def start(self, effect: Effect, perform: Callable[[Effect], Performed]) -> None:
+        """Perform an effect."""
+        tasks = self.errands if is_errand(effect) else self.under_way
+        tasks[effect.key] = asyncio.create_task(self._perform(perform, effect))
+
+    def take_over(self, key: str, finish: Callable[[], Performed]) -> None:
+        """Finish an effect in another task; its own task ignores cancellation and is left to itself."""
+        left = self.under_way.pop(key)
+        self._cancelled.add(left)
+        _LEFT.add(left)
+        left.add_done_callback(_LEFT.discard)
+        self.under_way[key] = asyncio.create_task(self._perform(finish))
+
+    async def _perform(self, perform: Callable[..., Performed], *given: Effect) -> LoopEvent:
+        try:
+            return await perform(*given)
+        finally:
+            # Here and not in a done callback: the driver is then woken one turn of the event loop earlier.
+            self.ring()
+
+    def collect(self) -> list[LoopEvent]:
+        """Return the events of the effects that have ended."""
+        events: list[LoopEvent] = []
+        for tasks in (self.under_way, self.errands):
+            for key, task in [*tasks.items()]:
+                if task.done():
+                    del tasks[key]
+                    self._cancelled.discard(task)
+                    if not task.cancelled():
+                        events.append(task.result())
+        if self._grace is not None and not self.under_way and not (self._is_stopping and self.errands):
+            self._end_grace()
+        return events
+
+    def cancel(self) -> None:
+        """Cancel the effects of the run under way, and wait for their end for the grace at most."""
+        if self.under_way and self._grace is None:
+            self.cancel_all(self.under_way.values())
+            self._begin_grace()
+
+    def stop(self, *keys: str) -> None:
+        """Limit all effects to the grace; those named are cancelled at once."""
+        self._is_stopping = True
+        self.cancel_all([task for key, task in self.under_way.items() if key in keys])
+        if self:
+            self._begin_grace()
+
+    def is_cancelled(self) -> bool:
+        """Return whether the current task was cancelled here, rather than by the code that it runs."""
+        return asyncio.current_task() in self._cancelled
+
+    def cancel_all(self, tasks: Iterable[asyncio.Task[LoopEvent]]) -> None:
+        """Cancel tasks of effects."""
+        for task in tasks:
+            self._cancelled.add(task)
+            task.cancel()
+        # A task that is cancelled before its first turn does not ring; it has ended when this is called.
+        asyncio.get_running_loop().call_soon(self.ring)
+
+    def _begin_grace(self) -> None:
+        if self._grace is None:
+            self._grace = asyncio.create_task(self._clock.sleep(GRACE_S))
+            self._grace.add_done_callback(self._on_grace_over)
+
+    def _on_grace_over(self, grace: "asyncio.Task[None]") -> None:
+        if not grace.cancelled():
+            self.abandon(with_errands=self._is_stopping)
+
+    def _end_grace(self) -> None:
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+
+    def abandon(self, *, with_errands: bool = True) -> None:
+        """Drop effects that do not end; their results are not recorded."""
+        for tasks in (self.under_way, self.errands) if with_errands else (self.under_way,):
+            self.cancel_all(tasks.values())
+            tasks.clear()
+        self._end_grace()
+        self.ring()
+
+
+_LEFT: Final[set[asyncio.Task[LoopEvent]]] = set()
+"""Tasks that nothing waits for; held until they end, because the event loop holds them weakly."""
+
+
+def shown_by(live: MaskedAnswer | None, effect: RunTool) -> Callable[[JsonValue], None]:
+    """Return who shows partial results of a call."""
+
+    def show(output: JsonValue) -> None:
+        if live is not None:
+            live.partial(effect.call_id, output, tool_name=effect.tool_name)
+
+    return show
+
+
+class Turns:
+    """The turns of the calls of one session, for tools with a limit on concurrent calls.
+
+    The turn of a call that changed the state of the session lasts until its result is recorded: the next call
+    sees the change.
+    """
+
+    def __init__(self) -> None:
+        self._lasting: set[str] = set()
+        self._over: dict[str, asyncio.Semaphore] = {}
+        """The gates of calls that have ended, and whose turns last."""
+
+    def leave(self, call_id: str, gate: asyncio.Semaphore) -> None:
+        """End the turn of a call, unless it lasts."""
+        if call_id in self._lasting:
+            self._lasting.remove(call_id)
+            self._over[call_id] = gate
+        else:
+            gate.release()
+
+    def last(self, call_id: str) -> None:
+        """Let the turn of a call last until its result is recorded."""
+        self._lasting.add(call_id)
+
+    def recorded(self, is_open: Callable[[str], bool]) -> None:
+        """End the turns of calls with recorded results."""
+        for call_id in [one for one in self._over if not is_open(one)]:
+            self._over.pop(call_id).release()
+
+    def __bool__(self) -> bool:
+        return bool(self._over)
+
+
+@frozen
+class Shared:
+    """What all sessions of a runtime share to perform effects."""
+
+    content: ContentStore
+    bus: EventBus
+    clock: Clock
+    random: Random
+    is_attended: bool
+    calls_max: int = CALLS_PER_STEP_MAX
+    """Calls of one answer."""
+    gates: ToolGates = field(default_factory=ToolGates)
+    secret_inputs: SecretInputs = field(default_factory=SecretInputs)
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    lease: Lease = field(default_factory=Lease)
+    delegator: Delegator | None = None
+    after_chunk: Callable[[], Awaitable[None]] | None = None
+    """Awaited after each piece of an answer, by a host that shows pieces itself instead of a bus."""
+
+
+async def deliver(sinks: Mapping[str, OutputSink], effect: Deliver, *, clock: Clock) -> DeliverySettled:
+    """Give an output to its sink; again only if the sink says that nothing happened.
+
+    Raises nothing but cancellation: then nobody knows what happened, and whoever looks next says so.
+    """
+    sink = sinks.get(effect.sink_id)
+    if sink is None:
+        return DeliverySettled(effect.delivery_id, error=_nobody(effect.sink_id))
+    for attempt in range(DELIVERY_ATTEMPTS_MAX - 1):
+        settled = await _attempt(sink, effect)
+        if settled.error is None or settled.error.retry is not RetryClass.RETRYABLE:
+            return settled
+        await clock.sleep(DELIVERY_RETRY_DELAY_MS * 2**attempt / 1_000)
+    return await _attempt(sink, effect)
+
+
+async def _attempt(sink: OutputSink, effect: Deliver) -> DeliverySettled:
+    delivery_id = effect.delivery_id
+    outcome = await cut(_given(sink, _output(effect)), DELIVERY_TIMEOUT_MS / 1_000)
+    if isinstance(outcome, Late):
+        reason = f"The sink did not answer within {DELIVERY_TIMEOUT_MS:,} ms."
+        return DeliverySettled(delivery_id, reason=reason)
+    if not isinstance(outcome, Raised):
+        return DeliverySettled(delivery_id, receipt=receipt_of(outcome.value))
+    error = outcome.error
+    if isinstance(error, Unavailable | Rejected | Denied | Conflict):
+        return DeliverySettled(delivery_id, error=error.info())
+    told = error.message if isinstance(error, AgentError) else "it may or may not have happened"
+    return DeliverySettled(delivery_id, reason=f"The sink failed with {type(error).__name__}: {told}")
+
+
+async def _given(sink: OutputSink, output: Delivery) -> JsonObject | None:
+    return await sink.deliver(output)
+
+
+def _output(effect: Deliver) -> Delivery:
+    run = effect.run
+    assert run.result is not None, "only the output of a run that has ended is delivered"
+    return Delivery(
+        effect.delivery_id,
+        effect.dedupe_key,
+        effect.sink_id,
+        session_id=run.session_id,
+        run_id=run.run_id,
+        agent_id=run.agent_id,
+        kind=effect.kind,
+        output=run.result.output or "",
+        structured_output=run.result.structured_output,
+    )
+
+
+def _nobody(sink_id: str) -> ErrorInfo:
+    return ErrorInfo(
+        code=ErrorCode.REJECTED,
+        kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+        message=f"this process has no output sink {sink_id}",
+    )
+
+
+_BOUND_MAX: Final = 2
+"""Runs of a session that are bound at the same time."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call of a tool while it is made."""
+
+    effect: RunTool
+    run: RunState
+    binding: Binding
+    tool: Tool[..., object]
+    arguments: Arguments
+    started: float
+    """By the monotonic clock."""
+    context: ToolContext | None = None
+    on_end: Callable[[], None] | None = None
+    """Ends the turn of the call."""
+
+    def end(self) -> None:
+        """End the turn of the call, once."""
+        end, self.on_end = self.on_end, None
+        if end is not None:
+            end()
+
+
+class AgentWork:
+    """Performs the effects of one session."""
+
+    def __init__(
+        self,
+        binder: Binder,
+        writer: SessionWriter,
+        *,
+        shared: Shared,
+        steady: Steady,
+        prompt: Prompt | None = None,
+        has_agent: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        self.has_agent = has_agent
+        self._binder = binder
+        self._writer = writer
+        self._shared = shared
+        self._steady = steady
+        self._prompt = prompt or Prompt()
+        self._holding = Holding()
+        self._live: MaskedAnswer | None = None
+        self._bound: dict[str, Binding] = {}
+        """By run: the one under way, and the one before it while it is delivered."""
+        self._inputs: dict[str, JsonValue] = {}
+        """What the model wrote for the calls of its last answer; records have it without secrets."""
+        self._canonical: dict[str, bytes] = {}
+        """The canonical JSON of these inputs, as far as it is known."""
+        self._arguments: dict[str, Arguments] = {}
+        """What calls that were judged will run with."""
+        self._allowed: dict[tuple[str, frozenset[str]], AllowDecision] = {}
+        """Decisions of the rules that no argument changes, by tool and taint."""
+        self._turns = Turns()
+        self._unbegun: dict[str, asyncio.Task[LoopEvent]] = {}
+        """Calls that have not begun, with their tasks: it is certain that they did nothing."""
+        self._is_stopping = False
+        self.tasks = Tasks(steady.clock)
+
+    def perform(self, state: LoopState, effect: Effect) -> Performed:
+        """Return the coroutine that performs an effect; its result is the event that follows.
+
+        It raises nothing but cancellation.
+        """
+        match effect:
+            case CallModel():
+                return self.ask(state)
+            case RunTool():
+                return self.run(state, effect)
+            case JudgeCall():
+                return self.judge(state, effect)
+            case Compact():
+                return self.compact(state, effect)
+            case ReviewReport():
+                return self.review(state, effect)
+            case CheckOutput():
+                return self.check(state, effect)
+            case CallHooks():
+                return self.hooks(state, effect)
+            case Deliver():
+                return self.deliver(effect)
+
+    async def _binding(self, state: LoopState) -> Binding | None:
+        run = state.run
+        return None if run is None else self._bound.get(run.run_id) or await self._bound_to(run)
+
+    async def _bound_to(self, run: RunState) -> Binding | None:
+        binding = self._bound.get(run.run_id)
+        if binding is None:
+            binding = await self._binder(run)
+            if binding is not None:
+                while len(self._bound) >= _BOUND_MAX:
+                    del self._bound[next(iter(self._bound))]
+                self._bound[run.run_id] = binding
+                self._allowed.clear()
+        return binding
+
+    def _can_ask(self, state: LoopState) -> bool:
+        """Whether anybody is there to ask, and the channel of the run can reach them."""
+        return self._shared.is_attended and (state.run is None or state.run.can_ask)
+
+    async def bind(self, state: LoopState, inner: Inner) -> tuple[Note, ...] | Stopped | None:
+        """Find what the run under way needs of this process."""
+        try:
+            binding = await self._binding(state)
+        except Rejected as error:
+            return Stopped(error.info())
+        if binding is None or not binding.resolvers:
+            return Stopped(NOBODY) if binding is None else binding.notes
+        # Resolvers are the host's code, and see nothing that a crash could make untrue.
+        await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
+        found = await inner.do(resolve_run(binding, state, means=self._means(state)))
+        if found is None or isinstance(found, Stopped):
+            return found
+        self._use(found.binding, state)
+        return (*binding.notes, *found.notes)
+
+    def _means(self, state: LoopState) -> Means:
+        return Means(self._shared.content, self._shared.clock, self._can_ask(state))
+
+    def _use(self, binding: Binding, state: LoopState) -> None:
+        if state.run is not None:
+            self._bound[state.run.run_id] = binding
+            self._allowed.clear()
+
+    def recorded(self, state: LoopState) -> None:
+        """Note that all that was drafted is durable."""
+        if self._turns:
+            self._turns.recorded(lambda call_id: state.call(call_id) is not None)
+
+    def close(self) -> None:
+        """Show nothing more: the session is not driven here any more."""
+        self._turns.recorded(lambda _: False)
+        if self._live is not None:
+            self._live.close()
+
+    def stop(self) -> None:
+        """Begin no tool any more; those that have not begun say so."""
+        self._is_stopping = True
+        self.tasks.cancel_all(self._unbegun.values())
+
+    async def judge(self, state: LoopState, effect: JudgeCall) -> LoopEvent:
+        """Check a call and ask the policy about it; touches nothing."""
+        binding, shared = await self._binding(state), self._shared
+        if binding is None:
+            return Stopped(NOBODY)
+        lost = self._remember(effect, binding.redactor)
+        if lost is not None:
+            return lost
+        written = self._inputs.get(effect.call_id, effect.input)
+        if written is not effect.input:
+            effect = replace(effect, input=written)
+        known = (effect.tool_name, state.session.taint)
+        decision = self._allowed.get(known)
+        if decision is not None and effect.approved_hash is None and not state.grants:
+            judged = judge_allowed(binding, effect, decision, self._canonical.pop(effect.call_id, None))
+        else:
+            judged = await judge(
+                binding, state, effect=effect, clock=shared.clock, is_attended=self._can_ask(state)
+            )
+            settled = settled_by_rules(binding, effect, judged)
+            if settled is not None and not state.grants:
+                self._allowed[known] = settled
+        if isinstance(judged, Judged):
+            self._arguments[effect.call_id] = judged.arguments
+            # If the call is judged again, its arguments are those that it would run with.
+            self._inputs[effect.call_id] = judged.arguments.json
+            self._canonical.pop(effect.call_id, None)
+            if isinstance(judged.event.decision, AskDecision | DeferDecision):
+                shared.secret_inputs.keep(
+                    self._writer.session_id,
+                    effect.call_id,
+                    value=judged.arguments.json,
+                    redactor=binding.redactor,
+                )
+            return await delegated(judged, state, binding=binding, delegator=shared.delegator)
+        return judged
+
+    async def review(self, state: LoopState, effect: ReviewReport) -> LoopEvent:
+        """See what a subagent returned before the model does; touches nothing."""
+        run, binding, shared = state.run, await self._binding(state), self._shared
+        if run is None or binding is None:
+            return Stopped(NOBODY)
+        return await reviewed(
+            binding, run, state=state, effect=effect, content=shared.content, clock=shared.clock
+        )
+
+    def _remember(self, effect: JudgeCall, redactor: Redactor) -> CallRefused | None:
+        """Find the secrets of a call that has waited; refuse it if they are lost."""
+        if effect.call_id in self._inputs:
+            return None
+        found = self._shared.secret_inputs.find(
+            self._writer.session_id, effect.call_id, recorded=effect.input, redactor=redactor
+        )
+        if found is None:
+            return lost_secret(effect.call_id, effect.input)
+        self._inputs[effect.call_id] = found
+        return None
+
+    async def check(self, state: LoopState, effect: CheckOutput) -> LoopEvent:
+        """Hold an answer against the output contract; touches nothing."""
+        contract, binding = state.run_notes.contract, await self._binding(state)
+        assert contract is not None, "only an answer to a contract is checked"
+        if binding is None:
+            return Stopped(NOBODY)
+        return await check_answer(
+            binding, state, contract=contract, text=effect.text, clock=self._shared.clock
+        )
+
+    async def rules(self, run: RunState, rules: Rules) -> Rules:
+        """Return the rules of a run: those given, its hooks and its sinks."""
+        try:
+            binding = await self._bound_to(run)
+        except AgentError:
+            return rules
+        if binding is None:
+            return rules
+        return replace(binding.rules_from(rules), responders=deciders_of(binding, run))
+
+    async def hooks(self, state: LoopState, effect: CallHooks) -> LoopEvent:
+        """Call the hooks of a point."""
+        binding = await self._bound_to(effect.run)
+        assert binding is not None, "only a run that is bound has hooks"
+        return await at_point(binding, state, effect=effect, clock=self._shared.clock)
+
+    async def deliver(self, effect: Deliver) -> LoopEvent:
+        """Give an output to a sink."""
+        binding = await self._bound_to(effect.run)
+        assert binding is not None, "only a run that is bound has sinks"
+        await self._shared.lease.held(self._shared.clock)
+        return await deliver(binding.sinks, effect, clock=self._shared.clock)
+
+    async def ask(self, state: LoopState) -> LoopEvent:
+        """Ask the model; whatever goes wrong is an answer too."""
+        binding = await self._binding(state)
+        if binding is None:
+            return Stopped(NOBODY)
+        if not binding.resolvers:
+            return await self._ask(binding, state)
+        try:
+            found = await resolve_step(binding, state, means=self._means(state))
+        except Unavailable as error:
+            return ModelFailed(error.info(), chance=self._shared.random())
+        if isinstance(found, Stopped):
+            return ModelFailed(found.error)
+        self._use(found.binding, state)
+        return await self._ask(found.binding, state, found.notes)
+
+    async def _ask(
+        self, binding: Binding, state: LoopState, notes: tuple[Note, ...] = ()
+    ) -> ModelAnswered | ModelFailed:
+        system = system_words(binding.instructions, state.run_notes.contract)
+        messages = self._prompt.messages(state.session.history, system)
+        run, hooks = state.run, binding.hooks
+        assert run is not None, "only a run asks the model"
+        if not hooks.points:
+            return await self._converse(binding, state, messages, notes)
+        clock = self._shared.clock
+        gate = await hooks.run(
+            replace(hook_call(BEFORE_MODEL_CALL, run, state=state), messages=tuple(messages)), clock=clock
+        )
+        notes = (*notes, *gate.notes)
+        if gate.stop is not None:
+            return ModelFailed(gate.stop, notes=notes)
+        messages += [LLMMessage("user", text) for text in gate.context]
+        answer = await self._converse(binding, state, messages, notes)
+        if isinstance(answer, ModelFailed):
+            return answer
+        call = replace(hook_call(AFTER_MODEL_CALL, run, state=state), text=answer.text, asked=answer.calls)
+        after = await hooks.run(call, clock=clock)
+        notes = (*notes, *after.notes)
+        if after.stop is None:
+            return replace(answer, notes=notes)
+        if self._live is not None:
+            self._live.close()
+        return ModelFailed(after.stop, usage=answer.usage, notes=notes)
+
+    async def compact(self, state: LoopState, effect: Compact) -> LoopEvent:
+        """Make the history shorter; whatever goes wrong is an answer too."""
+        run, shared = state.session.run, self._shared
+        assert run is not None, "only a session with a history is compacted"
+        try:
+            binding = await self._bound_to(run)
+        except AgentError as error:
+            return CompactionBroken(error.info(), chance=shared.random())
+        if binding is None:
+            return CompactionBroken(NOBODY)
+        limit_ms = MODEL_TIMEOUT_MS
+        if state.run is not None:
+            limit_ms = self._steady.time_left_ms(state, most_ms=limit_ms)
+        patience = Patience(limit_ms, shared.random())
+        return await compact(binding, state, effect=effect, patience=patience)
+
+    async def _converse(
+        self, binding: Binding, state: LoopState, messages: Sequence[LLMMessage], notes: tuple[Note, ...]
+    ) -> ModelAnswered | ModelFailed:
+        """Call the model; whatever goes wrong is in the answer."""
+        shared, step = self._shared, self._writer.step
+        assert step is not None, "a step begins before its model is called"
+        live = self._live = MaskedAnswer(shared.bus.live(step), binding.redactor)
+        collector = Collector(live, binding.redactor, calls_max=shared.calls_max)
+        started = shared.clock.monotonic()
+        tools = binding.definitions(can_ask=self._can_ask(state))
+        provider = self._holding.of(binding.provider, state.run_notes.contract, has_tools=bool(tools))
+
+        def leave() -> None:
+            live.close()
+            late = model_error(TimeoutError(), binding.redactor)
+            self.tasks.take_over(CallModel.key, partial(self._failed, state, late, collector.usage, notes))
+
+        try:
+            await listen(
+                Asked(provider, messages, tools, binding.temperature),
+                collector,
+                most_s=self._steady.time_left_ms(state, most_ms=MODEL_TIMEOUT_MS) / 1000,
+                deadlines=shared.deadlines,
+                on_left=leave,
+                after_chunk=shared.after_chunk,
+            )
+            answer = collector.answer(latency_ms=elapsed_ms(shared.clock, started), notes=notes)
+        except asyncio.CancelledError:
+            live.close()
+            if self.tasks.is_cancelled():
+                raise
+            failure = broken_off("answer")
+        except BaseException as error:  # the model boundary: a provider may raise anything
+            live.close()
+            if is_for_us(error):
+                raise
+            failure = model_error(error, binding.redactor)
+        else:
+            self._inputs = {call.call_id: call.input for call in answer.calls}
+            self._canonical = collector.canonical
+            self._arguments.clear()
+            if shared.secret_inputs:
+                shared.secret_inputs.forget(self._writer.session_id)
+            return with_subagents(answer, binding.tools) if answer.calls else answer
+        return await self._failed(state, failure, collector.usage, notes)
+
+    async def _failed(
+        self, state: LoopState, failure: ErrorInfo, usage: JsonObject | None, notes: tuple[Note, ...]
+    ) -> ModelFailed:
+        if failure.retry_after_ms is not None:
+            # A run does not wait for a busy server longer than its budget.
+            wait_ms = self._steady.time_left_ms(state, most_ms=failure.retry_after_ms)
+            failure = failure.model_copy(update={"retry_after_ms": wait_ms})
+        return ModelFailed(failure, chance=self._shared.random(), usage=usage, notes=notes)
+
+    async def run(self, state: LoopState, effect: RunTool) -> LoopEvent:
+        """Run a tool; whatever goes wrong is in the result.
+
+        A call that is stopped before it begins says so.
+        """
+        call_id = effect.call_id
+        if self._is_stopping:
+            return CallUnbegun(call_id)
+        self._unbegun[call_id] = self.tasks.under_way[effect.key]
+        try:
+            return await self._run(state, effect)
+        except asyncio.CancelledError:
+            if call_id in self._unbegun:
+                return CallUnbegun(call_id)
+            raise
+        finally:
+            self._unbegun.pop(call_id, None)
+
+    async def _run(self, state: LoopState, effect: RunTool) -> LoopEvent:
+        run, binding = state.run, await self._binding(state)
+        assert run is not None, "only a run calls tools"
+        call_id = effect.call_id
+        tool = None if binding is None else binding.tools.get(effect.tool_name)
+        if binding is None or tool is None:
+            told = f"there is no tool {effect.tool_name} any more"
+            return failed(call_id, "unknown_tool", message=told)
+        arguments = self._arguments.get(call_id) or kept_arguments(tool, effect)
+        if isinstance(arguments, CallReturned):
+            return arguments
+        call = _Call(effect, run, binding, tool, arguments, self._shared.clock.monotonic())
+        gate = self._shared.gates.of(tool)
+        if gate is not None:
+            await gate.acquire()
+            call.on_end = partial(self._turns.leave, call_id, gate)
+        try:
+            # Only a session that is still owned here starts effects.
+            await self._shared.lease.held(self._shared.clock)
+            self._begin(call_id)
+            call.context = self._context(tool, state, run=run, effect=effect)
+            outcome = await self._call(state, call)
+        except asyncio.CancelledError:
+            if self.tasks.is_cancelled():
+                raise
+            told = f"{tool.name} broke off by itself; whether it did anything is not known"
+            duration_ms = elapsed_ms(self._shared.clock, call.started)
+            return failed(call_id, "cancelled", message=told, duration_ms=duration_ms)
+        finally:
+            call.end()
+        return await self._finish(state, call, outcome)
+
+    def _begin(self, call_id: str) -> None:
+        """Note that a call begins now: it may have an effect."""
+        del self._unbegun[call_id]
+
+    async def _call(self, state: LoopState, call: "_Call") -> ToolRun:
+        """Run the function of a tool within its time.
+
+        A function that does not even end when it is cancelled is left to itself: another task finishes the
+        call, with its hooks and its review, as one whose time was over.
+        """
+        tool, context = call.tool, call.context
+
+        def leave() -> None:
+            call.end()
+            outcome = late(tool, tool.timeout_ms, context=context)
+            self.tasks.take_over(call.effect.key, partial(self._finish, state, call, outcome))
+
+        limit = self._shared.deadlines.limit(tool.timeout_ms / 1000, leave)
+        try:
+            with limit:
+                outcome = ToolRun(await call_tool(tool, call.arguments.values, context))
+        except BaseException as error:  # the tool boundary: whatever it is, the model hears of it
+            if is_for_us(error):
+                if context is not None:
+                    context.control.cancel()
+                raise
+            outcome = outcome_of(error, tool, tool.timeout_ms, context=context, is_over=limit.is_over)
+        if limit.is_left:
+            # Another task has finished the call.
+            raise asyncio.CancelledError
+        if context is not None and context.state.change is not None and call.on_end is not None:
+            self._turns.last(call.effect.call_id)
+        return outcome
+
+    async def _finish(self, state: LoopState, call: "_Call", outcome: ToolRun) -> CallReturned:
+        """Make the result of a call: bounded, without secrets, seen by hooks and the policy."""
+        effect, run, binding, tool = call.effect, call.run, call.binding, call.tool
+        clock, redactor = self._shared.clock, binding.redactor
+        duration_ms = elapsed_ms(clock, call.started)
+        if outcome.error is not None and not isinstance(outcome.error, ToolFailed):
+            log_failure(f"tool {tool.name} failed", outcome.error, redactor=redactor)
+        results = Results(self._shared.content, clock=clock, redactor=redactor)
+        returned = await results.returned(effect.call_id, outcome, duration_ms=duration_ms)
+        change = None
+        if call.context is not None and returned.status is ActionStatus.COMPLETED:
+            change = call.context.state.change
+        if change is not None:
+            returned = replace(returned, state=change)
+        if binding.hooks.points:
+            returned = await after_call(
+                binding, run, state=state, effect=effect, returned=returned, clock=clock
+            )
+        reviewed = await review(binding, tool, arguments=call.arguments, returned=returned)
+        if reviewed is returned and not tool.reads:
+            return returned
+        # A failure too may quote what the tool has read; and withholding a result undoes no call.
+        brought = tuple(one.value for one in tool.reads)
+        return replace(reviewed, state=returned.state, notes=returned.notes, taint=brought)
+
+    def _context(
+        self, tool: Tool[..., object], state: LoopState, *, run: RunState, effect: RunTool
+    ) -> ToolContext | None:
+        """Return the context of a call, whose time begins now; None if the tool does not take it."""
+        if tool.shape.signature.context_name is None:
+            return None
+        return ToolContext(
+            self._writer.session_id,
+            run.run_id,
+            effect.call_id,
+            agent_id=run.agent_id,
+            turn_id=run.turn_id or "",
+            step_index=effect.step_index,
+            attempt=effect.attempt,
+            idempotency_key=effect.idempotency_key,
+            timeout_ms=tool.timeout_ms,
+            deadline=self._shared.clock.now() + timedelta(milliseconds=tool.timeout_ms),
+            state=ToolState(state.session.authored),
+            control=ToolControl(shown_by(self._live, effect)),
+        )
+
+
+@frozen
+class SessionContent:
+    """A `ContentStore` that knows for which session something is put."""
+
+    inner: ContentStore
+    session_id: str
+
+    async def put(
+        self, content: bytes, *, media_type: str = "application/json", session_id: str | None = None
+    ) -> ContentRef:
+        """Keep bytes for the session."""
+        return await self.inner.put(content, media_type=media_type, session_id=session_id or self.session_id)
+
+    async def get(self, ref: ContentRef) -> bytes:
+        """Return bytes."""
+        return await self.inner.get(ref)

@@ -1,0 +1,370 @@
+"""What the items of an inbox mean to the loop."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, Protocol
+
+from windlass.engine.quarantine import NO_CARE, Care
+from windlass.engine.writer import Lost, patiently
+from windlass.ports.clock import Clock
+from windlass.ports.store import CANCEL, COMPACT, START, STATE, STEER, Inbox, InboxItem, NewRun, RunRow
+from windlass_harness.loop.events import (
+    AnswersGiven,
+    CancelAsked,
+    ChildSaid,
+    CompactionAsked,
+    LoopEvent,
+    RequestDispatched,
+    RunAsked,
+    RunRefused,
+    RunWithdrawn,
+    StateChange,
+    StateGiven,
+    Steered,
+    within_limit,
+)
+from windlass_harness.loop.subagents import ASK, REPORT, SETTLE
+from windlass_protocol import InputResponse, JsonObject
+
+_NOT_KEPT: Final = "[A message that could not be kept.]"
+_NOT_RETURNED: Final = "The subagent has ended, but what it returned could not be kept."
+ANSWERS_NOTED_MAX: Final = 64
+"""Answers of one item that the journal refused, as many as are noted."""
+
+ANSWER: Final = "answer"
+"""The kind of an item that answers people's requests."""
+DISPATCHED: Final = "dispatched"
+"""The kind of an item that says that a request was taken to whoever answers."""
+
+
+def item_key(kind: str, name: str) -> str:
+    """Return the key of an item about a run or an answer; no two kinds share one."""
+    return within_limit(f"{kind}:{name}")
+
+
+@dataclass(slots=True)
+class Mail:
+    """What to do about the items of an inbox."""
+
+    events: list[LoopEvent] = field(default_factory=list[LoopEvent])
+    taken: list[int] = field(default_factory=list[int])
+    """Numbers of the items that these events answer."""
+    left: list[InboxItem] = field(default_factory=list[InboxItem])
+    """Those whose turn has not come."""
+    begun: list[tuple[NewRun, int]] = field(default_factory=list[tuple[NewRun, int]])
+    """Runs that begin with words to a run which has ended, and the items of these words."""
+
+
+def next_run(items: Iterable[InboxItem], has_agent: Callable[[str], bool]) -> InboxItem | None:
+    """Return the item that begins the next run here; None if there is none.
+
+    A start waits for its agent, and with it those behind it. Words wait alone: nobody is known to have asked
+    for their run.
+    """
+    for item in items:
+        if item.kind in (START, STEER) and has_agent(agent_of(item)):
+            return item
+        if item.kind == START:
+            return None
+    return None
+
+
+def sort(
+    items: Sequence[InboxItem],
+    *,
+    is_busy: bool,
+    has_agent: Callable[[str], bool],
+    is_ending: bool = False,
+    care: Care = NO_CARE,
+) -> Mail:
+    """Turn items into events in order, up to one that may begin or end a run.
+
+    What comes after such an item means another thing: it is sorted when the session knows of it. Runs wait
+    behind a run under way, and for a process that has their agent. Words to a run are for the one under way;
+    if it has ended they begin a run, so that they are heard.
+    """
+    mail = Mail()
+    first = None if is_busy else next_run(items, has_agent)
+    is_turned = False
+    for item in items:
+        begins = item.kind == START or (item.kind == STEER and not is_busy)
+        is_late = item.kind == STEER and is_ending
+        if is_turned or is_late or (begins and item is not first):
+            mail.left.append(item)
+            continue
+        is_turned = care.is_careful or begins or item.kind == CANCEL
+        mail.taken.append(item.number)
+        if item.number in care.gone:
+            continue
+        if item.kind == STEER and begins:
+            mail.begun.append((_run_of(item), item.number))
+        queued = _queued(item, mail.left)
+        if queued is not None:
+            mail.left.remove(queued)
+            mail.taken.append(queued.number)
+        mail.events.append(_asked(item, care) if begins else _event(item, queued, care))
+    return mail
+
+
+def _run_of(item: InboxItem) -> NewRun:
+    body = item.body
+    return NewRun(str(body["runId"]), str(body["agentId"]), str(body["packageFingerprint"]))
+
+
+def _asked(item: InboxItem, care: Care) -> LoopEvent:
+    if item.number not in care.bare:
+        return RunAsked(item.body)
+    assert care.why is not None, "an item is bare for a reason"
+    return RunRefused(_facts(item), care.why)
+
+
+def _event(item: InboxItem, queued: InboxItem | None, care: Care) -> LoopEvent:
+    if item.number in care.bare:
+        return _bare(item, queued)
+    return _EVENTS[item.kind](item) if queued is None else _withdraw(queued, item)
+
+
+def _bare(item: InboxItem, queued: InboxItem | None) -> LoopEvent:
+    """What is left of an item that the journal does not take: as little as will do."""
+    if queued is not None:
+        return RunWithdrawn(_facts(queued))
+    if item.kind in _BARE_EVENTS:
+        return _BARE_EVENTS[item.kind](item)
+    if item.kind != ANSWER:
+        return ChildSaid(item.kind, {})
+    given = answers_in(item).responses
+    ids = [*dict.fromkeys(response.request_id for response in given)][:ANSWERS_NOTED_MAX]
+    # They name no option, so none of them counts.
+    return AnswersGiven(tuple(InputResponse(request_id=one) for one in ids))
+
+
+def _facts(start: InboxItem) -> JsonObject:
+    return {name: value for name, value in start.body.items() if name in _BARE}
+
+
+def agent_of(start: InboxItem) -> str:
+    """Return the agent whose run an item starts."""
+    return str(start.body.get("agentId"))
+
+
+def _queued(item: InboxItem, left: Iterable[InboxItem]) -> InboxItem | None:
+    """The start that a cancel is for, if its turn has not come."""
+    if item.kind != CANCEL:
+        return None
+    return next((one for one in left if one.body.get("runId") == item.body.get("runId")), None)
+
+
+def _withdraw(start: InboxItem, cancel: InboxItem) -> LoopEvent:
+    by, reason = cancel.body.get("by"), cancel.body.get("reason")
+    return RunWithdrawn(
+        start.body,
+        by if isinstance(by, str) else None,
+        reason if isinstance(reason, str) else None,
+    )
+
+
+def _cancel(item: InboxItem) -> LoopEvent:
+    by, reason = item.body.get("by"), item.body.get("reason")
+    return CancelAsked(
+        str(item.body["runId"]),
+        by if isinstance(by, str) else None,
+        reason if isinstance(reason, str) else None,
+    )
+
+
+def answers_in(item: InboxItem) -> AnswersGiven:
+    """Return the answers that an item brings."""
+    responses, given_ms = item.body["responses"], item.body.get("givenMs")
+    assert isinstance(responses, list)
+    given = tuple(InputResponse.model_validate(one) for one in responses)
+    return AnswersGiven(given, given_ms if isinstance(given_ms, int) else None)
+
+
+def _steered(item: InboxItem) -> LoopEvent:
+    return Steered(item.body)
+
+
+def _state(item: InboxItem) -> LoopEvent:
+    values, removed = item.body.get("set"), item.body.get("removed")
+    return StateGiven(
+        StateChange(
+            values if isinstance(values, dict) else {},
+            tuple(str(key) for key in removed) if isinstance(removed, list) else (),
+        )
+    )
+
+
+def _child_said(item: InboxItem) -> LoopEvent:
+    return ChildSaid(item.kind, item.body)
+
+
+def _bare_report(item: InboxItem) -> LoopEvent:
+    """What a subagent returned cannot be kept, but that it has ended is not lost."""
+    told = {name: item.body.get(name) for name in ("runId", "callId", "childRunId", "status")}
+    error: JsonObject = {"code": "subagent_unkept", "message": _NOT_RETURNED}
+    return ChildSaid(item.kind, {**told, "output": _NOT_RETURNED, "isError": True, "error": error})
+
+
+_BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
+    STEER: lambda _: Steered({"message": _NOT_KEPT}),
+    COMPACT: lambda _: CompactionAsked(),
+    DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
+    STATE: lambda _: StateGiven(StateChange({})),
+    CANCEL: lambda item: CancelAsked(str(item.body["runId"])),
+    REPORT: _bare_report,
+}
+_BARE: Final = frozenset(
+    {"runId", "agentId", "packageId", "packageFingerprint", "routeId", "modelId", "parent"}
+)
+_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
+    STEER: _steered,
+    ANSWER: answers_in,
+    CANCEL: _cancel,
+    DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
+    COMPACT: lambda _: CompactionAsked(),
+    STATE: _state,
+    **dict.fromkeys((ASK, SETTLE, REPORT), _child_said),
+}
+KINDS: Final = frozenset({START, *_EVENTS})
+"""The kinds of items that this release knows."""
+
+PAGE_ITEMS: Final = 16
+"""Items that are read at once; each may be as large as a record."""
+
+
+class Post(Protocol):
+    """The inbox of a session as a driver reads it, and the runs that exist."""
+
+    async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
+        """Return items that no append has consumed; see `Inbox`."""
+        ...
+
+    async def run(self, run_id: str) -> RunRow | None:
+        """Return a run; None if nobody ever started it."""
+        ...
+
+
+async def each_item(inbox: Inbox, session_id: str, *, after: int = 0) -> AsyncIterator[InboxItem]:
+    """Return the items of a session that wait, one after another."""
+    while True:
+        items = await inbox.pending(session_id, after=after, limit=PAGE_ITEMS)
+        for item in items:
+            yield item
+        if len(items) < PAGE_ITEMS:
+            return
+        after = items[-1].number
+
+
+class Mailbox:
+    """What waits for a driver.
+
+    Of the runs that are queued only the next one is held whole; of the others, what they are called.
+    """
+
+    def __init__(
+        self, inbox: Post, session_id: str, *, clock: Clock, has_agent: Callable[[str], bool]
+    ) -> None:
+        self._inbox = inbox
+        self._session_id = session_id
+        self._clock = clock
+        self._has_agent = has_agent
+        self._items: list[InboxItem] = []
+        self._slim: set[int] = set()
+        """Numbers of those whose bodies have to be read again."""
+        self._seen = 0
+        self._has_new = False
+        self.has_unknown_item = False
+        """Whether there is something that this release does not know."""
+
+    @property
+    def has_items(self) -> bool:
+        """Whether anything was read that is not done with; mostly there is nothing."""
+        return bool(self._items)
+
+    def has_cancel(self, run_id: str) -> bool:
+        """Whether somebody wants a run to end."""
+        return any(item.kind == CANCEL and item.body.get("runId") == run_id for item in self._items)
+
+    def has_untaken(self, *, is_busy: bool, is_ending: bool) -> bool:
+        """Whether `take` would take anything; a run can begin if no other is under way."""
+        if not self._items:
+            return False
+        if not is_busy and next_run(self._items, self._has_agent) is not None:
+            return True
+        waits = {START} if is_busy and not is_ending else {START, STEER}
+        return any(item.kind not in waits for item in self._items)
+
+    async def read(self) -> None:
+        """Look what has come since the last time."""
+        while True:
+            items = await self._page(self._seen, PAGE_ITEMS)
+            for item in items:
+                self._seen = item.number
+                if item.kind not in KINDS:
+                    self.has_unknown_item = True
+                    continue
+                self._items.append(self._held(item))
+                self._has_new = True
+            if len(items) < PAGE_ITEMS:
+                return
+
+    @property
+    def _are_starts(self) -> bool:
+        return all(item.kind == START for item in self._items)
+
+    async def take(self, *, is_busy: bool, is_ending: bool = False, care: Care = NO_CARE) -> Mail:
+        """Return what to do about the items; what has to wait is kept."""
+        if not self._items or (is_busy and not self._has_new and self._are_starts):
+            return Mail()
+        self._has_new = False
+        for at in self._wanted(is_busy=is_busy):
+            self._items[at] = await self._whole(self._items[at].number)
+        if not is_busy:
+            await self._name_next()
+        mail = sort(self._items, is_busy=is_busy, has_agent=self._has_agent, is_ending=is_ending, care=care)
+        self._items = mail.left
+        return mail
+
+    async def _name_next(self) -> None:
+        """Give the run that words begin a name of its own, if somebody has taken theirs."""
+        item = next_run(self._items, self._has_agent)
+        if item is None or item.kind == START:
+            return
+        run_id = str(item.body["runId"])
+        while await patiently(partial(self._inbox.run, run_id), self._clock) is not None:
+            # No other item has this number, so no other words end up with this name.
+            run_id = within_limit(f"{run_id}/{item.number}")
+        self._items[self._items.index(item)] = replace(item, body={**item.body, "runId": run_id})
+
+    async def _whole(self, number: int) -> InboxItem:
+        """Return an item with all that it says; it waits until its owner consumes it."""
+        found = await self._page(number - 1, 1)
+        if not found or found[0].number != number:
+            # Somebody has consumed it, so the session has another owner.
+            raise Lost
+        self._slim.discard(number)
+        return found[0]
+
+    async def _page(self, after: int, limit: int) -> tuple[InboxItem, ...]:
+        return await patiently(
+            lambda: self._inbox.pending(self._session_id, after=after, limit=limit), self._clock
+        )
+
+    def _held(self, item: InboxItem) -> InboxItem:
+        """An item as it is kept until its turn."""
+        if item.kind != START or not self._items:
+            return item
+        self._slim.add(item.number)
+        return replace(item, body={name: item.body.get(name) for name in ("runId", "agentId")})
+
+    def _wanted(self, *, is_busy: bool) -> list[int]:
+        """Where starts are whose turn has come, or that are cancelled, without bodies."""
+        cancelled = {str(item.body.get("runId")) for item in self._items if item.kind == CANCEL}
+        wanted: list[int] = []
+        for at, item in enumerate(self._items):
+            is_next = item.kind == START and not is_busy
+            is_busy = is_busy or is_next
+            if item.number in self._slim and (is_next or str(item.body.get("runId")) in cancelled):
+                wanted.append(at)
+        return wanted

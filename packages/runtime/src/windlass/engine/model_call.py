@@ -1,0 +1,483 @@
+"""One answer of a model: chunks in, the whole of it out."""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from inspect import isasyncgen, isawaitable
+from math import ceil, isfinite
+from typing import Final, cast
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from windlass.engine.deadline import Deadlines, cut
+from windlass.engine.masking import MaskedAnswer
+from windlass.errors import AgentError, Rejected, Unavailable, kind_of
+from windlass.limits import (
+    ARGUMENT_BYTES_MAX,
+    MODEL_IDLE_TIMEOUT_MS,
+    MODEL_PART_BYTES_MAX,
+    MODEL_TEXT_CHARS_MAX,
+    NAME_CHARS_MAX,
+)
+from windlass.ports.clock import Clock
+from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, LLMUsage, ToolCallDelta
+from windlass.tools.calling import ARGUMENT_LIMITS
+from windlass_harness.loop.events import AskedCall, ModelAnswered, Note
+from windlass_harness.loop.rules import CALLS_PER_STEP_MAX
+from windlass_harness.redact import Redactor
+from windlass_harness.views.history import HistoryDraft
+from windlass_harness.views.payloads import as_text
+from windlass_protocol import (
+    AssistantMessage,
+    CodecError,
+    ErrorKind,
+    FinishReason,
+    JsonObject,
+    ModelMessage,
+    OutputContract,
+    ReasoningPart,
+    RetryClass,
+    SystemMessage,
+    TextPart,
+    ToolCall,
+    ToolCallPart,
+    ToolMessage,
+    ToolOutput,
+    ToolOutputType,
+    ToolResultPart,
+    UserMessage,
+    canonical,
+    parse,
+)
+from windlass_protocol.frozen import frozen
+from windlass_protocol.unchecked import unchecked
+
+COUNT_MAX: Final = 10**11
+"""Of one answer; the sum over the longest run is still a number that every language can hold."""
+
+
+def usage_data(usage: LLMUsage) -> dict[str, JsonValue] | None:
+    """Return what an answer cost, in whole numbers: a part of one counts as one.
+
+    Raises:
+        Rejected: something is not a number; the message names it.
+    """
+    given: dict[str, object] = {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "cacheReadTokens": usage.cache_read_tokens,
+        "cacheWriteTokens": usage.cache_write_tokens,
+        "reasoningTokens": usage.reasoning_tokens,
+        "costMicros": usage.cost_micros,
+    }
+    return {name: _count(name, count) for name, count in given.items() if count is not None} or None
+
+
+def _count(name: str, count: object) -> int:
+    if not isinstance(count, int | float) or isinstance(count, bool) or not isfinite(count):
+        found = repr(count) if isinstance(count, float | bool) else type(count).__name__
+        raise Rejected(
+            f"the usage of the model's answer is wrong: {name} is {found}, expected a whole number",
+            kind=ErrorKind.PROVIDER_FAILURE,
+            retry=RetryClass.NOT_RETRYABLE,
+        )
+    return min(max(ceil(count), 0), COUNT_MAX)
+
+
+CHUNKS_IN_A_ROW_MAX: Final = 256
+"""Chunks that are taken before other tasks have a turn."""
+CLOSE_S: Final = 1.0
+"""How long a stream may take to close."""
+_CALL_ID: Final = re.compile(r"[A-Za-z0-9_.+-]{1,128}").fullmatch
+"""Requests for consent are named after calls, with colons between the parts."""
+
+
+@dataclass(slots=True)
+class _Piece:
+    """A call while it is being written."""
+
+    call_id: str = ""
+    name: str = ""
+    text: list[str] = field(default_factory=list[str])
+    arguments: JsonObject | None = None
+    size: int = 0
+    """Of the arguments that came whole, in characters."""
+    canonical: bytes | None = None
+    """The canonical JSON of arguments that came whole."""
+
+
+class Collector:
+    """Puts the chunks of an answer together."""
+
+    def __init__(
+        self, live: MaskedAnswer, redactor: Redactor, *, calls_max: int = CALLS_PER_STEP_MAX
+    ) -> None:
+        self._live = live
+        self._redactor = redactor
+        self._calls_max = calls_max
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: dict[int, _Piece] = {}
+        self._size = 0
+        self._finish: FinishReason | None = None
+        self._count = 0
+        self.usage: JsonObject | None = None
+        self._provider_data: JsonObject | None = None
+        self.canonical: dict[str, bytes] = {}
+        """The canonical JSON of arguments that came whole, by call."""
+
+    def take(self, chunk: LLMStreamChunk) -> None:
+        """Take the next chunk.
+
+        Raises:
+            Rejected: the answer is too large, or it is no chunk.
+        """
+        if not isinstance(cast(object, chunk), LLMStreamChunk):
+            raise _rejected(f"chunk {self._count} is {kind_of(chunk)}, expected LLMStreamChunk")
+        self._count += 1
+        # Each chunk counts, so that a stream of nothing ends as well.
+        self._grow(1)
+        if chunk.content_delta:
+            self._grow(len(chunk.content_delta))
+            self._text.append(chunk.content_delta)
+            self._live.text(chunk.content_delta)
+        if chunk.reasoning_delta:
+            self._grow(len(chunk.reasoning_delta))
+            self._reasoning.append(chunk.reasoning_delta)
+            self._live.reasoning(chunk.reasoning_delta)
+        if chunk.tool_call_delta is not None:
+            self._take_call(chunk.tool_call_delta)
+        if chunk.usage is not None:
+            self.usage = usage_data(chunk.usage)
+        if chunk.provider_data is not None:
+            self._grow(len(to_json(chunk.provider_data)))
+            self._provider_data = chunk.provider_data
+        if chunk.finish_reason is not None:
+            self._finish = finish_reason(chunk.finish_reason)
+
+    def _take_call(self, delta: ToolCall | ToolCallDelta) -> None:
+        if isinstance(delta, ToolCall):
+            size = len(json.dumps(delta.arguments))
+            self._grow(len(delta.id) + len(delta.name) + size)
+            index = max(self._calls, default=-1) + 1
+            self._calls[index] = _Piece(delta.id, delta.name, arguments=delta.arguments, size=size)
+        else:
+            self._grow(len(delta.id or "") + len(delta.name or "") + len(delta.arguments_delta))
+            piece = self._calls.setdefault(delta.index, _Piece())
+            piece.call_id = delta.id or piece.call_id
+            piece.name = delta.name or piece.name
+            piece.text.append(delta.arguments_delta)
+        if len(self._calls) > self._calls_max:
+            raise _rejected(f"too many calls in one answer: over the limit of {self._calls_max}")
+
+    def _grow(self, chars: int) -> None:
+        self._size += chars
+        if self._size > MODEL_TEXT_CHARS_MAX:
+            raise _rejected(f"answer too large: over the limit of {MODEL_TEXT_CHARS_MAX:,} characters")
+
+    def answer(self, *, latency_ms: int, notes: tuple[Note, ...] = ()) -> ModelAnswered:
+        """Return the whole answer.
+
+        Raises:
+            Unavailable: the stream ended before the answer did.
+            Rejected: a part of it is larger than a record.
+        """
+        self._live.end()
+        if self._finish is None:
+            raise Unavailable(
+                "the model's answer was cut off before its end",
+                kind=ErrorKind.PROVIDER_FAILURE,
+                retry=RetryClass.RETRYABLE,
+            )
+        text = whole("".join(self._text)) if self._text else ""
+        reasoning = whole("".join(self._reasoning)) if self._reasoning else ""
+        calls = tuple(_named(self._calls, self._redactor, self.canonical)) if self._calls else ()
+        if text:
+            _check_size("text", text)
+        if reasoning or self._provider_data:
+            _check_size("reasoning", [reasoning, self._provider_data] if self._provider_data else reasoning)
+        if calls and self._size >= MODEL_PART_BYTES_MAX // 6:
+            _check_size("calls", [call.input for call in calls])
+        return ModelAnswered(
+            text=text,
+            finish_reason=self._finish,
+            calls=calls,
+            reasoning=reasoning,
+            usage=self.usage,
+            latency_ms=latency_ms,
+            provider_data=self._provider_data,
+            notes=notes,
+        )
+
+
+def _check_size(what: str, value: JsonValue) -> None:
+    """Refuse what no record could hold, before it is taken for an answer."""
+    if not value or (isinstance(value, str) and len(value) < MODEL_PART_BYTES_MAX // 6):
+        # However it is written, a character has six bytes at most.
+        return
+    size = len(to_json(value))
+    if size > MODEL_PART_BYTES_MAX:
+        limit = f"{MODEL_PART_BYTES_MAX:,} bytes"
+        raise _rejected(f"answer too large: its {what} has {size:,} bytes as JSON, over the limit of {limit}")
+
+
+def _named(pieces: dict[int, _Piece], redactor: Redactor, known: dict[str, bytes]) -> list[AskedCall]:
+    """Give every call an id of its own: models leave them out and repeat them.
+
+    One that is strange or would be masked is replaced too: two calls must never have one name to whoever
+    consents to one of them.
+    """
+    calls: list[AskedCall] = []
+    taken: set[str] = set()
+    for index, piece in sorted(pieces.items()):
+        is_plain = _CALL_ID(piece.call_id) and redactor.text(piece.call_id) == piece.call_id
+        call_id = piece.call_id if is_plain else f"call_{index}"
+        while call_id in taken:
+            call_id = f"{call_id}+"
+        taken.add(call_id)
+        given = _input(piece)
+        if piece.canonical is not None:
+            known[call_id] = piece.canonical
+        calls.append(AskedCall(call_id, _name(redactor.text(piece.name)), given))
+    return calls
+
+
+def _name(name: str) -> str:
+    """What a record can hold of a name; one that is changed is the name of no tool."""
+    if name.isprintable() and 0 < len(name) <= NAME_CHARS_MAX:
+        return name
+    shown = "".join(one if one.isprintable() else "�" for one in whole(name[:NAME_CHARS_MAX]))
+    return f"{shown}…" if len(name) > NAME_CHARS_MAX else shown or "unnamed"
+
+
+def _input(piece: _Piece) -> JsonValue:
+    text = whole("".join(piece.text)) if piece.text else ""
+    size = len(text) if piece.arguments is None else piece.size
+    if size > ARGUMENT_BYTES_MAX:
+        return f"(arguments of {size:,} characters, which are too many to be kept)"
+    if piece.arguments is None and not text.strip():
+        return {}
+    try:
+        if piece.arguments is None:
+            return parse(text.encode(), ARGUMENT_LIMITS)
+        piece.canonical = canonical(piece.arguments, ARGUMENT_LIMITS)
+    except CodecError:
+        # No event could hold it as JSON; whoever reads it as arguments says what is wrong.
+        return text if piece.arguments is None else json.dumps(piece.arguments)
+    return piece.arguments
+
+
+def whole(text: str) -> str:
+    """Return a text without halves of characters; halves that meet are joined."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+_FINISH: Final = {
+    "stop": FinishReason.STOP,
+    "end_turn": FinishReason.STOP,
+    "stop_sequence": FinishReason.STOP,
+    "completed": FinishReason.STOP,
+    "tool_calls": FinishReason.TOOL_CALLS,
+    "tool-calls": FinishReason.TOOL_CALLS,
+    "tool_use": FinishReason.TOOL_CALLS,
+    "function_call": FinishReason.TOOL_CALLS,
+    "length": FinishReason.LENGTH,
+    "max_tokens": FinishReason.LENGTH,
+    "model_context_window_exceeded": FinishReason.LENGTH,
+    "content_filter": FinishReason.CONTENT_FILTER,
+    "content-filter": FinishReason.CONTENT_FILTER,
+    "refusal": FinishReason.CONTENT_FILTER,
+    "safety": FinishReason.CONTENT_FILTER,
+    "error": FinishReason.ERROR,
+}
+
+
+def finish_reason(reason: FinishReason | str) -> FinishReason:
+    """Return why an answer ended, in our words; providers have their own."""
+    return _FINISH.get(str(reason).lower(), FinishReason.OTHER)
+
+
+async def _close(stream: object) -> None:
+    """End a stream; one that does not end in time is left to itself."""
+    close = getattr(stream, "aclose", None)
+    if close is not None:
+        await cut(close(), CLOSE_S)
+
+
+def elapsed_ms(clock: Clock, since: float) -> int:
+    """Return the whole milliseconds since a moment of the monotonic clock."""
+    return max(0, int((clock.monotonic() - since) * 1000))
+
+
+def _rejected(message: str) -> AgentError:
+    return Rejected(message, kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NOT_RETRYABLE)
+
+
+_IDLE_SLACK: Final = 0.05
+"""The part of the idle limit by which it may be too short."""
+
+
+@frozen
+class Asked:
+    """What a model is asked."""
+
+    provider: LLMProvider
+    messages: Sequence[LLMMessage]
+    tools: Sequence[JsonObject] = ()
+    temperature: float | None = None
+
+
+async def listen(
+    asked: Asked,
+    collector: Collector,
+    *,
+    most_s: float,
+    deadlines: Deadlines,
+    on_left: Callable[[], None] | None = None,
+    after_chunk: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Call the model and feed its answer to the collector; the stream is closed in any case.
+
+    `on_left` is called if the provider does not even end when it is cancelled: nothing waits for it then.
+
+    Raises:
+        TimeoutError: it was silent, or took, for too long.
+    """
+    idle_s = min(most_s, MODEL_IDLE_TIMEOUT_MS / 1000)
+    with deadlines.limit(idle_s, on_left) as limit:
+        time, touched = limit.loop.time, limit.at - idle_s
+        latest, slack_s, count = touched + most_s, idle_s * _IDLE_SLACK, 0
+        chunks = asked.provider.stream(
+            asked.messages, tools=asked.tools or None, temperature=asked.temperature
+        )
+        stream = chunks if isasyncgen(chunks) or not isawaitable(chunks) else await chunks
+        try:
+            async for chunk in stream:
+                if limit.is_left:
+                    raise asyncio.CancelledError
+                now = time()
+                if now - touched > slack_s:
+                    # Each chunk puts the idle limit off, though not to the millisecond.
+                    touched, limit.at = now, min(latest, now + idle_s)
+                collector.take(chunk)
+                if after_chunk is not None:
+                    await after_chunk()
+                count += 1
+                if not count % CHUNKS_IN_A_ROW_MAX:
+                    # A stream that never waits would block the event loop.
+                    await asyncio.sleep(0)  # noqa: TID251 - a turn, not a time
+        except BaseException:
+            await _close(stream)
+            raise
+        if not isasyncgen(stream):
+            await _close(stream)
+
+
+_CALL_FIELDS = set(ToolCall.model_fields)
+_ERRORS = {ToolOutputType.ERROR_TEXT, ToolOutputType.ERROR_JSON, ToolOutputType.EXECUTION_DENIED}
+
+
+class Prompt:
+    """The messages of one session, converted once each as the history grows."""
+
+    def __init__(self) -> None:
+        self._messages: list[LLMMessage] = []
+        self._converted = 0
+        self._revision = -1
+
+    def messages(self, history: HistoryDraft, system: str) -> list[LLMMessage]:
+        """Return all messages, the system's words first."""
+        if history.revision != self._revision:
+            self._messages, self._converted, self._revision = [], 0, history.revision
+        for message in history.messages[self._converted :]:
+            self._messages += to_llm(message)
+        self._converted = len(history.messages)
+        return [LLMMessage("system", system), *self._messages] if system else [*self._messages]
+
+
+def system_words(instructions: str, contract: OutputContract | None) -> str:
+    """Return what the model is told before anything else."""
+    if contract is None:
+        return instructions
+    schema = to_json(contract.json_schema).decode()
+    words = (
+        "When you are done, answer with one JSON value that fits this JSON Schema, and with nothing else: "
+        f"no prose, no code fence.\n{schema}"
+    )
+    return f"{instructions}\n\n{words}" if instructions else words
+
+
+def to_llm(message: ModelMessage) -> list[LLMMessage]:
+    """Return a message of the history as a model gets it.
+
+    A tool message may be several.
+    """
+    match message:
+        case SystemMessage():
+            return [LLMMessage("system", message.content)]
+        case UserMessage():
+            return [_user(message)]
+        case AssistantMessage():
+            return [_assistant(message)]
+        case ToolMessage():
+            return [_tool(part) for part in message.content if isinstance(part, ToolResultPart)]
+
+
+def _user(message: UserMessage) -> LLMMessage:
+    if isinstance(message.content, str):
+        return LLMMessage("user", message.content)
+    text = "".join(part.text for part in message.content if isinstance(part, TextPart))
+    parts = tuple(part.model_dump(mode="json", by_alias=True) for part in message.content)
+    return LLMMessage("user", text, parts=parts)
+
+
+def _assistant(message: AssistantMessage) -> LLMMessage:
+    if isinstance(message.content, str):
+        return LLMMessage("assistant", message.content)
+    text, reasoning = "", ""
+    options: JsonObject | None = None
+    calls: list[ToolCall] = []
+    for part in message.content:
+        match part:
+            case TextPart():
+                text += part.text
+            case ReasoningPart():
+                reasoning += part.text
+                options = part.provider_options or options
+            case ToolCallPart():
+                calls.append(_call(part))
+            case _:
+                pass
+    return LLMMessage(
+        "assistant",
+        text,
+        tool_calls=tuple(calls),
+        reasoning=reasoning or None,
+        provider_options=options,
+    )
+
+
+def _call(part: ToolCallPart) -> ToolCall:
+    # Providers want an object back; what was no JSON goes along as text, so that the model sees its own slip.
+    arguments: JsonObject = part.input if isinstance(part.input, dict) else {"": part.input}
+    values: dict[str, object] = {"id": part.tool_call_id, "name": part.tool_name, "arguments": arguments}
+    return unchecked(ToolCall, values, given=_CALL_FIELDS)
+
+
+def _tool(part: ToolResultPart) -> LLMMessage:
+    return LLMMessage(
+        "tool",
+        _words(part.output),
+        tool_call_id=part.tool_call_id,
+        name=part.tool_name,
+        is_error=part.output.type in _ERRORS,
+    )
+
+
+def _words(output: ToolOutput) -> str:
+    if output.type is ToolOutputType.EXECUTION_DENIED:
+        return output.reason or "The call was denied."
+    return as_text(output.value)

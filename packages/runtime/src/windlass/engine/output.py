@@ -1,0 +1,210 @@
+"""Holding a model to an output contract on its own server, where that can be done.
+
+What the server does is only a help: the model is told the schema in words all the same, and its answer is
+held against the contract here. So the schema that is sent may be stricter than the contract in one place and
+laxer in another.
+"""
+
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from hashlib import sha256
+from typing import Final, cast
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from windlass.json_schema import error_text, schema_problem, value_errors
+from windlass.limits import (
+    OUTPUT_BYTES,
+    OUTPUT_BYTES_MAX,
+    OUTPUT_ERRORS,
+    OUTPUT_ERRORS_MAX,
+    OUTPUT_LEVELS_MAX,
+    OUTPUT_RECORD_BYTES_MAX,
+)
+from windlass.ports.model import (
+    LLMMessage,
+    LLMProvider,
+    LLMStreamChunk,
+    ModelFault,
+    ModelRejected,
+    OutputProvider,
+)
+from windlass_harness.loop.events import OutputChecked
+from windlass_protocol import (
+    CodecError,
+    CodecLimits,
+    JsonObject,
+    OutputContract,
+    OutputError,
+    canonical,
+    parse,
+)
+
+REFUSED_MAX: Final = 64
+"""Schemas that a server is known not to take; forgotten ones are only tried again."""
+_KEPT: Final = frozenset({"type", "enum", "const", "description"})
+"""What every server takes."""
+_LOST: Final = frozenset(
+    {"title", "default", "examples", "format", "pattern", "minLength", "maxLength", "minimum", "maximum"}
+    | {"exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "uniqueItems"}
+    | {"$schema", "$id", "$comment", "deprecated", "readOnly", "writeOnly"}
+)
+"""What some do not take; the check of the answer does not forget it."""
+
+
+class Holding:
+    """Knows which schemas the models of one session can be held to."""
+
+    def __init__(self) -> None:
+        self._refused: set[str] = set()
+
+    def of(self, provider: LLMProvider, contract: OutputContract | None, *, has_tools: bool) -> LLMProvider:
+        """Return the model, held to the contract if it can be.
+
+        Some servers let a model that is held to a schema call no tools.
+        """
+        if contract is None or not isinstance(provider, OutputProvider):
+            return provider
+        if has_tools and not getattr(provider, "holds_beside_tools", False):
+            return provider
+        name = contract.content_hash or contract.schema_id
+        schema = None if name in self._refused else strict_schema(contract.json_schema)
+        return provider if schema is None else _Held(provider, schema, on_refused=lambda: self._note(name))
+
+    def _note(self, name: str) -> None:
+        if len(self._refused) >= REFUSED_MAX:
+            self._refused.clear()
+        self._refused.add(name)
+
+
+class _Held:
+    """A model that is held to a schema, until its server refuses that."""
+
+    def __init__(
+        self, provider: OutputProvider, schema: JsonObject, *, on_refused: Callable[[], None]
+    ) -> None:
+        self._provider = provider
+        self._schema = schema
+        self._on_refused = on_refused
+
+    async def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncGenerator[LLMStreamChunk]:
+        """Answer the messages; see `LLMProvider`."""
+        known = None if tools is None else tuple(tools)
+        held = self._provider.with_output(self._schema)
+        has_begun = False
+        try:
+            chunks = held.stream(messages, tools=known, temperature=temperature)
+            async with aclosing(cast(AsyncGenerator[LLMStreamChunk], chunks)):
+                async for chunk in chunks:
+                    has_begun = True
+                    yield chunk
+                return
+        except ModelRejected as error:
+            if has_begun or error.fault is not ModelFault.INVALID_REQUEST:
+                raise
+        # It said nothing and cost nothing: the words alone have to do.
+        self._on_refused()
+        plain = self._provider.stream(messages, tools=known, temperature=temperature)
+        async with aclosing(cast(AsyncGenerator[LLMStreamChunk], plain)):
+            async for chunk in plain:
+                yield chunk
+
+
+def strict_schema(schema: JsonObject) -> JsonObject | None:
+    """Return a schema in the dialect of servers; None if it cannot be said in it.
+
+    Objects have the fields that are named and no others, all of them. What fits it fits the contract too,
+    but for the limits that the dialect has no words for.
+    """
+    if schema.get("type") != "object":
+        return None
+    strict = _strict(schema)
+    if strict is None:
+        return None
+    definitions = cast(JsonObject, schema.get("$defs") or {})
+    if definitions:
+        found = {name: _strict(one) for name, one in definitions.items()}
+        if None in found.values():
+            return None
+        strict["$defs"] = cast(JsonObject, found)
+    return strict
+
+
+def _strict(schema: JsonValue) -> JsonObject | None:
+    if not isinstance(schema, dict) or not schema:
+        return None
+    strict: JsonObject = {}
+    for key, value in schema.items():
+        if key in _KEPT or (key == "$ref" and str(value).startswith("#/$defs/")):
+            strict[key] = value
+        elif key not in _LOST and key not in _OBJECT and not _put(strict, key, value):
+            return None
+    is_object = schema.get("type") == "object" or "properties" in schema
+    return strict if not is_object else _object(schema, strict)
+
+
+def _put(strict: JsonObject, key: str, value: JsonValue) -> bool:
+    """Put a keyword that holds schemas; False if it cannot be said."""
+    if key == "items":
+        found = _strict(value)
+        if found is not None:
+            strict[key] = found
+        return found is not None
+    if key == "anyOf" and isinstance(value, list):
+        all_of = [_strict(one) for one in value]
+        strict[key] = cast(list[JsonValue], all_of)
+        return None not in all_of
+    return False
+
+
+def _object(schema: JsonObject, strict: JsonObject) -> JsonObject | None:
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or schema.get("additionalProperties") not in (None, True, False):
+        return None
+    found = {name: _strict(one) for name, one in properties.items()}
+    if None in found.values():
+        return None
+    fields = {"properties": found, "required": list(found), "additionalProperties": False}
+    return {**strict, **cast(JsonObject, fields)}
+
+
+_OBJECT: Final = frozenset({"properties", "required", "additionalProperties", "$defs"})
+
+_FENCE: Final = re.compile(r"\A\s*```[a-zA-Z]*\n(?P<inside>.*)\n```\s*\Z", re.DOTALL)
+
+
+def check_output(contract: OutputContract, text: str) -> OutputChecked:
+    """Return the value of an answer, or its errors; a code fence around it is removed."""
+    fenced = _FENCE.match(text)
+    candidate = (fenced["inside"] if fenced else text).encode("utf-8", "surrogatepass")
+    bytes_max = min(contract.max_candidate_bytes or OUTPUT_BYTES, OUTPUT_BYTES_MAX)
+    limits = CodecLimits(message_bytes_max=bytes_max, depth_max=OUTPUT_LEVELS_MAX)
+    try:
+        value = parse(candidate, limits)
+        hashed = f"sha256:{sha256(canonical(value, limits)).hexdigest()}"
+    except CodecError as error:
+        return _unfit("json", error.message)
+    size = len(to_json(text.encode("utf-8", "replace").decode())) + len(to_json(value))
+    if size > OUTPUT_RECORD_BYTES_MAX:
+        limit = OUTPUT_RECORD_BYTES_MAX
+        return _unfit(
+            "size", f"answer and value have {size:,} bytes as JSON, limit {limit:,}; answer shorter"
+        )
+    problem = schema_problem(contract.json_schema)
+    if problem is not None:
+        return _unfit("schema", f"the schema of the output contract cannot be used: {problem}")
+    most = min(contract.max_errors_returned or OUTPUT_ERRORS, OUTPUT_ERRORS_MAX)
+    errors = value_errors(contract.json_schema, value, most=most)
+    return OutputChecked(None, errors) if errors else OutputChecked(value, hash=hashed)
+
+
+def _unfit(code: str, message: str) -> OutputChecked:
+    return OutputChecked(None, (OutputError(path="", code=code, message=error_text(message)),))

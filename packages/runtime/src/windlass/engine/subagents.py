@@ -1,0 +1,142 @@
+"""Calls that a subagent works for: how it begins, and what is made of its report."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from windlass.agent import subagent_tool
+from windlass.engine.approval import Judged
+from windlass.engine.binding import Binding
+from windlass.engine.hook_points import after_call
+from windlass.engine.results import Results, failed, review
+from windlass.errors import AgentError
+from windlass.ports.clock import Clock
+from windlass.ports.store import ContentStore
+from windlass.tools import Tool
+from windlass.tools.calling import Arguments, ToolRun
+from windlass_harness.loop.events import (
+    CallJudged,
+    CallRefused,
+    CallReturned,
+    Delegation,
+    ModelAnswered,
+    ReviewReport,
+    RunTool,
+)
+from windlass_harness.loop.notes import Child
+from windlass_harness.loop.state import LoopState
+from windlass_harness.loop.subagents import child_of
+from windlass_harness.views.runs import RunState
+from windlass_protocol import AllowDecision, JsonObject, ModifyDecision, ToolResult
+from windlass_protocol.frozen import frozen
+
+REFUSED = "subagent_refused"
+"""Code of a call whose subagent may not or cannot start."""
+
+
+@frozen
+class Task:
+    """What a subagent is wanted for."""
+
+    run: RunState
+    """The run that wants it."""
+    child: Child
+    package_id: str
+    message: str
+    output_schema: JsonObject | None
+
+
+class Delegator(Protocol):
+    """Who sees to it that a subagent can start."""
+
+    async def __call__(self, task: Task) -> JsonObject:
+        """Go through all that a start needs; return what the run begins with.
+
+        Raises:
+            AgentError: it may not or cannot start.
+        """
+        ...
+
+
+def with_subagents(answer: ModelAnswered, tools: Mapping[str, Tool[..., object]]) -> ModelAnswered:
+    """Return an answer whose calls say which of them are for subagents."""
+    names = {name for name, tool in tools.items() if tool.delegates is not None}
+    if not any(call.tool_name in names for call in answer.calls):
+        return answer
+    calls = tuple(
+        replace(call, subagent=call.tool_name) if call.tool_name in names else call for call in answer.calls
+    )
+    return replace(answer, calls=calls)
+
+
+async def delegated(
+    judged: Judged, state: LoopState, *, binding: Binding, delegator: Delegator | None
+) -> CallJudged | CallRefused:
+    """Return a decision with what a subagent begins with, if the call is for one."""
+    event, run, call = judged.event, state.run, state.call(judged.event.call_id)
+    if run is None or call is None or not isinstance(event.decision, AllowDecision | ModifyDecision):
+        return event
+    tool = binding.tools[call.tool_name]
+    if tool.delegates is None:
+        return event
+    if delegator is None:
+        return CallRefused(event.call_id, REFUSED, "Nobody can start subagents here.", event.notes)
+    given = judged.arguments.json.get("output_schema")
+    task = Task(
+        run,
+        child_of(run, call, name=tool.name),
+        tool.delegates or binding.package.package_id,
+        str(judged.arguments.json["message"]),
+        given if isinstance(given, dict) else None,
+    )
+    try:
+        body = await delegator(task)
+    except AgentError as error:
+        told = binding.redactor.text(error.message)
+        return CallRefused(event.call_id, REFUSED, f"The subagent was not started: {told}", event.notes)
+    return replace(event, delegation=Delegation(tool.name, body, parts=_parts(binding, state)))
+
+
+def _parts(binding: Binding, state: LoopState) -> int:
+    """How many subagents share what the run has left."""
+    return sum(
+        (tool := binding.tools.get(call.tool_name)) is not None
+        and tool.delegates is not None
+        and state.note(call.call_id).report is None
+        for call in state.session.history.open_calls()
+    )
+
+
+async def reviewed(
+    binding: Binding,
+    run: RunState,
+    *,
+    state: LoopState,
+    effect: ReviewReport,
+    content: ContentStore,
+    clock: Clock,
+) -> CallReturned:
+    """Return what the model sees of a report; hooks and the policy see it first."""
+    report, output = effect.report, effect.report.get("output")
+    error = report.get("error")
+    if report.get("isError"):
+        told = error if isinstance(error, dict) else {}
+        code, message = str(told.get("code", "subagent_failed")), str(told.get("message", output))
+        returned = failed(effect.call_id, code, message=message)
+    else:
+        value: JsonValue = from_json(str(output)) if report.get("isStructured") else output
+        results = Results(content, clock=clock, redactor=binding.redactor)
+        outcome = ToolRun(ToolResult(success=True, data=value))
+        returned = await results.returned(effect.call_id, outcome, duration_ms=0)
+        returned = replace(returned, duration_ms=None)
+    made = RunTool(
+        effect.call_id, effect.tool_name, effect.arguments, "", step_index=effect.step_index, attempt=1
+    )
+    returned = await after_call(binding, run, state=state, effect=made, returned=returned, clock=clock)
+    tool = binding.tools.get(effect.tool_name) or subagent_tool(effect.tool_name, "", package_id="")
+    arguments = Arguments(effect.arguments, "", {})
+    seen = await review(binding, tool, arguments=arguments, returned=returned)
+    return seen if seen is returned else replace(seen, notes=returned.notes)

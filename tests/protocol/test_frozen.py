@@ -3,7 +3,7 @@
 import copy
 import pickle
 from dataclasses import FrozenInstanceError, dataclass, field, fields, is_dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -47,7 +47,8 @@ def test_fields_are_given_by_place_or_name_and_have_defaults() -> None:
 
 
 def test_a_missing_or_unknown_field_is_a_type_error() -> None:
-    for cls, given, more in ((Point, (), {}), (Point, (1,), {"z": 2}), (Empty, (1,), {})):
+    cases: list[tuple[Any, Any, Any]] = [(Point, (), {}), (Point, (1,), {"z": 2}), (Empty, (1,), {})]
+    for cls, given, more in cases:
         with pytest.raises(TypeError):
             cls(*given, **more)
 

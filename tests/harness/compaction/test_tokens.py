@@ -2,10 +2,12 @@
 
 from functools import cache
 
+import pytest
+from pydantic_core import to_json
 from tests.harness.compaction.histories import config, says, user
 
 from windlass_harness.compaction import estimate_tokens, input_tokens, should_compact
-from windlass_protocol import ModelMessage
+from windlass_protocol import ModelMessage, ToolMessage
 
 
 def test_four_bytes_of_json_are_a_token_and_a_rest_is_one_too() -> None:
@@ -64,3 +66,27 @@ def test_a_caller_may_cache_token_estimates() -> None:
         assert input_tokens([message, message], config(0), estimate=remembered) == 6
     assert len(asked) == 1
     assert should_compact([message], config(2), estimate=remembered)
+
+
+def _result(**more: object) -> dict[str, object]:
+    output = {"type": "text", "value": 'a "result" with ümlauts'}
+    return {"type": "tool-result", "toolCallId": "c1", "toolName": "look", "output": output, **more}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": []},
+        {"content": [_result(), _result(output={"type": "json", "value": {"a": [1, None]}})]},
+        {"content": [_result(output={"type": "execution-denied", "reason": "no"})]},
+        {"content": [_result(output={"type": "json", "value": None})]},
+        {"content": [_result(output={"type": "text", "value": "x", "more": 1})]},
+        {"content": [_result(providerOptions={"a": 1})]},
+        {"content": [_result(more=1)]},
+        {"content": [_result()], "providerOptions": {"a": 1}},
+        {"content": [{"type": "tool-approval-response", "approvalId": "a", "approved": True}]},
+    ],
+)
+def test_a_message_of_results_is_estimated_by_the_bytes_of_its_json(message: dict[str, object]) -> None:
+    made = ToolMessage.model_validate({"role": "tool", **message})
+    assert estimate_tokens(made) == -(-len(to_json(made)) // 4)

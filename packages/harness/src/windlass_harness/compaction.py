@@ -11,6 +11,7 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import Final, TypeGuard, TypeVar
 
+from pydantic import JsonValue
 from pydantic_core import to_json
 
 from windlass_protocol import (
@@ -21,6 +22,7 @@ from windlass_protocol import (
     CompactionCompletedData,
     CompactionConfig,
     ImagePart,
+    JsonObject,
     ModelMessage,
     SystemMessage,
     TextPart,
@@ -62,7 +64,33 @@ def estimate_tokens(value: object) -> int:
 
     Bytes and not characters, because scripts that need three bytes for a character also need more tokens.
     """
-    return -(-len(to_json(value)) // BYTES_PER_TOKEN)
+    plain = _plain_results(value) if isinstance(value, ToolMessage) else None
+    return -(-len(to_json(value if plain is None else plain)) // BYTES_PER_TOKEN)
+
+
+def _plain_results(message: ToolMessage) -> JsonObject | None:
+    """Return the JSON of a message of plain results; None if it has anything else.
+
+    Every step estimates such a message, and the serialiser of its model calls Python for each output.
+    """
+    if message.provider_options is not None or message.model_extra:
+        return None
+    content: list[JsonValue] = []
+    for part in message.content:
+        if not isinstance(part, ToolResultPart) or part.provider_options is not None or part.model_extra:
+            return None
+        output = part.output
+        if output.model_extra or output.model_fields_set != _PLAIN_OUTPUT:
+            return None
+        said: JsonValue = {"type": output.type, "value": output.value}
+        name: JsonValue = part.tool_name
+        content.append(
+            {"toolCallId": part.tool_call_id, "toolName": name, "output": said, "type": "tool-result"}
+        )
+    return {"content": content, "role": "tool"}
+
+
+_PLAIN_OUTPUT: Final = {"type", "value"}
 
 
 def input_tokens(

@@ -482,7 +482,10 @@ class AgentWork:
             return lost
         written = self._inputs.get(effect.call_id, effect.input)
         if written is not effect.input:
-            effect = replace(effect, input=written)
+            # Records have it without secrets.
+            effect = JudgeCall(
+                effect.call_id, effect.tool_name, written, effect.approved_hash, effect.approved_policy
+            )
         known = (effect.tool_name, state.session.taint)
         decision = self._allowed.get(known)
         if decision is not None and effect.approved_hash is None and not state.grants:

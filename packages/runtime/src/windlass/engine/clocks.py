@@ -105,10 +105,8 @@ class Steady:
         is_off = self.held() and abs(wall_ms - wake_at_ms) >= _JUMP_MS_MIN
         return wall_ms if is_off else wake_at_ms
 
-    def timer(self, wake_at_ms: int | None, on_time: Callable[[], None]) -> asyncio.Task[None] | None:
-        """Call back when a moment has come; None if there is none."""
-        if wake_at_ms is None:
-            return None
+    def timer(self, wake_at_ms: int, on_time: Callable[[], None]) -> asyncio.Task[None] | None:
+        """Call back at a moment; cancel the task to take that back."""
         delay_ms = self.delay_ms(wake_at_ms, moment(self._clock))
         timer = asyncio.create_task(self._clock.sleep(delay_ms / 1_000))
         # One that is cancelled must not ring: whoever it woke would wait anew, and cancel the next one.

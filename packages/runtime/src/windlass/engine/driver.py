@@ -8,7 +8,7 @@ journal refuses them, this driver is dropped with its state, and the next driver
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Final, TypeGuard
+from typing import Final
 
 from windlass.engine.clocks import Steady, moment
 from windlass.engine.deadline import Inner
@@ -71,7 +71,7 @@ class Driver:
         self._care = NO_CARE
         self._ruled: str | None = None
         self._run_rules = rules
-        """The rules of the run `_ruled`."""
+        """The rules of the run `_ruled`: the newest one, which may have ended."""
         self._ready: list[Effect] = []
         """Effects that start when their intents are durable."""
         self._begun: set[str] = set()
@@ -184,14 +184,18 @@ class Driver:
                 # Decisions about calls of a run that is to end start nothing.
                 self._take_events(now)
             run = self.state.run
-            if self._is_unbound(run):
+            if run is not None and run.run_id != self._bound and not run.is_cancel_requested:
                 is_bound = await self._bind(run)
                 now = moment(self._clock)
                 if not is_bound and self._is_stopping:
                     break
                 if not is_bound:
                     continue
-            rules = await self._rules_of_run() if self._is_ruled_anew() else self._run_rules
+            newest = self.state.session.run
+            if newest is not None and newest.run_id != self._ruled:
+                self._run_rules = await self._work.rules(newest, self._rules)
+                self._ruled = newest.run_id
+            rules = self._run_rules
             plan = self._plan(now, rules)
             if plan.drafts:
                 self._writer.add(plan.drafts)
@@ -217,9 +221,6 @@ class Driver:
             aged = self._steady.aged(state, now) if has_clock else now
             self._writer.add(take(state, self._events.popleft(), now=aged, rules=self._rules))
 
-    def _is_unbound(self, run: RunState | None) -> TypeGuard[RunState]:
-        return run is not None and run.run_id != self._bound and not run.is_cancel_requested
-
     async def _bind(self, run: RunState) -> bool:
         """Bind a run to the agent of this process; return whether it is bound."""
         try:
@@ -236,18 +237,6 @@ class Driver:
         else:
             self._writer.add([self.state.draft(note.type, note.data, now=now) for note in bound])
         return True
-
-    def _is_ruled_anew(self) -> bool:
-        run = self.state.session.run
-        return run is not None and run.run_id != self._ruled
-
-    async def _rules_of_run(self) -> Rules:
-        """Return the rules of the newest run, which may have ended."""
-        run = self.state.session.run
-        assert run is not None, "only a run has rules of its own"
-        self._run_rules = await self._work.rules(run, self._rules)
-        self._ruled = run.run_id
-        return self._run_rules
 
     def _plan(self, now: Moment, rules: Rules) -> Plan:
         under_way = self._tasks.under_way.keys()
@@ -353,7 +342,8 @@ class Driver:
         if not self._has_mail and not self._tasks.has_done:
             self._waiter = asyncio.get_running_loop().create_future()
             # Re-read the inbox before a timeout takes effect: an answer may have arrived.
-            timer = self._steady.timer(self._wake_at_ms, self.ring)
+            wake_at_ms = self._wake_at_ms
+            timer = None if wake_at_ms is None else self._steady.timer(wake_at_ms, self.ring)
             try:
                 await self._waiter
             finally:

@@ -142,7 +142,22 @@ def encode_records(drafts: Sequence[Record], *, is_packed: bool = True) -> bytes
     """
     if len(drafts) > BATCH_RECORDS_MAX:
         raise too_large("batch", len(drafts), limit=BATCH_RECORDS_MAX, unit="records")
-    rows = [_row(draft) for draft in drafts]
+    rows: list[list[JsonValue]] = []
+    for one in drafts:
+        row: list[JsonValue] = [
+            one.type,
+            one.at,
+            one.data,
+            one.run_id,
+            one.agent_id,
+            one.turn_id,
+            one.step_index,
+            one.attempt,
+            one.privacy,
+        ]
+        while row[-1] is None:
+            row.pop()
+        rows.append(row)
     body = _json("a record", rows)
     if len(body) > RECORD_BYTES_MAX:
         for row in rows:
@@ -265,23 +280,6 @@ def content_ref(content: bytes, media_type: str) -> ContentRef:
 def content_hash(content: bytes) -> str:
     """Return the digest that names bytes."""
     return f"sha256:{sha256(content).hexdigest()}"
-
-
-def _row(draft: Record) -> list[JsonValue]:
-    row: list[JsonValue] = [
-        draft.type,
-        draft.at,
-        draft.data,
-        draft.run_id,
-        draft.agent_id,
-        draft.turn_id,
-        draft.step_index,
-        draft.attempt,
-        draft.privacy,
-    ]
-    while row[-1] is None:
-        row.pop()
-    return row
 
 
 def _json(what: str, value: object) -> bytes:

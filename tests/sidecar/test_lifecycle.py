@@ -20,7 +20,7 @@ from tests.sidecar.rig import play
 from windlass import Rejected, ToolRouter, tool
 from windlass.loading import load_tools
 from windlass.ports.transport import TransportAdapter
-from windlass_harness.views.stream import StreamState, fold_stream
+from windlass_harness.views.stream import ChatFold
 from windlass_protocol import Event, JsonObject, SSEEvent, SSEEventType
 from windlass_sidecar import main as lifecycle
 from windlass_sidecar.app import LineHandler, log_to
@@ -356,13 +356,13 @@ class Notified:
     """The notifications of the events of one step, each event by itself."""
 
     def __init__(self) -> None:
-        self._seen = StreamState()
+        self._chat = ChatFold()
 
     def __call__(self, kind: str, **data: object) -> list[object]:
         place = {"turnId": "t0", "stepIndex": 0, "sequence": 0}
         reason = {"finishReason": "stop"} if kind == "message.completed" else {}
         event = {"type": kind, "data": {**place, **reason, **data}, "meta": {"at": "2026-01-31T09:00:00Z"}}
-        self._seen, changes = fold_stream((Event.model_validate(event),), self._seen)
+        changes = self._chat.apply(Event.model_validate(event))
         return [params for change in changes for _, params in notices(change)]
 
 

@@ -8,7 +8,7 @@ from tests.sidecar.frames import check
 from tests.sidecar.rig import Process, params_of
 from tests.sidecar.test_host import INPUT, OPEN_FILE
 
-from windlass_harness.views.stream import fold_stream
+from windlass_harness.views.stream import ChatFold
 from windlass_protocol import Event, EventMeta, JsonObject, JsonValue, SidecarErrorKind
 from windlass_sidecar.methods import HOST_METHODS, NOTIFICATIONS
 from windlass_sidecar.streams import notices
@@ -119,7 +119,7 @@ def test_pieces_that_only_some_models_send_are_of_the_spec_too() -> None:
     ]
     meta = EventMeta(at="2026-01-31T09:00:00Z")
     events = [Event(type=kind, data={**step, **data}, meta=meta) for kind, data in happened]
-    told = [notice for change in fold_stream(events)[1] for notice in notices(change)]
+    told = [notice for change in ChatFold().apply_all(events) for notice in notices(change)]
     assert len(told) == 5
     for method, params in told:
         check({"jsonrpc": "2.0", "method": method, "params": {"streamId": "s", **params}})

@@ -4,7 +4,7 @@ import pytest
 from tests.harness.views.journal import ERROR, FAILURE, SPENT, Facts, Journal, at, call
 
 from windlass_harness.record import from_wire
-from windlass_harness.views import StreamState, fold_chat, fold_stream, to_event, to_sse
+from windlass_harness.views import ChatFold, fold_chat, to_event, to_sse
 from windlass_protocol import Event, EventMeta, SSEEvent
 
 
@@ -19,10 +19,9 @@ def shown(kind: str, data: Facts) -> list[dict[str, object]]:
 
 def projected(*events: Event) -> list[SSEEvent]:
     """The simple chat stream of a reader that begins with these events."""
-    found, state = list[SSEEvent](), StreamState()
+    found, chat = list[SSEEvent](), ChatFold()
     for one in events:
-        state, changes = fold_stream((one,), state)
-        found += to_sse(one, changes)
+        found += to_sse(one, chat.apply(one))
     return found
 
 

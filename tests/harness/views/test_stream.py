@@ -18,6 +18,7 @@ from windlass_harness.views.stream import (
     CallSettled,
     CallStarted,
     Change,
+    ChatFold,
     MessageReceived,
     Noted,
     RequestAnswered,
@@ -30,12 +31,10 @@ from windlass_harness.views.stream import (
     StepRetrying,
     StepStarted,
     StepVoided,
-    StreamState,
     SubagentEnded,
     SubagentStarted,
     TextDelta,
     TextEnded,
-    fold_stream,
 )
 from windlass_protocol import ChatRole, Event, RunStatus
 
@@ -58,7 +57,7 @@ def whole(text: str, step: int = 0, kind: str = "message") -> Event:
 
 
 def changes(*events: Event | Record) -> list[Change]:
-    return fold_stream(events, StreamState("r1"))[1]
+    return ChatFold("r1").apply_all(events)
 
 
 def texts(found: Sequence[Change]) -> list[str]:
@@ -392,16 +391,6 @@ def watched(draw: st.DrawFn, records: Sequence[Record]) -> list[Event | Record]:
 def test_lost_deltas_do_not_change_the_text_that_is_shown_in_the_end(data: st.DataObject) -> None:
     records = data.draw(st.one_of(sessions(), streams()))
     assert shown(changes(*data.draw(watched(records)))) == shown(changes(*records))
-
-
-@given(st.data())
-def test_folding_in_parts_gives_the_same_changes(data: st.DataObject) -> None:
-    events = data.draw(watched(data.draw(st.one_of(sessions(), streams()))))
-    at_once = fold_stream(events)
-    split = data.draw(st.integers(0, len(events)))
-    state, first = fold_stream(events[:split])
-    state, rest = fold_stream(events[split:], state)
-    assert (state, [*first, *rest]) == at_once
 
 
 @given(sessions())

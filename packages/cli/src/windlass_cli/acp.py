@@ -364,16 +364,16 @@ class Turn:
 
 
 class Updates:
-    """Translates events of a session into updates; see `fold_stream`."""
+    """Translates events of a session into updates; see `ChatFold`."""
 
     def __init__(self) -> None:
         self.seq: int | None = None
         """The last record of the history, if it was read."""
-        self._seen = stream.StreamState()
+        self._chat = stream.ChatFold()
 
     def of(self, event: Event | Record, *, with_words: bool = False) -> list[Update]:
         """Return the updates for an event; `with_words` includes messages of the user."""
-        self._seen, changes = stream.fold_stream((event,), self._seen)
+        changes = self._chat.apply(event)
         found = map(_update, changes)
         return [one for one in found if one is not None and (with_words or not _is_of_user(one))]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from windlass_cli.backend import Backend, Command, Run
     from windlass_harness.record import Record
-    from windlass_harness.views.stream import StreamState
+    from windlass_harness.views.stream import ChatFold
     from windlass_protocol import ActionResultData, Event, InputRequest, RunResult
 
 SHORT_CHARS: Final = 160
@@ -36,7 +36,7 @@ class Watch:
     is_asking: bool = True
     _is_open: bool = field(default=False, init=False)
     """Whether the last line of the answer is not ended."""
-    _seen: "StreamState | None" = field(default=None, init=False)
+    _chat: "ChatFold | None" = field(default=None, init=False)
 
     async def follow(self, run: "Run") -> "RunResult | None":
         """Show a run up to its end; return its result, or None if it waits for a person."""
@@ -72,8 +72,8 @@ class Watch:
     def _tell(self, event: "Event | Record") -> None:
         from windlass_harness.views import stream  # noqa: PLC0415 - slow to import
 
-        self._seen, changes = stream.fold_stream((event,), self._seen)
-        for change in changes:
+        self._chat = self._chat or stream.ChatFold()
+        for change in self._chat.apply(event):
             match change:
                 case stream.TextDelta(kind="text"):
                     self._piece(change.delta)

@@ -19,7 +19,7 @@ from windlass.feed import encode_cursor
 from windlass.parts import Clock
 from windlass.ports.feed import EventStream
 from windlass_harness.views.events import to_sse
-from windlass_harness.views.stream import StreamState, fold_stream
+from windlass_harness.views.stream import ChatFold
 from windlass_protocol import Cursor, SSEEvent, SSEEventType, encode
 from windlass_protocol.codec import encode_trusted
 from windlass_server.guard import Metrics
@@ -405,7 +405,7 @@ class SteerableFrames:
     media_type = SSE_TYPE
 
     def __init__(self) -> None:
-        self._seen = StreamState()
+        self._chat = ChatFold()
         self._is_over = False
 
     def opening(self) -> bytes:
@@ -414,7 +414,7 @@ class SteerableFrames:
 
     def event(self, event: Event, raw: bytes, *, cursor: str) -> bytes:
         """Return an event in this shape; most are nothing."""
-        self._seen, changes = fold_stream((event,), self._seen)
+        changes = self._chat.apply(event)
         shown = to_sse(event, changes)
         self._is_over = any(one.type is SSEEventType.DONE for one in shown)
         return b"".join(_steerable_frame(one, cursor) for one in shown)

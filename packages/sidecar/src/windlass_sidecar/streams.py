@@ -26,13 +26,12 @@ from windlass_harness.views.stream import (
     CallRequested,
     CallSettled,
     Change,
+    ChatFold,
     RequestsOpened,
     RunEnded,
     StepEnded,
     StepVoided,
-    StreamState,
     TextDelta,
-    fold_stream,
 )
 from windlass_protocol import (
     ActionResultData,
@@ -316,7 +315,7 @@ class Streams:
             await self._release(stream)
 
     async def _tell(self, stream: Stream, handle: RunHandle, shape: Shape) -> None:
-        shown, asker = StreamState(stream.stream_id), Asker(self._host, handle)
+        chat, asker = ChatFold(stream.stream_id), Asker(self._host, handle)
         end: JsonObject = {"ok": False}
         try:
             async with aclosing(handle.events()) as events:
@@ -325,8 +324,7 @@ class Streams:
                         await self._say(
                             stream, EVENT, {"event": event.model_dump(mode="json", by_alias=True)}
                         )
-                    shown, changes = fold_stream((event,), shown)
-                    for change in changes:
+                    for change in chat.apply(event):
                         for method, params in notices(change):
                             if method == DONE:
                                 end = params

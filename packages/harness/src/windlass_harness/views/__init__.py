@@ -2,7 +2,7 @@
 
 Every fold of records has the same signature, `fold_x(records, state=None) -> state`: start with None,
 continue with the last result. Any state can be stored with `dump_state` and read back with `load_state`.
-`fold_stream` takes live deltas as well, and also returns the changes that a chat shows.
+`ChatFold` takes live deltas as well, and returns the changes that a chat shows.
 """
 
 from windlass_harness.views.chat import ChatState, fold_chat, step_message_id
@@ -20,13 +20,14 @@ from windlass_harness.views.session import (
     Wait,
     fold_session,
 )
-from windlass_harness.views.stream import StreamState, fold_stream
+from windlass_harness.views.stream import ChatFold
 from windlass_harness.views.usage import RunTime, Tally, UsageState, add_usage, fold_usage
 
 __all__ = [
     "VIEW_VERSION",
     "Call",
     "CallStage",
+    "ChatFold",
     "ChatState",
     "DecisionsState",
     "Gap",
@@ -38,7 +39,6 @@ __all__ = [
     "RunsState",
     "SessionState",
     "SessionStatus",
-    "StreamState",
     "Tally",
     "TurnState",
     "TurnStatus",
@@ -51,7 +51,6 @@ __all__ = [
     "fold_decisions",
     "fold_runs",
     "fold_session",
-    "fold_stream",
     "fold_usage",
     "load_state",
     "narrate",

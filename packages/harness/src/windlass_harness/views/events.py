@@ -32,7 +32,7 @@ def to_event(record: Record) -> Event:
 def to_sse(event: Event, changes: Iterable[Change]) -> tuple[SSEEvent, ...]:
     """Return the events of the simple chat stream for a feed event; many have none.
 
-    `changes` are those that `fold_stream` makes of the event. Text comes in deltas, each with the id of its
+    `changes` are those that `ChatFold` makes of the event. Text comes in deltas, each with the id of its
     chat message. A text that comes whole replaces its deltas; its `event` is then `message.completed`. Each
     call and each result is a separate event, and a result carries the `id` of its call. The failure of a step
     is repeated as that of its turn and its session, with the same code. A stream ends at `done`.

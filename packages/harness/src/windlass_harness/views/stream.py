@@ -1,12 +1,12 @@
 """The one fold from events to what a chat shows: records and live deltas in, changes out.
 
-The state remembers how much of each text was shown, so a text is shown once, whether it came in deltas, only
-as a record, or in part as both. The same events give the same changes, for any split of the stream. Surfaces
-(SSE shapes, chat protocols, the sidecar, the command) render changes, and keep no memory of events.
+`ChatFold` remembers how much of each text was shown, so a text is shown once, whether it came in deltas, only
+as a record, or in part as both. Surfaces (SSE shapes, chat protocols, the sidecar, the command) render its
+changes, and keep no memory of events.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import field, replace
 from functools import partial
 from typing import Final, Literal
 
@@ -54,32 +54,33 @@ from windlass_protocol import (
     ToolOutputType,
     Usage,
 )
+from windlass_protocol.frozen import frozen
 
 TextKind = Literal["text", "reasoning"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepStarted:
     """A step begins: the model is called."""
 
     step: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepVoided:
     """Everything that was shown of a step is void; it is shown again."""
 
     step: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepRetrying:
     """The model call failed and is repeated."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepEnded:
     """The model has answered. `usage` is as recorded."""
 
@@ -87,7 +88,7 @@ class StepEnded:
     usage: JsonValue
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextDelta:
     """More of a text; the first delta of a key begins it."""
 
@@ -101,7 +102,7 @@ class TextDelta:
     """Whether the delta is the whole text: it replaces all deltas before it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextEnded:
     """A text is complete; a text that was shown again may still continue."""
 
@@ -109,7 +110,7 @@ class TextEnded:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallDelta:
     """More of the arguments of a call."""
 
@@ -121,7 +122,7 @@ class CallDelta:
     is_first: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallRequested:
     """A call is requested; `streamed` are the arguments that deltas have shown."""
 
@@ -141,14 +142,14 @@ class CallRequested:
         return tool_call(self.action).arguments
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallStarted:
     """A call is executed."""
 
     call_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallProgress:
     """Progress of a call."""
 
@@ -156,7 +157,7 @@ class CallProgress:
     output: JsonValue
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallSettled:
     """A call has its result."""
 
@@ -169,7 +170,7 @@ class CallSettled:
     """False if no such call is open: the reader began later, or it is a second result."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MessageReceived:
     """A message of the user; `is_first` if the run began with it."""
 
@@ -178,7 +179,7 @@ class MessageReceived:
     is_first: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ask:
     """A request to a person."""
 
@@ -189,7 +190,7 @@ class Ask:
     """The run of the subagent that asks."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestsOpened:
     """Requests to people. `recorded` are the same requests as recorded."""
 
@@ -197,7 +198,7 @@ class RequestsOpened:
     recorded: JsonValue
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestAnswered:
     """A request to a person is settled."""
 
@@ -205,7 +206,7 @@ class RequestAnswered:
     resolution: InputResolution
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SubagentStarted:
     """A subagent was started."""
 
@@ -214,7 +215,7 @@ class SubagentStarted:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SubagentEnded:
     """A subagent has ended."""
 
@@ -224,7 +225,7 @@ class SubagentEnded:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StateChanged:
     """The state of the session has changed."""
 
@@ -232,7 +233,7 @@ class StateChanged:
     removed: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spent:
     """Tokens were used."""
 
@@ -240,21 +241,21 @@ class Spent:
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Noted:
     """An event of the runtime that a terminal mentions."""
 
     what: Literal["compacted", "recovering"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunWaiting:
     """The run waits for people."""
 
     asks: tuple[Ask, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunEnded:
     """The run has ended."""
 
@@ -292,7 +293,7 @@ Change = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShownText:
     """A text of the current step, as far as it was shown."""
 
@@ -306,7 +307,7 @@ class ShownText:
     """Whether its beginning was not seen: the reader joined in the middle of the step."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShownInput:
     """The arguments of a call that are being streamed; `shown` is the part that deltas have shown."""
 
@@ -316,54 +317,12 @@ class ShownInput:
     shown: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenCall:
     """A call without a result."""
 
     key: str
     step: int
-
-
-@dataclass(frozen=True, slots=True)
-class StreamState:
-    """What was shown so far, and the parts that are still open."""
-
-    run_id: str = ""
-    """The first part of all keys."""
-    place: Place | None = None
-    step: int = -1
-    """The number of the step among the steps that were shown; a retry keeps the number."""
-    is_step_seen: bool = False
-    """Whether the start of the step was seen."""
-    has_begun: bool = False
-    """Whether a call of the step was started; then the step is not void any more."""
-    model: str | None = None
-    has_words: bool = False
-    """Whether there was a message of the user."""
-    texts: tuple[ShownText, ...] = ()
-    inputs: Mapping[str, ShownInput] = field(default_factory=dict[str, ShownInput])
-    calls: Mapping[str, OpenCall] = field(default_factory=dict[str, OpenCall])
-    asks: Mapping[str, Ask] = field(default_factory=dict[str, Ask])
-    subagents: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-def fold_stream(
-    events: Iterable[Event | Record], state: StreamState | None = None
-) -> tuple[StreamState, list[Change]]:
-    """Fold the next events of a run or a session into changes of a chat.
-
-    Live deltas may be missing; unknown types are ignored. Start with `StreamState(run_id)` if keys are used.
-
-    Raises:
-        ValidationError: the data of a known type cannot be read.
-    """
-    draft = _Draft(state or StreamState())
-    changes: list[Change] = []
-    for event in events:
-        handle = _HANDLERS.get(event.type)
-        if handle is not None:
-            changes += handle(draft, event)
-    return draft.freeze(), changes
 
 
 ON_PEOPLE: Final = "input"
@@ -374,33 +333,42 @@ _NO_RESULT: Final = ToolOutput(
 )
 
 
-class _Draft:
-    def __init__(self, state: StreamState) -> None:
-        self._before = state
-        self._place, self._step = state.place, state.step
-        self._is_step_seen, self._has_begun = state.is_step_seen, state.has_begun
-        self._model, self._has_words = state.model, state.has_words
-        self._texts = list(state.texts)
-        self._inputs = dict(state.inputs)
-        self._calls = dict(state.calls)
-        self._asks = dict(state.asks)
-        self._subagents = dict(state.subagents)
+class ChatFold:
+    """The fold: what was shown so far, and the parts that are still open."""
 
-    def freeze(self) -> StreamState:
-        return StreamState(
-            self._before.run_id,
-            self._place,
-            self._step,
-            self._is_step_seen,
-            self._has_begun,
-            self._model,
-            self._has_words,
-            tuple(self._texts),
-            self._inputs,
-            self._calls,
-            self._asks,
-            self._subagents,
-        )
+    def __init__(self, run_id: str = "") -> None:
+        self._run_id = run_id
+        """The first part of all keys."""
+        self._place: Place | None = None
+        self._step = -1
+        """The number of the step among the steps that were shown; a retry keeps the number."""
+        self._is_step_seen = False
+        """Whether the start of the step was seen."""
+        self._has_begun = False
+        """Whether a call of the step was started; then the step is not void any more."""
+        self._model: str | None = None
+        self._has_words = False
+        """Whether there was a message of the user."""
+        self._texts: list[ShownText] = []
+        self._inputs: dict[str, ShownInput] = {}
+        self._calls: dict[str, OpenCall] = {}
+        self._asks: dict[str, Ask] = {}
+        self._subagents: dict[str, str] = {}
+
+    def apply(self, event: Event | Record) -> list[Change]:
+        """Apply the next event of a run or a session; return the changes of the chat.
+
+        Live deltas may be missing; unknown types are ignored.
+
+        Raises:
+            ValidationError: the data of a known type cannot be read.
+        """
+        handle = _HANDLERS.get(event.type)
+        return [] if handle is None else [*handle(self, event)]
+
+    def apply_all(self, events: Iterable[Event | Record]) -> list[Change]:
+        """Apply the next events; return the changes of the chat."""
+        return [change for event in events for change in self.apply(event)]
 
     # steps
 
@@ -514,7 +482,7 @@ class _Draft:
         if same and not self._texts[same[-1]].is_done:
             return same[-1]
         number = f".{len(same)}" if same else ""
-        key = f"{self._before.run_id}/{self._step}{number}" + ("" if kind == "text" else "/thought")
+        key = f"{self._run_id}/{self._step}{number}" + ("" if kind == "text" else "/thought")
         message_id = None
         if event.session_id is not None:
             message_id = step_message_id(event.session_id, turn_id=place[0], step_index=place[1])
@@ -576,14 +544,14 @@ class _Draft:
 
     def _key(self, call_id: str) -> str:
         # Models give the same id to calls of different steps, and to those of their subagents.
-        return f"{self._before.run_id}/{self._step}/{call_id}"
+        return f"{self._run_id}/{self._step}/{call_id}"
 
     # people and subagents
 
     def message_received(self, event: Event | Record) -> Iterator[Change]:
         is_first, self._has_words = not self._has_words, True
         text = read(MessageReceivedData, event.data).message
-        yield MessageReceived(f"{self._before.run_id}/said/{event.seq}", text, is_first)
+        yield MessageReceived(f"{self._run_id}/said/{event.seq}", text, is_first)
 
     def input_requested(self, event: Event | Record) -> Iterator[Change]:
         data = read(InputRequestedData, event.data)
@@ -663,29 +631,29 @@ class _Draft:
             yield self._settled(call_id, _NO_RESULT)
 
 
-_HANDLERS: Final[dict[str, Callable[[_Draft, Event | Record], Iterator[Change]]]] = {
-    "step.started": _Draft.step_started,
-    "step.retrying": _Draft.step_retrying,
-    "step.completed": _Draft.step_completed,
-    "step.failed": _Draft.spent,
-    "message.received": _Draft.message_received,
-    "message.appended": partial(_Draft.appended, kind="text"),
-    "message.completed": partial(_Draft.completed, kind="text"),
-    "reasoning.appended": partial(_Draft.appended, kind="reasoning"),
-    "reasoning.completed": partial(_Draft.completed, kind="reasoning"),
-    "action.input.appended": _Draft.input_appended,
-    "actions.requested": _Draft.actions_requested,
-    "action.started": _Draft.action_started,
-    "action.partial": _Draft.action_partial,
-    "action.result": _Draft.action_result,
-    "recovery.started": _Draft.noted,
-    "recovery.effect_settled": _Draft.effect_settled,
-    "compaction.completed": _Draft.noted,
-    "input.requested": _Draft.input_requested,
-    "input.resolved": _Draft.input_resolved,
-    "run.waiting": _Draft.run_waiting,
-    "subagent.called": _Draft.subagent_called,
-    "subagent.completed": _Draft.subagent_completed,
-    "session.state_changed": _Draft.state_changed,
-    **dict.fromkeys(RUN_ENDS, _Draft.run_ended),
+_HANDLERS: Final[dict[str, Callable[[ChatFold, Event | Record], Iterator[Change]]]] = {
+    "step.started": ChatFold.step_started,
+    "step.retrying": ChatFold.step_retrying,
+    "step.completed": ChatFold.step_completed,
+    "step.failed": ChatFold.spent,
+    "message.received": ChatFold.message_received,
+    "message.appended": partial(ChatFold.appended, kind="text"),
+    "message.completed": partial(ChatFold.completed, kind="text"),
+    "reasoning.appended": partial(ChatFold.appended, kind="reasoning"),
+    "reasoning.completed": partial(ChatFold.completed, kind="reasoning"),
+    "action.input.appended": ChatFold.input_appended,
+    "actions.requested": ChatFold.actions_requested,
+    "action.started": ChatFold.action_started,
+    "action.partial": ChatFold.action_partial,
+    "action.result": ChatFold.action_result,
+    "recovery.started": ChatFold.noted,
+    "recovery.effect_settled": ChatFold.effect_settled,
+    "compaction.completed": ChatFold.noted,
+    "input.requested": ChatFold.input_requested,
+    "input.resolved": ChatFold.input_resolved,
+    "run.waiting": ChatFold.run_waiting,
+    "subagent.called": ChatFold.subagent_called,
+    "subagent.completed": ChatFold.subagent_completed,
+    "session.state_changed": ChatFold.state_changed,
+    **dict.fromkeys(RUN_ENDS, ChatFold.run_ended),
 }

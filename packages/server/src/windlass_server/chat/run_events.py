@@ -69,11 +69,11 @@ class Past:
         self.settled: set[str] = set()
         self.waits: list[frozenset[str]] = []
         """The requests of each wait."""
-        self._state = stream.StreamState(run_id)
+        self._chat = stream.ChatFold(run_id)
 
     def take(self, event: Event) -> None:
         """Take the next event of the run."""
-        self._state, changes = stream.fold_stream((event,), self._state)
+        changes = self._chat.apply(event)
         for change in changes:
             match change:
                 case stream.RequestsOpened():
@@ -104,7 +104,7 @@ class RunFold:
     """The events of a run in, the frames of one chat protocol out."""
 
     def __init__(self, run_id: str, view: View) -> None:
-        self._seen = stream.StreamState(run_id)
+        self._chat = stream.ChatFold(run_id)
         self._gate = Gate(view)
         self._texts: dict[str, stream.TextKind] = {}
         """The texts that are open at the client."""
@@ -117,7 +117,7 @@ class RunFold:
 
     def take(self, event: Event) -> list[JsonObject]:
         """Return the frames of an event; most have none."""
-        self._seen, changes = stream.fold_stream((event,), self._seen)
+        changes = self._chat.apply(event)
         frames: list[JsonObject] = []
         for change in changes:
             is_unknown = isinstance(change, stream.CallSettled) and not change.is_known

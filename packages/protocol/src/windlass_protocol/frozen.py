@@ -19,6 +19,8 @@ def frozen(cls: type[T]) -> type[T]:
     Fields have defaults and default factories, and nothing else. `dataclasses.replace` and
     `dataclasses.fields` work. An instance must not be changed; the type checker says so.
     """
+    if any(isinstance(vars(base).get("__dataclass_fields__"), _Fields) for base in cls.__mro__[1:]):
+        raise TypeError(f"{cls.__name__} extends a frozen class: repeat the fields instead")
     annotations = {
         name: kind for name, kind in vars(cls).get("__annotations__", {}).items() if not _is_class_var(kind)
     }
@@ -28,27 +30,29 @@ def frozen(cls: type[T]) -> type[T]:
     body |= {
         "__slots__": names,
         "__match_args__": names,
-        "__init__": _compile_later(names, defaults),
+        "__init__": _compile_later(names, defaults, made := list[type]()),
         "__eq__": _equals,
         "__hash__": _hash,
         "__repr__": _repr,
         "__dataclass_fields__": _Fields(annotations, defaults),
     }
-    return cast(type[T], type(cls)(cls.__name__, cls.__bases__, body))
+    made.append(type(cls)(cls.__name__, cls.__bases__, body))
+    return cast(type[T], made[0])
 
 
 def _is_class_var(kind: object) -> bool:
     return kind is ClassVar or get_origin(kind) is ClassVar
 
 
-def _compile_later(names: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., None]:
-    """Return an `__init__` that replaces itself by a compiled one when it is called."""
+def _compile_later(
+    names: tuple[str, ...], defaults: dict[str, Any], owner: list[type]
+) -> Callable[..., None]:
+    """Return an `__init__` that replaces itself in its owner by a compiled one when it is called."""
 
     def init(self: object, *given: object, **more: object) -> None:
-        cls = next(one for one in type(self).__mro__ if vars(one).get("__init__") is init)
-        made = _compiled(names, defaults)
-        setattr(cls, "__init__", made)  # noqa: B010 - a plain assignment to a method is a type error
-        made(self, *given, **more)
+        compiled = _compiled(names, defaults)
+        setattr(owner[0], "__init__", compiled)  # noqa: B010 - a plain assignment to a method is a type error
+        compiled(self, *given, **more)
 
     return init
 

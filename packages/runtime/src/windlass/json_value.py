@@ -30,7 +30,6 @@ from windlass.limits import (
     RESULT_LEVELS_MAX,
     RESULT_VALUES_MAX,
 )
-from windlass_protocol import JsonObject
 from windlass_protocol.limits import INTEGER_MAX
 
 if TYPE_CHECKING:
@@ -39,6 +38,8 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 else:
     JsonValue = object
+
+JsonObject = dict[str, JsonValue]
 
 T = TypeVar("T")
 

@@ -96,15 +96,15 @@ class InheritedPolicy(RulesPolicy):
     """
 
     def __init__(self, own: RulesPolicy, above: Sequence[RulesPolicy]) -> None:
-        self._all = (own, *above)
-        names = "\n".join(policy.version for policy in self._all)
+        self.all = (own, *above)
+        names = "\n".join(policy.version for policy in self.all)
         self._version = f"sha256:{sha256(names.encode()).hexdigest()}"
-        self.reads_arguments = any(policy.reads_arguments for policy in self._all)
+        self.reads_arguments = any(policy.reads_arguments for policy in self.all)
 
     def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
         """Return the strictest decision. Arguments that one policy modifies are passed to the next one."""
-        decision = self._all[0].before(call, is_attended=is_attended)
-        for policy in self._all[1:]:
+        decision = self.all[0].before(call, is_attended=is_attended)
+        for policy in self.all[1:]:
             changed = _changed(decision)
             if changed is not None:
                 call = replace(call, arguments=changed)
@@ -118,8 +118,15 @@ class InheritedPolicy(RulesPolicy):
     def granting(self, tools: tuple[str, ...]) -> "RulesPolicy":
         """Return the policy of a session in which people granted some tools."""
         policy = copy(self)
-        policy._all = tuple(one.granting(tools) for one in self._all)
+        policy.all = tuple(one.granting(tools) for one in self.all)
         return policy
+
+
+def decides_by_rules(policy: object) -> bool:
+    """Return whether rules alone decide: a subclass of the application may look at more."""
+    if type(policy) is InheritedPolicy:
+        return all(decides_by_rules(one) for one in policy.all)
+    return type(policy) is RulesPolicy
 
 
 def _changed(decision: PolicyDecision) -> dict[str, JsonValue] | None:

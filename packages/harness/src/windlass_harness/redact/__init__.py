@@ -101,14 +101,20 @@ class Redactor:
 
         Only plain JSON of Python's built-in types can be clean; any other type is not inspected.
         """
+        return self._is_clean(value, self._clean_texts)
+
+    def _is_clean(self, value: object, known: Mapping[int, str]) -> bool:
+        """Inspect a value; long texts that are `known` to be clean are left out."""
         texts: list[str] = []
         level: list[object] = [value]
-        plain, clean, has_digits = self._plain_keys, self._clean_texts, self._has_digits
+        plain, has_digits, has_known = self._plain_keys, self._has_digits, False
         for _ in range(DEPTH_MAX):
             below: list[object] = []
             for item in level:
                 if isinstance(item, str):
-                    if clean.get(id(item)) is not item:
+                    if known.get(id(item)) is item:
+                        has_known = True
+                    else:
                         texts.append(item)
                 elif type(item) is dict:
                     entries: dict[object, object] = item  # pyright: ignore[reportUnknownVariableType] - a cast costs a call for each value
@@ -124,6 +130,9 @@ class Redactor:
                 elif item is not None and type(item) is not bool:
                     return False
             if not below:
+                if has_known and any(_LOGIN_OPTION in text.lower() for text in texts):
+                    # A text after such an option may be a password, whatever it looks like alone.
+                    return self._is_clean(value, {})
                 return self._are_clean(texts)
             # A value that contains itself twice doubles with every level: each container is visited once.
             level = below if len(below) < _SHARING_MIN else list({id(item): item for item in below}.values())
@@ -345,6 +354,7 @@ _LOGIN_OPTIONS: Final = frozenset({"-u", "--user", "--proxy-user"})
 _NUMBER_BITS_MAX: Final = 10_000  # Python refuses to convert longer integers to digits
 _SHARING_MIN: Final = 1_000
 _KEYS_MAX: Final = 24
+_LOGIN_OPTION: Final = "-u"
 _LONG_CHARS_MIN: Final = 256
 _LONG_CHARS_MAX: Final = 65_536
 _CLEAN_TEXTS_MAX: Final = 16

@@ -17,7 +17,7 @@ from windlass.engine.hook_points import Gate, before_call, before_request
 from windlass.engine.masking import log_failure, masked
 from windlass.errors import Rejected, is_for_us
 from windlass.limits import WAIT_MS_MAX
-from windlass.policy import RulesPolicy, strongest
+from windlass.policy import RulesPolicy, decides_by_rules, strongest
 from windlass.ports.clock import Clock
 from windlass.tools import SHELL_PARAMETER, Tool
 from windlass.tools.calling import Arguments, arguments_hash, arguments_of
@@ -293,7 +293,7 @@ def settled_by_rules(binding: Binding, effect: JudgeCall, judged: object) -> All
     tool, policy = binding.tools.get(effect.tool_name), binding.policy
     if not isinstance(decision, AllowDecision) or tool is None or effect.approved_hash is not None:
         return None
-    is_by_rules = isinstance(policy, RulesPolicy) and not policy.reads_arguments
+    is_by_rules = isinstance(policy, RulesPolicy) and decides_by_rules(policy) and not policy.reads_arguments
     is_plain = isinstance(tool.approval, ApprovalRule) and not tool.is_shell and not tool.is_question
     return decision if is_by_rules and is_plain and not binding.hooks.points else None
 
@@ -405,7 +405,7 @@ def _is_unchanged(arguments: Arguments) -> bool:
 
 def _is_exposed(binding: Binding, tool: Tool[..., object]) -> bool:
     """Whether code of the host has seen the arguments."""
-    is_by_rules = isinstance(binding.policy, RulesPolicy) and isinstance(tool.approval, ApprovalRule)
+    is_by_rules = decides_by_rules(binding.policy) and isinstance(tool.approval, ApprovalRule)
     return bool(binding.hooks.points) or not is_by_rules
 
 

@@ -163,6 +163,7 @@ class Deadlines:
 
     def __init__(self) -> None:
         self._open: set[Limit] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._at = inf
 
@@ -172,6 +173,10 @@ class Deadlines:
 
     def add(self, limit: "Limit") -> None:
         """Watch a limit."""
+        if limit.loop is not self._loop:
+            # A program may run several event loops in turn; the timer of an ended one never fires.
+            self._open.clear()
+            self._loop, self._timer, self._at = limit.loop, None, inf
         self._open.add(limit)
         if limit.at < self._at:
             self._arm(limit.loop, limit.at)
@@ -190,7 +195,8 @@ class Deadlines:
         now = loop.time() + _TICK_S
         for limit in [one for one in self._open if one.at <= now]:
             self._open.discard(limit)
-            limit.expire()
+            # A callback of its own: an error of one must not stop the others.
+            loop.call_soon(limit.expire)
         if self._open and self._timer is None:
             self._arm(loop, min(one.at for one in self._open))
 
@@ -202,7 +208,9 @@ class Limit:
     `LEAVE_S` after that, `on_left` is called once: nothing waits for the block any more.
     """
 
-    __slots__ = ("_before", "_deadlines", "_on_left", "_task", "at", "is_left", "is_over", "loop")
+    __slots__ = (
+        "_before", "_deadlines", "_is_closed", "_on_left", "_task", "at", "is_left", "is_over", "loop",
+    )  # fmt: skip
 
     def __init__(self, deadlines: Deadlines, seconds: float, on_left: Callable[[], None] | None) -> None:
         task = asyncio.current_task()
@@ -211,6 +219,7 @@ class Limit:
         self._task = task
         self._on_left = on_left
         self._before = 0
+        self._is_closed = False
         self.loop = asyncio.get_running_loop()
         self.at = self.loop.time() + seconds
         """When the time is over, by the event loop; may be put off."""
@@ -223,6 +232,7 @@ class Limit:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        self._is_closed = True
         self._deadlines.drop(self)
         if self.is_over:
             left = self._task.uncancel()
@@ -231,6 +241,8 @@ class Limit:
 
     def expire(self) -> None:
         """Cancel the task; the second time, give the block up."""
+        if self._is_closed:
+            return
         if not self.is_over:
             self.is_over = True
             self._task.cancel()

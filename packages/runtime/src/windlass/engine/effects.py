@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 from pydantic import JsonValue
 
@@ -38,7 +39,9 @@ from windlass.limits import (
     DELIVERY_RETRY_DELAY_MS,
     DELIVERY_TIMEOUT_MS,
     MODEL_TIMEOUT_MS,
+    TOOL_OUTPUT_CHARS_MAX,
 )
+from windlass.policy import decides_by_rules
 from windlass.ports.clock import Clock, Random
 from windlass.ports.feed import EventBus
 from windlass.ports.host import Delivery, OutputSink
@@ -47,6 +50,7 @@ from windlass.ports.store import ContentStore, Standing
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.calling import Arguments, ToolRun, call_tool, late, outcome_of
 from windlass.tools.context import ToolContext, ToolControl, ToolState
+from windlass.tools.results import is_light
 from windlass.tools.router import ToolGates
 from windlass_harness.loop.events import (
     CallHooks,
@@ -101,6 +105,8 @@ class Tasks:
         self.ring: Callable[[], None] = lambda: None
         """Called when an effect has ended."""
         self._cancelled: set[asyncio.Task[LoopEvent]] = set()
+        self._effects: dict[str, Effect] = {}
+        """The effects in progress, by their keys."""
         self.under_way: dict[str, asyncio.Task[LoopEvent]] = {}
         self.errands: dict[str, asyncio.Task[LoopEvent]] = {}
         """Effects for runs that have ended; cancelling the next run does not touch them."""
@@ -120,15 +126,16 @@ class Tasks:
 
     def start(self, effect: Effect, perform: Callable[[Effect], Performed]) -> None:
         """Perform an effect."""
-        tasks = self.errands if is_errand(effect) else self.under_way
-        tasks[effect.key] = asyncio.create_task(self._perform(perform, effect))
+        tasks, key = self.errands if is_errand(effect) else self.under_way, effect.key
+        self._effects[key] = effect
+        tasks[key] = asyncio.create_task(self._perform(perform, effect))
 
-    def take_over(self, key: str, finish: Callable[[], Performed]) -> None:
-        """Finish an effect in another task; its own task ignores cancellation and is left to itself."""
-        left = self.under_way.pop(key)
-        self._cancelled.add(left)
-        _LEFT.add(left)
-        left.add_done_callback(_LEFT.discard)
+    def take_over(self, key: str, task: "asyncio.Task[LoopEvent]", finish: Callable[[], Performed]) -> None:
+        """Finish an effect in another task, and leave its own to itself; nothing if it was dropped."""
+        if self.under_way.get(key) is not task:
+            return
+        _LEFT.add(task)
+        task.add_done_callback(_forget_left)
         self.under_way[key] = asyncio.create_task(self._perform(finish))
 
     async def _perform(self, perform: Callable[..., Performed], *given: Effect) -> LoopEvent:
@@ -145,9 +152,13 @@ class Tasks:
             for key, task in [*tasks.items()]:
                 if task.done():
                     del tasks[key]
-                    self._cancelled.discard(task)
+                    effect = self._effects.pop(key)
                     if not task.cancelled():
                         events.append(task.result())
+                    elif task not in self._cancelled:
+                        # Cancelled by the code that it ran: the effect may have happened.
+                        events += _broken_off(effect)
+                    self._cancelled.discard(task)
         if self._grace is not None and not self.under_way and not (self._is_stopping and self.errands):
             self._end_grace()
         return events
@@ -168,6 +179,17 @@ class Tasks:
     def is_cancelled(self) -> bool:
         """Return whether the current task was cancelled here, rather than by the code that it runs."""
         return asyncio.current_task() in self._cancelled
+
+    async def drop_stray_cancel(self) -> None:
+        """Take back a cancel of the current task by the code that it ran, which has returned nevertheless."""
+        task = asyncio.current_task()
+        if task is None or not task.cancelling() or task in self._cancelled:
+            return
+        with suppress(asyncio.CancelledError):
+            # A cancel that is pending is raised here.
+            await asyncio.sleep(0)  # noqa: TID251 - a turn, not a time
+        while task.cancelling() and task not in self._cancelled:
+            task.uncancel()
 
     def cancel_all(self, tasks: Iterable[asyncio.Task[LoopEvent]]) -> None:
         """Cancel tasks of effects."""
@@ -195,9 +217,34 @@ class Tasks:
         """Drop effects that do not end; their results are not recorded."""
         for tasks in (self.under_way, self.errands) if with_errands else (self.under_way,):
             self.cancel_all(tasks.values())
+            for key in tasks:
+                del self._effects[key]
             tasks.clear()
         self._end_grace()
         self.ring()
+
+
+def _broken_off(effect: Effect) -> list[LoopEvent]:
+    """Return the event of an effect that the code of the application has cancelled."""
+    match effect:
+        case RunTool():
+            told = f"{effect.tool_name} broke off by itself; whether it did anything is not known"
+            return [failed(effect.call_id, "cancelled", message=told)]
+        case CallModel():
+            return [ModelFailed(broken_off("answer"))]
+        case Compact():
+            return [CompactionBroken(broken_off("summary"))]
+        case Deliver():
+            return [DeliverySettled(effect.delivery_id, reason="The sink broke off the delivery by itself.")]
+        case _:
+            return []
+
+
+def _forget_left(task: "asyncio.Task[LoopEvent]") -> None:
+    _LEFT.discard(task)
+    if not task.cancelled():
+        # Retrieved, so that the event loop does not report it as lost.
+        task.exception()
 
 
 _LEFT: Final[set[asyncio.Task[LoopEvent]]] = set()
@@ -331,11 +378,26 @@ _BOUND_MAX: Final = 2
 """Runs of a session that are bound at the same time."""
 
 
+def _current_task() -> "asyncio.Task[LoopEvent]":
+    task = asyncio.current_task()
+    assert task is not None, "an effect is performed in a task"
+    return cast("asyncio.Task[LoopEvent]", task)
+
+
+def _is_finished_at_once(binding: Binding, outcome: ToolRun) -> bool:
+    """Return whether the result of a call is made without waiting: no hooks, no review, nothing large."""
+    if binding.hooks.points or not decides_by_rules(binding.policy):
+        return False
+    data = outcome.result.data
+    return is_light(data) and (not isinstance(data, str) or len(data) <= TOOL_OUTPUT_CHARS_MAX)
+
+
 @dataclass(slots=True)
 class _Call:
     """A call of a tool while it is made."""
 
     effect: RunTool
+    task: "asyncio.Task[LoopEvent]"
     run: RunState
     binding: Binding
     tool: Tool[..., object]
@@ -602,9 +664,19 @@ class AgentWork:
         answer = await self._converse(binding, state, messages, notes)
         if isinstance(answer, ModelFailed):
             return answer
+        # In another task: the provider's code may still cancel this one.
+        self.tasks.take_over(
+            CallModel.key, _current_task(), partial(self._after_answer, binding, state, run, answer)
+        )
+        raise asyncio.CancelledError
+
+    async def _after_answer(
+        self, binding: Binding, state: LoopState, run: RunState, answer: ModelAnswered
+    ) -> ModelAnswered | ModelFailed:
+        """Let hooks see an answer."""
         call = replace(hook_call(AFTER_MODEL_CALL, run, state=state), text=answer.text, asked=answer.calls)
-        after = await hooks.run(call, clock=clock)
-        notes = (*notes, *after.notes)
+        after = await binding.hooks.run(call, clock=self._shared.clock)
+        notes = (*answer.notes, *after.notes)
         if after.stop is None:
             return replace(answer, notes=notes)
         if self._live is not None:
@@ -633,6 +705,7 @@ class AgentWork:
         """Call the model; whatever goes wrong is in the answer."""
         shared, step = self._shared, self._writer.step
         assert step is not None, "a step begins before its model is called"
+        task = _current_task()
         live = self._live = MaskedAnswer(shared.bus.live(step), binding.redactor)
         collector = Collector(live, binding.redactor, calls_max=shared.calls_max)
         started = shared.clock.monotonic()
@@ -642,7 +715,9 @@ class AgentWork:
         def leave() -> None:
             live.close()
             late = model_error(TimeoutError(), binding.redactor)
-            self.tasks.take_over(CallModel.key, partial(self._failed, state, late, collector.usage, notes))
+            self.tasks.take_over(
+                CallModel.key, task, partial(self._failed, state, late, collector.usage, notes)
+            )
 
         try:
             await listen(
@@ -653,6 +728,7 @@ class AgentWork:
                 on_left=leave,
                 after_chunk=shared.after_chunk,
             )
+            await self.tasks.drop_stray_cancel()
             answer = collector.answer(latency_ms=elapsed_ms(shared.clock, started), notes=notes)
         except asyncio.CancelledError:
             live.close()
@@ -690,17 +766,19 @@ class AgentWork:
         call_id = effect.call_id
         if self._is_stopping:
             return CallUnbegun(call_id)
-        self._unbegun[call_id] = self.tasks.under_way[effect.key]
+        task = _current_task()
+        self._unbegun[call_id] = task
         try:
-            return await self._run(state, effect)
+            return await self._run(state, effect, task)
         except asyncio.CancelledError:
-            if call_id in self._unbegun:
+            if self._unbegun.get(call_id) is task:
                 return CallUnbegun(call_id)
             raise
         finally:
-            self._unbegun.pop(call_id, None)
+            if self._unbegun.get(call_id) is task:
+                del self._unbegun[call_id]
 
-    async def _run(self, state: LoopState, effect: RunTool) -> LoopEvent:
+    async def _run(self, state: LoopState, effect: RunTool, task: "asyncio.Task[LoopEvent]") -> LoopEvent:
         run, binding = state.run, await self._binding(state)
         assert run is not None, "only a run calls tools"
         call_id = effect.call_id
@@ -711,7 +789,7 @@ class AgentWork:
         arguments = self._arguments.get(call_id) or kept_arguments(tool, effect)
         if isinstance(arguments, CallReturned):
             return arguments
-        call = _Call(effect, run, binding, tool, arguments, self._shared.clock.monotonic())
+        call = _Call(effect, task, run, binding, tool, arguments, self._shared.clock.monotonic())
         gate = self._shared.gates.of(tool)
         if gate is not None:
             await gate.acquire()
@@ -730,7 +808,11 @@ class AgentWork:
             return failed(call_id, "cancelled", message=told, duration_ms=duration_ms)
         finally:
             call.end()
-        return await self._finish(state, call, outcome)
+        if _is_finished_at_once(binding, outcome):
+            return await self._finish(state, call, outcome)
+        # In another task: the tool's code may still cancel this one.
+        self.tasks.take_over(effect.key, task, partial(self._finish, state, call, outcome))
+        raise asyncio.CancelledError
 
     def _begin(self, call_id: str) -> None:
         """Note that a call begins now: it may have an effect."""
@@ -747,21 +829,25 @@ class AgentWork:
         def leave() -> None:
             call.end()
             outcome = late(tool, tool.timeout_ms, context=context)
-            self.tasks.take_over(call.effect.key, partial(self._finish, state, call, outcome))
+            self.tasks.take_over(call.effect.key, call.task, partial(self._finish, state, call, outcome))
 
         limit = self._shared.deadlines.limit(tool.timeout_ms / 1000, leave)
         try:
             with limit:
                 outcome = ToolRun(await call_tool(tool, call.arguments.values, context))
-        except BaseException as error:  # the tool boundary: whatever it is, the model hears of it
-            if is_for_us(error):
+        except BaseException as error:  # the tool boundary: every exception becomes a result
+            if isinstance(error, asyncio.CancelledError) and limit.is_over and not self.tasks.is_cancelled():
+                outcome = late(tool, tool.timeout_ms, context=context)
+            elif is_for_us(error):
                 if context is not None:
                     context.control.cancel()
                 raise
-            outcome = outcome_of(error, tool, tool.timeout_ms, context=context, is_over=limit.is_over)
+            else:
+                outcome = outcome_of(error, tool, tool.timeout_ms, context=context, is_over=limit.is_over)
         if limit.is_left:
             # Another task has finished the call.
             raise asyncio.CancelledError
+        await self.tasks.drop_stray_cancel()
         if context is not None and context.state.change is not None and call.on_end is not None:
             self._turns.last(call.effect.call_id)
         return outcome

@@ -374,6 +374,9 @@ async def listen(
             raise
         if not isasyncgen(stream):
             await _close(stream)
+    if limit.is_left:
+        # Another task has ended the call, and the model may have been called again.
+        raise asyncio.CancelledError
 
 
 _CALL_FIELDS = set(ToolCall.model_fields)

@@ -13,7 +13,7 @@ from windlass.engine.model_call import whole
 from windlass.engine.writer import patiently
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.limits import CONTENT_BYTES_MAX, FAILED_CHARS_MAX, TOOL_OUTPUT_CHARS_MAX
-from windlass.policy import RulesPolicy
+from windlass.policy import decides_by_rules
 from windlass.ports.clock import Clock
 from windlass.ports.store import ContentStore
 from windlass.tools import Tool, ToolFailed
@@ -160,7 +160,7 @@ async def review(
     binding: Binding, tool: Tool[..., object], *, arguments: Arguments, returned: CallReturned
 ) -> CallReturned:
     """Let the policy see a result before the model does; one that fails withholds it."""
-    if returned.status is not ActionStatus.COMPLETED or isinstance(binding.policy, RulesPolicy):
+    if returned.status is not ActionStatus.COMPLETED or decides_by_rules(binding.policy):
         # Rules speak of calls alone: they let every result through.
         return returned
     try:

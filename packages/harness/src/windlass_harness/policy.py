@@ -634,6 +634,6 @@ _BLIND: Final = (
 _UNATTENDED: Final = _Vote(
     "deny",
     "policy.unattended",
-    "It needs a person's consent, and nobody is there to ask.",
+    "The call needs approval, and no person can be asked in this run.",
     "floor.unattended",
 )

@@ -1,4 +1,1 @@
-"""The loop as a pure function.
-
-What happened goes in, what to write and to do next comes out.
-"""
+"""The loop: pure functions from events to records and from state to effects."""

@@ -1,7 +1,7 @@
-"""What comes next: the state in, records to write and effects to perform out.
+"""`advance`: returns the records to write and the effects to perform next, from the state.
 
-One rule carries recovery. An intent of the present owner that nobody performs is performed; an intent of an
-older owner was interrupted, and what happens then depends on what kind of effect it is.
+Recovery follows from one rule. An open intent of the current owner is performed; an open intent of an earlier
+owner was interrupted, and the kind of effect decides what happens.
 """
 
 from collections.abc import Set
@@ -52,9 +52,9 @@ from windlass_protocol import (
 
 
 def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules = DEFAULT_RULES) -> Plan:
-    """Return what to write and to do now.
+    """Return the records and effects that are due now.
 
-    `under_way` are keys of effects that are being performed.
+    `under_way` has the keys of effects in progress.
     """
     run = state.run
     if run is None:
@@ -71,7 +71,7 @@ def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules 
 
 
 def _end(state: LoopState, now: Moment, rules: Rules) -> Plan:
-    """The run was cancelled, or cannot go on, and all that was under way is done."""
+    """End a cancelled or failed run: nothing is in progress any more."""
     error, run = state.run_notes.failure, state.run
     if run is not None and run.is_cancel_requested:
         last = hooks.due(state, ON_RUN_CANCEL_REQUESTED, rules=rules)
@@ -83,7 +83,7 @@ def _end(state: LoopState, now: Moment, rules: Rules) -> Plan:
 
 
 def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
-    """Nothing is open: finish, or ask the model when it is time."""
+    """No call is open: end the run, or call the model when it is due."""
     resumed = _resume(state, "ready", now)
     if resumed:
         return Plan(resumed)
@@ -102,9 +102,9 @@ def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
 
 
 def _ask_on(state: LoopState, step: Step, under_way: Set[str], now: Moment, rules: Rules) -> Plan:
-    """A model call was begun.
+    """A model call is open: perform it, or retry it if its owner is gone.
 
-    Perform it, or begin another attempt if its owner is gone. Not for ever: it may be what ends its owners.
+    Retries are limited: the call may be what crashes its owners.
     """
     effect = CallModel(step.step_index, state.run_notes.attempt)
     if effect.key in under_way:
@@ -118,13 +118,13 @@ def _ask_on(state: LoopState, step: Step, under_way: Set[str], now: Moment, rule
 
 
 def retried(state: LoopState, code: str, *, now: Moment) -> Draft:
-    """Return the record of a model call that was broken off and is made again at once."""
+    """Return the record of a model call that was interrupted and is retried at once."""
     data: JsonObject = {"code": code, "attempt": state.run_notes.attempt, "delayMs": 0, **state.place()}
     return state.draft("step.retrying", data, now=now)
 
 
 def give_up(state: LoopState, error: ErrorInfo, *, now: Moment, usage: JsonObject | None = None) -> Draft:
-    """Return the record of a model call that failed for good; the run ends with it."""
+    """Return the record of a model call that failed for good; it ends the run."""
     data: JsonObject = {
         "code": error.kind.value,
         "message": error.message,
@@ -181,7 +181,7 @@ def _finish(state: LoopState, now: Moment, rules: Rules) -> Plan:
 
 
 def last_text(state: LoopState) -> str:
-    """Return the words of the newest answer; empty if it had none."""
+    """Return the text of the newest answer; empty if it has none."""
     messages = state.session.history.messages
     last = messages[-1] if messages else None
     if not isinstance(last, AssistantMessage):
@@ -195,7 +195,7 @@ def last_text(state: LoopState) -> str:
 
 
 class _Calls:
-    """A plan for open calls while it is being made."""
+    """The plan for open calls, while it is built."""
 
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
@@ -233,7 +233,7 @@ def _advance_calls(
 
 
 def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
-    """A call that has not begun: ask the policy, or go by what a person said."""
+    """A call that has not begun: ask the policy, or apply a person's answer."""
     note = state.note(call.call_id)
     if note.request_id is not None:
         plan.wakes += _expiries(state, note.request_id)
@@ -254,7 +254,7 @@ def _advance_requested(state: LoopState, call: Call, plan: _Calls, now: Moment, 
 def _judge(state: LoopState, call: Call, note: CallNotes, now: Moment) -> JudgeCall:
     is_lapsed = note.until_ms is not None and note.until_ms <= now.ms
     if note.outcome is None and call.stage is CallStage.STARTED:
-        # Whoever passed it on before it began has not used the consent.
+        # An owner that handed the call over before it began has not used the consent.
         is_consented = note.is_consented and not (is_lapsed and state.is_unbegun(call))
         return JudgeCall(
             call.call_id,
@@ -276,7 +276,7 @@ def _judge(state: LoopState, call: Call, note: CallNotes, now: Moment) -> JudgeC
 
 
 def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
-    """A call that has begun: perform it, or decide about it if its owner is gone."""
+    """A call that has begun: perform it, or recover it if its owner is gone."""
     note = state.note(call.call_id)
     if note.child is not None:
         _advance_child(state, call, note, plan, now)
@@ -286,16 +286,16 @@ def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, ru
     if call.epoch == state.epoch and note.choice is None:
         plan.effects.append(run_tool(call))
     elif note.choice is RecoveryChoice.RETRY:
-        # The rules may have changed since it began: they are asked again.
+        # The rules may have changed since the call began: ask the policy again.
         _advance_requested(state, call, plan, now, rules)
     else:
         _recover(state, call, plan, now, rules)
 
 
 def _advance_child(state: LoopState, call: Call, note: CallNotes, plan: _Calls, now: Moment) -> None:
-    """A call that a subagent works for: see what it reports, or wait for that.
+    """A subagent call: review the report, or wait for it.
 
-    Whose owner is gone makes no difference: what starts the subagent was kept with the call.
+    A change of owner does not matter: the start item of the subagent was written with the call.
     """
     if note.report is not None:
         arguments = _arguments(call)
@@ -309,7 +309,7 @@ def _advance_child(state: LoopState, call: Call, note: CallNotes, plan: _Calls, 
 
 
 def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
-    """Run an interrupted call again if that is safe and not done too often; or ask."""
+    """Retry an interrupted call if that is safe and within the limit; otherwise ask a person."""
     effect, _ = _intent(call)
     times = state.note(call.call_id).interruptions + 1
     if effect is not EffectClass.ONCE and times < rules.interruptions_max:
@@ -323,7 +323,7 @@ def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rul
 
 
 def found(state: LoopState, call: Call, *, now: Moment, more: JsonObject | None = None) -> Draft:
-    """Return the record of a call whose intent has no result."""
+    """Return the record of an interrupted call: an intent without a result."""
     effect, key = _intent(call)
     data: JsonObject = {
         "callId": call.call_id,

@@ -1,4 +1,4 @@
-"""The authored state of a session: values that tools keep between their calls."""
+"""Session state: values that tools keep between their calls."""
 
 from typing import Final
 
@@ -10,21 +10,21 @@ from windlass_protocol import ActionStatus, JsonObject
 from windlass_protocol.frozen import frozen
 
 STATE_KEYS_MAX: Final = 1_024
-"""Of one session."""
+"""Keys per session."""
 STATE_BYTES_MAX: Final = 262_144
-"""All keys and values of one session, as JSON."""
+"""Bytes of all keys and values of a session, as JSON."""
 STATE_TOO_LARGE: Final = "state_too_large"
-"""The code of a call whose changes would not fit."""
+"""Error code of a call whose state changes exceed the limits."""
 
 
 def changed(values: JsonObject, change: StateChange) -> JsonObject:
-    """Return the state after a change; the one before is not touched."""
+    """Return the state after a change; the input is not modified."""
     kept = {key: value for key, value in values.items() if key not in change.removed}
     return {**kept, **change.values}
 
 
 def state_problem(values: JsonObject, change: StateChange) -> str | None:
-    """Say why a change does not fit; a change that only takes away always does."""
+    """Return why a change exceeds the limits, or None; a change that only deletes never does."""
     if not change.values:
         return None
     after = changed(values, change)
@@ -38,20 +38,20 @@ def state_problem(values: JsonObject, change: StateChange) -> str | None:
 
 @frozen
 class Kept:
-    """What a call came to, and the record of what it changed."""
+    """The result of a call, and the record of its state changes."""
 
     returned: CallReturned
     drafts: tuple[Draft, ...] = ()
 
 
 def keep(state: LoopState, event: CallReturned, *, now: Moment) -> Kept:
-    """Draft what a call changed; one whose changes do not fit has failed."""
+    """Draft the state changes of a call; a call whose changes exceed the limits fails."""
     if event.state is None:
         return Kept(event)
     problem = state_problem(state.session.authored, event.state)
     if problem is None:
         return Kept(event, (state.draft("session.state_changed", event.state.data, now=now),))
-    told = f"The call was made, but what it wanted to remember was not kept: {problem}"
+    told = f"The call ran, but its changes to the session state were not stored: {problem}"
     failed = CallReturned(
         event.call_id,
         ActionStatus.FAILED,
@@ -64,11 +64,11 @@ def keep(state: LoopState, event: CallReturned, *, now: Moment) -> Kept:
 
 
 def given(state: LoopState, event: StateGiven, *, now: Moment) -> list[Draft]:
-    """Draft what somebody outside changes; what does not fit any more is left out."""
+    """Draft state changes of the application; changes that no longer fit are dropped."""
     if state_problem(state.session.authored, event.change) is not None:
         return []
     data = event.change.data
     if state.run is None:
-        # It belongs to the session alone: the run before it has ended.
+        # A record of the session alone: its last run has ended.
         return [Draft("session.state_changed", now.at, data)]
     return [state.draft("session.state_changed", data, now=now)]

@@ -1,7 +1,7 @@
-"""Compaction in the loop: when the history is made shorter, and what follows.
+"""Compaction in the loop: when it is due, its intent, its result and its retries.
 
-It happens before the model is asked, and its intent is durable before anything is done. A compaction changes
-nothing outside of the session, so one that was interrupted is done again.
+It runs before a model call, after its intent is durable. A compaction has no effects outside of the session,
+so an interrupted one is repeated.
 """
 
 from collections.abc import Set
@@ -27,14 +27,14 @@ from windlass_protocol.limits import INTEGER_MAX
 
 
 def before_step(state: LoopState, *, now: Moment, rules: Rules) -> Plan | None:
-    """Return what has to be done before the model reads the history; None if nothing."""
+    """Return the compaction that must precede the model call; None if there is none."""
     note, rule = state.compacting, rules.compaction
     if note.is_due:
         return _go_on(state, now, rules)
     if note.is_overflow:
         return Plan((_requested(state, OVERFLOW, now, rule),))
     if note.has_overflowed and note.tokens_after >= note.tokens:
-        # What the model refused would be sent once more.
+        # The same prompt would be refused again.
         return Plan(ends.failed(state, failures.cannot_shrink(note.tokens), now=now))
     if rule.limit is not None and note.tokens_after > rule.limit:
         error = failures.does_not_fit(note.tokens_after, rule.limit)
@@ -45,16 +45,16 @@ def before_step(state: LoopState, *, now: Moment, rules: Rules) -> Plan | None:
 
 
 def at_rest(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules) -> Plan:
-    """Return what is to be done about a compaction that no run waits for."""
+    """Return the next step of a compaction while no run is active."""
     if Compact.key in under_way or not state.compacting.is_due:
         return NOTHING
     return _go_on(state, now, rules)
 
 
 def asked(state: LoopState, *, now: Moment, rules: Rules) -> list[Draft]:
-    """Return the intent of a compaction that somebody wants.
+    """Return the intent of a compaction that a caller requested.
 
-    None if there is nothing to compact, or one is coming anyway.
+    Empty if there is nothing to compact, or a compaction is already due.
     """
     if state.session.turn is None or state.compacting.is_due:
         return []
@@ -62,7 +62,7 @@ def asked(state: LoopState, *, now: Moment, rules: Rules) -> list[Draft]:
 
 
 def compacted(state: LoopState, event: HistoryCompacted, *, now: Moment) -> list[Draft]:
-    """Return the record of a compaction that is done; none if it comes too late."""
+    """Return the record of a completed compaction; none if it is out of date."""
     if not state.compacting.is_open:
         return []
     used: JsonObject = {"usage": event.usage} if event.usage else {}
@@ -70,9 +70,10 @@ def compacted(state: LoopState, event: HistoryCompacted, *, now: Moment) -> list
 
 
 def broken(state: LoopState, event: CompactionBroken, *, now: Moment, rules: Rules) -> list[Draft]:
-    """Return the record of a compaction that failed.
+    """Return the record of a failed compaction.
 
-    It is tried again by the rules for model calls; in the end, what can be done without a model is done.
+    It is retried by the rules for model calls; after the last attempt, the part that needs no model is
+    applied.
     """
     note, error = state.compacting, event.error
     if not note.is_open:
@@ -98,16 +99,16 @@ def broken(state: LoopState, event: CompactionBroken, *, now: Moment, rules: Rul
 
 
 def handed_over(state: LoopState, now: Moment) -> list[Draft]:
-    """Return the record of a compaction that its owner breaks off in order."""
+    """Return the record of a compaction that its owner handed over."""
     if state.compacting.epoch != state.epoch:
         return []
-    return [_again(state, HANDED_OVER, "The owner let go of the session.", now)]
+    return [_again(state, HANDED_OVER, "The owner released the session.", now)]
 
 
 def prompt_tokens(state: LoopState, rule: CompactionRule) -> int:
-    """Return how many tokens the next model call would read.
+    """Return the prompt tokens of the next model call.
 
-    As `input_tokens` does it, but no message is estimated twice.
+    Same result as `input_tokens`, but each message is estimated once.
     """
     history, known = state.session.history, state.session.compaction
     tokens, count = known.last_known_input_tokens, known.last_known_prompt_message_count
@@ -118,15 +119,15 @@ def prompt_tokens(state: LoopState, rule: CompactionRule) -> int:
 
 
 def _overhead_tokens(state: LoopState, rule: CompactionRule) -> int:
-    """What a call reads apart from the history."""
+    """Tokens of a prompt without the history."""
     contract = state.run_notes.contract
     return rule.overhead_tokens + (0 if contract is None else estimate_tokens(contract.json_schema))
 
 
 def _bound(state: LoopState, rule: CompactionRule) -> int:
-    """The most that the history may fill before it is compacted.
+    """Tokens that the history may have before it is compacted.
 
-    One that could not be made short enough is left alone until it has grown a good part.
+    After a compaction that missed its target, the next one waits until the history has grown.
     """
     note = state.compacting
     bound = _threshold(state, rule)
@@ -139,7 +140,7 @@ def _threshold(state: LoopState, rule: CompactionRule) -> int:
 
 
 def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
-    """One was begun: perform it, or begin again if it failed or its owner is gone."""
+    """A compaction is open: perform it, or retry it after a failure or a change of owner."""
     note, rule = state.compacting, rules.compaction
     if note.is_retry:
         if note.pause is not None and now.is_in(note.pause):
@@ -180,11 +181,11 @@ def _requested(state: LoopState, reason: str, now: Moment, rule: CompactionRule)
 
 
 def _again(state: LoopState, code: str, message: str, now: Moment) -> Draft:
-    """The record of an attempt that was broken off and is made again at once."""
+    """Return the record of an attempt that was interrupted and is retried at once."""
     return _draft(state, "compaction.failed", {"code": code, "message": message, "delayMs": 0}, now)
 
 
 def _draft(state: LoopState, kind: str, data: JsonObject, now: Moment) -> Draft:
-    """A draft of the run under way; of the session alone if there is none."""
+    """Return a draft of the current run; of the session alone if there is none."""
     placed: JsonObject = {**data, **state.turn_place()}
     return Draft(kind, now.at, placed) if state.run is None else state.draft(kind, placed, now=now)

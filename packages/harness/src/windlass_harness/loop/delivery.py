@@ -1,8 +1,8 @@
-"""What is left to do for a run that has ended: deliveries, and its last hooks.
+"""Deliveries of the output of an ended run, and its last hooks.
 
-A delivery is made at most once. Its intent is written with the end of the run, in one append, and whoever
-wrote it makes it right after; an intent without a result that nobody is working on was interrupted, and then
-nobody knows what happened. That is what the record says; nothing is sent again.
+A delivery is made at most once. Its intent is written in one append with the end of the run, and the owner
+that wrote it delivers right after. An intent without a result and without an active delivery was interrupted:
+its outcome is recorded as unknown, and it is not sent again.
 """
 
 from collections.abc import Set
@@ -24,9 +24,9 @@ _LIMITS: Final = CodecLimits(message_bytes_max=64 * 1_048_576, depth_max=128)
 
 
 def errands(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules) -> Plan:
-    """Return what to write and to do for runs that have ended.
+    """Return the records and effects that are due for ended runs.
 
-    `under_way` are keys of errands that are being done.
+    `under_way` has the keys of effects in progress.
     """
     lost = [
         _unknown(state.deliveries.by_id[delivery_id], now)
@@ -47,7 +47,7 @@ def errands(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules)
 
 
 def settled(state: LoopState, event: DeliverySettled, *, now: Moment) -> list[Draft]:
-    """Return the record of what came of a delivery; none if it is settled already."""
+    """Return the record of a delivery's outcome; none if it is already recorded."""
     if event.delivery_id not in state.deliveries.open_ids:
         return []
     known = state.deliveries.by_id[event.delivery_id]
@@ -93,7 +93,7 @@ def _deliver(
 
 
 def dedupe_key(sink: SinkRule, run: RunState) -> str:
-    """Return the key that a sink takes at most one delivery of."""
+    """Return the deduplication key of a delivery; a sink accepts each key once."""
     match sink.dedupe:
         case Dedupe.RUN:
             return joined(run.run_id, sink.sink_id)
@@ -106,7 +106,7 @@ def dedupe_key(sink: SinkRule, run: RunState) -> str:
 
 
 def _digest(result: RunResult | None) -> str:
-    """Name what is delivered: a value by its canonical form, or words."""
+    """Return the digest of an output: of its canonical JSON, or of its text."""
     assert result is not None, "only a run that has ended has an output"
     if "structured_output" in result.model_fields_set:
         return "sha256:" + sha256(canonical(result.structured_output, _LIMITS)).hexdigest()

@@ -1,4 +1,4 @@
-"""How a run ends: one terminal record, the turn's before the run's."""
+"""Ends of a run: the terminal records of its turn, its run and its session."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ Ending = tuple[Draft, ...]
 
 
 def completed(state: LoopState, output: str, *, now: Moment) -> Ending:
-    """Return the end of a run that did what it was asked."""
+    """Return the end of a completed run."""
     notes = state.run_notes
     data: JsonObject = {"output": output}
     if notes.is_validated:
@@ -26,7 +26,7 @@ def completed(state: LoopState, output: str, *, now: Moment) -> Ending:
 
 
 def failed(state: LoopState, error: ErrorInfo, *, now: Moment) -> Ending:
-    """Return the end of a run that could not go on."""
+    """Return the end of a failed run."""
     words: JsonObject = {"code": error.kind.value, "message": error.message}
     info: JsonObject = {"error": error.model_dump(mode="json", by_alias=True)}
     session = ("session.failed", words)
@@ -34,7 +34,7 @@ def failed(state: LoopState, error: ErrorInfo, *, now: Moment) -> Ending:
 
 
 def cancelled(state: LoopState, now: Moment) -> Ending:
-    """Return the end of a run that somebody did not want any more."""
+    """Return the end of a cancelled run."""
     words: JsonObject = {"code": "cancelled", "message": "The run was cancelled."}
     session = ("session.failed", words)
     run = state.session.run
@@ -46,7 +46,7 @@ def cancelled(state: LoopState, now: Moment) -> Ending:
 
 
 def exhausted(state: LoopState, names: tuple[BudgetName, ...], *, now: Moment) -> Ending:
-    """Return the end of a run that has used all it may use."""
+    """Return the end of a run that used up a budget."""
     run, used = state.session.run, state.run_notes.budget
     assert run is not None
     assert run.budget is not None, "only a run with a budget can use it up"
@@ -70,7 +70,7 @@ def exhausted(state: LoopState, names: tuple[BudgetName, ...], *, now: Moment) -
 
 
 def _spent(facts: JsonObject, name: BudgetName) -> tuple[int, int]:
-    """What was used of a budget that ran out, and what was allowed."""
+    """Return how much of a budget was used, and its limit."""
     used, limits = facts["used"], facts["limits"]
     assert isinstance(used, dict)
     assert isinstance(limits, dict)
@@ -89,12 +89,12 @@ _Fact = tuple[str, JsonObject]
 
 
 def _under_way(state: LoopState) -> list[Call]:
-    """The calls that have begun, and may have changed something nobody will hear of."""
+    """Return the calls that have begun and may have taken effect."""
     return [call for call in _started(state) if not state.is_unbegun(call) and not _only_reads(state, call)]
 
 
 def _only_reads(state: LoopState, call: Call) -> bool:
-    """Whether a call changes nothing; a subagent only counts as a read."""
+    """Whether a call only reads; a subagent call never counts as a read."""
     return call.effect is EffectClass.READ and state.note(call.call_id).child is None
 
 
@@ -103,9 +103,9 @@ def _started(state: LoopState) -> list[Call]:
 
 
 def _unfinished(state: LoopState, call: Call, now: Moment) -> Draft:
-    """The result of a call whose run ends first.
+    """Return the result of a call whose run ends first.
 
-    It is unknown, unless the call changed nothing or never began.
+    It is unknown, unless the call only reads or never began.
     """
     result: JsonObject = {**family.result_of(state, call, output=None), "isError": True}
     error: JsonObject = {"code": OUTCOME_UNKNOWN, "message": INTERRUPTED}
@@ -118,14 +118,14 @@ def _unfinished(state: LoopState, call: Call, now: Moment) -> Draft:
 
 
 OUTCOME_UNKNOWN: Final = "outcome_unknown"
-"""Code of the result of a call that was under way when its run ended: it may have taken effect."""
+"""Error code of a call that was running when its run ended: it may have taken effect."""
 _NEXT: _Fact = ("session.waiting", {"wait": "next-user-message"})
 
 
 def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fact) -> Ending:
-    """The turn, the run, and what that means for the session.
+    """Return the terminal records of the turn, the run and the session.
 
-    A task is over, a conversation goes on.
+    The session of a task ends with its run; a conversation stays open.
     """
     ending = state.session.run
     assert ending is not None, "no run has begun"
@@ -143,7 +143,7 @@ def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fa
 
 
 def facts_of(body: JsonObject) -> JsonObject:
-    """Return what the record of a run's beginning says, of what it begins with."""
+    """Return the `run.started` data of a start body."""
     return {name: value for name, value in body.items() if name not in _NOT_OF_THE_RUN}
 
 
@@ -152,7 +152,7 @@ _NOT_OF_THE_RUN: Final = frozenset({*SAID, "contract", "session", "turnId"})
 
 
 def ended_unstarted(state: LoopState, event: RunWithdrawn | RunRefused, *, now: Moment) -> list[Draft]:
-    """Return the end of a run that never began: withdrawn, or unable to."""
+    """Return the end of a run that never started: withdrawn or refused."""
     run_id, agent_id = str(event.body["runId"]), str(event.body["agentId"])
     if run_id in state.session.run_ids:
         return []
@@ -180,7 +180,7 @@ def _told(event: RunWithdrawn | RunRefused, ended: Draft) -> Draft:
 
 
 def cancel_facts(run_id: str, event: CancelAsked | RunWithdrawn) -> JsonObject:
-    """Return the data of the record that somebody wants a run to end."""
+    """Return the data of the record that a cancel was requested."""
     data: JsonObject = {"runId": run_id}
     if event.by is not None:
         data["by"] = event.by
@@ -193,11 +193,11 @@ _NOT_AGAIN: Final = "The call was interrupted: it may or may not have taken effe
 
 
 def denied(state: LoopState, call: Call, *, note: CallNotes, now: Moment) -> Draft:
-    """Return the result of a call that people did not consent to."""
+    """Return the result of a call that was denied by a person, expired or withdrawn."""
     words = {
-        InputOutcome.EXPIRED: "Nobody approved the call in time.",
+        InputOutcome.EXPIRED: "The approval request expired.",
         InputOutcome.CANCELLED: "The request for approval was withdrawn.",
-        InputOutcome.IGNORED: "The person went on without answering the request for approval.",
+        InputOutcome.IGNORED: "The request for approval was skipped by a new message.",
     }
     denial = f"A person denied the call: {note.reason}" if note.reason else "A person denied the call."
     message = words.get(note.outcome or InputOutcome.DENIED, denial)
@@ -205,7 +205,7 @@ def denied(state: LoopState, call: Call, *, note: CallNotes, now: Moment) -> Dra
 
 
 def refused(state: LoopState, call: Call, *, now: Moment, code: str, message: str) -> Draft:
-    """Return the result of a call that was not made, or not again."""
+    """Return the result of a call that was refused."""
     if call.stage is CallStage.STARTED and not state.is_unbegun(call):
         message = f"{_NOT_AGAIN} {message}"
     result: JsonObject = {

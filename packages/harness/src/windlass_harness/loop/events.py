@@ -1,4 +1,4 @@
-"""What can happen to a session: the inputs of the loop."""
+"""Events and effects of the loop: what happened, and what to perform."""
 
 from hashlib import sha256
 from typing import ClassVar, Final
@@ -23,26 +23,23 @@ from windlass_protocol.frozen import frozen
 
 @frozen
 class Moment:
-    """When something happens: as the wire writes it, and in milliseconds since 1970."""
+    """A point in time: as a wire timestamp, and in milliseconds since 1970."""
 
     at: str
     ms: int
     held: frozenset[Pause] | None = None
-    """The pauses that go on, by whoever knows better than the wall clock; None if nobody does."""
+    """Pauses that have not ended, by the monotonic clock; None means: use the wall clock."""
     active_ms: int | None = None
-    """How long the run has gone on since its `active_since`, by whoever knows better; None if nobody does."""
+    """Active time of the run since `active_since`, by the monotonic clock; None means: use the wall clock."""
 
     def is_in(self, pause: Pause) -> bool:
-        """Whether a pause goes on."""
+        """Whether a pause has not ended."""
         return pause.has(self.ms) if self.held is None else pause in self.held
 
 
 @frozen
 class Note:
-    """Something that happened on the way to an event, such as a hook that ran.
-
-    A record of its own.
-    """
+    """A record that accompanies an event, such as a hook that ran."""
 
     type: str
     data: JsonObject
@@ -50,7 +47,7 @@ class Note:
 
 @frozen
 class RunAsked:
-    """Somebody wants a run. `body` is its `run.started` data and what it begins with:
+    """A run was requested. `body` is its `run.started` data and its input:
     `message`, `parts`, `context`, `contract`, `session`."""
 
     body: JsonObject
@@ -58,9 +55,9 @@ class RunAsked:
 
 @frozen
 class Steered:
-    """Somebody says something to the run under way.
+    """A message was sent to the current run.
 
-    `body` has `message`, `messageId`, and what may come with it: `parts`, `context`, `source`, `sender`.
+    `body` has `message` and `messageId`, and optionally `parts`, `context`, `source`, `sender`.
     """
 
     body: JsonObject
@@ -68,23 +65,23 @@ class Steered:
 
 @frozen
 class AnswersGiven:
-    """Somebody answers requests."""
+    """Requests were answered."""
 
     responses: tuple[InputResponse, ...]
     given_ms: int | None = None
-    """When, in milliseconds since 1970; None means now."""
+    """Time of the answers in milliseconds since 1970; None means now."""
 
 
 @frozen
 class RequestDispatched:
-    """A request was taken to whoever answers; nobody has to take it there again."""
+    """A request was dispatched to its responders and need not be dispatched again."""
 
     request_id: str
 
 
 @frozen
 class CancelAsked:
-    """Somebody wants a run to end."""
+    """Cancellation of a run was requested."""
 
     run_id: str
     by: str | None = None
@@ -93,7 +90,7 @@ class CancelAsked:
 
 @frozen
 class RunWithdrawn:
-    """Somebody wants a run to end whose turn has not come.
+    """A queued run was cancelled before it started.
 
     `body` is that of its `RunAsked`.
     """
@@ -105,9 +102,9 @@ class RunWithdrawn:
 
 @frozen
 class RunRefused:
-    """A run cannot begin: the journal does not take what it would begin with.
+    """A run cannot start: the journal refused its input.
 
-    `body` is what it takes of it.
+    `body` is the part that the journal accepts.
     """
 
     body: JsonObject
@@ -116,18 +113,18 @@ class RunRefused:
 
 @frozen
 class AskedCall:
-    """A call that the model asks for. `input` is text if it was no JSON."""
+    """A call that the model requested. `input` is a string if it is not valid JSON."""
 
     call_id: str
     tool_name: str
     input: JsonValue
     subagent: str | None = None
-    """Whom it gives work to, if it does."""
+    """The subagent that the call is for, if any."""
 
 
 @frozen
 class ModelAnswered:
-    """The model has said all it had to say."""
+    """The model returned a complete answer."""
 
     text: str
     finish_reason: FinishReason
@@ -136,15 +133,15 @@ class ModelAnswered:
     usage: JsonObject | None = None
     latency_ms: int | None = None
     provider_data: JsonObject | None = None
-    """What the provider wants back with this answer."""
+    """Provider data that must be sent back with this answer."""
     notes: tuple[Note, ...] = ()
 
 
 @frozen
 class ModelFailed:
-    """The model gave no answer.
+    """A model call failed.
 
-    `chance`, from 0 up to 1, spreads the waits before another attempt.
+    `chance`, from 0 up to 1, spreads the retry delays.
     """
 
     error: ErrorInfo
@@ -155,12 +152,12 @@ class ModelFailed:
 
 @frozen
 class CompactionAsked:
-    """Somebody wants the history of the session to be shorter."""
+    """A compaction was requested."""
 
 
 @frozen
 class HistoryCompacted:
-    """The history is shorter. `data` is what `compaction.completed` says of it."""
+    """The history was compacted. `data` is that of `compaction.completed`."""
 
     data: JsonObject
     usage: JsonObject | None = None
@@ -168,24 +165,24 @@ class HistoryCompacted:
 
 @frozen
 class CompactionBroken:
-    """The history could not be made shorter, or not as planned.
+    """A compaction failed.
 
-    `chance` is that of `ModelFailed`.
+    `chance` is as in `ModelFailed`.
     """
 
     error: ErrorInfo
     code: str | None = None
-    """Of the failure, if its kind does not say it."""
+    """Error code, if the kind of error does not determine it."""
     model_id: str | None = None
     chance: float = 0.5
     usage: JsonObject | None = None
     fallback: JsonObject | None = None
-    """What can be done without a model, as `compaction.completed` says it."""
+    """Result without a summary, as `compaction.completed` data; applied after the last attempt."""
 
 
 @frozen
 class Plea:
-    """What a person is shown and asked for when a policy wants consent."""
+    """The content of an approval request: its prompt, expiry and responders."""
 
     prompt: str
     expires_at: str | None = None
@@ -195,20 +192,20 @@ class Plea:
 
 @frozen
 class Delegation:
-    """Whom a call gives work to."""
+    """The subagent of a call, and its input."""
 
     name: str
     body: JsonObject
-    """What its run begins with: that of `RunAsked`, without ids, lineage, and the limits of the caller."""
+    """Start body of its run: as in `RunAsked`, without ids, lineage and the limits of the caller."""
     parts: int = 1
-    """Calls of the step that give work to somebody and have no result: they share what is left."""
+    """Open subagent calls of the step; they share the remaining budget."""
 
 
 @frozen
 class CallJudged:
-    """A policy has decided about a call.
+    """A policy decided about a call.
 
-    What it may run with is bound by `arguments_hash`.
+    `arguments_hash` binds the decision to the arguments.
     """
 
     call_id: str
@@ -218,15 +215,15 @@ class CallJudged:
     arguments: JsonObject
     arguments_hash: str
     plea: Plea | None = None
-    """How to ask; there for an ask decision."""
+    """The approval request; set if the decision is ask."""
     delegation: Delegation | None = None
-    """There if the call may be made and is for a subagent."""
+    """Set if the call is allowed and is for a subagent."""
     notes: tuple[Note, ...] = ()
 
 
 @frozen
 class CallRefused:
-    """A call cannot be made: no such tool, or arguments that do not fit."""
+    """A call was refused: unknown tool, or invalid arguments."""
 
     call_id: str
     code: str
@@ -236,7 +233,7 @@ class CallRefused:
 
 @frozen
 class CallAsks:
-    """A call is a question to a person; its answer is the result."""
+    """A call asks a person a question; the answer is its result."""
 
     call_id: str
     arguments: JsonObject
@@ -249,14 +246,14 @@ class CallAsks:
 
 @frozen
 class StateChange:
-    """What changes in the authored state: first keys go, then values come."""
+    """A change of the session state: removed keys, then set values."""
 
     values: JsonObject
     removed: tuple[str, ...] = ()
 
     @property
     def data(self) -> JsonObject:
-        """The change as `session.state_changed` says it."""
+        """The change as `session.state_changed` data."""
         data: JsonObject = {}
         if self.removed:
             data["removed"] = list(self.removed)
@@ -267,34 +264,34 @@ class StateChange:
 
 @frozen
 class StateGiven:
-    """Somebody outside changes the authored state of the session."""
+    """The application changed the session state."""
 
     change: StateChange
 
 
 @frozen
 class CallReturned:
-    """A tool is done."""
+    """A tool call ended."""
 
     call_id: str
     status: ActionStatus
     output: JsonValue
     code: str = ""
     message: str = ""
-    """Of the error, when there is one."""
+    """Message of the error, if the call failed."""
     content: JsonObject | None = None
-    """Where all of the output is, when only a part of it is here."""
+    """Reference to the complete output, if `output` is a part of it."""
     duration_ms: int | None = None
     taint: tuple[str, ...] = ()
-    """What the result brings into the session: untrusted content, private data."""
+    """Taint of the result: untrusted content, private data."""
     state: StateChange | None = None
-    """What the call changed in the state of the session."""
+    """Changes of the session state by the call."""
     notes: tuple[Note, ...] = ()
 
 
 @frozen
 class CallUnbegun:
-    """A tool whose intent was written is not run by this owner, and has not begun."""
+    """A call whose intent is written was not begun by this owner."""
 
     call_id: str
     notes: tuple[Note, ...] = ()
@@ -302,7 +299,7 @@ class CallUnbegun:
 
 @frozen
 class ChildSaid:
-    """A subagent asks people, has their answer, or has ended: as `kind` says."""
+    """A subagent requested input, had a request settled, or ended; see `kind`."""
 
     kind: str
     body: JsonObject
@@ -310,20 +307,20 @@ class ChildSaid:
 
 @frozen
 class OutputChecked:
-    """The last answer was held against the output contract."""
+    """The last answer was validated against the output contract."""
 
     value: JsonValue
     errors: tuple[OutputError, ...] = ()
     hash: str | None = None
-    """Of the canonical value, when there are no errors."""
+    """Hash of the canonical value, if there are no errors."""
     veto: str | None = None
-    """Why a hook does not let the run complete with it."""
+    """Reason of a hook that vetoed completion."""
     notes: tuple[Note, ...] = ()
 
 
 @frozen
 class Taken:
-    """A new owner has the session and goes on with it."""
+    """A new owner claimed the session and continues it."""
 
     epoch: int
     reason: str
@@ -331,12 +328,12 @@ class Taken:
 
 @frozen
 class HandedOver:
-    """The owner lets go of the session in order; whoever comes next goes on with it."""
+    """The owner releases the session in order; the next owner continues it."""
 
 
 @frozen
 class Stopped:
-    """The run cannot go on, for a reason that lies outside of the model and the tools."""
+    """The run cannot continue, for a reason outside of the model and the tools."""
 
     error: ErrorInfo
     notes: tuple[Note, ...] = ()
@@ -344,23 +341,23 @@ class Stopped:
 
 @frozen
 class HooksRan:
-    """The hooks of a point of a run have run."""
+    """The hooks of a point have run."""
 
     point: str
     run_id: str
     notes: tuple[Note, ...]
     agent_id: str | None = None
     context: tuple[str, ...] = ()
-    """What they add to what the model is told."""
+    """Context that the hooks add to the prompt."""
     veto: str | None = None
-    """Why one does not let the run complete."""
+    """Reason of a hook that vetoed completion."""
 
 
 @frozen
 class DeliverySettled:
-    """What came of a delivery.
+    """The outcome of a delivery.
 
-    It did not happen if there is an error, nobody knows if there is a reason, and it did if there is neither.
+    With `error` it did not happen, with `reason` its outcome is unknown, with neither it succeeded.
     """
 
     delivery_id: str
@@ -401,72 +398,72 @@ ID_CHARS_MAX: Final = 512
 
 
 Draft = Record
-"""A record that the loop has made and no writer has numbered."""
+"""A record that the loop drafted and no writer has numbered."""
 
 
 def within_limit(text: str, *, most: int = ID_CHARS_MAX) -> str:
-    """Return an identifier made of others; its digest if it is longer than one may be."""
+    """Return an id; its digest if it exceeds the length limit."""
     if len(text) <= most:
         return text
     return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def joined(*parts: str) -> str:
-    """Return one identifier for several: no two lists of parts have the same."""
+    """Return one id for several; different parts give different ids."""
     return within_limit("/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts))
 
 
 @frozen
 class CallModel:
-    """Ask the model for the next answer; its `step.started` is the intent."""
+    """Call the model; `step.started` is the intent."""
 
     step_index: int
     attempt: int
     key: ClassVar[str] = "model"
-    """What the effect is called while it is under way."""
+    """Key of the effect in progress."""
 
 
 @frozen
 class Compact:
-    """Make the history shorter; its `compaction.requested` is the intent."""
+    """Compact the history; `compaction.requested` is the intent."""
 
     config: CompactionConfig
     overhead_tokens: int
     key: ClassVar[str] = "compact"
-    """What the effect is called while it is under way."""
+    """Key of the effect in progress."""
 
 
 def judge_key(call_id: str) -> str:
-    """Return what the judging of a call is called while it is under way."""
+    """Return the effect key of judging a call."""
     return f"judge:{call_id}"
 
 
 def run_key(call_id: str) -> str:
-    """Return what a call is called while it runs."""
+    """Return the effect key of running a call."""
     return f"call:{call_id}"
 
 
 @frozen
 class JudgeCall:
-    """Check the arguments of a call and ask the policy about it. Touches nothing."""
+    """Validate the arguments of a call and ask the policy. Has no side effects."""
 
     call_id: str
     tool_name: str
     input: JsonValue
     approved_hash: str | None = None
-    """A person approved the call with these arguments."""
+    """Hash of the arguments that a person approved."""
     approved_policy: str | None = None
-    """Under this version of the policy."""
+    """Policy version of that approval."""
 
     @property
     def key(self) -> str:
-        """What the effect is called while it is under way."""
+        """Key of the effect in progress."""
         return judge_key(self.call_id)
 
 
 @frozen
 class RunTool:
-    """Run a tool; its `action.started` is the intent."""
+    """Run a tool; `action.started` is the intent."""
 
     call_id: str
     tool_name: str
@@ -477,39 +474,39 @@ class RunTool:
 
     @property
     def key(self) -> str:
-        """What the effect is called while it is under way."""
+        """Key of the effect in progress."""
         return run_key(self.call_id)
 
 
 @frozen
 class ReviewReport:
-    """See what a subagent returned before the model does. Touches nothing."""
+    """Review a subagent's report before the model sees it. Has no side effects."""
 
     call_id: str
     tool_name: str
     arguments: JsonObject
     report: JsonObject
-    """What its `subagent.completed` says."""
+    """The data of its `subagent.completed`."""
     step_index: int
 
     @property
     def key(self) -> str:
-        """What the effect is called while it is under way."""
+        """Key of the effect in progress."""
         return f"report:{self.call_id}"
 
 
 @frozen
 class CheckOutput:
-    """Hold the last answer against the output contract. Touches nothing."""
+    """Validate the last answer against the output contract. Has no side effects."""
 
     text: str
     key: ClassVar[str] = "output"
-    """What the effect is called while it is under way."""
+    """Key of the effect in progress."""
 
 
 @frozen
 class CallHooks:
-    """Run the hooks of a point: of the run, or of one of its calls."""
+    """Call the hooks of a point of the run, or of one of its calls."""
 
     point: str
     run: RunState
@@ -517,13 +514,13 @@ class CallHooks:
 
     @property
     def key(self) -> str:
-        """What the effect is called while it is under way."""
+        """Key of the effect in progress."""
         return f"hooks:{self.point}:{self.run.run_id}:{self.call_id or ''}"
 
 
 @frozen
 class Deliver:
-    """Give the output of a run to a sink; its `delivery.intended` is the intent."""
+    """Deliver the output of a run to a sink; `delivery.intended` is the intent."""
 
     delivery_id: str
     sink_id: str
@@ -533,7 +530,7 @@ class Deliver:
 
     @property
     def key(self) -> str:
-        """What the effect is called while it is under way."""
+        """Key of the effect in progress."""
         return f"deliver:{self.delivery_id}"
 
 
@@ -541,15 +538,15 @@ Effect = CallModel | Compact | JudgeCall | RunTool | ReviewReport | CheckOutput 
 
 
 def is_errand(effect: Effect) -> bool:
-    """Whether an effect is for a run that has ended, not for the one under way."""
+    """Whether an effect is for an ended run, not for the current one."""
     return isinstance(effect, CallHooks | Deliver) and effect.run.result is not None
 
 
 @frozen
 class Plan:
-    """What to write, then what to do.
+    """Records to write, then effects to perform.
 
-    Nothing of either means: wait, until `wake_at_ms` at the latest.
+    An empty plan means: wait, until `wake_at_ms` at the latest.
     """
 
     drafts: tuple[Draft, ...] = ()
@@ -558,7 +555,7 @@ class Plan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to write and nothing to do."""
+        """Whether it has no records and no effects."""
         return not self.drafts and not self.effects
 
 

@@ -1,4 +1,4 @@
-"""Why a run cannot go on, as errors."""
+"""Errors that end a run, with their texts and remedies."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,7 +20,7 @@ from windlass_protocol.limits import ERROR_MESSAGE_CHARS_MAX
 
 
 def cut_off(reason: FinishReason) -> ErrorInfo:
-    """The model stopped before it was done."""
+    """Return the error of an answer that stopped early."""
     if reason is FinishReason.LENGTH:
         message = "The model stopped at its output limit before it was done; raise the limit or ask for less."
     else:
@@ -29,25 +29,25 @@ def cut_off(reason: FinishReason) -> ErrorInfo:
 
 
 def too_many_calls(count: int, rules: Rules) -> ErrorInfo:
-    """The model asked for more calls at once than it may."""
+    """Return the error of an answer with too many calls."""
     message = f"too many calls in one answer: {count}, limit {rules.calls_per_step_max}"
     return _rejected(ErrorKind.PROVIDER_FAILURE, message)
 
 
 def too_many_refusals(rules: Rules) -> ErrorInfo:
-    """The model does not stop asking for calls that cannot be made."""
+    """Return the error of a model that keeps requesting calls that are refused."""
     message = f"The model asked over {rules.refusals_max} times in a row for calls that cannot be made."
     return _rejected(ErrorKind.TOOL_FAILURE, message)
 
 
 def too_many_steps(rules: Rules) -> ErrorInfo:
-    """The run does not come to an end."""
+    """Return the error of a run with too many model calls."""
     message = f"The run has made {rules.steps_max} model calls, which is the most one run may make."
     return _rejected(ErrorKind.RECOVERY_REPAIR_NEEDED, message)
 
 
 def interrupted_too_often(times: int) -> ErrorInfo:
-    """The process ended in each attempt of a model call."""
+    """Return the error of a model call that was interrupted too often."""
     message = (
         f"The process ended {times} times during this model call, so it is not made again by itself. "
         "Find out what ends the process (memory, a provider that crashes), then start a new run."
@@ -62,12 +62,12 @@ def interrupted_too_often(times: int) -> ErrorInfo:
 
 
 def is_overflow(error: ErrorInfo) -> bool:
-    """Whether a model could not answer because there was too much to read."""
+    """Whether the prompt was too long for the model."""
     return (error.details or {}).get("fault") == CONTEXT_OVERFLOW
 
 
 def overflowed(error: ErrorInfo) -> ErrorInfo:
-    """The model refuses the prompt even after a compaction."""
+    """Return the error of a prompt that is too long even after a compaction."""
     message = f"The prompt is too long for the model even after a compaction. {_SHORTEN} {error.message}"
     return error.model_copy(
         update={
@@ -79,7 +79,7 @@ def overflowed(error: ErrorInfo) -> ErrorInfo:
 
 
 def cannot_shrink(tokens: int) -> ErrorInfo:
-    """The model refuses the prompt, and no compaction made it shorter."""
+    """Return the error of a prompt that is too long and cannot be compacted."""
     told = f"The prompt, about {tokens:,} tokens, is too long for the model and cannot be made shorter."
     return ErrorInfo(
         code=ErrorCode.REJECTED,
@@ -91,7 +91,7 @@ def cannot_shrink(tokens: int) -> ErrorInfo:
 
 
 def does_not_fit(tokens: int, limit: int) -> ErrorInfo:
-    """The history cannot be made short enough."""
+    """Return the error of a history that exceeds the limit after a compaction."""
     told = f"The prompt fills about {tokens:,} tokens even after a compaction, limit {limit:,}."
     return ErrorInfo(
         code=ErrorCode.REJECTED,
@@ -109,7 +109,7 @@ _SHORTEN: Final = (
 
 
 def out_of_budget(spent: Sequence[tuple[BudgetName, int, int]]) -> ErrorInfo:
-    """The run has used what it may: each budget, how much of it, and of how much."""
+    """Return the error of used-up budgets; `spent` has name, amount used and limit of each."""
     told = ", ".join(f"{used:,} of {limit:,} {_UNITS[name]}" for name, used, limit in spent)
     budgets: list[JsonValue] = [
         {"name": name.value, "limit": limit, "used": used} for name, used, limit in spent
@@ -133,7 +133,7 @@ _UNITS: Final = {
 
 
 def outcome_unknown(tool_names: Sequence[str]) -> ErrorInfo:
-    """The run was cancelled while calls were under way."""
+    """Return the error of a run that was cancelled while calls were running."""
     told = ", ".join(tool_names)
     return ErrorInfo(
         code=ErrorCode.AMBIGUOUS,
@@ -145,9 +145,9 @@ def outcome_unknown(tool_names: Sequence[str]) -> ErrorInfo:
 
 
 def unfit(attempts: int, errors: Sequence[OutputError] = ()) -> ErrorInfo:
-    """The model gave no answer that fits the output contract.
+    """Return the error of a run without a valid answer to its output contract.
 
-    `errors` say where the last one misses it.
+    `errors` are those of the last answer.
     """
     found = "; ".join(f"{error.path or '/'}: {error.message}" for error in errors[:_MISSES_TOLD_MAX])
     wrong = f" What was wrong with the last one: {found}." if found else ""
@@ -162,7 +162,7 @@ _UNFIT_REMEDY: Final = (
 
 
 def interrupted(decision: dict[str, JsonValue]) -> ErrorInfo:
-    """A policy ended the run; `decision` is in the form of the wire."""
+    """Return the error of a run that a policy ended; `decision` is in wire form."""
     facts = {
         "code": ErrorCode.DENIED,
         "kind": ErrorKind.POLICY_DENIAL,

@@ -1,4 +1,4 @@
-"""Hooks of the run itself: when they are due, and what follows from them."""
+"""Hooks of a run: when they are due, and the records of their answers."""
 
 from windlass_harness.loop import ends
 from windlass_harness.loop.events import CallHooks, Draft, HooksRan, Moment
@@ -9,7 +9,7 @@ from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, JsonObject, Retry
 
 
 def due(state: LoopState, point: str, *, rules: Rules, call_id: str | None = None) -> tuple[CallHooks, ...]:
-    """Return the effect that runs the hooks of a point, if they have not run."""
+    """Return the effect that calls the hooks of a point, if they have not run."""
     run = state.session.run
     if run is None or point not in rules.hook_points or state.run_notes.hooked.has(point, call_id):
         return ()
@@ -17,7 +17,7 @@ def due(state: LoopState, point: str, *, rules: Rules, call_id: str | None = Non
 
 
 def ran(state: LoopState, event: HooksRan, *, now: Moment, rules: Rules) -> list[Draft]:
-    """Return the records of hooks that ran; the run may have ended by now."""
+    """Return the records of hooks that ran; the run may have ended since."""
     run = state.run
     if run is None or run.run_id != event.run_id:
         run_id, agent_id = event.run_id, event.agent_id
@@ -33,7 +33,7 @@ def ran(state: LoopState, event: HooksRan, *, now: Moment, rules: Rules) -> list
 
 
 def vetoed(state: LoopState, reason: str, *, now: Moment, rules: Rules) -> list[Draft]:
-    """Tell the model why it is not done; end the run if it was told too often."""
+    """Send the veto to the model; fail the run after too many vetoes."""
     if state.run_notes.hooked.vetoes < rules.completion_vetoes_max:
         words = f"You are not done yet: {reason}\nGo on, and answer again when this is settled."
         return [_told(state, (words,), now, delivery="repair")]

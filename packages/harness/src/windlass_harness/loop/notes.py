@@ -1,4 +1,4 @@
-"""What the loop notes about a run and its calls while it folds their records."""
+"""Notes of the loop: facts about runs, calls, hooks and compactions, folded from records."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -32,23 +32,23 @@ AFTER_RUN_TERMINAL: Final = "after_run_terminal"
 
 @dataclass(slots=True)
 class Hooked:
-    """The hooks that have run."""
+    """Hooks that have run."""
 
     points: set[str] = field(default_factory=set[str])
-    """Points of the run itself."""
+    """Points of the run."""
     calls: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """Points of the calls of the newest step."""
     arguments: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
-    """What hooks made of the arguments of calls."""
+    """Arguments changed by hooks, by call id."""
     vetoes: int = 0
-    """How often the run was not allowed to complete."""
+    """Number of vetoed completions."""
 
     def has(self, point: str, call_id: str | None = None) -> bool:
         """Whether the hooks of a point have run."""
         return point in (self.points if call_id is None else self.calls.get(call_id, ()))
 
     def apply(self, record: Record) -> None:
-        """Take the record of a hook that ran."""
+        """Apply the record of a hook."""
         point, call_id = str(record.data.get("point")), record.data.get("callId")
         if not isinstance(call_id, str):
             self.points.add(point)
@@ -61,38 +61,35 @@ class Hooked:
             self.arguments[call_id] = given
 
     def ask(self, call_id: str) -> None:
-        """People are asked about a call: there will be another decision."""
+        """Approval of a call was requested: the policy will decide again."""
         self.calls.get(call_id, set()).discard(AFTER_APPROVAL_DECISION)
 
     def begin_step(self) -> None:
-        """Forget what belonged to the answer before."""
+        """Forget the hooks of the previous step."""
         self.points.discard(BEFORE_RUN_COMPLETE)
         self.calls.clear()
         self.arguments.clear()
 
 
 CONSENTED: Final = "approval.granted"
-"""Code of a decision that lets a call through because a person consented to it."""
+"""Decision code of a call that a person approved."""
 REFUSALS: Final = frozenset({"unknown_tool", "invalid_arguments"})
-"""Codes of results that say that a call could not be made at all."""
+"""Result codes of calls that were refused."""
 NO_LIMITS: Final = BudgetLimit()
 NOTHING_USED: Final = BudgetState()
 INTERRUPTED: Final = "interrupted"
-"""Code of an attempt that ended with its owner."""
+"""Retry code: the owner crashed."""
 HANDED_OVER: Final = "handed_over"
-"""Code of an attempt that its owner broke off to let go of the session in order."""
+"""Retry code: the owner released the session in order."""
 SUBAGENT: Final = "subagent"
-"""What a run waits on while others work for it."""
+"""`waits_on` value of a run that waits for subagents."""
 CONTEXT_OVERFLOW: Final = "context_overflow"
-"""Code of an attempt that the model refused because there was too much to read."""
+"""Retry code: the prompt exceeded the context window."""
 
 
 @frozen
 class Grant:
-    """What a person allowed for the rest of the session.
-
-    A tool of an agent, under the rules of then.
-    """
+    """An approval for the rest of the session: a tool of an agent, under one policy version."""
 
     agent_id: str
     tool_name: str
@@ -101,28 +98,28 @@ class Grant:
 
 @frozen
 class Pause:
-    """A time in which nothing is tried."""
+    """A period without attempts."""
 
     since_ms: int
     until_ms: int
 
     def has(self, now_ms: int) -> bool:
-        """Tell whether it goes on.
+        """Whether the pause has not ended.
 
-        A clock that was put back to before it began cannot tell, so it does not.
+        False before its start: the clock was set back, so the remaining time is unknown.
         """
         return self.since_ms <= now_ms < self.until_ms
 
 
 def pause_after(record: Record, wait_ms: int) -> Pause:
-    """Return the time that begins with a record."""
+    """Return the pause that starts with a record."""
     since_ms = ms_of(record.at)
     return Pause(since_ms, since_ms + wait_ms)
 
 
 @frozen
 class Child:
-    """The subagent that works for a call."""
+    """The subagent of a call."""
 
     name: str
     session_id: str
@@ -131,97 +128,97 @@ class Child:
 
 @dataclass(slots=True)
 class CallNotes:
-    """What became of a call before it could run."""
+    """Decisions, requests and attempts of a call."""
 
     policy: str | None = None
-    """The version of the policy that decided last."""
+    """Version of the policy that decided last."""
     arguments: JsonObject | None = None
-    """Those that a person was asked about."""
+    """Arguments that a person was asked to approve."""
     arguments_hash: str | None = None
     request_id: str | None = None
-    """Open: somebody is being asked."""
+    """Open request about the call; None if there is none."""
     is_dispatched: bool = False
-    """That request was taken to whoever answers."""
+    """Whether that request was dispatched."""
     asked_as: str | None = None
-    """The newest request about it, open or not."""
+    """Newest request about the call, open or settled."""
     until_ms: int | None = None
-    """When that request lapses, and with it a consent that nobody has used."""
+    """Expiry of that request; an unused consent expires with it."""
     outcome: InputOutcome | None = None
     reason: str | None = None
     pause: Pause | None = None
-    """Put off by a policy."""
+    """Deferral by a policy."""
     is_consented: bool = False
-    """A person has consented to what it began with, or to running it again."""
+    """Whether a person approved the call, or running it again."""
     choice: RecoveryChoice | None = None
     asks: int = 0
-    """How often people were asked about it."""
+    """Number of requests about the call."""
     interruptions: int = 0
-    """How often in a row it ended with its owner and was begun again by itself."""
+    """Interruptions in a row after which it was restarted without asking."""
     passed_on: int = 0
-    """How often it was left to the next owner before it began."""
+    """Number of handovers before it began."""
     child: Child | None = None
     report: JsonObject | None = None
-    """What `subagent.completed` says, once the child has ended."""
+    """Data of `subagent.completed`, after the child ended."""
 
 
 @dataclass(slots=True)
 class RunNotes:
-    """What a run has used and tried so far; `Usage` fields by their wire names."""
+    """Usage and attempts of a run; `Usage` fields by their wire names."""
 
     limits: BudgetLimit = NO_LIMITS
     budget: BudgetState = NOTHING_USED
     usage: dict[str, int] = field(default_factory=dict[str, int])
     contract: OutputContract | None = None
     active_since: str | None = None
-    """When the run last began to do something, or came to another owner; None while it waits."""
+    """Start of the current active period; None while the run waits for a person."""
     last_at: str | None = None
-    """When the newest record was written."""
+    """Time of the newest record."""
     epoch: int | None = None
-    """Of the owner that wrote it."""
+    """Owner epoch of the newest record."""
     attempt: int = 0
-    """Of the model call under way, or that failed last."""
+    """Attempt number of the current or last failed model call."""
     is_retry: bool = False
-    """The next model call repeats the last one."""
+    """Whether the next model call is a retry."""
     pause: Pause | None = None
-    """Before that."""
+    """Pause before the retry."""
     failures: int = 0
-    """Of the model call under way; that its owner was interrupted is none."""
+    """Failures of the current model call; interruptions do not count."""
     interruptions: int = 0
-    """Attempts of the model call under way that ended with their owner."""
+    """Interrupted attempts of the current model call."""
     finish_reason: FinishReason | None = None
-    """Of the newest answer; None while there is none."""
+    """Finish reason of the newest answer; None if there is none."""
     failure: ErrorInfo | None = None
-    """Why the run has to end; it does as soon as nothing is under way."""
+    """Error that ends the run when no effect is in progress."""
     rejections: int = 0
     """Answers that did not fit the output contract."""
     refusals: int = 0
-    """Calls in a row that could not be made at all."""
+    """Refused calls in a row."""
     is_validated: bool = False
     structured: JsonValue = None
     waits_on: str | None = None
-    """What for, while it waits."""
+    """What the run waits for; None if it does not wait."""
     children: int = 0
-    """Subagents that were called."""
+    """Number of subagent calls."""
     hooked: Hooked = field(default_factory=Hooked)
 
     def wait(self, record: Record) -> None:
-        """Begin to wait, or to wait for something else."""
+        """Start waiting, or change what is waited for."""
         self.rest(record.at)
         self.waits_on = str(record.data["on"])
-        # Others work for it meanwhile: unlike the time of people, that is the run's own.
+        # Subagents work on behalf of the run, so their time counts; time of people does not.
         self.active_since = record.at if self.waits_on == SUBAGENT else None
 
     def resume(self, record: Record) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         self.rest(record.at)
         self.active_since, self.waits_on = record.at, None
 
     def use(
         self, *, tokens: int = 0, steps: int = 0, tool_calls: int = 0, cost: int = 0, wall_ms: int = 0
     ) -> None:
-        """Count what was used.
+        """Add to the usage.
 
-        As `consume_budget` does it, but this is done for every step and call.
+        Same result as `consume_budget`, but cheaper: it runs for every step and call.
         """
         used = self.budget
         self.budget = BudgetState(
@@ -233,20 +230,19 @@ class RunNotes:
         )
 
     def wall_ms(self, until: str) -> int:
-        """Return how long the run has gone on until then."""
+        """Return the active time of the run until `until`."""
         since = self.active_since
         return self.budget.wall_ms_used + (0 if since is None else elapsed_ms(since, until))
 
     def rest(self, at: str) -> None:
-        """The time of the run stands still from now on."""
+        """Stop the active time of the run."""
         self.use(wall_ms=self.wall_ms(at) - self.budget.wall_ms_used)
         self.active_since = None
 
     def left_at(self, now: str, paused_until_ms: int) -> str:
-        """Return until when the last owner is charged, if another one has come by now.
+        """Return until when the previous owner's active time counts.
 
-        Until its last record; a pause before a retry passes whether anybody is there or not, and so does the
-        time in which subagents work.
+        Until its last record; a retry pause and the work of subagents continue without an owner.
         """
         last = self.last_at
         if last is None or paused_until_ms >= ms_of(now) or self.waits_on == SUBAGENT:
@@ -254,14 +250,14 @@ class RunNotes:
         return last if paused_until_ms <= ms_of(last) else stamp_of(paused_until_ms)
 
     def change_hands(self, record: Record, paused_until_ms: int) -> None:
-        """Take the first record of another owner."""
+        """Apply the first record of another owner."""
         self.epoch = record.epoch
         if self.active_since is not None:
             self.rest(self.left_at(record.at, paused_until_ms))
             self.active_since = record.at
 
     def charge(self, usage: JsonValue) -> None:
-        """Count what a model call cost."""
+        """Add the usage of a model call."""
         if not isinstance(usage, dict):
             return
         totals = self.usage
@@ -273,7 +269,7 @@ class RunNotes:
 
 
 def limits_of(limits: BudgetLimits | None) -> BudgetLimit:
-    """Return the limits of a run as the rules of the budget take them."""
+    """Return the limits of a run in the form of the budget rules."""
     if limits is None:
         return NO_LIMITS
     return BudgetLimit(
@@ -286,13 +282,13 @@ def limits_of(limits: BudgetLimits | None) -> BudgetLimit:
 
 
 def number_in(data: Mapping[str, JsonValue], name: str) -> int:
-    """Return a number of an object; 0 if it is missing or something else."""
+    """Return a number field; 0 if it is missing or of another type."""
     value = data.get(name)
     return value if isinstance(value, int) else 0
 
 
 def policy_version(decision: Mapping[str, JsonValue]) -> str | None:
-    """Return the version of the policy that made a decision."""
+    """Return the policy version of a decision."""
     refs = decision.get("policyRefs")
     for ref in refs if isinstance(refs, list) else ():
         version = ref.get("version") if isinstance(ref, dict) else None
@@ -302,12 +298,12 @@ def policy_version(decision: Mapping[str, JsonValue]) -> str | None:
 
 
 def objects_in(data: Mapping[str, JsonValue], name: str) -> list[JsonObject]:
-    """Return a list of objects, which the record would not be valid without."""
+    """Return a list of objects; valid records have it."""
     return cast(list[JsonObject], data[name])
 
 
 def follow_child(record: Record, *, note: CallNotes, run: RunNotes) -> None:
-    """Note what became of a subagent; what it used was used by the run that called it."""
+    """Apply a record of a subagent; its usage counts for the calling run."""
     data = record.data
     if record.type == "subagent.called":
         note.child = Child(str(data["name"]), str(data["childSessionId"]), str(data.get("childRunId")))
@@ -325,63 +321,63 @@ ASKED: Final = "asked"
 
 @dataclass(slots=True)
 class Compacting:
-    """The compaction under way, and what became of the last one."""
+    """The open compaction, and the result of the last one."""
 
     reason: str = ""
-    """Why the newest one was asked for: threshold, overflow or asked."""
+    """Reason of the newest one: threshold, overflow or asked."""
     epoch: int | None = None
-    """Of the owner that asked for the one under way; None if none is."""
+    """Owner epoch of the open one; None if none is open."""
     tokens: int = 0
-    """What the history filled when it was asked for."""
+    """Tokens of the history when it was requested."""
     is_retry: bool = False
-    """The next one repeats the last one."""
+    """Whether the next one is a retry."""
     pause: Pause | None = None
-    """Before that."""
+    """Pause before the retry."""
     failures: int = 0
     interruptions: int = 0
-    """Attempts that ended with their owner."""
+    """Interrupted attempts."""
     tokens_after: int = 0
-    """What the history filled after the last one of this run; 0 if there was none."""
+    """Tokens of the history after the last one of this run; 0 if there was none."""
     learned: int | None = None
-    """What the model turned out to read at most, for the rest of the run."""
+    """Prompt tokens that the model was found to accept, for the rest of the run."""
     is_overflow: bool = False
-    """The model refused the length of the prompt: a compaction is due."""
+    """Whether the model refused the prompt length: a compaction is due."""
     has_overflowed: bool = False
-    """That was done for the step under way."""
+    """Whether a compaction after an overflow was done for the current step."""
 
     @property
     def is_open(self) -> bool:
-        """Whether one is under way."""
+        """Whether a compaction is open."""
         return self.epoch is not None
 
     @property
     def is_due(self) -> bool:
-        """Whether one is under way, or is to be tried again."""
+        """Whether a compaction is open or is to be retried."""
         return self.is_open or self.is_retry
 
     def apply(self, record: Record, *, is_at_rest: bool) -> None:
-        """Take a record of a compaction, or of the end of a run."""
+        """Apply a record of a compaction, or of the end of a run."""
         if record.type not in RUN_ENDS:
             _FOLLOW[record.type](self, record)
         elif is_at_rest:
             self.end_run()
 
     def begin_run(self) -> None:
-        """A run begins: what the last one found out may not hold for its model."""
+        """Reset at the start of a run: its model may have another window."""
         self.tokens_after, self.learned = 0, None
         self.end_step()
 
     def end_run(self) -> None:
-        """A run has ended; what somebody asked for is done all the same."""
+        """Reset at the end of a run; a requested compaction stays due."""
         if self.reason != ASKED:
             self._close()
 
     def end_step(self) -> None:
-        """A model call came to its end."""
+        """The model call ended."""
         self.is_overflow = self.has_overflowed = False
 
     def requested(self, record: Record) -> None:
-        """Take that one is wanted."""
+        """Apply a request."""
         reason = record.data.get("reason")
         self.reason = reason if isinstance(reason, str) else THRESHOLD
         self.epoch = record.epoch or 0
@@ -391,7 +387,7 @@ class Compacting:
             self.learned = lowered(self.tokens)
 
     def failed(self, record: Record) -> None:
-        """Take that one failed, for now or for good."""
+        """Apply a failure, final or to be retried."""
         if "delayMs" not in record.data:
             self._finish(self.tokens)
             return
@@ -402,11 +398,11 @@ class Compacting:
         self.interruptions += code == INTERRUPTED
 
     def completed(self, record: Record) -> None:
-        """Take that one is done."""
+        """Apply a completion."""
         self._finish(number_in(record.data, "inputTokensAfter"))
 
     def cleared(self, _: Record) -> None:
-        """Take that there is no history any more."""
+        """Apply that the history was cleared."""
         self.tokens_after = 0
 
     def _finish(self, tokens_after: int) -> None:
@@ -421,7 +417,7 @@ class Compacting:
 
 
 def lowered(tokens: int) -> int:
-    """Return the threshold for a history that has to get shorter, whatever it fills."""
+    """Return the threshold after the model refused a prompt of this size."""
     return tokens * 3 // 4
 
 
@@ -432,4 +428,4 @@ _FOLLOW: Final[dict[str, Callable[[Compacting, Record], None]]] = {
     "context.cleared": Compacting.cleared,
 }
 COMPACTION_RECORDS: Final = frozenset({*_FOLLOW, *RUN_ENDS})
-"""What it is folded from; more is told by the loop."""
+"""Record types that `Compacting` is folded from; the loop applies further ones."""

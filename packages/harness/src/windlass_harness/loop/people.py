@@ -1,4 +1,4 @@
-"""Asking people, and taking their answers for exactly what they were asked."""
+"""Requests to people: approvals, questions and recovery choices, and their answers."""
 
 from typing import Final
 
@@ -33,7 +33,7 @@ APPROVE: Final = "approve"
 APPROVE_SESSION: Final = "approve_session"
 DENY: Final = "deny"
 SUPPLIED_LEVELS_MAX: Final = 48
-"""Objects and lists inside one another, of a result that somebody types; an event puts some more around."""
+"""Nesting of a supplied result; the event adds a few more levels."""
 _SUPPLIED: Final = CodecLimits(depth_max=SUPPLIED_LEVELS_MAX)
 GRANT_SESSION: Final = "session"
 INTERRUPTED: Final = (
@@ -48,15 +48,12 @@ INTERRUPTED_AGAIN: Final = (
 
 
 def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> JsonObject:
-    """Return the request for consent to a call.
-
-    It is bound to the hash of what will run.
-    """
+    """Return the approval request of a call, bound to the hash of its arguments."""
     plea = judged.plea
     assert plea is not None, "an ask decision has a prompt"
     options: list[JsonValue] = [{"id": APPROVE, "label": "Approve", "style": "primary"}]
     if plea.can_grant_session:
-        # It is for any arguments, so it says so: a person who consents must know to what.
+        # The grant covers any arguments, so its label must say so.
         label = f"Approve every call of {call.tool_name} in this session"
         options.append({"id": APPROVE_SESSION, "label": label})
     options.append({"id": DENY, "label": "Deny", "style": "danger"})
@@ -80,9 +77,9 @@ def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> Jso
 def recovery_request(
     state: LoopState, call: Call, *, times: int, responders: tuple[str, ...] | None = None
 ) -> JsonObject:
-    """Return the question what to do about a call whose outcome nobody knows.
+    """Return the recovery request of an interrupted call.
 
-    `times` says how often in a row it was interrupted.
+    `times` is the number of interruptions in a row.
     """
     request: JsonObject = {
         "requestId": _request_id(state, call, "recovery"),
@@ -103,7 +100,7 @@ def recovery_request(
 
 
 def question_request(state: LoopState, call: Call, *, asks: CallAsks) -> JsonObject:
-    """Return the request that puts a question of the model to a person."""
+    """Return the request of a question of the model."""
     request: JsonObject = {
         "requestId": _request_id(state, call, "question"),
         "action": _action(call, asks.arguments),
@@ -120,7 +117,7 @@ def question_request(state: LoopState, call: Call, *, asks: CallAsks) -> JsonObj
 
 
 def requested(state: LoopState, requests: list[JsonValue], *, now: Moment) -> Draft:
-    """Return the record that asks people."""
+    """Return the record of requests."""
     asked = state.draft("input.requested", {"requests": requests, **state.place()}, now=now)
     run = state.run
     return asked if run is None else family.told_asked(state, asked, session_id=run.session_id)
@@ -138,10 +135,10 @@ def _request_id(state: LoopState, call: Call, kind: str) -> str:
 
 
 def matched(request: InputRequest, response: InputResponse) -> InputResponse:
-    """Return the answer with the option that its words name, if they name one.
+    """Return the response with the option that its text names, if it names one.
 
-    That is its id, its label, or its number from 1 on, and nothing but that. What a person types to supply a
-    result is the result.
+    The text must be the option's id, label or number, counted from 1. Text that supplies a result is the
+    result.
     """
     if response.option_id is not None or response.text is None or request.kind is InputKind.RECOVERY:
         return response
@@ -158,7 +155,7 @@ def matched(request: InputRequest, response: InputResponse) -> InputResponse:
 
 
 def refusal(request: InputRequest | None, response: InputResponse, *, now_ms: int) -> str | None:
-    """Return why an answer is refused; None if it is valid."""
+    """Return why a response is refused; None if it is valid."""
     if request is None:
         return "no open request with this id: it was answered before, or it never existed"
     if request.expires_at is not None and ms_of(request.expires_at) <= now_ms:
@@ -186,9 +183,9 @@ def refusal(request: InputRequest | None, response: InputResponse, *, now_ms: in
 
 
 def answered(state: LoopState, event: AnswersGiven, *, now: Moment) -> list[Draft]:
-    """Return the records that answers cause; one that does not count is only noted.
+    """Return the records of responses; a refused response is only recorded.
 
-    One that was given in time counts, however late it comes to be taken.
+    A response counts if it was given in time, even if it is handled later.
     """
     given_ms = now.ms if event.given_ms is None else event.given_ms
     drafts: list[Draft] = []
@@ -206,17 +203,17 @@ def answered(state: LoopState, event: AnswersGiven, *, now: Moment) -> list[Draf
 
 
 def dispatched(state: LoopState, event: RequestDispatched, *, now: Moment) -> list[Draft]:
-    """Return the record that a request was taken to people; none if it is not open."""
+    """Return the record of a dispatched request; none if it is not open."""
     if event.request_id not in state.session.requests:
         return []
     return [state.draft("approval.dispatched", {"requestId": event.request_id}, now=now)]
 
 
 def _noted(state: LoopState, response: InputResponse, now: Moment) -> Draft:
-    """The record of an answer that does not count.
+    """Return the record of a refused response.
 
-    It is of the run under way if that asked, and else of the session alone: who answers too late must not
-    add to a run that has ended, nor to the one that goes on by now.
+    It belongs to the current run if that made the request, and otherwise to the session: a late response must
+    not change an ended run or an unrelated one.
     """
     asked = {note.asked_as for note in state.notes.values()}
     if state.run is not None and response.request_id in asked:
@@ -272,7 +269,7 @@ def _recover(state: LoopState, request: InputRequest, response: InputResponse, n
 
 
 def _supplied(text: str) -> JsonValue:
-    """A result that somebody typed: JSON if it is any, else the words."""
+    """Return a supplied result: parsed JSON, or else the text."""
     try:
         return parse(text, _SUPPLIED)
     except CodecError:
@@ -280,9 +277,9 @@ def _supplied(text: str) -> JsonValue:
 
 
 def passed_over(state: LoopState, now: Moment) -> list[Draft]:
-    """Return the records of requests that somebody goes on without.
+    """Return the records of requests that a new message skips.
 
-    What became of an interrupted call stays open: nobody can pass that over.
+    Recovery requests stay open: they must be answered.
     """
     drafts: list[Draft] = []
     for request in state.session.requests.values():
@@ -294,7 +291,7 @@ def passed_over(state: LoopState, now: Moment) -> list[Draft]:
 
 
 def expired(state: LoopState, now: Moment) -> list[Draft]:
-    """Return the records of requests that nobody answered in time."""
+    """Return the records of expired requests."""
     drafts: list[Draft] = []
     for request in state.session.requests.values():
         if request.expires_at is not None and ms_of(request.expires_at) <= now.ms:
@@ -312,7 +309,7 @@ def settled(
     now: Moment,
     response: InputResponse | None = None,
 ) -> Draft:
-    """Return the record that says what came of a request for consent."""
+    """Return the record of a settled approval request."""
     data: JsonObject = {"requestId": request.request_id, "outcome": outcome.value}
     if response is not None and response.responder is not None:
         data["responder"] = response.responder

@@ -1,4 +1,4 @@
-"""What the loop may try, and how often."""
+"""Rules of the loop: limits, retries, hooks, sinks and compaction."""
 
 from enum import StrEnum
 from typing import Final
@@ -11,19 +11,19 @@ CALLS_PER_STEP_MAX: Final = 64
 STEPS_MAX: Final = 10_000
 OUTPUT_REPAIRS: Final = 2
 DEFER_MS_MIN: Final = 1_000
-"""How long a call that a policy put off waits at least."""
+"""Minimum delay of a call that a policy deferred."""
 COMPLETION_VETOES_MAX: Final = 3
 INTERRUPTIONS_MAX: Final = 5
 SUBAGENT_DEPTH_MAX: Final = 3
 SUBAGENT_CALLS_MAX: Final = 32
 DEFAULT_RETRY: Final = RetryPolicy()
 COMPACTION_THRESHOLD_TOKENS: Final = 100_000
-"""For a model of which nobody knows how much it reads."""
+"""Threshold for a model whose context window is unknown."""
 RECENT_MESSAGES: Final = 10
 
 
 class Dedupe(StrEnum):
-    """What a sink takes at most once."""
+    """Scope in which a sink accepts an output once."""
 
     RUN = "run"
     """The output of a run."""
@@ -35,7 +35,7 @@ class Dedupe(StrEnum):
 
 @frozen
 class SinkRule:
-    """A sink that gets the output of a run."""
+    """A sink that receives the output of a run."""
 
     sink_id: str
     dedupe: Dedupe = Dedupe.RUN
@@ -43,18 +43,18 @@ class SinkRule:
 
 @frozen
 class CompactionRule:
-    """When the history of a run is made shorter, and what else its model reads."""
+    """When a history is compacted, and the other tokens of its prompt."""
 
     threshold: int = COMPACTION_THRESHOLD_TOKENS
-    """The most tokens of a prompt."""
+    """Maximum tokens of a prompt before compaction."""
     recent_window_size: int = RECENT_MESSAGES
-    """How many of the newest messages stay as they are, if they fit."""
+    """Number of newest messages that are kept, if they fit."""
     limit: int | None = None
-    """A prompt that is longer after a compaction ends the run; None leaves that to the model."""
+    """Maximum tokens after a compaction; more fails the run. None leaves the limit to the model."""
     overhead_tokens: int = 0
-    """Instructions and tools."""
+    """Tokens of instructions and tool definitions."""
     model_id: str | None = None
-    """Who writes summaries; the model of the run if None."""
+    """Model that writes summaries; None means the model of the run."""
 
 
 DEFAULT_COMPACTION: Final = CompactionRule()
@@ -62,31 +62,31 @@ DEFAULT_COMPACTION: Final = CompactionRule()
 
 @frozen
 class Rules:
-    """The limits of one loop."""
+    """Limits and settings of a run's loop."""
 
     retry: RetryPolicy = DEFAULT_RETRY
     refusals_max: int = REFUSALS_MAX
-    """Calls in a row that cannot be made (no such tool, bad arguments) before the run fails."""
+    """Refused calls in a row (unknown tool, invalid arguments) before the run fails."""
     calls_per_step_max: int = CALLS_PER_STEP_MAX
     steps_max: int = STEPS_MAX
-    """Model calls of one run, whatever its budget says."""
+    """Model calls per run, in addition to its budget."""
     interruptions_max: int = INTERRUPTIONS_MAX
-    """Attempts of a model call or tool call that ended with their process; then it is not repeated by itself.
+    """Interrupted attempts of a model or tool call before it is no longer retried automatically.
 
-    An owner that lets go of its session in order says so, and its model call does not count; a tool that
-    outlives the grace does. A person who says retry begins the count anew.
+    A handed-over model call does not count; a tool call that outlives the grace period does. A person's
+    `retry` resets the count.
     """
     subagent_depth_max: int = SUBAGENT_DEPTH_MAX
-    """Levels of subagents below the first run; a call that would make one more is refused."""
+    """Levels of subagents below the root run; deeper calls are refused."""
     subagent_calls_max: int = SUBAGENT_CALLS_MAX
-    """Calls of subagents in one run; further ones are refused."""
+    """Subagent calls per run; further ones are refused."""
     hook_points: frozenset[str] = frozenset()
-    """Where the run has hooks."""
+    """Points that have hooks."""
     completion_vetoes_max: int = COMPLETION_VETOES_MAX
-    """How often hooks may send the model back to work before the run fails."""
+    """Vetoed completions before the run fails."""
     sinks: tuple[SinkRule, ...] = ()
     responders: tuple[str, ...] | None = None
-    """Who may say what becomes of an interrupted call; None for anybody."""
+    """Who may decide about an interrupted call; None for anyone."""
     compaction: CompactionRule = DEFAULT_COMPACTION
 
 

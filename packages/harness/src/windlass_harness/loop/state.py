@@ -1,7 +1,7 @@
-"""What the loop knows: the session, and how far its run has come.
+"""Loop state: the session and the progress of its run, folded from records.
 
-Everything here is folded from records and from nothing else, so a crash loses none of it. It is a draft that
-takes records one by one, because copying it for each record would make long sessions slow.
+All of it comes from records, so a crash loses nothing. It is changed in place, because copying it for each
+record would make long sessions slow.
 """
 
 from collections.abc import Callable, Iterable
@@ -53,7 +53,7 @@ from windlass_protocol.frozen import frozen
 
 
 def note_output(notes: RunNotes, record: Record) -> None:
-    """Take a record about the output of a run."""
+    """Apply a record about the output of a run."""
     _FOLLOW_OUTPUT[record.type](notes, record)
 
 
@@ -82,28 +82,28 @@ _FOLLOW_OUTPUT: Final[dict[str, Callable[[RunNotes, Record], None]]] = {
     "result.completed": _completed,
 }
 OUTPUT_RECORDS: Final = frozenset(_FOLLOW_OUTPUT)
-"""What it is folded from."""
+"""Record types that `note_output` applies."""
 
 
 class LoopState:
-    """A session as the loop sees it."""
+    """The state of a session in the loop."""
 
     def __init__(self, state: SessionState | None = None) -> None:
         self.use(SessionDraft(state or SessionState()))
         self.notes: dict[str, CallNotes] = {}
         self.run_notes = RunNotes()
         self.grants: dict[str, Grant] = {}
-        """What people allowed for the rest of the session, by the request that granted it."""
+        """Approvals for the rest of the session, by request id."""
         self.deliveries = Deliveries()
         self.compacting, self.weights = Compacting(), Weights()
         self.epoch = 0
-        """Of the owner; intents of an older one were interrupted."""
+        """Epoch of the current owner; open intents of an earlier epoch were interrupted."""
 
     def use(self, session: SessionDraft) -> None:
         """Replace the session that records are applied to."""
         self.session = session
         self.run = _under_way(session.run)
-        """The run under way; None if there is none."""
+        """The current run; None if there is none."""
 
     def apply(self, record: Record) -> None:
         """Apply the next record."""
@@ -120,28 +120,28 @@ class LoopState:
         self.run_notes.last_at = record.at
 
     def apply_all(self, records: Iterable[Record]) -> None:
-        """Take the next records."""
+        """Apply the next records."""
         for record in records:
             self.apply(record)
 
     def disown(self) -> None:
-        """Forget what is granted to, or to be done for, the session it was copied from."""
+        """Drop grants and deliveries of the session that this one was copied from."""
         self.grants, self.deliveries, self.compacting = {}, Deliveries(), Compacting()
 
     @property
     def is_ending(self) -> bool:
-        """Whether the run under way begins nothing more."""
+        """Whether the current run starts no more effects."""
         is_failed = self.run_notes.failure is not None
         return self.run is not None and (self.run.is_cancel_requested or is_failed)
 
     @property
     def seq(self) -> int:
-        """The number of the last record."""
+        """Sequence number of the last record."""
         return self.session.seq
 
     @property
     def has_answered(self) -> bool:
-        """Whether the model has had its say, and nobody has spoken since."""
+        """Whether the newest message is an answer of the model."""
         if self.run_notes.finish_reason is None:
             return False
         messages = self.session.history.messages
@@ -149,16 +149,16 @@ class LoopState:
         return is_silent or isinstance(messages[-1] if messages else None, AssistantMessage)
 
     def is_granted(self, tool_name: str, policy: str | None) -> bool:
-        """Whether a person granted a tool of this agent, under these rules."""
+        """Whether a person granted a tool of this agent under this policy version."""
         agent_id = "" if self.run is None else self.run.agent_id
         return Grant(agent_id, tool_name, policy) in self.grants.values()
 
     def note(self, call_id: str) -> CallNotes:
-        """Return the notes of a call, to be read."""
+        """Return the notes of a call, read-only."""
         return self.notes.get(call_id, _NO_NOTES)
 
     def is_unbegun(self, call: Call) -> bool:
-        """Whether a call whose intent was written has never begun."""
+        """Whether a call with a written intent never began."""
         return 0 < call.attempt <= self.note(call.call_id).passed_on
 
     def call(self, call_id: str) -> Call | None:
@@ -166,7 +166,7 @@ class LoopState:
         return self.session.history.open_call(call_id)
 
     def place(self, step_index: int | None = None) -> JsonObject:
-        """Return the coordinates that the data of a step's record has."""
+        """Return the coordinates of a step's records."""
         turn = self.session.turn
         assert turn is not None, "no turn has begun"
         step = turn.step_index if step_index is None else step_index
@@ -175,7 +175,7 @@ class LoopState:
         return {"sequence": turn.sequence, "turnId": turn.turn_id, "stepIndex": step}
 
     def turn_place(self) -> JsonObject:
-        """Return the coordinates that the data of a turn's record has."""
+        """Return the coordinates of a turn's records."""
         turn = self.session.turn
         assert turn is not None, "no turn has begun"
         return {"sequence": turn.sequence, "turnId": turn.turn_id}
@@ -183,7 +183,7 @@ class LoopState:
     def draft(
         self, kind: str, data: JsonObject, *, now: Moment, privacy: PrivacyClass | None = None
     ) -> Draft:
-        """Return a draft of the run under way."""
+        """Return a draft of the current run."""
         run, turn = self.session.run, self.session.turn
         return Draft(
             kind,
@@ -198,9 +198,9 @@ class LoopState:
         )
 
     def wall_ms(self, now: Moment) -> int:
-        """Return how long the run has gone on, without the time that it waited for people.
+        """Return the active time of the run, without the time that it waited for people.
 
-        All else counts: from the first record of an owner to its last, and the pause before a retry.
+        It counts from the first to the last record of each owner, and pauses before retries.
         """
         notes = self.run_notes
         if notes.epoch not in (None, self.epoch):
@@ -210,7 +210,7 @@ class LoopState:
     def exceeding(
         self, now: Moment, *, step: bool = False, tool_call: bool = False, tokens: int = 0
     ) -> tuple[BudgetName, ...]:
-        """Name the limits of the run that a spend would exceed now."""
+        """Return the budgets that the given usage would exceed."""
         notes = self.run_notes
         if notes.limits is NO_LIMITS:
             return ()
@@ -225,7 +225,7 @@ def _under_way(run: RunState | None) -> RunState | None:
 
 
 def paused_until_ms(state: LoopState) -> int:
-    """Return when the pause ends in which a retry is waited for; 0 if there is none."""
+    """Return the end of the current retry pause in milliseconds; 0 if there is none."""
     waits = (state.run_notes, state.compacting)
     return max((one.pause.until_ms for one in waits if one.is_retry and one.pause is not None), default=0)
 
@@ -234,7 +234,7 @@ _NO_NOTES: Final = CallNotes()
 
 
 def _note(state: LoopState, call_id: str) -> CallNotes:
-    """The notes of a call, to be written."""
+    """Return the notes of a call, for writing."""
     return state.notes.setdefault(call_id, CallNotes())
 
 
@@ -304,7 +304,7 @@ def _policy_decided(state: LoopState, record: Record) -> None:
     note.pause = None
     match decision.get("decision"):
         case "defer":
-            # A policy that names no time must not be asked again and again without a pause.
+            # A policy without a delay must not be asked in a busy loop.
             note.pause = pause_after(record, max(number_in(decision, "resumeAfterMs"), DEFER_MS_MIN))
         case "interrupt":
             state.run_notes.failure = failures.interrupted(decision)
@@ -331,7 +331,7 @@ def _action_result(state: LoopState, record: Record) -> None:
 
 
 def _input_requested(state: LoopState, record: Record) -> None:
-    # What a subagent asks is about calls of its own, whatever they are called.
+    # Requests of a subagent are about its own calls, whose ids may equal ours.
     for request in objects_in(record.data, "requests") if "childSessionId" not in record.data else ():
         action = cast(JsonObject, request["action"])
         call_id = str(action["callId"])
@@ -407,7 +407,7 @@ def _compaction(state: LoopState, record: Record) -> None:
 
 
 _BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
-"""An answer that ended so is not acted upon, whatever calls it asks for."""
+"""Finish reasons of answers whose calls are not performed."""
 
 _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "run.started": _run_started,
@@ -439,7 +439,7 @@ _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
 
 @frozen
 class LoopSnapshot:
-    """All that a loop knows."""
+    """Serialised loop state."""
 
     session: SessionState
     notes: dict[str, CallNotes]
@@ -450,7 +450,7 @@ class LoopSnapshot:
 
 
 def dump_loop(state: LoopState) -> bytes:
-    """Return the state as bytes."""
+    """Return the state as a snapshot."""
     return dump_state(
         LoopSnapshot(
             state.session.freeze(),
@@ -464,7 +464,7 @@ def dump_loop(state: LoopState) -> bytes:
 
 
 def load_loop(snapshot: bytes) -> LoopState | None:
-    """Return the state in a snapshot; None if it has to be folded anew."""
+    """Return the state of a snapshot; None if it must be folded again."""
     found = load_state(LoopSnapshot, snapshot)
     if found is None:
         return None

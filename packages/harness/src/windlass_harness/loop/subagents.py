@@ -1,8 +1,7 @@
-"""Subagents: a call that another session works for, and what it reports.
+"""Subagents: calls that run in a child session, their budgets, requests and reports.
 
-The item that starts the child is kept in one append with the record of the call, and the report of the child
-with the end of its run. So neither can be lost or happen twice, wherever a process ends, and a call that
-waits for a child has nothing to recover.
+The start item of the child is in one append with the record of the call, and the child's report with the end
+of its run. So neither can be lost or repeated by a crash, and a waiting subagent call needs no recovery.
 """
 
 from collections.abc import Set
@@ -31,21 +30,21 @@ from windlass_harness.views.runs import RunState
 from windlass_protocol import InputOutcome, JsonObject
 
 ASK: Final = "child_asks"
-"""The kind of an item with what a subagent asks people."""
+"""Item kind: a subagent requests input."""
 SETTLE: Final = "child_settles"
-"""The kind of an item with what became of that."""
+"""Item kind: a request of a subagent was settled."""
 REPORT: Final = "child_ended"
-"""The kind of an item with what came of a subagent."""
+"""Item kind: a subagent ended."""
 START: Final = "start"
-"""The kind of an item that starts a run. It waits while the session waits with the run before it."""
+"""Item kind: starts a run. It waits while an earlier run of the session waits."""
 CANCEL: Final = "cancel"
-"""The kind of an item that asks a run to end."""
+"""Item kind: cancels a run."""
 DEPTH: Final = "subagent_depth"
 COUNT: Final = "subagent_count"
 BUDGET: Final = "subagent_budget"
 _SESSION: Final = "session:"
 _SUBAGENT: Final = "subagent:"
-"""What the names of all runs of subagents begin with, and of no other."""
+"""Prefix of the run ids of all subagents, and of no other runs."""
 _CANCELLED: Final = "The run that called it has ended."
 _LIMITS: Final = (
     ("maxTokens", "max_tokens"),
@@ -55,18 +54,18 @@ _LIMITS: Final = (
     ("maxWallMs", "max_wall_ms"),
 )
 _NEEDED: Final = ("max_tokens", "max_steps", "max_wall_ms")
-"""Nobody can begin without some of each."""
+"""Budgets that a subagent cannot start without a share of."""
 
 
 def child_of(run: RunState, call: Call, *, name: str) -> Child:
-    """Name the session and the run that work for a call; always alike."""
+    """Return the child session and run of a call; deterministic."""
     place = joined(run.run_id, str(call.step_index), call.call_id)
     run_id = _SUBAGENT + within_limit(place, most=ID_CHARS_MAX - len(_SESSION + _SUBAGENT))
     return Child(name, _SESSION + run_id, run_id)
 
 
 def is_childs(name: str) -> bool:
-    """Whether a name of a run or a session is of those that subagents get."""
+    """Whether an id has the form of a subagent's run or session."""
     return name.removeprefix(_SESSION).startswith(_SUBAGENT)
 
 
@@ -76,7 +75,7 @@ def is_childs(name: str) -> bool:
 def limit_passed(
     state: LoopState, delegation: Delegation, *, now: Moment, rules: Rules
 ) -> tuple[str, str] | None:
-    """Say why a subagent is not called, as a code and in words; None if it may be."""
+    """Return the code and message of an exceeded subagent limit; None if there is none."""
     depth, most = _depth(state.run), rules.subagent_depth_max
     if depth > most:
         return DEPTH, f"Subagents may be {most} levels deep, and this would be level {depth}. Do it yourself."
@@ -92,10 +91,7 @@ def limit_passed(
 def called(
     state: LoopState, call: Call, *, delegation: Delegation, now: Moment, rules: Rules
 ) -> Draft | tuple[str, str]:
-    """Return the record of a call that a subagent works for; or why there is none.
-
-    What starts the subagent comes with it.
-    """
+    """Return the record of a subagent call, with the child's start item; or a refusal."""
     refusal = limit_passed(state, delegation, now=now, rules=rules)
     if refusal is not None:
         return refusal
@@ -141,7 +137,7 @@ def _start(state: LoopState, call: Call, *, child: Child, delegation: Delegation
     }
     session: JsonObject = {"invocation": invocation, "rootSessionId": root}
     if state.session.taint:
-        # What it is told may be of what was read here.
+        # The task may quote content that this session has read.
         session["taint"] = [*sorted(state.session.taint)]
     body: JsonObject = {**delegation.body, "runId": child.run_id, "parent": parent, "session": session}
     if run.owner is not None:
@@ -151,12 +147,12 @@ def _start(state: LoopState, call: Call, *, child: Child, delegation: Delegation
 
 
 def _depth(run: RunState | None) -> int:
-    """Of a child of the run."""
+    """Return the depth of a child of the run."""
     return 1 if run is None or run.parent is None else run.parent.depth + 1
 
 
 def _share(state: LoopState, delegation: Delegation, now: Moment) -> BudgetLimit:
-    """What a child may use of what the run has left; calls of the step count first."""
+    """Return the child's share of the remaining budget; open calls of the step are deducted first."""
     notes = state.run_notes
     unbegun = sum(call.stage is CallStage.REQUESTED for call in state.session.history.open_calls())
     used = replace(
@@ -177,11 +173,11 @@ def _least(own: JsonValue, left: BudgetLimit) -> JsonObject:
     return limits
 
 
-# what children say
+# reports of children
 
 
 def said(state: LoopState, event: ChildSaid, *, now: Moment) -> list[Draft]:
-    """Return the records of what a subagent says; none if nobody waits for it."""
+    """Return the records of a message from a subagent; none if its call is not open."""
     run, call_id = state.run, str(event.body.get("callId"))
     note = state.note(call_id)
     is_ours = run is not None and run.run_id == event.body.get("runId")
@@ -247,18 +243,18 @@ _REPORTED: Final = (
 )
 
 
-# telling the run above
+# reports to the parent run
 
 
 def told_asked(state: LoopState, asked: Draft, *, session_id: str) -> Draft:
-    """Return a draft that asks people, and that the run above hears of."""
+    """Return the draft of a request, with an item for the parent run."""
     requests = objects_in(asked.data, "requests")
     facts: JsonObject = {"requests": [*requests], "sessionId": session_id}
     return _told(state.run, asked, kind=ASK, name=str(requests[0]["requestId"]), facts=facts)
 
 
 def told_settled(state: LoopState, resolved: Draft) -> Draft:
-    """Return a draft about requests that are settled, and that the run above hears of."""
+    """Return the draft of a settled request, with an item for the parent run."""
     resolutions = objects_in(resolved.data, "resolutions")
     facts: JsonObject = {"resolutions": [*resolutions]}
     return _told(state.run, resolved, kind=SETTLE, name=str(resolutions[0]["requestId"]), facts=facts)
@@ -267,7 +263,7 @@ def told_settled(state: LoopState, resolved: Draft) -> Draft:
 def told_end(
     run: RunState, ended: Draft, *, used: BudgetState = NOTHING_USED, taint: Set[str] = frozenset()
 ) -> Draft:
-    """Return the end of a run, which the run above hears of."""
+    """Return the end of a run, with a report for the parent run."""
     data, status = ended.data, ended.type.removeprefix("run.")
     facts: JsonObject = {"status": status, "steps": used.steps_used, "toolCalls": used.tool_calls_used}
     if data.get("usage") is not None:
@@ -302,7 +298,7 @@ def _told(run: RunState | None, draft: Draft, *, kind: str, name: str, facts: Js
 
 
 def cancelled(state: LoopState, ended: Draft) -> Draft:
-    """Return the end of a run, with which those who work for it are told to end."""
+    """Return the end of a run, with cancel items for its subagents."""
     posts = tuple(
         Post(child.session_id, CANCEL, within_limit(f"{CANCEL}:{child.run_id}"), _wish(child))
         for call in state.session.history.open_calls()
@@ -316,7 +312,7 @@ def _wish(child: Child) -> JsonObject:
 
 
 def result_of(state: LoopState, call: Call, *, output: JsonValue) -> JsonObject:
-    """Return the result of a call on the wire: of a tool, or of a subagent."""
+    """Return the wire form of a result: of a tool, or of a subagent."""
     child = state.note(call.call_id).child
     if child is None:
         return {

@@ -1,4 +1,4 @@
-"""What happened becomes records: an event in, drafts out."""
+"""`take`: converts one event into records."""
 
 from typing import Final, assert_never
 
@@ -78,7 +78,7 @@ def _start(state: LoopState, event: RunAsked, now: Moment) -> list[Draft]:
 
 
 def _steered(state: LoopState, event: Steered, now: Moment) -> list[Draft]:
-    """Whoever speaks instead of answering goes on without the answer."""
+    """Record a message; open requests are skipped."""
     if state.run is None or state.is_ending:
         return []
     source = event.body.get("source")
@@ -100,7 +100,7 @@ def _cancel(state: LoopState, event: CancelAsked, now: Moment) -> list[Draft]:
 
 
 def checked(state: LoopState, event: OutputChecked, *, now: Moment, rules: Rules) -> list[Draft]:
-    """Return the records of a check: the value, a repair, or the end of all repairs."""
+    """Return the records of a validated answer: its value, a repair prompt, or a failure."""
     contract, run = state.run_notes.contract, state.run
     assert contract is not None
     assert run is not None
@@ -129,7 +129,7 @@ def checked(state: LoopState, event: OutputChecked, *, now: Moment, rules: Rules
 
 
 def repair_prompt(errors: tuple[OutputError, ...]) -> str:
-    """Return what a model is told whose answer does not fit the output contract."""
+    """Return the message for a model whose answer does not fit the output contract."""
     lines = "\n".join(f"- {error.path or '/'}: {error.message}" for error in errors)
     return (
         "Your last answer does not fit the required output schema:\n"
@@ -139,9 +139,9 @@ def repair_prompt(errors: tuple[OutputError, ...]) -> str:
 
 
 def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFAULT_RULES) -> list[Draft]:
-    """Return the records that an event causes; none if it comes too late to matter.
+    """Return the records of an event; none if the event is out of date.
 
-    A run is asked for only when the one before it has ended.
+    A run may start only after the previous one has ended.
     """
     match event:
         case ModelAnswered() | CallReturned() | CallJudged():
@@ -190,7 +190,7 @@ _Work = ModelAnswered | ModelFailed | _Decided | CallReturned | CallUnbegun | Ou
 
 
 def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> list[Draft]:
-    """Return the records of an event of the run under way."""
+    """Return the records of an event of the current run."""
     if state.run is None:
         return []
     match event:
@@ -225,7 +225,7 @@ def _taken(state: LoopState, event: Taken, now: Moment) -> list[Draft]:
 
 
 def _is_interrupted(state: LoopState, epoch: int) -> bool:
-    """Whether an older owner left undone what nobody is being asked about."""
+    """Whether an earlier owner left an open effect without a request about it."""
     history = state.session.history
     if history.unanswered is not None and history.unanswered.epoch != epoch:
         return True
@@ -242,7 +242,7 @@ def _is_interrupted(state: LoopState, epoch: int) -> bool:
 
 
 def _handed_over(state: LoopState, now: Moment) -> list[Draft]:
-    """The model call of this owner is broken off; nobody has to take that for a crash."""
+    """Record that the current model call is interrupted on purpose, not by a crash."""
     step = state.session.history.unanswered
     if state.run is None or step is None or step.epoch != state.epoch:
         return compaction.handed_over(state, now)
@@ -341,7 +341,7 @@ def _decided(state: LoopState, event: _Decided, now: Moment, rules: Rules) -> li
 
 
 def _is_undecided(state: LoopState, call: Call) -> bool:
-    """Whether a call has not begun, or is to begin again."""
+    """Whether a call has not begun, or must be judged again."""
     if call.stage is CallStage.STARTED:
         return state.note(call.call_id).choice is RecoveryChoice.RETRY
     return call.stage is CallStage.REQUESTED
@@ -377,7 +377,7 @@ def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment, rules:
 
 
 def _decision_data(decision: PolicyDecision) -> JsonObject:
-    """Return the JSON of a decision; rules give the same one for many calls."""
+    """Return the JSON of a decision; cached, because rules repeat the same decision."""
     known = _DECISIONS.get(id(decision))
     if known is None or known[0] is not decision:
         if len(_DECISIONS) >= _DECISIONS_MAX:
@@ -392,7 +392,7 @@ _DECISIONS_MAX: Final = 64
 
 
 def _begin(state: LoopState, call: Call, event: CallJudged, now: Moment, rules: Rules) -> list[Draft]:
-    """The intent of a call; with it goes what starts a subagent."""
+    """Return the intent of a call, with the start item of its subagent."""
     begun = _begun(state, call, event, now)
     if event.delegation is None:
         return [begun]
@@ -447,7 +447,7 @@ def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) ->
 
 
 def _unbegun(state: LoopState, event: CallUnbegun, now: Moment) -> list[Draft]:
-    """A call goes to the next owner as it came."""
+    """Record that the call is left to the next owner."""
     call = state.call(event.call_id)
     if call is None or call.stage is not CallStage.STARTED or state.note(call.call_id).choice is not None:
         return []

@@ -1,4 +1,4 @@
-"""The door: from a command to a verdict, whatever the command is."""
+"""`classify`: grades a shell command; every input gets a verdict."""
 
 import re
 from contextlib import suppress
@@ -68,7 +68,7 @@ def _grade(command: str, config: ShellConfig, grader: Grader) -> Commands:
         grader.note("unknown/control", command)
         text = _CONTROL.sub(_REPLACEMENT, text)
     if config.platform == "windows" and not _PLAIN_EVERYWHERE.fullmatch(text):
-        # What bash takes for a quoted word, cmd and PowerShell may take for an operator.
+        # cmd and PowerShell may read as an operator what bash reads as a quoted word.
         grader.note("unknown/parse", command)
     try:
         return _walk(grader, text)

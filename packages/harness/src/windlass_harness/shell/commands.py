@@ -1,4 +1,4 @@
-"""One command: find out what it is, and grade it by its table or its own rule."""
+"""Single commands: resolved to a program, graded by its table or its own rule."""
 
 import re
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Command words that are computed: try what they may become; never safe."""
+"""Computed command words: graded by their possible values, never safe."""
 
 import re
 from fnmatch import fnmatchcase

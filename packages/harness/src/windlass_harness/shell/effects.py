@@ -1,4 +1,4 @@
-"""What a call does to files: one rule for operands, options, redirections."""
+"""File effects of a call: the same rule for operands, options and redirections."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""From words to fields: what the command will get, as far as it can be known."""
+"""Expansion of words into fields, as far as their values are known."""
 
 import re
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Programs with subcommands: match the rules of their family against the words."""
+"""Programs with subcommands: rules of their family, matched against the arguments."""
 
 from windlass_harness.shell.limits import FAMILY_WORDS_MAX
 from windlass_harness.shell.paths import matches_exactly

@@ -1,4 +1,4 @@
-"""The walk over a program: every command node is graded, wherever it hides."""
+"""The grader: walks the parsed program and grades every command in it."""
 
 import re
 from collections.abc import Sequence
@@ -108,7 +108,7 @@ class Grader:
             if settled is None:
                 settled = dict(scene.values)
             elif item.operator != "&&":
-                # What follows `&&` or `||` may not have run.
+                # A command after `&&` or `||` may not run.
                 self._blur(settled, scene)
             if item.operator not in ("&&", "||"):
                 settled = None
@@ -173,7 +173,7 @@ class Grader:
         output = ""
         if command.kind == "loop" and _never_fails(command.bodies[0]):
             self.note("unknown/endless", command.raw)
-        # What one pass of a loop sets, the next one may run.
+        # A variable set in one pass of a loop may be run in the next.
         for _ in range(2 if command.kind == "loop" else 1):
             for body in command.bodies:
                 before = dict(scene.values)

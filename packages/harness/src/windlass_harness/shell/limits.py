@@ -1,7 +1,7 @@
 """Every limit of the shell grader, each with its unit."""
 
 COMMAND_CHARS_MAX = 10_000
-"""A longer command is not read: nobody can review it."""
+"""Longer commands are not parsed: a person could not review them."""
 
 NESTING_MAX = 16
 """Substitutions, quoted scripts and compound commands inside one another."""

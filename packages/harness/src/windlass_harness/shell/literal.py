@@ -1,4 +1,4 @@
-"""The words of a program that is nothing but literal simple commands."""
+"""Literal commands: the words of a program without expansions or side effects of its own."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What the shell grader answers, and what it can be told."""
+"""Verdict, reasons and configuration of the shell grader."""
 
 from dataclasses import dataclass
 from typing import Literal

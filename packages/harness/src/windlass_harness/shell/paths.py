@@ -1,4 +1,4 @@
-"""What a path means: inside the tree, outside, secret, device, start-up file."""
+"""Path classification: inside the workspace, outside, secret, device, start-up file."""
 
 import re
 from fnmatch import fnmatchcase
@@ -164,5 +164,5 @@ def is_data_path(field: Field) -> bool:
 
 
 def is_scratch_path(path: str) -> bool:
-    """Say whether a path lies in a folder where anybody can put a file."""
+    """Return whether a path is in a world-writable folder."""
     return path.startswith(SCRATCH_FOLDERS)

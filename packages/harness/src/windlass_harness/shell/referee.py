@@ -1,4 +1,4 @@
-"""A second opinion: tree-sitter must see the same commands, or nothing is safe."""
+"""Cross-check with tree-sitter: it must find the same commands, or nothing is safe."""
 
 import re
 from collections.abc import Iterator

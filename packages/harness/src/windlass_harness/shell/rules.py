@@ -1,4 +1,4 @@
-"""Every rule that belongs to one program, by the program's name."""
+"""Table of the rules of single programs, by program name."""
 
 from windlass_harness.shell.commands import Rule
 from windlass_harness.shell.rules_builtin import BUILTINS

@@ -179,7 +179,7 @@ def command(call: Call) -> str:
 
 
 def pwd(call: Call) -> str:
-    """Print the folder; it is the same as `.` to whoever uses it."""
+    """Print the working folder; it grades like `.`."""
     for arg in call.args:
         if arg.text not in ("-L", "-P"):
             call.note("unknown/option", arg.raw)

@@ -34,7 +34,7 @@ def apply_effects(call: Call, effects: list[Effect]) -> None:
 
 def sed(call: Call) -> str:
     """The stream editor: its script may write, read and run."""
-    # What is attached to -i is the ending of a copy, never more options.
+    # Text attached to -i is the suffix of the backup, never more options.
     args = [replace(arg, text=_SED_EDITS.sub(r"\1", arg.text)) for arg in call.args]
     arguments = read_described(call.with_args("sed", args), SED_OPTIONS)
     scripts = [

@@ -1,4 +1,4 @@
-"""What is known while a program is walked: fields, variables, folder, input."""
+"""State of the walk over a program: fields, variables, working folder, input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FETCHED = "\x03"
 DECODED = "\x04"
 """Text that was assembled or decoded, so that its meaning was hidden."""
 SECRET = "\x05"
-"""The value of a variable whose name says that it is a secret."""
+"""Value of a variable with a name that indicates a secret."""
 BREAK = "\x1f"
 """The gap between two elements of an array."""
 
@@ -112,7 +112,7 @@ class Call:
 
 
 class Engine(Protocol):
-    """What the rules of single commands need from the walker."""
+    """The part of the grader that rules of single commands use."""
 
     def note(self, category: str, part: str) -> None:
         """Report a finding; the category decides how bad it is."""

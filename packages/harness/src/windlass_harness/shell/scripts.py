@@ -35,7 +35,7 @@ _SQL_STATEMENT = re.compile(
 )
 
 Effect = tuple[str, str]
-"""What a small program does: a category, or `read`/`write` with a path."""
+"""Effect of an embedded program: a category, or `read`/`write` with a path."""
 
 
 @lru_cache(maxsize=64)
@@ -69,7 +69,7 @@ def mark_in_sql(text: str) -> str:
 
 
 def gives_shell(text: str) -> bool:
-    """Say whether text in an argument would give somebody a shell."""
+    """Return whether text in an argument would open a shell for another host or user."""
     return _compiled(SHELL_MARKS, 0).search(text[:CODE_CHARS_MAX]) is not None
 
 

@@ -1,4 +1,4 @@
-"""Variables that are set: by an assignment, a loop, a builtin or an expression."""
+"""Assignments: variables set by an assignment, a loop, a builtin or an expression."""
 
 from windlass_harness.shell.arithmetic import evaluate_number, grade_setting
 from windlass_harness.shell.scene import Call, Field

@@ -1,4 +1,4 @@
-"""Text that becomes code: from an argument, a pipe, a here-document."""
+"""Program text from an argument, a pipe or a here-document, graded as code."""
 
 from windlass_harness.shell.scene import COMPUTED, DECODED, FETCHED, NAMES, SECRET, UNSET, Call, Scene
 

@@ -184,4 +184,4 @@ MESSAGES = {
     "destructive/windows": "cmd and PowerShell",
     "destructive/wrapper": "a prefix program runs a dangerous command",
 }
-"""What each category means, in the words a person is shown."""
+"""Meaning of each category, as shown to a person."""

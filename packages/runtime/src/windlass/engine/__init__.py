@@ -1,4 +1,4 @@
-"""The engine: the only place that performs effects.
+"""The engine performs all effects: model calls, tool calls, subagents, hooks and deliveries.
 
-Journal first, act second, show third.
+Order: append the intent to the journal, perform the effect, append the result, publish.
 """

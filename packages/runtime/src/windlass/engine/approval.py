@@ -1,4 +1,4 @@
-"""Whether a call may be made: what the policy, the tool and people say."""
+"""Approval: decides by policy, tool rule and human consent whether a call may run."""
 
 import unicodedata
 from collections.abc import Awaitable, Mapping
@@ -47,17 +47,17 @@ from windlass_protocol import (
 from windlass_protocol.frozen import frozen
 
 PROMPT_CHARS_MAX: Final = 100_000
-"""Nobody reads more, and nobody is asked about what was not shown whole."""
+"""Longer prompts are refused: a person must see the complete call before they approve it."""
 SPACES_MAX: Final = 8
-"""A longer run of blanks is shown as their number: it could push the rest out of sight."""
+"""A longer run of spaces is shown as its count; otherwise it could push the rest off the screen."""
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANK: Final = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u034f")
-"""Letters, signs and marks that look like nothing at all."""
+"""Characters that render as nothing."""
 _INDENT: Final = "  "
 
 
 def approval_prompt(tool_name: str, arguments: JsonValue, *, reason: str) -> str | None:
-    """Return the words of a request for consent; None if they are too many to be read.
+    """Return the text of an approval request; None if it is too long to be read.
 
     The arguments are rendered from their canonical JSON, each value on a line of its own, so that no text can
     change the order or the look of another one. Characters that cannot be seen, or that change the order of
@@ -66,7 +66,7 @@ def approval_prompt(tool_name: str, arguments: JsonValue, *, reason: str) -> str
     try:
         text = canonical(arguments).decode()
     except CodecError:
-        # They fitted before they were masked, and a mask may be longer than what it hides.
+        # The arguments were within the limit before masking; a mask can be longer than the secret.
         return None
     if len(text) > PROMPT_CHARS_MAX:
         return None
@@ -75,7 +75,7 @@ def approval_prompt(tool_name: str, arguments: JsonValue, *, reason: str) -> str
 
 
 def plain(text: str) -> str:
-    """Return a text in which every character can be seen for what it is."""
+    """Return the text with every invisible or reordering character escaped."""
     shown: list[str] = []
     blanks = 0
     for character in text:
@@ -99,12 +99,12 @@ def _is_hidden(character: str) -> bool:
 
 
 def _is_variant(code: int) -> bool:
-    """Whether it selects a variant of the character before it, unseen itself."""
+    """Whether it is an invisible variation selector of the preceding character."""
     return 0xFE00 <= code <= 0xFE0F or 0x180B <= code <= 0x180F or 0xE0100 <= code <= 0xE01EF
 
 
 def _blanks(count: int) -> str:
-    # JSON writes no backslash before a bracket, so this cannot be the text of an argument.
+    # JSON has no backslash before a bracket, so this cannot be part of an argument.
     return " " * count if count <= SPACES_MAX else f"\\[{count:,} spaces]"
 
 
@@ -114,7 +114,7 @@ def _escape(character: str) -> str:
 
 
 def _laid_out(text: str) -> str:
-    """Return canonical JSON, one value to a line; only blanks are added."""
+    """Return canonical JSON with one value per line; only whitespace is added."""
     parts: list[str] = []
     level, at = 0, 0
     while at < len(text):
@@ -148,9 +148,9 @@ def _end_of_string(text: str, start: int) -> int:
 def with_consent(
     decision: PolicyDecision, effect: JudgeCall, *, arguments: Arguments, version: str
 ) -> PolicyDecision:
-    """Turn an ask into an allow, if a person consented to it.
+    """Turn ask into allow if a person consented to this call.
 
-    Consent counts for this very call, with these very arguments, under these very rules.
+    Consent is valid only for the same call, the same arguments and the same policy version.
     """
     if not isinstance(decision, AskDecision):
         return decision
@@ -161,7 +161,7 @@ def with_consent(
 
 
 def under_version(decision: AskDecision, version: str) -> AskDecision:
-    """Name the rules that consent is asked for under; the host's may not."""
+    """Set the policy version that consent is bound to; a policy of the application cannot set it."""
     first = next((ref.version for ref in decision.policy_refs if ref.version is not None), None)
     if first == version:
         return decision
@@ -178,12 +178,12 @@ def plead(
     clock: Clock,
     can_grant_session: bool,
 ) -> Plea | DenyDecision:
-    """Return how to ask; what nobody may answer or could read is denied."""
+    """Build the approval request; deny if no responder is eligible or the prompt is too long."""
     tool, arguments = call
     responders = responders_of(binding, run)
     if isinstance(responders, str):
         return _deny_asked("policy.four_eyes", responders, decision)
-    # Masked before it is laid out: an escape inside a secret would hide it from whoever masks the record.
+    # Mask before rendering: an escape inside a secret would hide it from the redactor of the record.
     shown = masked(binding.redactor, arguments.json)
     prompt = approval_prompt(
         tool.name, shown, reason=binding.redactor.text(decision.prompt or decision.reason)
@@ -202,30 +202,30 @@ def plead(
 
 
 def responders_of(binding: Binding, run: RunState | None) -> tuple[str, ...] | str | None:
-    """Return who may consent, None for anybody; or say why nobody may."""
+    """Return the allowed responders, None for any; or the reason why there are none."""
     if not binding.four_eyes:
         return binding.responders
-    # Whoever spoke to the run has asked for what it does as much as who started it.
+    # Everyone who sent a message to the run counts as a requester, not only the one who started it.
     source = None if run is None else run.source
     askers = (None if source is None else source.id, *(() if run is None else run.speakers))
     known = [name for name in askers if name is not None]
     if len(known) < len(askers):
-        return "It needs the consent of a second person, and the run does not say who asked for it."
+        return "The call needs the approval of a second person, and the run does not name its requester."
     others = tuple(
         name for name in binding.responders or () if not any(_is_same(name, asker) for asker in known)
     )
-    return others or "It needs the consent of a second person, and there is none who may give it."
+    return others or "The call needs the approval of a second person, and no other responder is configured."
 
 
 def deciders_of(binding: Binding, run: RunState) -> tuple[str, ...] | None:
-    """Return who may say what becomes of an interrupted call, None for anybody."""
+    """Return who may decide about an interrupted call; None for anyone."""
     responders = responders_of(binding, run)
-    # That nobody may consent does not mean that nobody may look after what has begun without.
+    # Four eyes applies to consent only: an interrupted call still needs a decision.
     return binding.responders if isinstance(responders, str) else responders
 
 
 def _is_same(name: str, other: str) -> bool:
-    """Whether two names may mean one person."""
+    """Whether two names may refer to the same person."""
     return _folded(name) == _folded(other)
 
 
@@ -239,7 +239,7 @@ def _deny_asked(code: str, reason: str, decision: AskDecision) -> DenyDecision:
 
 T = TypeVar("T")
 POLICY_TIMEOUT: Final = "policy.timeout"
-"""Code of a no that was none: the policy did not decide in time."""
+"""Code of a denial because the policy timed out."""
 _TOOL_ASKS: Final = "tool.approval"
 _DECISIONS: Final = (
     AllowDecision,
@@ -253,7 +253,7 @@ _DECISIONS: Final = (
 
 @frozen
 class Judged:
-    """A decision, and what the call will run with if it may."""
+    """A policy decision, and the arguments that the call will run with."""
 
     event: CallJudged
     arguments: Arguments
@@ -262,13 +262,13 @@ class Judged:
 async def judge(
     binding: Binding, state: LoopState, *, effect: JudgeCall, clock: Clock, is_attended: bool
 ) -> Judged | CallRefused | CallAsks:
-    """Decide about one call; whatever fails in that, the call is not made."""
+    """Decide about one call; any error denies it."""
     try:
         return await _judge(binding, state, effect=effect, clock=clock, is_attended=is_attended)
-    except BaseException as error:  # code of the host is asked in many places: what it raises is a no
+    except BaseException as error:  # application code runs here: any error denies the call
         if is_for_us(error):
             raise
-        log_failure(f"call of {effect.tool_name} could not be judged", error, redactor=binding.redactor)
+        log_failure(f"judging a call of {effect.tool_name} failed", error, redactor=binding.redactor)
         told = f"The policy failed ({type(error).__name__}), so the call is denied."
         return CallRefused(effect.call_id, "policy.failed", told)
 
@@ -276,7 +276,7 @@ async def judge(
 def judge_allowed(
     binding: Binding, effect: JudgeCall, decision: AllowDecision, canonical_json: bytes | None
 ) -> Judged | CallRefused:
-    """Judge a call of a tool that the rules allow, whatever its arguments; see `settled_by_rules`."""
+    """Judge a call of a tool that the rules allow with any arguments; see `settled_by_rules`."""
     tool = binding.tools[effect.tool_name]
     try:
         arguments = arguments_of(
@@ -288,7 +288,7 @@ def judge_allowed(
 
 
 def settled_by_rules(binding: Binding, effect: JudgeCall, judged: object) -> AllowDecision | None:
-    """Return the decision of a call that the rules alone allow, and would allow with any other arguments."""
+    """Return the decision if the rules allow the tool regardless of arguments; None otherwise."""
     decision = judged.event.decision if isinstance(judged, Judged) else None
     tool, policy = binding.tools.get(effect.tool_name), binding.policy
     if not isinstance(decision, AllowDecision) or tool is None or effect.approved_hash is not None:
@@ -310,7 +310,7 @@ async def _judge(
     except Rejected as error:
         return CallRefused(effect.call_id, "invalid_arguments", error.message)
     if _is_exposed(binding, tool):
-        # What it does to them must not get into the record of what the model wrote.
+        # The policy gets a copy: a change to it must not reach the record of the model's arguments.
         arguments = replace(arguments, json=from_json(to_json(arguments.json)))
     gate = await before_call(binding, state, effect=effect, arguments=arguments, clock=clock)
     if isinstance(gate, CallRefused):
@@ -321,7 +321,7 @@ async def _judge(
 async def _weigh(
     binding: Binding, state: LoopState, effect: JudgeCall, gate: Gate, *, clock: Clock, is_attended: bool
 ) -> Judged | CallRefused | CallAsks:
-    """Ask the policy, and people if it says so."""
+    """Ask the policy, and request approval if it says so."""
     tool = binding.tools[effect.tool_name]
     decision, final, notes = gate.decision, gate.arguments, gate.notes
     if decision is None:
@@ -334,9 +334,9 @@ async def _weigh(
             return replace(request, notes=(*notes, *request.notes))
         decision, notes = request.decision, (*notes, *request.notes)
     if _is_exposed(binding, tool) and not _is_unchanged(final):
-        # It would be shown and recorded otherwise than it runs.
+        # The call would be shown and recorded with other arguments than it runs with.
         decision = _deny(
-            "policy.changed_arguments", "Something changed the arguments while it looked at them."
+            "policy.changed_arguments", "The arguments were changed while hooks or the policy read them."
         )
     plea = None
     if isinstance(decision, AskDecision):
@@ -375,12 +375,12 @@ def _judged(
 
 
 def _asks(binding: Binding, call_id: str, gate: Gate, *, is_attended: bool) -> CallAsks | CallRefused:
-    """Put a question to people, if anybody is there and could answer it.
+    """Ask a person a question of the model, if someone can answer.
 
-    Nobody has to consent to being asked.
+    Questions need no approval.
     """
     if not is_attended:
-        told = "Nobody is there to ask; go on without the answer, or say what you would need to know."
+        told = "No person can be asked; continue without the answer, or say what you need to know."
         return CallRefused(call_id, "unattended", told, gate.notes)
     question = question_of(gate.arguments.json)
     if question.problem is not None:
@@ -404,7 +404,7 @@ def _is_unchanged(arguments: Arguments) -> bool:
 
 
 def _is_exposed(binding: Binding, tool: Tool[..., object]) -> bool:
-    """Whether code of the host has seen the arguments."""
+    """Whether application code received the arguments and may have changed them."""
     is_by_rules = decides_by_rules(binding.policy) and isinstance(tool.approval, ApprovalRule)
     return bool(binding.hooks.points) or not is_by_rules
 
@@ -412,7 +412,7 @@ def _is_exposed(binding: Binding, tool: Tool[..., object]) -> bool:
 async def _decide(
     binding: Binding, state: LoopState, effect: JudgeCall, arguments: Arguments, *, is_attended: bool
 ) -> tuple[PolicyDecision, Arguments]:
-    """Return what is decided about a call, and which arguments that is about."""
+    """Return the decision about a call, and the arguments that it applies to."""
     tool = binding.tools[effect.tool_name]
     decision = await decide_call(binding, state, tool=tool, arguments=arguments, is_attended=is_attended)
     if isinstance(decision, AskDecision):
@@ -427,14 +427,14 @@ async def _decide(
     try:
         return decision, arguments_of(tool, decision.arguments)
     except Rejected as error:
-        told = f"The policy's own arguments do not fit: {error.message}"
+        told = f"The arguments changed by the policy are invalid: {error.message}"
         return _deny("policy.bad_arguments", told), arguments
 
 
 async def decide_call(
     binding: Binding, state: LoopState, *, tool: Tool[..., object], arguments: Arguments, is_attended: bool
 ) -> PolicyDecision:
-    """Return what the policy and the tool's own rule say of a call in a session."""
+    """Return the decision of the policy and of the tool's own approval rule."""
     version = binding.version_for(tool, arguments.json)
     is_granted = not tool.is_shell and state.is_granted(tool.name, version)
     decision = await _by_policy(
@@ -446,10 +446,10 @@ async def decide_call(
         decision = strongest(decision, _ask(tool, binding.policy.version, changed))
     is_default = isinstance(decision, AskDecision) and decision.code in _ASKED_BY_DEFAULT
     if rule is ApprovalRule.NEVER and is_default:
-        reason = "The tool's author says that it needs no consent."
+        reason = "The tool requires no approval."
         return AllowDecision(code="tool.approval_never", reason=reason, policy_refs=decision.policy_refs)
     if isinstance(decision, AskDecision) and not is_attended:
-        reason = "It needs a person's consent, and nobody is there to ask."
+        reason = "The call needs approval, and no person can be asked in this run."
         return DenyDecision(code="policy.unattended", reason=reason, policy_refs=decision.policy_refs)
     return decision
 
@@ -463,9 +463,9 @@ async def _by_policy(
     is_granted: bool,
     is_attended: bool,
 ) -> PolicyDecision:
-    """Return what the policy says; whatever goes wrong with it, the answer is no.
+    """Return the decision of the policy; any failure denies the call.
 
-    Rules are asked as if somebody were there: the tool may say that nobody has to be.
+    Rules are evaluated as if a person could be asked: the tool's own rule may need no approval.
     """
     policy, most_ms = binding.policy, binding.policy_timeout_ms
     is_rules = isinstance(policy, RulesPolicy)
@@ -477,7 +477,7 @@ async def _by_policy(
         decision = cast(object, await within(answer, most_ms))
     except TooLate:
         return timed_out(most_ms, "the call is denied")
-    except BaseException as error:  # a policy is the host's code: whatever it raises, the answer is no
+    except BaseException as error:  # a policy is application code: any error denies the call
         if is_for_us(error):
             raise
         log_failure("a policy failed", error, redactor=binding.redactor)
@@ -493,7 +493,7 @@ _ASKED_BY_DEFAULT: Final = frozenset({"policy.consent_needed", "policy.undeclare
 def call_facts(
     tool: Tool[..., object], arguments: Arguments, *, taint: frozenset[Taint] = frozenset()
 ) -> CallFacts:
-    """Return what a policy may know of a call; a shell command is graded."""
+    """Return the facts of a call for a policy; shell commands are graded."""
     outbound, given = tool.is_outbound, arguments.json
     if not tool.is_shell:
         return CallFacts(tool.name, tool.mode, taint=taint, is_outbound=outbound, arguments=given)
@@ -510,13 +510,13 @@ def call_facts(
 
 
 async def settled(value: T | Awaitable[T]) -> T:
-    """Return a value that may have to be waited for."""
+    """Return the value; await it first if it is awaitable."""
     return cast(T, await value) if isawaitable(value) else cast(T, value)
 
 
 def _ask(tool: Tool[..., object], version: str, arguments: Mapping[str, JsonValue] | None) -> AskDecision:
     refs = (PolicyRef(kind=PolicyKind.APPROVAL, id=f"tool.{tool.name}", version=version),)
-    reason = "The tool's author wants a person's consent."
+    reason = "The tool requires approval."
     given = None if arguments is None else dict(arguments)
     return AskDecision(code=_TOOL_ASKS, reason=reason, policy_refs=refs, arguments=given)
 
@@ -529,9 +529,9 @@ def _can_grant(
     arguments: Arguments,
     decision: AskDecision,
 ) -> bool:
-    """Whether the session may be granted, and it would change anything.
+    """Whether the request may offer approval for the whole session.
 
-    A grant is for any arguments, so a destructive tool has one only if its author wrote approval once.
+    Such a grant covers any arguments, so a destructive tool offers it only under `ApprovalRule.ONCE`.
     """
     rule, policy = tool.approval_for(arguments.json), binding.policy
     is_destructive = decide_tool_mode(tool.name, tool.mode) is ToolMode.DESTRUCTIVE
@@ -545,7 +545,7 @@ def _can_grant(
 
 
 def timed_out(most_ms: int, consequence: str) -> DenyDecision:
-    """Return the no of a policy that did not decide in time."""
+    """Return the denial of a policy that timed out."""
     return _deny(POLICY_TIMEOUT, f"The policy did not decide within {most_ms:,} ms, so {consequence}.")
 
 

@@ -1,7 +1,4 @@
-"""What a run is bound to.
-
-Its package, and the things of this process that the package names.
-"""
+"""Binding: a run's package with the model, tools, policy, hooks and sinks of this process."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
@@ -34,16 +31,16 @@ from windlass_protocol import (
 from windlass_protocol.frozen import frozen
 
 _WINDOW_TENTHS: Final = 9
-"""How much of a known window a prompt may fill before it is compacted."""
+"""Tenths of a known context window that a prompt may fill before compaction."""
 
 
 def compaction_rule(
     package: RuntimePackage, window: int | None, *, definitions: list[JsonObject]
 ) -> CompactionRule:
-    """Return the rule for runs of a package.
+    """Return the compaction rule for runs of a package.
 
-    The author of the agent comes first, then `window`, the context window of the model in tokens. Without
-    either there is a threshold all the same; but it is a guess, and a guess does not end a run.
+    The agent's own setting wins, then `window`, the context window of the model in tokens. Without
+    either, a default threshold applies; a run is never failed because of the default.
     """
     config = compaction_config(package)
     rule = CompactionRule(
@@ -65,11 +62,11 @@ NOBODY: Final = ErrorInfo(
     code=ErrorCode.REJECTED,
     kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
     retry=RetryClass.HOST_CONFIGURATION_NEEDED,
-    message="the run is bound to no agent of this process; open the runtime with its agent",
+    message="this process does not have the agent of the run; open the runtime with its agent",
 )
-"""Why a run stops that this process has no agent for."""
+"""Error of a run whose agent this process does not have."""
 NO_SECRETS: Final = Redactor()
-"""Masks what looks like a secret."""
+"""Masks strings that look like secrets; no secret is registered."""
 
 
 @frozen
@@ -86,32 +83,32 @@ class Binding:
     approval_expires_ms: int | None = None
     responders: tuple[str, ...] | None = None
     four_eyes: bool = False
-    """Whoever asked for a run may not consent to what it does."""
+    """Whether the person who requested a run must not approve its calls."""
     redactor: Redactor = NO_SECRETS
     policy_timeout_ms: int = POLICY_TIMEOUT_MS
     hooks: Hooks = NO_HOOKS
     sinks: Mapping[str, OutputSink] = field(default_factory=dict[str, OutputSink])
     summarises: LLMProvider | None = None
-    """Who writes summaries; the provider if None."""
+    """The provider that writes summaries; None means the provider of the run."""
     notes: tuple[Note, ...] = ()
-    """What has to be recorded before anything is done with it."""
+    """Notes that must be recorded before the first effect of the run."""
     resolvers: tuple[Placed, ...] = ()
-    """What else is to be found out before anything is done with it."""
+    """Resolvers of the dynamic parts."""
     package_change: str = "continue"
-    """What becomes of the run if a resolver gives something else than it gave before."""
+    """What happens if a resolver returns another value after a restart than it did before."""
     skills: Skills = field(default_factory=Skills)
-    """All that can be loaded."""
+    """All skills that the model can load."""
     unstepped: "Binding | None" = None
-    """It without what holds for one step only."""
+    """The binding without the parts that are valid for one step only."""
     window: int | None = None
-    """The context window of the provider in tokens, from the host; None leaves that to the provider."""
+    """Context window of the provider in tokens, set by the application; None asks the provider."""
     summary_window: int | None = None
-    """The same of the provider that writes summaries."""
+    """The same, for the provider that writes summaries."""
     on_compaction: Callable[[], Sequence[ModelMessage]] | None = None
-    """Messages of the host that a compacted history ends with, beside those of tools."""
+    """Returns messages of the application that follow the summary, after those of tools."""
 
     def rules_from(self, rules: Rules) -> Rules:
-        """Return rules with what the package adds to them."""
+        """Return the rules with the limits, hooks and sinks of the package applied."""
         sinks = tuple(check_sink(spec) for spec in self.package.output_sinks or ())
         definitions, window = self.definitions(can_ask=True), self.window or window_tokens(self.provider)
         compaction = compaction_rule(self.package, window, definitions=definitions)
@@ -119,24 +116,24 @@ class Binding:
 
     @property
     def summary_provider(self) -> LLMProvider:
-        """Who writes summaries."""
+        """The provider that writes summaries."""
         return self.summarises or self.provider
 
     @property
     def summary_model_id(self) -> str:
-        """What whoever writes summaries is called in records."""
+        """The model id of summaries, as recorded."""
         return (compaction_route(self.package) or self.package.provider_route).model_id
 
     @property
     def instructions(self) -> str:
-        """What the model is told before anything else."""
+        """The system prompt of the agent."""
         return self.package.agent.instructions or ""
 
     def version_for(self, tool: Tool[..., object], arguments: JsonObject) -> str:
-        """Return what consent to a call is bound to.
+        """Return the version that consent to a call is bound to.
 
-        The rules; if a stranger or a resolver describes the tool, what it was said to be; and if the tool
-        has an approval key, the key of the arguments.
+        It covers the rules; the definition, if the tool comes from an MCP server or a resolver; and the
+        key of the arguments, if the tool has an approval key.
         """
         pin, key = tool.metadata.get(PIN), tool.approval_key
         bound = [] if pin is None else [str(pin)]
@@ -148,7 +145,7 @@ class Binding:
         return f"{self.policy.version}+{digest[:32]}"
 
     def definitions(self, *, can_ask: bool) -> list[JsonObject]:
-        """What the model is told of the tools; of questions only if somebody can be asked."""
+        """Return tool definitions for the model; question tools only if a person can be asked."""
         tools: list[JsonObject] = [
             {"name": spec.name, "description": spec.description or "", "inputSchema": spec.input_schema}
             for spec in self.package.tools or ()
@@ -158,13 +155,13 @@ class Binding:
 
 
 class Binder(Protocol):
-    """Who knows what a run is bound to."""
+    """Finds the binding of a run in this process."""
 
     async def __call__(self, run: RunState) -> Binding | None:
-        """Return what a run needs; None if this process does not have it.
+        """Return the binding of a run; None if this process does not have its agent.
 
         Raises:
             Rejected: the run can never go on here.
-            Unavailable: it cannot be found now.
+            Unavailable: a dependency cannot be reached now; try again.
         """
         ...

@@ -1,4 +1,4 @@
-"""One compaction: tools say what has to stay, and a model writes the summary."""
+"""Compaction of a history: reminders of tools, and a summary written by a model."""
 
 import asyncio
 import logging
@@ -41,15 +41,15 @@ _NOTHING: Final = ErrorInfo(
     code=ErrorCode.REJECTED,
     kind=ErrorKind.PROJECTION_FAILURE,
     retry=RetryClass.NOT_RETRYABLE,
-    message="There is nothing in the history that a compaction could leave out; it stays as it is.",
+    message="The history has no messages that a compaction can remove; it is unchanged.",
 )
 _USABLE: Final = frozenset({FinishReason.STOP, FinishReason.LENGTH, FinishReason.OTHER})
-"""How a summary may end; what was cut off at its end is still better than none."""
+"""Finish reasons of a usable summary; a summary cut at the output limit is usable."""
 
 
 @frozen
 class Patience:
-    """How long a summary may take, and what spreads the waits before another attempt."""
+    """Time limit of a summary, and the random number that spreads retries."""
 
     limit_ms: int
     chance: float
@@ -58,7 +58,7 @@ class Patience:
 async def compact(
     binding: Binding, state: LoopState, *, effect: Compact, patience: Patience
 ) -> HistoryCompacted | CompactionBroken:
-    """Make the history shorter; whatever goes wrong is an answer too."""
+    """Compact the history; a failure is returned as an event."""
     pinned = await _reminders(binding, state)
     messages = tuple(state.session.history.messages)
     made = plan(
@@ -88,11 +88,11 @@ def _data(binding: Binding, state: LoopState, made: CompactionPlan, summary: str
     return data.model_dump(mode="json", by_alias=True)
 
 
-# what tools want kept
+# reminders of tools and of the application
 
 
 async def _reminders(binding: Binding, state: LoopState) -> list[ModelMessage]:
-    """Return what tools want to be said after the summary."""
+    """Return the messages that tools want after the summary."""
     run = state.session.run
     assert run is not None, "only a session with a history is compacted"
     values = SessionValues(state.session.authored)
@@ -123,7 +123,7 @@ async def _told_by(tool: Tool[..., object], context: CompactionContext) -> list[
     except TooLate:
         _LOG.warning("on_compaction of tool %s took over %d ms", tool.name, ON_COMPACTION_TIMEOUT_MS)
         return []
-    except BaseException as error:  # the tool boundary: the history is compacted all the same
+    except BaseException as error:  # tool boundary: compaction continues without its reminder
         if is_for_us(error):
             raise
         _LOG.warning("on_compaction of tool %s failed: %s", tool.name, type(error).__name__)
@@ -135,7 +135,7 @@ async def _told_by(tool: Tool[..., object], context: CompactionContext) -> list[
 
 
 async def _listened(asked: Asked, collector: Collector, most_s: float) -> None:
-    """Call the model; a provider that does not even end when it is cancelled is left to itself."""
+    """Call the model; a provider that ignores cancellation is abandoned."""
     work = listen(asked, collector, most_s=most_s, deadlines=Deadlines())
     match await cut(work, most_s + LEAVE_S, is_patient=True):
         case Late():
@@ -162,12 +162,12 @@ async def _summarise(
         if is_told_to_end():
             raise
         failure = broken_off("summary")
-    except BaseException as error:  # the model boundary: a provider may raise anything
+    except BaseException as error:  # model boundary: a provider may raise anything
         if is_for_us(error):
             raise
         failure = model_error(error, binding.redactor)
     if failure.retry_after_ms is not None:
-        # A run does not wait for a busy server longer than it may live.
+        # A provider's retry-after must not exceed the time limit of the run.
         wait_ms = min(failure.retry_after_ms, patience.limit_ms)
         failure = failure.model_copy(update={"retry_after_ms": wait_ms})
     return CompactionBroken(
@@ -180,14 +180,14 @@ async def _summarise(
 
 def _no_summary(reason: FinishReason) -> ErrorInfo:
     return Unavailable(
-        f"the model wrote no summary (it ended with {reason.value})",
+        f"the model wrote no summary (finish reason: {reason.value})",
         kind=ErrorKind.PROVIDER_FAILURE,
         retry=RetryClass.RETRYABLE,
     ).info()
 
 
 class _Unseen:
-    """Nobody watches a summary while it is written."""
+    """A live answer that shows nothing: summaries are not streamed."""
 
     def text(self, delta: str) -> None:
         """Show nothing."""

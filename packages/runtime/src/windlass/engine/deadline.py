@@ -1,4 +1,4 @@
-"""Time limits for code of the application, and waits that a cancel interrupts."""
+"""Deadlines: time limits of application code, and waits that a cancel interrupts."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Returned(Generic[T]):
-    """It came to its end."""
+    """The work returned a value."""
 
     value: T
 
@@ -29,17 +29,17 @@ class Raised:
 
 @frozen
 class Late:
-    """The time was over; it was told to end, and nobody waits for that."""
+    """The time limit passed; the work was cancelled and is not awaited."""
 
 
 async def cut(
     work: Coroutine[object, object, T], timeout_s: float | Callable[[], float], *, is_patient: bool = False
 ) -> Returned[T] | Raised | Late:
-    """Do some work within a time; whatever it raises is in the answer.
+    """Run work with a time limit; errors are returned, not raised.
 
-    `asyncio.timeout` would wait for work that does not end when it is cancelled; this does not. A time that
-    may be put off is given as what is left of it. Only cancelling the caller gets out, and cancels the work
-    too; a patient caller waits for the work to end then, until it is cancelled again.
+    Unlike `asyncio.timeout` it does not wait for work that ignores cancellation. Pass a callable as
+    `timeout_s` if the deadline can move. Cancelling the caller cancels the work; with `is_patient` the caller
+    then waits for the work to end, until it is cancelled again.
     """
     loop = asyncio.get_running_loop()
     over: asyncio.Future[None] = loop.create_future()
@@ -61,7 +61,7 @@ async def cut(
 
 
 class _Watch:
-    """Looks at the clock for whoever waits; one timer costs less than `asyncio.wait`."""
+    """Polls a movable deadline; one timer is cheaper than `asyncio.wait`."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class _Watch:
 
 
 async def _ended(task: asyncio.Task[T]) -> T:
-    """Tell a task to end, and wait for that."""
+    """Cancel a task and wait for its end."""
     task.cancel()
     try:
         await asyncio.wait({task})
@@ -94,14 +94,14 @@ async def _ended(task: asyncio.Task[T]) -> T:
 
 
 class TooLate(Exception):
-    """Whoever was waited for took longer than it may."""
+    """The awaited code exceeded its time limit."""
 
 
 async def within(value: T | Awaitable[T], timeout_ms: int) -> T:
-    """Return a value that may have to be waited for, but not longer than this.
+    """Return a value; if it is awaitable, wait for at most `timeout_ms`.
 
     Raises:
-        TooLate: the time was over.
+        TooLate: the time limit passed.
     """
     if not isawaitable(value):
         return cast(T, value)
@@ -126,12 +126,12 @@ async def _guarded(work: Coroutine[object, object, T], over: asyncio.Future[None
         if task is not None and task.cancelling():
             raise
         return Raised(error)
-    except BaseException as error:  # the boundary to the host's code
+    except BaseException as error:  # boundary to application code
         if is_for_us(error):
             raise
         return Raised(error)
     finally:
-        # Whoever waits wakes when this task is done, without a turn of the loop between.
+        # Complete the future here: the waiter wakes one turn of the event loop earlier.
         _end(over)
 
 
@@ -141,24 +141,24 @@ def _end(over: asyncio.Future[None]) -> None:
 
 
 def _leave(task: asyncio.Task[object]) -> None:
-    """Let a task end by itself; it is held until then, so that it is not lost."""
+    """Abandon a task; a reference is kept until it ends, so that it is not garbage-collected."""
     task.cancel()
     _LEFT.add(task)
     task.add_done_callback(_LEFT.discard)
 
 
 LEAVE_S: Final = 0.5
-"""How long cancelled code may take to end before it is left to itself."""
+"""How long cancelled code may take to end before it is abandoned."""
 _TICK_S: Final = 0.001
-"""Less than that is no time to wait for: clocks count in parts of it."""
+"""Clock resolution: a shorter remainder counts as no time left."""
 _LEFT: Final[set[asyncio.Task[object]]] = set()
 
 
 class Deadlines:
     """The time limits of all effects of a runtime, watched by one timer of the event loop.
 
-    An effect takes far less time than it may, so a timer of its own would be set and cancelled for nothing.
-    The one timer is set for the earliest limit, and is left alone when that limit is lifted.
+    Effects end long before their limits, so a timer per effect would be set and cancelled for nothing.
+    The one timer is set for the earliest limit and stays when that limit is removed.
     """
 
     def __init__(self) -> None:
@@ -172,7 +172,7 @@ class Deadlines:
         return Limit(self, seconds, on_left)
 
     def add(self, limit: "Limit") -> None:
-        """Watch a limit."""
+        """Start watching a limit."""
         if limit.loop is not self._loop:
             # A program may run several event loops in turn; the timer of an ended one never fires.
             self._open.clear()
@@ -182,7 +182,7 @@ class Deadlines:
             self._arm(limit.loop, limit.at)
 
     def drop(self, limit: "Limit") -> None:
-        """Watch a limit no longer."""
+        """Stop watching a limit."""
         self._open.discard(limit)
 
     def _arm(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
@@ -204,8 +204,8 @@ class Deadlines:
 class Limit:
     """A time limit of the current task, as `asyncio.timeout` sets one.
 
-    When it is over the task is cancelled, and the block raises TimeoutError. If the block does not end within
-    `LEAVE_S` after that, `on_left` is called once: nothing waits for the block any more.
+    When it expires, the task is cancelled and the block raises TimeoutError. If the block has not ended
+    `LEAVE_S` later, `on_left` is called once and the block is abandoned.
     """
 
     __slots__ = (
@@ -222,7 +222,7 @@ class Limit:
         self._is_closed = False
         self.loop = asyncio.get_running_loop()
         self.at = self.loop.time() + seconds
-        """When the time is over, by the event loop; may be put off."""
+        """The deadline, in event-loop time; can be moved."""
         self.is_over = False
         self.is_left = False
 
@@ -240,7 +240,7 @@ class Limit:
                 raise TimeoutError from error
 
     def expire(self) -> None:
-        """Cancel the task; the second time, give the block up."""
+        """Cancel the task; at the second call, abandon the block."""
         if self._is_closed:
             return
         if not self.is_over:
@@ -266,7 +266,7 @@ class Inner:
         self._lookout: asyncio.Task[None] | None = None
         self._is_broken_off = False
         self._is_rung = False
-        """Whether an item arrived while there was no work."""
+        """Whether an item arrived while no work was running."""
 
     async def do(self, work: Awaitable[T]) -> T | None:
         """Return the result of some work; None if it was interrupted."""
@@ -278,7 +278,7 @@ class Inner:
         try:
             found = await work
         except asyncio.CancelledError:
-            # The driver itself may be cancelled as well.
+            # The driver itself may have been cancelled too.
             if not self._is_broken_off or waiter.uncancel():
                 raise
             found = None
@@ -293,7 +293,7 @@ class Inner:
         return found
 
     def ring(self) -> None:
-        """Find out whether to interrupt the work."""
+        """Check whether to interrupt the work."""
         self._is_rung = self._waiter is None
         if self._waiter is not None and self._lookout is None:
             self._lookout = asyncio.create_task(self._look())

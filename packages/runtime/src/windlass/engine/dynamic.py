@@ -1,4 +1,4 @@
-"""Dynamic parts of an agent: asked for, recorded, and bound again after a restart."""
+"""Dynamic parts of an agent: resolved, recorded, and bound again after a restart."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -46,25 +46,25 @@ _LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX, depth_max=128)
 
 @frozen
 class Part:
-    """What a resolver gave: words, tools or skills."""
+    """The value of a resolver: instructions, tools or skills."""
 
     placed: Placed
     words: str = ""
     tools: tuple[Tool[..., object], ...] = ()
     specs: tuple[ToolSpec, ...] = ()
-    """What the model is told of the tools; of some there may be none."""
+    """Tool definitions for the model; a tool may have none."""
     skills: tuple[Skill, ...] = ()
     failure: str | None = None
-    """Why it is nothing."""
+    """Why the part is empty."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tools or skills."""
+        """Names of the tools or skills."""
         return (*(spec.name for spec in self.specs), *(skill.name for skill in self.skills))
 
     @property
     def content(self) -> bytes:
-        """It as JSON; equal parts give equal bytes."""
+        """The part as JSON; equal parts give equal bytes."""
         body: JsonObject = {"part": self.placed.part.value, "words": self.words}
         if self.specs:
             specs = sorted(self.specs, key=lambda spec: spec.name)
@@ -75,10 +75,10 @@ class Part:
 
 
 def part_of(placed: Placed, given: object) -> Part:
-    """Return what a resolver gave.
+    """Convert the return value of a resolver into a part.
 
     Raises:
-        Rejected: it is not what its place takes.
+        Rejected: the value has the wrong type for this kind of part.
     """
     where = f"resolver {placed.dynamic.name}"
     match placed.part:
@@ -95,16 +95,16 @@ def part_of(placed: Placed, given: object) -> Part:
 
 
 def read_part(placed: Placed, content: bytes) -> Part:
-    """Return what is recorded of what a resolver gave; nothing is behind its tools."""
+    """Return a recorded part; its tools have no functions."""
     body = cast(JsonObject, from_json(content))
     specs = tuple(ToolSpec.model_validate(one) for one in cast(list[object], body.get("tools", [])))
     return Part(placed, str(body["words"]), specs=specs)
 
 
 def part_under(given: Part, content: bytes) -> Part:
-    """Return what is recorded, with the functions of what is given now.
+    """Return the recorded part with the functions of the current one.
 
-    A tool that has changed since refuses to be called; one that is gone is not there.
+    A tool whose definition changed refuses calls; a tool that was removed is missing.
     """
     recorded = read_part(given.placed, content)
     today = {tool.name: tool for tool in given.tools}
@@ -113,10 +113,10 @@ def part_under(given: Part, content: bytes) -> Part:
 
 
 def check_fit(binding: Binding, part: Part) -> None:
-    """See that a part can be put beside what is there.
+    """Check that a part can be added to the binding.
 
     Raises:
-        Rejected: a name is taken, or there is too much of it.
+        Rejected: a name is taken, or there are too many tools.
     """
     where, package = f"resolver {part.placed.dynamic.name}", binding.package
     taken = {spec.name for spec in package.tools or ()} | {one.name for one in package.subagents or ()}
@@ -125,17 +125,17 @@ def check_fit(binding: Binding, part: Part) -> None:
     names = part.names
     for at, name in enumerate(names):
         if name in taken or name in names[:at]:
-            raise wrong(f"{where}: there is a {name} already; give each its own name")
+            raise wrong(f"{where}: duplicate name: {name}; use unique names")
     count = len(part.specs) + len(package.tools or ())
     if count > TOOLS_PER_AGENT_MAX:
         raise wrong(f"{where}: tools: found {count:,}, limit {TOOLS_PER_AGENT_MAX:,}")
 
 
 def merged(binding: Binding, parts: Sequence[Part]) -> Binding:
-    """Return a binding with what resolvers gave.
+    """Return the binding with the parts added.
 
     Raises:
-        Rejected: two of them gave the same name.
+        Rejected: two parts use the same name.
     """
     for part in parts:
         check_fit(binding, part)
@@ -146,7 +146,7 @@ def merged(binding: Binding, parts: Sequence[Part]) -> Binding:
 def _with(binding: Binding, part: Part) -> Binding:
     package = binding.package
     told, words = package.agent.instructions or "", part.words
-    # The instructions of an agent come before its skills, whoever gives them.
+    # Instructions go before the skill catalogue, also when a resolver provides them.
     is_first = part.placed.part is ResolverPart.INSTRUCTIONS
     said = "\n\n".join(one for one in ((words, told) if is_first else (told, words)) if one)
     agent = package.agent.model_copy(update={"instructions": said or None})
@@ -161,7 +161,7 @@ def _with(binding: Binding, part: Part) -> Binding:
 
 
 def _pinned(tool: Tool[..., object]) -> Tool[..., object]:
-    """Return a tool that is known by what it was said to be."""
+    """Return the tool with its definition as part of its version."""
     if tool.metadata.get(PIN) is not None:
         return tool
     said = tool.spec.model_dump(mode="json", by_alias=True)
@@ -189,7 +189,7 @@ _OF_STEP: Final = frozenset({ResolverScope.STEP})
 
 @frozen
 class Resolution:
-    """A binding with what its resolvers gave, and the records of that."""
+    """A binding with its resolved parts, and the records of them."""
 
     binding: Binding
     notes: tuple[Note, ...] = ()
@@ -197,7 +197,7 @@ class Resolution:
 
 @frozen
 class Means:
-    """What resolving needs of the runtime."""
+    """Ports of the runtime that resolving needs."""
 
     content: ContentStore
     clock: Clock
@@ -205,9 +205,9 @@ class Means:
 
 
 async def resolve_run(binding: Binding, state: LoopState, *, means: Means) -> Resolution | Stopped:
-    """Find out what holds for a session and a turn, as far as it is not recorded.
+    """Resolve the parts of a session and a turn that are not recorded yet.
 
-    If calls of a step wait to be made, also what held for that step.
+    If calls of a step are open, the parts of that step are restored too.
 
     Raises:
         Unavailable: the content store cannot be reached.
@@ -223,7 +223,7 @@ async def resolve_run(binding: Binding, state: LoopState, *, means: Means) -> Re
 
 
 async def resolve_step(binding: Binding, state: LoopState, *, means: Means) -> Resolution | Stopped:
-    """Find out what holds for the step that is about to begin.
+    """Resolve the parts of the step that is about to start.
 
     Raises:
         Unavailable: the content store cannot be reached.
@@ -253,7 +253,7 @@ async def _resolve(
             continue
         known = _known(state, placed)
         if known is not None and placed.part is ResolverPart.INSTRUCTIONS and not is_new:
-            # Words need nobody behind them: those that are recorded are used.
+            # Recorded instructions are used as they are: there is no function behind them.
             parts.append(read_part(placed, await _read(known, means)))
             continue
         given, content = await _given(binding, placed, state=state, means=means)
@@ -267,7 +267,7 @@ async def _resolve(
 
 
 def _known(state: LoopState, placed: Placed) -> Resolved | None:
-    """What is recorded of a resolver and still holds."""
+    """Return the recorded value of a resolver, if it still applies."""
     run = state.run
     assert run is not None, "only for a run is anything resolved"
     known = state.session.resolved.get(resolved_key(run.agent_id, placed.dynamic.name))
@@ -277,11 +277,11 @@ def _known(state: LoopState, placed: Placed) -> Resolved | None:
 
 
 async def _again(binding: Binding, given: Part, *, known: Resolved, content: bytes, means: Means) -> Part:
-    """Return what goes on under what is recorded, with the functions of today."""
+    """Return the recorded part with the current functions; Rejected if it must not change."""
     if known.content.hash == _hash(content):
         return given
     if binding.package_change == "refuse":
-        raise _broken(given.placed, "gives something else than when it was first asked")
+        raise _broken(given.placed, "returned another value than before the restart")
     return part_under(given, await _read(known, means))
 
 
@@ -310,15 +310,15 @@ def _hash(content: bytes) -> str:
 
 
 def _has_secret(binding: Binding, content: bytes) -> bool:
-    """Whether what would be kept, byte for byte, has a registered secret in it."""
+    """Whether the content, which is stored unmasked, has a registered secret."""
     text = content.decode()
     return binding.redactor.text(text) != mask_text(text)
 
 
 async def _given(binding: Binding, placed: Placed, *, state: LoopState, means: Means) -> tuple[Part, bytes]:
-    """Ask a resolver; return also what is kept of it.
+    """Call a resolver; return its part and the bytes to store.
 
-    One that fails open and fails, or gives what cannot be kept, has given nothing.
+    With `fails_open`, a failure or a value that cannot be stored gives an empty part.
     """
     dynamic, problem = placed.dynamic, ""
     try:
@@ -328,12 +328,12 @@ async def _given(binding: Binding, placed: Placed, *, state: LoopState, means: M
         content = part.content
         if not _has_secret(binding, content):
             return part, content
-        problem = "gave a registered secret; let the tools find secrets themselves"
+        problem = "returned a registered secret; read secrets inside the tools"
     except TooLate:
         problem = f"took over {dynamic.timeout_ms:,} ms"
     except (AgentError, CodecError) as error:
         problem = f"cannot be used: {error.message}"
-    except BaseException as error:  # a resolver is the host's code: whatever it raises is its failure
+    except BaseException as error:  # a resolver is application code: any error is a failure of it
         if is_for_us(error):
             raise
         log_failure(f"resolver {dynamic.name} failed", error, redactor=binding.redactor)

@@ -1,4 +1,4 @@
-"""The effects of a session: the model is asked, calls are judged and made."""
+"""Effects of a session: model calls, policy decisions, tool calls, hooks, deliveries."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -93,12 +93,12 @@ from windlass_protocol import (
 from windlass_protocol.frozen import frozen
 
 GRACE_S: Final = 2.0
-"""How long a cancelled effect may take to end."""
+"""Grace of a cancelled effect before it is abandoned."""
 Performed = Coroutine[object, object, LoopEvent]
 
 
 class Tasks:
-    """The effects of a session in progress, each in a task of its own, and the grace of cancelled ones."""
+    """Tasks of the effects in progress, and the grace period of cancelled ones."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -118,7 +118,7 @@ class Tasks:
 
     @property
     def has_done(self) -> bool:
-        """Whether an effect has ended and is not collected."""
+        """Whether an effect has ended and its event has not been collected."""
         for task in self.under_way.values():
             if task.done():
                 return True
@@ -177,7 +177,7 @@ class Tasks:
             self._begin_grace()
 
     def is_cancelled(self) -> bool:
-        """Return whether the current task was cancelled here, rather than by the code that it runs."""
+        """Return whether the current task was cancelled by the engine, not by the code that it runs."""
         return asyncio.current_task() in self._cancelled
 
     async def drop_stray_cancel(self) -> None:
@@ -214,7 +214,7 @@ class Tasks:
             self._grace = None
 
     def abandon(self, *, with_errands: bool = True) -> None:
-        """Drop effects that do not end; their results are not recorded."""
+        """Abandon effects that do not end; their results are not recorded."""
         for tasks in (self.under_way, self.errands) if with_errands else (self.under_way,):
             self.cancel_all(tasks.values())
             for key in tasks:
@@ -248,11 +248,11 @@ def _forget_left(task: "asyncio.Task[LoopEvent]") -> None:
 
 
 _LEFT: Final[set[asyncio.Task[LoopEvent]]] = set()
-"""Tasks that nothing waits for; held until they end, because the event loop holds them weakly."""
+"""Abandoned tasks, referenced until they end: the event loop holds them weakly."""
 
 
 def shown_by(live: MaskedAnswer | None, effect: RunTool) -> Callable[[JsonValue], None]:
-    """Return who shows partial results of a call."""
+    """Return the function that publishes partial results of a call."""
 
     def show(output: JsonValue) -> None:
         if live is not None:
@@ -271,7 +271,7 @@ class Turns:
     def __init__(self) -> None:
         self._lasting: set[str] = set()
         self._over: dict[str, asyncio.Semaphore] = {}
-        """The gates of calls that have ended, and whose turns last."""
+        """Semaphores of ended calls whose turn lasts until their result is recorded."""
 
     def leave(self, call_id: str, gate: asyncio.Semaphore) -> None:
         """End the turn of a call, unless it lasts."""
@@ -296,7 +296,7 @@ class Turns:
 
 @frozen
 class Shared:
-    """What all sessions of a runtime share to perform effects."""
+    """Ports and limits that all sessions of a runtime share to perform effects."""
 
     content: ContentStore
     bus: EventBus
@@ -304,20 +304,20 @@ class Shared:
     random: Random
     is_attended: bool
     calls_max: int = CALLS_PER_STEP_MAX
-    """Calls of one answer."""
+    """Calls per answer."""
     gates: ToolGates = field(default_factory=ToolGates)
     secret_inputs: SecretInputs = field(default_factory=SecretInputs)
     deadlines: Deadlines = field(default_factory=Deadlines)
     lease: Lease = field(default_factory=Lease)
     delegator: Delegator | None = None
     after_chunk: Callable[[], Awaitable[None]] | None = None
-    """Awaited after each piece of an answer, by a host that shows pieces itself instead of a bus."""
+    """Awaited after each delta, if the application publishes deltas itself."""
 
 
 async def deliver(sinks: Mapping[str, OutputSink], effect: Deliver, *, clock: Clock) -> DeliverySettled:
-    """Give an output to its sink; again only if the sink says that nothing happened.
+    """Deliver an output to its sink; retry only if the sink reports that nothing happened.
 
-    Raises nothing but cancellation: then nobody knows what happened, and whoever looks next says so.
+    Raises nothing but cancellation: the outcome is then unknown, and recovery records it so.
     """
     sink = sinks.get(effect.sink_id)
     if sink is None:
@@ -341,7 +341,7 @@ async def _attempt(sink: OutputSink, effect: Deliver) -> DeliverySettled:
     error = outcome.error
     if isinstance(error, Unavailable | Rejected | Denied | Conflict):
         return DeliverySettled(delivery_id, error=error.info())
-    told = error.message if isinstance(error, AgentError) else "it may or may not have happened"
+    told = error.message if isinstance(error, AgentError) else "the outcome is unknown"
     return DeliverySettled(delivery_id, reason=f"The sink failed with {type(error).__name__}: {told}")
 
 
@@ -375,7 +375,7 @@ def _nobody(sink_id: str) -> ErrorInfo:
 
 
 _BOUND_MAX: Final = 2
-"""Runs of a session that are bound at the same time."""
+"""Runs of a session whose bindings are kept at the same time."""
 
 
 def _current_task() -> "asyncio.Task[LoopEvent]":
@@ -394,7 +394,7 @@ def _is_finished_at_once(binding: Binding, outcome: ToolRun) -> bool:
 
 @dataclass(slots=True)
 class _Call:
-    """A call of a tool while it is made."""
+    """A tool call in progress."""
 
     effect: RunTool
     task: "asyncio.Task[LoopEvent]"
@@ -403,10 +403,10 @@ class _Call:
     tool: Tool[..., object]
     arguments: Arguments
     started: float
-    """By the monotonic clock."""
+    """Start of the call, by the monotonic clock."""
     context: ToolContext | None = None
     on_end: Callable[[], None] | None = None
-    """Ends the turn of the call."""
+    """Ends the turn of the call at its concurrency limit."""
 
     def end(self) -> None:
         """End the turn of the call, once."""
@@ -437,18 +437,18 @@ class AgentWork:
         self._holding = Holding()
         self._live: MaskedAnswer | None = None
         self._bound: dict[str, Binding] = {}
-        """By run: the one under way, and the one before it while it is delivered."""
+        """Bindings by run id: the current run, and the previous one until it is delivered."""
         self._inputs: dict[str, JsonValue] = {}
-        """What the model wrote for the calls of its last answer; records have it without secrets."""
+        """Unmasked arguments of the calls of the last answer; records have them masked."""
         self._canonical: dict[str, bytes] = {}
-        """The canonical JSON of these inputs, as far as it is known."""
+        """Canonical JSON of these arguments, if known."""
         self._arguments: dict[str, Arguments] = {}
-        """What calls that were judged will run with."""
+        """Arguments of judged calls, as they will run."""
         self._allowed: dict[tuple[str, frozenset[str]], AllowDecision] = {}
-        """Decisions of the rules that no argument changes, by tool and taint."""
+        """Decisions that hold for any arguments, by tool and taint."""
         self._turns = Turns()
         self._unbegun: dict[str, asyncio.Task[LoopEvent]] = {}
-        """Calls that have not begun, with their tasks: it is certain that they did nothing."""
+        """Tasks of calls that have not begun: they had no effect."""
         self._is_stopping = False
         self.tasks = Tasks(steady.clock)
 
@@ -491,18 +491,18 @@ class AgentWork:
         return binding
 
     def _can_ask(self, state: LoopState) -> bool:
-        """Whether anybody is there to ask, and the channel of the run can reach them."""
+        """Whether a person can be asked, through the channel of the run."""
         return self._shared.is_attended and (state.run is None or state.run.can_ask)
 
     async def bind(self, state: LoopState, inner: Inner) -> tuple[Note, ...] | Stopped | None:
-        """Find what the run under way needs of this process."""
+        """Bind the current run to the agent of this process."""
         try:
             binding = await self._binding(state)
         except Rejected as error:
             return Stopped(error.info())
         if binding is None or not binding.resolvers:
             return Stopped(NOBODY) if binding is None else binding.notes
-        # Resolvers are the host's code, and see nothing that a crash could make untrue.
+        # Resolvers are application code: everything that they see must be durable.
         await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
         found = await inner.do(resolve_run(binding, state, means=self._means(state)))
         if found is None or isinstance(found, Stopped):
@@ -519,23 +519,23 @@ class AgentWork:
             self._allowed.clear()
 
     def recorded(self, state: LoopState) -> None:
-        """Note that all that was drafted is durable."""
+        """Note that all drafted records are durable."""
         if self._turns:
             self._turns.recorded(lambda call_id: state.call(call_id) is not None)
 
     def close(self) -> None:
-        """Show nothing more: the session is not driven here any more."""
+        """Stop publishing: this process no longer drives the session."""
         self._turns.recorded(lambda _: False)
         if self._live is not None:
             self._live.close()
 
     def stop(self) -> None:
-        """Begin no tool any more; those that have not begun say so."""
+        """Start no more tools; calls that have not begun report that."""
         self._is_stopping = True
         self.tasks.cancel_all(self._unbegun.values())
 
     async def judge(self, state: LoopState, effect: JudgeCall) -> LoopEvent:
-        """Check a call and ask the policy about it; touches nothing."""
+        """Validate a call and ask the policy; has no side effects."""
         binding, shared = await self._binding(state), self._shared
         if binding is None:
             return Stopped(NOBODY)
@@ -561,7 +561,7 @@ class AgentWork:
                 self._allowed[known] = settled
         if isinstance(judged, Judged):
             self._arguments[effect.call_id] = judged.arguments
-            # If the call is judged again, its arguments are those that it would run with.
+            # If the call is judged again, these are the arguments that it runs with.
             self._inputs[effect.call_id] = judged.arguments.json
             self._canonical.pop(effect.call_id, None)
             if isinstance(judged.event.decision, AskDecision | DeferDecision):
@@ -575,7 +575,7 @@ class AgentWork:
         return judged
 
     async def review(self, state: LoopState, effect: ReviewReport) -> LoopEvent:
-        """See what a subagent returned before the model does; touches nothing."""
+        """Review a subagent's report before the model sees it; has no side effects."""
         run, binding, shared = state.run, await self._binding(state), self._shared
         if run is None or binding is None:
             return Stopped(NOBODY)
@@ -584,7 +584,7 @@ class AgentWork:
         )
 
     def _remember(self, effect: JudgeCall, redactor: Redactor) -> CallRefused | None:
-        """Find the secrets of a call that has waited; refuse it if they are lost."""
+        """Restore the secrets of a call that waited; refuse the call if they are lost."""
         if effect.call_id in self._inputs:
             return None
         found = self._shared.secret_inputs.find(
@@ -596,7 +596,7 @@ class AgentWork:
         return None
 
     async def check(self, state: LoopState, effect: CheckOutput) -> LoopEvent:
-        """Hold an answer against the output contract; touches nothing."""
+        """Validate an answer against the output contract; has no side effects."""
         contract, binding = state.run_notes.contract, await self._binding(state)
         assert contract is not None, "only an answer to a contract is checked"
         if binding is None:
@@ -622,14 +622,14 @@ class AgentWork:
         return await at_point(binding, state, effect=effect, clock=self._shared.clock)
 
     async def deliver(self, effect: Deliver) -> LoopEvent:
-        """Give an output to a sink."""
+        """Deliver an output to a sink."""
         binding = await self._bound_to(effect.run)
         assert binding is not None, "only a run that is bound has sinks"
         await self._shared.lease.held(self._shared.clock)
         return await deliver(binding.sinks, effect, clock=self._shared.clock)
 
     async def ask(self, state: LoopState) -> LoopEvent:
-        """Ask the model; whatever goes wrong is an answer too."""
+        """Call the model; a failure is returned as an event."""
         binding = await self._binding(state)
         if binding is None:
             return Stopped(NOBODY)
@@ -684,7 +684,7 @@ class AgentWork:
         return ModelFailed(after.stop, usage=answer.usage, notes=notes)
 
     async def compact(self, state: LoopState, effect: Compact) -> LoopEvent:
-        """Make the history shorter; whatever goes wrong is an answer too."""
+        """Compact the history; a failure is returned as an event."""
         run, shared = state.session.run, self._shared
         assert run is not None, "only a session with a history is compacted"
         try:
@@ -702,7 +702,7 @@ class AgentWork:
     async def _converse(
         self, binding: Binding, state: LoopState, messages: Sequence[LLMMessage], notes: tuple[Note, ...]
     ) -> ModelAnswered | ModelFailed:
-        """Call the model; whatever goes wrong is in the answer."""
+        """Call the model; a failure is returned as an event."""
         shared, step = self._shared, self._writer.step
         assert step is not None, "a step begins before its model is called"
         task = _current_task()
@@ -735,7 +735,7 @@ class AgentWork:
             if self.tasks.is_cancelled():
                 raise
             failure = broken_off("answer")
-        except BaseException as error:  # the model boundary: a provider may raise anything
+        except BaseException as error:  # model boundary: a provider may raise anything
             live.close()
             if is_for_us(error):
                 raise
@@ -753,15 +753,15 @@ class AgentWork:
         self, state: LoopState, failure: ErrorInfo, usage: JsonObject | None, notes: tuple[Note, ...]
     ) -> ModelFailed:
         if failure.retry_after_ms is not None:
-            # A run does not wait for a busy server longer than its budget.
+            # A provider's retry-after must not exceed the time budget of the run.
             wait_ms = self._steady.time_left_ms(state, most_ms=failure.retry_after_ms)
             failure = failure.model_copy(update={"retry_after_ms": wait_ms})
         return ModelFailed(failure, chance=self._shared.random(), usage=usage, notes=notes)
 
     async def run(self, state: LoopState, effect: RunTool) -> LoopEvent:
-        """Run a tool; whatever goes wrong is in the result.
+        """Run a tool; a failure is part of the result.
 
-        A call that is stopped before it begins says so.
+        A call that is stopped before it begins returns `CallUnbegun`.
         """
         call_id = effect.call_id
         if self._is_stopping:
@@ -784,7 +784,7 @@ class AgentWork:
         call_id = effect.call_id
         tool = None if binding is None else binding.tools.get(effect.tool_name)
         if binding is None or tool is None:
-            told = f"there is no tool {effect.tool_name} any more"
+            told = f"unknown tool: {effect.tool_name}; it was removed since the call was requested"
             return failed(call_id, "unknown_tool", message=told)
         arguments = self._arguments.get(call_id) or kept_arguments(tool, effect)
         if isinstance(arguments, CallReturned):
@@ -795,7 +795,7 @@ class AgentWork:
             await gate.acquire()
             call.on_end = partial(self._turns.leave, call_id, gate)
         try:
-            # Only a session that is still owned here starts effects.
+            # Wait for a valid lease: another owner may have taken the session.
             await self._shared.lease.held(self._shared.clock)
             self._begin(call_id)
             call.context = self._context(tool, state, run=run, effect=effect)
@@ -803,7 +803,7 @@ class AgentWork:
         except asyncio.CancelledError:
             if self.tasks.is_cancelled():
                 raise
-            told = f"{tool.name} broke off by itself; whether it did anything is not known"
+            told = f"{tool.name} cancelled itself; its outcome is unknown"
             duration_ms = elapsed_ms(self._shared.clock, call.started)
             return failed(call_id, "cancelled", message=told, duration_ms=duration_ms)
         finally:
@@ -819,10 +819,10 @@ class AgentWork:
         del self._unbegun[call_id]
 
     async def _call(self, state: LoopState, call: "_Call") -> ToolRun:
-        """Run the function of a tool within its time.
+        """Run the function of a tool with its time limit.
 
-        A function that does not even end when it is cancelled is left to itself: another task finishes the
-        call, with its hooks and its review, as one whose time was over.
+        A function that ignores cancellation is abandoned: another task finishes the call as timed out, with
+        its hooks and its review.
         """
         tool, context = call.tool, call.context
 
@@ -853,7 +853,7 @@ class AgentWork:
         return outcome
 
     async def _finish(self, state: LoopState, call: "_Call", outcome: ToolRun) -> CallReturned:
-        """Make the result of a call: bounded, without secrets, seen by hooks and the policy."""
+        """Return the result of a call: bounded, masked, and reviewed by hooks and the policy."""
         effect, run, binding, tool = call.effect, call.run, call.binding, call.tool
         clock, redactor = self._shared.clock, binding.redactor
         duration_ms = elapsed_ms(clock, call.started)
@@ -873,7 +873,7 @@ class AgentWork:
         reviewed = await review(binding, tool, arguments=call.arguments, returned=returned)
         if reviewed is returned and not tool.reads:
             return returned
-        # A failure too may quote what the tool has read; and withholding a result undoes no call.
+        # A failure can quote what the tool read, so taint applies; withholding a result undoes nothing.
         brought = tuple(one.value for one in tool.reads)
         return replace(reviewed, state=returned.state, notes=returned.notes, taint=brought)
 
@@ -901,7 +901,7 @@ class AgentWork:
 
 @frozen
 class SessionContent:
-    """A `ContentStore` that knows for which session something is put."""
+    """A `ContentStore` that stores content for one session."""
 
     inner: ContentStore
     session_id: str
@@ -909,7 +909,7 @@ class SessionContent:
     async def put(
         self, content: bytes, *, media_type: str = "application/json", session_id: str | None = None
     ) -> ContentRef:
-        """Keep bytes for the session."""
+        """Store bytes for the session."""
         return await self.inner.put(content, media_type=media_type, session_id=session_id or self.session_id)
 
     async def get(self, ref: ContentRef) -> bytes:

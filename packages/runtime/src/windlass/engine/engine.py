@@ -1,4 +1,4 @@
-"""The engine: which sessions are driven, by whom, and when."""
+"""The engine: claims sessions, drives them, and wakes them."""
 
 import asyncio
 import logging
@@ -30,37 +30,37 @@ from windlass_protocol.frozen import frozen
 _LOG: Final = logging.getLogger(__name__)
 
 LEFT_MS: Final = 30_000
-"""How long a session that needs what is not here is left to other processes."""
+"""How long a session whose agent is missing is left to other processes before the next attempt."""
 
 
 class Reach:
-    """Knows whose agents are here, and which sessions need what is not."""
+    """Agent availability: which agents this process has, and which sessions wait for others."""
 
     def __init__(self, store: Store, clock: Clock, *, agents: Callable[[], Collection[str] | None]) -> None:
         self._store = store
         self._clock = clock
         self._agents = agents
         self._missed: set[str] = set()
-        """Agents that are not here and whose runs wait; each is told once."""
+        """Missing agents whose runs wait; each is logged once."""
         self.left: dict[str, int] = {}
-        """Sessions that need what is not here, and until when they are left alone, in milliseconds."""
+        """Sessions left to other processes, each with the time in milliseconds of the next attempt."""
 
     def leave(self, session_id: str, why: str) -> None:
-        """Leave a session to those who have what it needs, and look again later."""
+        """Leave a session to processes that have its agent; try again after `LEFT_MS`."""
         if session_id not in self.left:
-            _LOG.warning("session %s waits for what is not here: %s", session_id, why)
+            _LOG.warning("session %s waits for another process: %s", session_id, why)
         self._leave(session_id)
 
     def _leave(self, session_id: str) -> None:
         self.left[session_id] = moment(self._clock).ms + LEFT_MS
 
     def has_agent(self, agent_id: str) -> bool:
-        """Whether runs of an agent can be driven here."""
+        """Whether this process can drive runs of an agent."""
         agents = self._agents()
         return agents is None or agent_id in agents
 
     async def can_drive(self, state: LoopState, session_id: str) -> bool:
-        """Whether the run under way, or else the next one, is of an agent that is here."""
+        """Whether this process has the agent of the current run, or else of the next one."""
         run = state.run
         if run is not None:
             return self.has_agent(run.agent_id) or await self._can_end(session_id, run.run_id)
@@ -77,12 +77,12 @@ class Reach:
             if item.kind == COMPACT and not self._can_compact(state, session_id):
                 return False
         if missed is not None:
-            self.leave(session_id, f"agent {missed}, for words that begin a run")
+            self.leave(session_id, f"agent {missed} is missing; a message starts a run of it")
             return False
         return not state.compacting.is_due or self._can_compact(state, session_id)
 
     async def _can_end(self, session_id: str, run_id: str) -> bool:
-        """Whether a run of an agent that is not here is to end, and nobody ends it."""
+        """Whether a run of a missing agent was cancelled and no other process has ended it in time."""
         items = each_item(self._store, session_id)
         cancelled = {str(item.body.get("runId")) async for item in items if item.kind == CANCEL}
         until_ms, now_ms = self.left.get(session_id), moment(self._clock).ms
@@ -94,29 +94,29 @@ class Reach:
         return False
 
     def _can_compact(self, state: LoopState, session_id: str) -> bool:
-        """Whether the agent of the last run is here; if not, its session is left alone."""
+        """Whether this process has the agent of the last run; if not, the session is left."""
         last = state.session.run
         if last is None or self.has_agent(last.agent_id):
             return True
-        self.leave(session_id, f"agent {last.agent_id}, for a compaction")
+        self.leave(session_id, f"agent {last.agent_id} is missing; it compacts the history")
         return False
 
     async def tell_missed(self) -> None:
-        """Say whose runs wait here for a process that has their agent."""
+        """Log the agents that unfinished runs need and this process does not have."""
         agents = self._agents()
         if agents is None:
             return
         for agent_id, count in (await self._store.unfinished()).items():
             if agent_id not in self._missed and not self.has_agent(agent_id):
                 self._missed.add(agent_id)
-                # Whoever has no agents at all only looks and answers: that runs wait is no surprise there.
+                # A process without any agents only reads and answers: waiting runs are expected there.
                 level = logging.WARNING if agents else logging.INFO
                 told = "1 unfinished run waits" if count == 1 else f"{count} unfinished runs wait"
-                _LOG.log(level, "%s for agent %s, which is not here", told, agent_id)
+                _LOG.log(level, "%s for agent %s, which this process does not have", told, agent_id)
 
 
 class LateWakes:
-    """Wakes sessions when they would have been, had nobody put the wall clock back."""
+    """Wakes sessions on time after the wall clock was set back."""
 
     def __init__(self, store: Catalog, clock: Clock, *, wake: Callable[[str], None]) -> None:
         self._store = store
@@ -125,10 +125,10 @@ class LateWakes:
         self.tasks: set[asyncio.Task[None]] = set()
 
     async def catch(self, now_ms: int) -> None:
-        """Remember who waits for a moment that has just moved away with the wall clock.
+        """Schedule wake-ups of waiting sessions by the monotonic clock.
 
-        `now_ms` is what it would be if nobody had put it back. Each is woken once when it would have been,
-        and waits on if it goes by the wall clock, as a request that expires does.
+        `now_ms` is the wall-clock time without the jump. Each session is woken once; it waits again if it
+        goes by the wall clock, as a request that expires does.
         """
         since_s = self._clock.monotonic()
         wakes: list[tuple[int, str]] = []
@@ -150,21 +150,21 @@ class LateWakes:
 
 SESSIONS_MAX: Final = 64
 BYTES_MAX: Final = 32 * 1_048_576
-"""Of all sessions that are kept, together, about."""
+"""Approximate bytes of all cached sessions together."""
 MESSAGE_BYTES: Final = 2_048
-"""What a message takes beside its text, and a session beside its messages."""
+"""Approximate bytes of a message without its text, and of a session without its messages."""
 
 
 @frozen
 class Known:
-    """A session as its last driver left it."""
+    """A cached session, as its last driver left it."""
 
     loaded: Loaded
     prompt: Prompt
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes; what was compacted takes none."""
+        """Approximate size in bytes; compacted messages do not count."""
         state = self.loaded.state
         history = state.session.history
         tokens = state.weights.since(0, history.messages, revision=history.revision)
@@ -172,15 +172,15 @@ class Known:
 
 
 class Recent:
-    """The sessions that were driven last."""
+    """Cache of the sessions that were driven last."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, tuple[Known, int]] = OrderedDict()
-        """With their sizes."""
+        """Sessions with their sizes in bytes."""
         self._bytes = 0
 
     def take(self, session_id: str, *, seq: int) -> Known | None:
-        """Return a session whose journal ends at `seq`; it is the caller's from now on."""
+        """Remove and return a session; None if its journal does not end at `seq`."""
         if session_id not in self._known:
             return None
         known, size = self._known.pop(session_id)
@@ -188,11 +188,11 @@ class Recent:
         return known if known.loaded.state.seq == seq else None
 
     def keep(self, session_id: str, known: Known) -> None:
-        """Keep a session that nobody drives any more, if there is room for it at all."""
+        """Cache a session that is no longer driven, if it fits."""
         self.take(session_id, seq=0)
         size = known.size
         if size > BYTES_MAX:
-            # The others need not make room for what does not fit.
+            # Do not evict the others for a session that cannot fit.
             return
         self._known[session_id] = known, size
         self._bytes += size
@@ -201,35 +201,35 @@ class Recent:
 
 
 SWEEP_S: Final = 1.0
-"""How often somebody looks for sessions that nobody drives."""
+"""Interval of the sweep for sessions without an owner."""
 ATTEMPTS_MAX: Final = 10
-"""How often in a row a session that cannot be driven is tried before it is left alone until a restart."""
+"""Failed drives in a row before a session is left alone until a restart."""
 CLOCK_BACK_MS_MIN: Final = 5_000
-"""A wall clock that was put back less is let be."""
+"""Smaller jumps back of the wall clock are ignored."""
 BUG_ATTEMPTS_MAX: Final = 3
-"""How often in a row, if what is in the way is no error of ours: then the item or run at fault is ended."""
+"""Failed drives in a row with an unexpected error before the item or run at fault is ended."""
 SWEPT_MAX: Final = 100
-"""Sessions that one sweep takes up; the next one goes on."""
+"""Sessions that one sweep wakes; the next sweep continues."""
 DRIVEN_MAX: Final = 10_000
-"""Sessions driven at the same time; more wait their turn."""
+"""Sessions driven at the same time; further ones wait."""
 
 
 _ITEMS_END: Final = 2**53 - 1
-"""No item has a number behind it."""
+"""Larger than any item number."""
 
 
 @runtime_checkable
 class Watched(Protocol):
-    """A store that other processes may write to as well."""
+    """A store that other processes may also write to."""
 
     async def change_token(self) -> int:
-        """Return a number that is another one after anybody has written."""
+        """Return a number that changes after every write of any process."""
         ...
 
 
 @frozen
 class Ports:
-    """What the engine is made of."""
+    """Dependencies of the engine."""
 
     store: Store
     publisher: Publisher
@@ -251,7 +251,7 @@ class Engine:
         self._drivers: dict[str, Driver | None] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._dropped: dict[str, int] = {}
-        """Sessions that could not be driven, and how often in a row; they are tried again."""
+        """Sessions whose last drive failed, with the number of failures in a row; they are retried."""
         self._reach = Reach(ports.store, ports.clock, agents=ports.agents)
         self._recent = Recent()
         self._parked = Parked(ports.clock)
@@ -261,11 +261,11 @@ class Engine:
         self._watched = ports.store if isinstance(ports.store, Watched) else None
         self._change: int | None = None
         self._newest_item = 0
-        """Of all inboxes, when somebody last looked around."""
+        """Largest item number at the last look for new items."""
         self.is_closed = False
 
     async def open(self) -> None:
-        """Become an owner, and go on with what was left unfinished."""
+        """Register as an owner and continue unfinished runs."""
         if self._keeper is not None:
             return
         ports = self._ports
@@ -276,7 +276,7 @@ class Engine:
         self._keeper = asyncio.create_task(self._keep(), name=IDLE)
 
     def wake(self, session_id: str) -> None:
-        """See to it that a session is driven and looks into its inbox."""
+        """Make sure that the session is driven and reads its inbox."""
         if self.is_closed:
             return
         if session_id in self._tasks:
@@ -295,15 +295,15 @@ class Engine:
         if error is not None:
             self._drop(session_id, error)
         elif driver is not None and driver.is_lost:
-            # If nobody else has it after all, the next sweep goes on with what the journal says.
+            # If no other owner has it, the next sweep continues from the journal.
             self._dropped[session_id] = self._dropped.get(session_id, 0) + 1
         elif driver is not None and driver.has_mail:
             self.wake(session_id)
         elif driver is not None and driver.has_unknown_item:
-            self._reach.leave(session_id, "its inbox has an item of a kind that this release does not know")
+            self._reach.leave(session_id, "unknown kind of inbox item; a newer release wrote it")
 
     def _drop(self, session_id: str, error: BaseException) -> None:
-        """Try again at the next sweep; not for ever, unless the store was out of reach."""
+        """Retry at the next sweep: `ATTEMPTS_MAX` times, or without limit if the store is unreachable."""
         if isinstance(error, Unavailable) and error.retry is RetryClass.HOST_CONFIGURATION_NEEDED:
             self._reach.leave(session_id, error.message)
             return
@@ -313,18 +313,18 @@ class Engine:
         self._dropped[session_id] = times
         level = logging.WARNING if is_passing else logging.ERROR
         name = type(error).__name__
-        _LOG.log(level, "session %s could not be driven and is tried again: %s", session_id, name)
+        _LOG.log(level, "drive of session %s failed and is retried: %s", session_id, name)
         if not is_passing:
             redactor = self._ports.scribe.redactor
             log_failure(f"session {session_id} could not be driven", error, redactor=redactor, level=level)
 
     def _end_if_stopped(self, error: BaseException) -> None:
-        """Let nobody wait for a store that takes nothing more."""
+        """End all feeds if the store has stopped for good."""
         if isinstance(error, Unavailable) and error.retry is RetryClass.REPAIR_NEEDED:
             self._ports.shared.bus.end(error)
 
     async def aclose(self) -> None:
-        """Stop driving; tools get a moment to finish, runs go on with the next owner."""
+        """Stop driving; running tools get a grace period, and the next owner continues the runs."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -338,7 +338,7 @@ class Engine:
                 driver.stop()
         if self._tasks:
             await asyncio.wait(self._tasks.values())
-        # An owner that cannot say goodbye is missed when its lease ends.
+        # If retiring fails, other owners take over when the lease expires.
         with suppress(AgentError):
             await self._ports.store.retire(self._ports.owner_id)
 
@@ -354,7 +354,7 @@ class Engine:
         self._dropped.pop(session_id, None)
 
     async def _drive_once(self, session_id: str, care: Care) -> Refusal | None:
-        """Drive a session until it is parked; return why if it cannot be driven so."""
+        """Drive a session until it is parked; return the refusal if this drive can never be committed."""
         ports = self._ports
         claim = await self._claim(session_id)
         if claim is None:
@@ -363,7 +363,7 @@ class Engine:
             await load(ports.store, ports.store, session_id=session_id), Prompt()
         )
         if session_id in self._dropped:
-            # Whoever drove it last may have written something without knowing, and nobody was shown it.
+            # The last drive may have written records without learning of it; make readers look again.
             ports.shared.bus.notify()
         state = known.loaded.state
         state.epoch = claim.epoch
@@ -408,7 +408,7 @@ class Engine:
         return None
 
     def _is_refusal(self, session_id: str, error: Exception) -> bool:
-        """Whether driving a session in the same way again would fail again."""
+        """Whether the same drive would fail in the same way again."""
         if isinstance(error, Rejected):
             return True
         attempts_max = ATTEMPTS_MAX if isinstance(error, AgentError) else BUG_ATTEMPTS_MAX
@@ -417,7 +417,7 @@ class Engine:
         return not is_passing and attempts >= attempts_max - 1
 
     async def _remember(self, session_id: str, known: Known) -> None:
-        """Keep what is known of a session, so that less has to be read."""
+        """Cache the state of a session, and save a snapshot if one is due."""
         loaded = known.loaded
         if wants_snapshot(loaded.state, loaded.snapshot_seq):
             with suppress(AgentError):
@@ -431,17 +431,17 @@ class Engine:
         try:
             return await ports.store.claim(session_id, ports.owner_id, now_ms=now_ms)
         except Conflict:
-            # Somebody else drives it and has seen, or will see, what is in the inbox.
+            # Another owner drives the session and reads its inbox.
             return None
         except Rejected:
-            # Somebody took this process for dead, as after a long sleep of the machine.
+            # Another owner declared this process dead, for example after the machine slept.
             await self._beat(is_doubted=True)
             return await ports.store.claim(session_id, ports.owner_id, now_ms=now_ms)
 
     # the keeper
 
     async def _keep(self) -> None:
-        """Stay an owner, and look after sessions that nobody drives."""
+        """Renew the lease, and wake sessions without an owner, until cancelled."""
         ports = self._ports
         beat_ms, is_told = moment(ports.clock).ms, False
         ahead_ms = beat_ms - ports.clock.monotonic() * 1_000
@@ -461,26 +461,26 @@ class Engine:
                 await self._tell_clock()
                 is_told = False
             except Exception as error:  # noqa: BLE001 - without its keeper a process stops being an owner
-                # The store is out of reach for now; runs that cannot be written end by themselves.
+                # The store is unreachable for now; drivers that cannot write end by themselves.
                 if not is_told:
                     level = logging.WARNING if isinstance(error, AgentError) else logging.ERROR
-                    _LOG.log(level, "sessions are not looked after for now: %s", type(error).__name__)
+                    _LOG.log(level, "store unreachable, sessions not swept: %s", type(error).__name__)
                 is_told = True
                 self._end_if_stopped(error)
 
     async def _tell_clock(self) -> None:
-        """Let whoever owns the clock know whether a session is to be woken some time."""
+        """Name the keeper task idle while no session waits for a time; the test clock looks for that name."""
         wake = await self._ports.store.next_wake_ms()
         if self._keeper is not None:
             self._keeper.set_name(IDLE if wake is None else "windlass keeper")
 
     async def _beat(self, *, is_doubted: bool = False) -> None:
-        """Be heard of; if that is late, find out what others have taken meanwhile."""
+        """Renew the lease; if it had expired, drop the drivers of sessions that were taken."""
         ports = self._ports
         lease, now_ms = ports.shared.lease, moment(ports.clock).ms
         is_late = lease.is_over(ports.clock)
         await ports.store.enlist(ports.owner_id, now_ms=now_ms)
-        # Also the store may have taken its time.
+        # The heartbeat itself may have taken longer than the lease.
         is_doubted = is_doubted or is_late or lease.is_over(ports.clock)
         for session_id, driver in [*self._drivers.items()] if is_doubted else ():
             row = await ports.store.session(session_id)
@@ -489,13 +489,13 @@ class Engine:
         lease.renew(now_ms)
 
     async def _look_around(self) -> None:
-        """Pass on what other processes wrote, to the readers and to the drivers."""
+        """Notify readers and drivers of writes by other processes."""
         change = self._change if self._watched is None else await self._watched.change_token()
         if change == self._change:
             return
         self._change = change
         self._ports.shared.bus.notify()
-        # Our own writes are changes too, so only those are rung who got something.
+        # Our own writes change the token too: ring only drivers with new items.
         arrived = await self._ports.store.arrivals(after=self._newest_item)
         self._newest_item = arrived.newest
         for session_id in arrived.session_ids:
@@ -505,12 +505,12 @@ class Engine:
 
     async def _sweep(self) -> None:
         ports = self._ports
-        # Those that were given up on are still due: without room for them they would hide the others.
+        # Sessions that were given up on are still due; make room so that they do not hide others.
         room = SWEPT_MAX + len(self._dropped) + len(self._reach.left)
         now_ms = moment(ports.clock).ms
         due = await ports.store.due(now_ms=now_ms, limit=room, agents=ports.agents())
         again = [one for one, times in self._dropped.items() if times < ATTEMPTS_MAX]
-        # In the order of the store: those that waited longest come first.
+        # The store returns sessions that have waited longest first.
         for session_id in dict.fromkeys((*due, *again)):
             if self._reach.left.get(session_id, 0) <= now_ms:
                 self.wake(session_id)

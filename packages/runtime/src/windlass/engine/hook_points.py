@@ -1,4 +1,4 @@
-"""The points of a run where hooks are called, and what follows from them."""
+"""Hook points: where a run calls hooks, and what their answers change."""
 
 import asyncio
 from dataclasses import replace
@@ -39,14 +39,14 @@ from windlass_protocol.frozen import frozen
 
 
 def hook_call(point: str, run: RunState, *, state: LoopState) -> HookCall:
-    """Return what every hook of a run is told."""
+    """Return the facts that every hook of a run receives."""
     values = SessionValues(state.session.authored)
     return HookCall(point, run.session_id, run.run_id, run.agent_id, state=values)
 
 
 @frozen
 class Gate:
-    """What hooks made of a call that has not been judged: other arguments, or a no."""
+    """Outcome of hooks before a call is judged: changed arguments, or a denial."""
 
     arguments: Arguments
     notes: tuple[Note, ...] = ()
@@ -56,7 +56,7 @@ class Gate:
 async def before_call(
     binding: Binding, state: LoopState, *, effect: JudgeCall, arguments: Arguments, clock: Clock
 ) -> Gate | CallRefused:
-    """Let hooks see a call before the policy does, once for each call."""
+    """Call the hooks before the policy, once per call."""
     run, tool = state.run, binding.tools[effect.tool_name]
     is_seen = state.run_notes.hooked.has(BEFORE_TOOL_CALL, effect.call_id)
     if run is None or is_seen or BEFORE_TOOL_CALL not in binding.hooks.points:
@@ -78,7 +78,7 @@ async def before_call(
 
 @frozen
 class Request:
-    """What hooks made of a request for consent: other words, or a no."""
+    """Outcome of hooks before an approval request: changed text, or a denial."""
 
     decision: AskDecision | DenyDecision
     notes: tuple[Note, ...] = ()
@@ -87,7 +87,7 @@ class Request:
 async def before_request(
     binding: Binding, state: LoopState, *, effect: JudgeCall, decision: AskDecision, clock: Clock
 ) -> Request | CallRefused:
-    """Let hooks see what a person is about to be asked."""
+    """Call the hooks before a person is asked."""
     run = state.run
     if run is None or BEFORE_APPROVAL_REQUEST not in binding.hooks.points:
         return Request(decision)
@@ -123,7 +123,7 @@ async def after_call(
     returned: CallReturned,
     clock: Clock,
 ) -> CallReturned:
-    """Let hooks see what a tool returned, before the policy and the model do."""
+    """Call the hooks after a tool returned, before the policy and the model see the result."""
     if AFTER_TOOL_CALL not in binding.hooks.points:
         return returned
     is_done = returned.status is ActionStatus.COMPLETED
@@ -138,14 +138,14 @@ async def after_call(
     try:
         outcome = await binding.hooks.run(call, clock=clock)
     except asyncio.CancelledError:
-        # The run ends, but the tool has run: its result is not lost because of that.
+        # The run ends, but the tool has run: keep its result.
         is_guarded = is_done and binding.hooks.guards(AFTER_TOOL_CALL)
         return _withheld(returned, "its hooks were interrupted") if is_guarded else returned
     if outcome.refusal is not None or outcome.stop is not None:
         why = outcome.refusal.reason if outcome.refusal else "a hook stopped the run"
         return replace(_withheld(returned, why), notes=outcome.notes)
     if outcome.is_changed:
-        # What all of the old result was must not be found through the record of the new one.
+        # Drop the content reference: it would lead to the unchanged result.
         returned = replace(returned, output=outcome.call.result, content=None)
     return replace(returned, notes=outcome.notes)
 
@@ -156,7 +156,7 @@ def _withheld(returned: CallReturned, reason: str) -> CallReturned:
         status=ActionStatus.FAILED,
         output=None,
         code="hook.failed",
-        message=f"The call was made, and its result is withheld: {reason}",
+        message=f"The call ran; its result is withheld: {reason}",
         content=None,
     )
 
@@ -164,7 +164,7 @@ def _withheld(returned: CallReturned, reason: str) -> CallReturned:
 async def check_answer(
     binding: Binding, state: LoopState, *, contract: OutputContract, text: str, clock: Clock
 ) -> LoopEvent:
-    """Hold an answer against its contract; if it fits, hooks may object."""
+    """Validate an answer against its contract; if it is valid, call the completion hooks."""
     run, hooks = state.run, binding.hooks
     assert run is not None, "only a run is asked for output"
     before = await hooks.run(replace(hook_call(BEFORE_VALIDATION, run, state=state), text=text), clock=clock)
@@ -192,7 +192,7 @@ async def check_answer(
 
 
 async def at_point(binding: Binding, state: LoopState, *, effect: CallHooks, clock: Clock) -> LoopEvent:
-    """Call the hooks of a point of the run itself."""
+    """Call the hooks of a point of the run."""
     run = effect.run
     outcome = await binding.hooks.run(_facts(state, effect), clock=clock)
     if effect.call_id is not None and outcome.refusal is not None:

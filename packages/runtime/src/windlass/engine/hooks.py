@@ -1,4 +1,4 @@
-"""Hooks, called: each within its time and its rights, every call noted once."""
+"""Hooks: called in order with a timeout, checked against their rights, each call recorded once."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -64,14 +64,14 @@ _RESULT: Final = CodecLimits(message_bytes_max=TOOL_OUTPUT_CHARS_MAX, depth_max=
 
 
 class BadAnswer(Exception):
-    """A hook answered what it may not; nothing of it is done."""
+    """The answer of a hook is invalid or exceeds its rights; none of it is applied."""
 
 
 def check_hook_answer(spec: HookSpec, answer: object) -> Change | Veto | None:
-    """Return what a hook answered, if it may.
+    """Return the answer of a hook, checked against its rights.
 
     Raises:
-        BadAnswer: it is no answer, or one that the hook has no right to.
+        BadAnswer: it is not an answer, or the hook has no right to it.
     """
     right, point = spec.right or HookRight.OBSERVE, POINTS[spec.point]
     if answer is None:
@@ -95,10 +95,10 @@ def check_hook_answer(spec: HookSpec, answer: object) -> Change | Veto | None:
 
 
 def applied(call: HookCall, change: Change) -> tuple[HookCall, tuple[str, ...]]:
-    """Return the call with a change in it, and the texts that the change adds.
+    """Return the call with the change applied, and the context that the change adds.
 
     Raises:
-        BadAnswer: the change is unsound, or too large.
+        BadAnswer: the change is invalid or too large.
     """
     try:
         if change.arguments is not UNCHANGED:
@@ -110,7 +110,7 @@ def applied(call: HookCall, change: Change) -> tuple[HookCall, tuple[str, ...]]:
         return _result(call, cast(JsonValue, change.result)), ()
     except CodecError as error:
         problem = error.message
-    raise BadAnswer(f"its change is not good JSON: {problem}")
+    raise BadAnswer(f"its change is not valid JSON: {problem}")
 
 
 def _arguments(given: object) -> dict[str, JsonValue]:
@@ -147,7 +147,7 @@ def _words(text: object, what: str, chars_max: int) -> str:
 
 
 def copied(call: HookCall) -> HookCall:
-    """Return a call of which nothing is shared that could be changed."""
+    """Return a deep copy of the mutable parts of a call."""
     arguments = None if call.arguments is None else {key: _copy(one) for key, one in call.arguments.items()}
     return replace(
         call,
@@ -179,16 +179,16 @@ def _copy(value: JsonValue) -> JsonValue:
 
 _PHASES: Final = {HookPhase.EARLY: 0, HookPhase.NORMAL: 1, HookPhase.LATE: 2}
 _VETO_STOPS: Final = frozenset({RUN_STARTING, BEFORE_MODEL_CALL, AFTER_MODEL_CALL})
-"""Where a veto ends the run; elsewhere it refuses a call or an answer."""
+"""Points where a veto ends the run; elsewhere it refuses a call or an answer."""
 _DENIAL_REFUSES: Final = frozenset(
     {BEFORE_TOOL_CALL, AFTER_TOOL_CALL, BEFORE_APPROVAL_REQUEST, AFTER_APPROVAL_DECISION}
 )
-"""Where a hook that fails with `deny` refuses a call; elsewhere there is only the run to end."""
+"""Points where a failed hook with `deny` refuses a call; elsewhere it ends the run."""
 
 
 @frozen
 class Refusal:
-    """What a hook says no to is not done."""
+    """A hook's denial."""
 
     hook_id: str
     reason: str
@@ -197,15 +197,15 @@ class Refusal:
 
 @frozen
 class Outcome:
-    """What the hooks of a point made of it."""
+    """Result of all hooks of a point."""
 
     call: HookCall
-    """With every change in it."""
+    """The call with every change applied."""
     notes: tuple[Note, ...] = ()
     context: tuple[str, ...] = ()
     refusal: Refusal | None = None
     stop: ErrorInfo | None = None
-    """Why the run has to end; the notes say so too."""
+    """Why the run must end; also recorded in the notes."""
 
     @property
     def is_changed(self) -> bool:
@@ -215,14 +215,14 @@ class Outcome:
 
 @frozen
 class BoundHook:
-    """A hook of a package, and the function of this process behind it."""
+    """A hook of a package and its function in this process."""
 
     spec: HookSpec
     hook: Hook | None
 
     @property
     def failure(self) -> HookFailure:
-        """What happens when it fails."""
+        """What a failure of the hook causes."""
         return self.spec.failure or HookFailure.FAIL_OPEN
 
 
@@ -232,15 +232,15 @@ class _Failed:
     code: str
     message: str
     error: BaseException | None = None
-    """What it raised."""
+    """The exception that the hook raised."""
 
 
 Check = Callable[[HookCall], object]
-"""Raises Rejected if a change does not fit what it changes."""
+"""Raises Rejected if the changed call is invalid."""
 
 
 class Hooks:
-    """The hooks of one package, in their order."""
+    """The hooks of one package, in call order."""
 
     def __init__(self, hooks: Iterable[BoundHook] = (), *, redactor: Redactor | None = None) -> None:
         self._redactor = redactor or Redactor()
@@ -250,17 +250,17 @@ class Hooks:
 
     @property
     def points(self) -> frozenset[str]:
-        """Where there are hooks."""
+        """Points that have hooks."""
         return frozenset(self._at)
 
     def guards(self, point: str) -> bool:
-        """Whether a hook at a point must not be passed over."""
+        """Whether a point has a hook that does not fail open."""
         return any(bound.failure is not HookFailure.FAIL_OPEN for bound in self._at.get(point, ()))
 
     async def run(self, call: HookCall, *, clock: Clock, check: Check | None = None) -> Outcome:
-        """Call the hooks of a point one after the other, up to the first that says no.
+        """Call the hooks of a point in order, until one refuses.
 
-        Raises nothing but cancellation: what becomes of a failure is in the outcome.
+        Raises nothing but cancellation: failures are part of the outcome.
         """
         outcome = Outcome(call)
         for bound in self._at.get(call.point, ()):
@@ -270,7 +270,7 @@ class Hooks:
         return outcome
 
     async def _next(self, bound: BoundHook, before: Outcome, clock: Clock, check: Check | None) -> Outcome:
-        """Call one hook, and take its answer into the outcome."""
+        """Call one hook and merge its answer into the outcome."""
         started, spec = clock.monotonic(), bound.spec
         answer = await _answer(bound, before.call)
         facts: JsonObject = {
@@ -282,7 +282,7 @@ class Hooks:
             facts["callId"] = before.call.call_id
         after = answer if isinstance(answer, _Failed) else _taken(before, answer, check)
         if isinstance(after, _Failed):
-            # Who waits for what a hook should have done finds out here why it did not.
+            # Logged too: the author of the hook looks for the cause in the log.
             told = f"hook {spec.hook_id} at {spec.point} failed, {bound.failure.value}: {after.message}"
             log_failure(told, after.error, redactor=self._redactor)
             return _failed(bound, before, after, facts)
@@ -299,7 +299,7 @@ NO_HOOKS: Final = Hooks()
 
 
 def _taken(before: Outcome, answer: object, check: Check | None) -> Outcome | _Failed:
-    """Make the change that a hook wants, if it is sound."""
+    """Apply the change of a hook, if it is valid."""
     if not isinstance(answer, Change):
         return before
     try:
@@ -318,7 +318,7 @@ def _taken(before: Outcome, answer: object, check: Check | None) -> Outcome | _F
 async def _answer(bound: BoundHook, call: HookCall) -> Change | Veto | _Failed | None:
     spec, hook = bound.spec, bound.hook
     if hook is None:
-        return _Failed(HookStatus.FAILED, "missing", "this process has no function for the hook")
+        return _Failed(HookStatus.FAILED, "missing", "this process does not have the hook")
     stuck = _STUCK.setdefault(hook, _Stuck())
     if stuck.count >= HOOK_STUCK_THREADS_MAX:
         return _Failed(HookStatus.FAILED, "stuck", f"{stuck.count} earlier calls of it have not ended")
@@ -361,7 +361,7 @@ def _completed(bound: BoundHook, after: Outcome, answer: object, facts: JsonObje
 
 
 def _kept(call: HookCall, change: Change) -> JsonObject:
-    """What the record of a hook keeps of its change; a result is in that of the call."""
+    """Return what the record keeps of a change; a changed result is in the record of the call."""
     if change.arguments is not UNCHANGED:
         return {"change": {"arguments": call.arguments}}
     if change.prompt is not UNCHANGED:
@@ -415,19 +415,19 @@ def _stopping(outcome: Outcome, kind: str, data: JsonObject, error: ErrorInfo) -
     return replace(outcome, notes=(*outcome.notes, Note(kind, {**data, **stop})), stop=error)
 
 
-# threads that do not come back
+# threads that do not return
 
 
 @dataclass(slots=True)
 class _Stuck:
-    """How many calls of a hook nobody waits for any more, and still run in a thread."""
+    """Number of abandoned calls of a hook that still run in a thread."""
 
     count: int = 0
     lock: Lock = field(default_factory=Lock)
 
 
 class _Thread:
-    """One call of a hook that is not async."""
+    """One call of a synchronous hook."""
 
     def __init__(self, stuck: _Stuck) -> None:
         self._stuck = stuck
@@ -446,7 +446,7 @@ class _Thread:
                 self._stuck.count -= self._is_left
 
     def leave(self) -> None:
-        """Nobody waits for it any more."""
+        """Abandon the call."""
         with self._stuck.lock:
             self._is_left = self._is_running
             self._stuck.count += self._is_left

@@ -1,4 +1,4 @@
-"""What the items of an inbox mean to the loop."""
+"""Inbox of a session: reads items and converts them into loop events."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,37 +30,37 @@ from windlass_protocol import InputResponse, JsonObject
 _NOT_KEPT: Final = "[A message that could not be kept.]"
 _NOT_RETURNED: Final = "The subagent has ended, but what it returned could not be kept."
 ANSWERS_NOTED_MAX: Final = 64
-"""Answers of one item that the journal refused, as many as are noted."""
+"""Answers of one refused item that are recorded at most."""
 
 ANSWER: Final = "answer"
-"""The kind of an item that answers people's requests."""
+"""Item kind: answers to requests."""
 DISPATCHED: Final = "dispatched"
-"""The kind of an item that says that a request was taken to whoever answers."""
+"""Item kind: a request was dispatched to its responders."""
 
 
 def item_key(kind: str, name: str) -> str:
-    """Return the key of an item about a run or an answer; no two kinds share one."""
+    """Return the inbox key of an item; keys of different kinds never collide."""
     return within_limit(f"{kind}:{name}")
 
 
 @dataclass(slots=True)
 class Mail:
-    """What to do about the items of an inbox."""
+    """The result of sorting inbox items: events, consumed items, and items that must wait."""
 
     events: list[LoopEvent] = field(default_factory=list[LoopEvent])
     taken: list[int] = field(default_factory=list[int])
-    """Numbers of the items that these events answer."""
+    """Numbers of the items that the events consume."""
     left: list[InboxItem] = field(default_factory=list[InboxItem])
-    """Those whose turn has not come."""
+    """Items that must wait for their turn."""
     begun: list[tuple[NewRun, int]] = field(default_factory=list[tuple[NewRun, int]])
-    """Runs that begin with words to a run which has ended, and the items of these words."""
+    """New runs that start with a message to an ended run, with the numbers of these messages."""
 
 
 def next_run(items: Iterable[InboxItem], has_agent: Callable[[str], bool]) -> InboxItem | None:
-    """Return the item that begins the next run here; None if there is none.
+    """Return the item that starts the next run in this process; None if there is none.
 
-    A start waits for its agent, and with it those behind it. Words wait alone: nobody is known to have asked
-    for their run.
+    A start waits for its agent and blocks later starts. A message to an ended run waits alone: no caller
+    waits for its run.
     """
     for item in items:
         if item.kind in (START, STEER) and has_agent(agent_of(item)):
@@ -78,11 +78,11 @@ def sort(
     is_ending: bool = False,
     care: Care = NO_CARE,
 ) -> Mail:
-    """Turn items into events in order, up to one that may begin or end a run.
+    """Convert items into events in order, up to one that may start or end a run.
 
-    What comes after such an item means another thing: it is sorted when the session knows of it. Runs wait
-    behind a run under way, and for a process that has their agent. Words to a run are for the one under way;
-    if it has ended they begin a run, so that they are heard.
+    Later items can mean something else after that, so they are sorted in the next pass. Starts wait behind
+    the current run, and for a process that has their agent. Messages go to the current run; if it has ended
+    they start a new run.
     """
     mail = Mail()
     first = None if is_busy else next_run(items, has_agent)
@@ -126,7 +126,7 @@ def _event(item: InboxItem, queued: InboxItem | None, care: Care) -> LoopEvent:
 
 
 def _bare(item: InboxItem, queued: InboxItem | None) -> LoopEvent:
-    """What is left of an item that the journal does not take: as little as will do."""
+    """Return the minimal event of an item that the journal refused."""
     if queued is not None:
         return RunWithdrawn(_facts(queued))
     if item.kind in _BARE_EVENTS:
@@ -135,7 +135,7 @@ def _bare(item: InboxItem, queued: InboxItem | None) -> LoopEvent:
         return ChildSaid(item.kind, {})
     given = answers_in(item).responses
     ids = [*dict.fromkeys(response.request_id for response in given)][:ANSWERS_NOTED_MAX]
-    # They name no option, so none of them counts.
+    # The responses have no option, so none of them is accepted.
     return AnswersGiven(tuple(InputResponse(request_id=one) for one in ids))
 
 
@@ -144,12 +144,12 @@ def _facts(start: InboxItem) -> JsonObject:
 
 
 def agent_of(start: InboxItem) -> str:
-    """Return the agent whose run an item starts."""
+    """Return the agent id of a start item."""
     return str(start.body.get("agentId"))
 
 
 def _queued(item: InboxItem, left: Iterable[InboxItem]) -> InboxItem | None:
-    """The start that a cancel is for, if its turn has not come."""
+    """Return the waiting start that a cancel item withdraws."""
     if item.kind != CANCEL:
         return None
     return next((one for one in left if one.body.get("runId") == item.body.get("runId")), None)
@@ -174,7 +174,7 @@ def _cancel(item: InboxItem) -> LoopEvent:
 
 
 def answers_in(item: InboxItem) -> AnswersGiven:
-    """Return the answers that an item brings."""
+    """Return the answers in an item."""
     responses, given_ms = item.body["responses"], item.body.get("givenMs")
     assert isinstance(responses, list)
     given = tuple(InputResponse.model_validate(one) for one in responses)
@@ -200,7 +200,7 @@ def _child_said(item: InboxItem) -> LoopEvent:
 
 
 def _bare_report(item: InboxItem) -> LoopEvent:
-    """What a subagent returned cannot be kept, but that it has ended is not lost."""
+    """Return the end of a subagent without the report that the journal refused."""
     told = {name: item.body.get(name) for name in ("runId", "callId", "childRunId", "status")}
     error: JsonObject = {"code": "subagent_unkept", "message": _NOT_RETURNED}
     return ChildSaid(item.kind, {**told, "output": _NOT_RETURNED, "isError": True, "error": error})
@@ -227,26 +227,26 @@ _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     **dict.fromkeys((ASK, SETTLE, REPORT), _child_said),
 }
 KINDS: Final = frozenset({START, *_EVENTS})
-"""The kinds of items that this release knows."""
+"""Item kinds that this release knows."""
 
 PAGE_ITEMS: Final = 16
-"""Items that are read at once; each may be as large as a record."""
+"""Items per read; each can be as large as a record."""
 
 
 class Post(Protocol):
-    """The inbox of a session as a driver reads it, and the runs that exist."""
+    """The part of the store that a mailbox reads: pending items and runs."""
 
     async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
-        """Return items that no append has consumed; see `Inbox`."""
+        """Return unconsumed items; see `Inbox`."""
         ...
 
     async def run(self, run_id: str) -> RunRow | None:
-        """Return a run; None if nobody ever started it."""
+        """Return a run; None if it is unknown."""
         ...
 
 
 async def each_item(inbox: Inbox, session_id: str, *, after: int = 0) -> AsyncIterator[InboxItem]:
-    """Return the items of a session that wait, one after another."""
+    """Yield the pending items of a session in order."""
     while True:
         items = await inbox.pending(session_id, after=after, limit=PAGE_ITEMS)
         for item in items:
@@ -257,9 +257,9 @@ async def each_item(inbox: Inbox, session_id: str, *, after: int = 0) -> AsyncIt
 
 
 class Mailbox:
-    """What waits for a driver.
+    """Pending items of a session, for its driver.
 
-    Of the runs that are queued only the next one is held whole; of the others, what they are called.
+    Only the next queued run is held with its body; the others by name.
     """
 
     def __init__(
@@ -271,23 +271,23 @@ class Mailbox:
         self._has_agent = has_agent
         self._items: list[InboxItem] = []
         self._slim: set[int] = set()
-        """Numbers of those whose bodies have to be read again."""
+        """Numbers of items whose bodies must be read again."""
         self._seen = 0
         self._has_new = False
         self.has_unknown_item = False
-        """Whether there is something that this release does not know."""
+        """Whether there is an item of an unknown kind."""
 
     @property
     def has_items(self) -> bool:
-        """Whether anything was read that is not done with; mostly there is nothing."""
+        """Whether any read item is still pending."""
         return bool(self._items)
 
     def has_cancel(self, run_id: str) -> bool:
-        """Whether somebody wants a run to end."""
+        """Whether a cancel of the run is pending."""
         return any(item.kind == CANCEL and item.body.get("runId") == run_id for item in self._items)
 
     def has_untaken(self, *, is_busy: bool, is_ending: bool) -> bool:
-        """Whether `take` would take anything; a run can begin if no other is under way."""
+        """Whether `take` would return anything; a run can start if no other is active."""
         if not self._items:
             return False
         if not is_busy and next_run(self._items, self._has_agent) is not None:
@@ -296,7 +296,7 @@ class Mailbox:
         return any(item.kind not in waits for item in self._items)
 
     async def read(self) -> None:
-        """Look what has come since the last time."""
+        """Read the items that arrived since the last read."""
         while True:
             items = await self._page(self._seen, PAGE_ITEMS)
             for item in items:
@@ -314,7 +314,7 @@ class Mailbox:
         return all(item.kind == START for item in self._items)
 
     async def take(self, *, is_busy: bool, is_ending: bool = False, care: Care = NO_CARE) -> Mail:
-        """Return what to do about the items; what has to wait is kept."""
+        """Return the events of the items that can be handled now; the others stay."""
         if not self._items or (is_busy and not self._has_new and self._are_starts):
             return Mail()
         self._has_new = False
@@ -327,21 +327,21 @@ class Mailbox:
         return mail
 
     async def _name_next(self) -> None:
-        """Give the run that words begin a name of its own, if somebody has taken theirs."""
+        """Rename the run that a message starts, if its run id is taken."""
         item = next_run(self._items, self._has_agent)
         if item is None or item.kind == START:
             return
         run_id = str(item.body["runId"])
         while await patiently(partial(self._inbox.run, run_id), self._clock) is not None:
-            # No other item has this number, so no other words end up with this name.
+            # Item numbers are unique, so no other message gets this run id.
             run_id = within_limit(f"{run_id}/{item.number}")
         self._items[self._items.index(item)] = replace(item, body={**item.body, "runId": run_id})
 
     async def _whole(self, number: int) -> InboxItem:
-        """Return an item with all that it says; it waits until its owner consumes it."""
+        """Return an item with its body; it stays pending until its owner consumes it."""
         found = await self._page(number - 1, 1)
         if not found or found[0].number != number:
-            # Somebody has consumed it, so the session has another owner.
+            # The item is consumed, so the session has another owner.
             raise Lost
         self._slim.discard(number)
         return found[0]
@@ -352,14 +352,14 @@ class Mailbox:
         )
 
     def _held(self, item: InboxItem) -> InboxItem:
-        """An item as it is kept until its turn."""
+        """Return an item as it is held until its turn: queued starts without their body."""
         if item.kind != START or not self._items:
             return item
         self._slim.add(item.number)
         return replace(item, body={name: item.body.get(name) for name in ("runId", "agentId")})
 
     def _wanted(self, *, is_busy: bool) -> list[int]:
-        """Where starts are whose turn has come, or that are cancelled, without bodies."""
+        """Return the indexes of starts that need their bodies: the next one, and cancelled ones."""
         cancelled = {str(item.body.get("runId")) for item in self._items if item.kind == CANCEL}
         wanted: list[int] = []
         for at, item in enumerate(self._items):

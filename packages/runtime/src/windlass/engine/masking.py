@@ -1,4 +1,4 @@
-"""Secrets, kept out of what is shown or cut short before it becomes a record."""
+"""Masking of secrets in live answers, arguments, cut texts and logs."""
 
 import logging
 import re
@@ -19,10 +19,10 @@ _MASKED: Final = re.compile(rb"\[redacted(?::[a-z_]+)?\]").search
 
 
 class MaskedAnswer:
-    """An answer shown while it is written, without secrets; see `LiveAnswer`.
+    """A live answer with secrets masked; see `LiveAnswer`.
 
-    A secret may come in pieces, so the end of a text is held back for as long as it may be the beginning of
-    one; `end` shows the rest.
+    A secret can arrive in pieces, so the end of a text is held back while it may be the start of one; `end`
+    shows the rest.
     """
 
     __slots__ = ("_inputs", "_live", "_reasoning", "_redactor", "_text")
@@ -35,60 +35,60 @@ class MaskedAnswer:
         self._inputs: dict[str, MaskedStream] = {}
 
     def text(self, delta: str) -> None:
-        """Show a piece of the answer."""
+        """Show a delta of the answer."""
         self._text = self._text or self._redactor.stream()
         self._live.text(self._text.feed(delta))
 
     def reasoning(self, delta: str) -> None:
-        """Show a piece of the reasoning."""
+        """Show a delta of the reasoning."""
         self._reasoning = self._reasoning or self._redactor.stream()
         self._live.reasoning(self._reasoning.feed(delta))
 
     def tool_input(self, call_id: str, delta: str, *, tool_name: str | None = None) -> None:
-        """Show a piece of the arguments of a call."""
+        """Show a delta of the arguments of a call."""
         if call_id not in self._inputs:
             self._inputs[call_id] = self._redactor.stream()
         self._live.tool_input(call_id, self._inputs[call_id].feed(delta), tool_name=tool_name)
 
     def partial(self, call_id: str, output: JsonValue, *, tool_name: str | None = None) -> None:
-        """Show how far a running call is."""
+        """Show a partial result of a running call."""
         self._live.partial(call_id, masked(self._redactor, output), tool_name=tool_name)
 
     def show(self, event_type: str, data: JsonObject) -> None:
-        """Show anything else."""
+        """Show an event of any other type."""
         self._live.show(event_type, cast(JsonObject, self._redactor.value(data)))
 
     def end(self) -> None:
-        """Show what was held back: the model has said all it had to say."""
+        """Show the text that was held back: the answer is complete."""
         for stream, show in ((self._reasoning, self._live.reasoning), (self._text, self._live.text)):
             if stream is not None:
                 show(stream.finish())
 
     def close(self) -> None:
-        """Forget the step."""
+        """Discard the live state of the step."""
         self._live.close()
 
 
 def masked(redactor: Redactor, value: JsonValue) -> JsonValue:
-    """Return a JSON value without the secrets in it."""
+    """Return a JSON value with secrets masked."""
     return cast(JsonValue, redactor.value(value))
 
 
 def masked_end(redactor: Redactor, text: str) -> str:
-    """Return a text that was cut, also without half a secret at its end."""
+    """Return a cut text with secrets masked, also one that is cut in half at the end."""
     return redactor.stream().feed(text)
 
 
 def has_mask(value: JsonValue) -> bool:
-    """Whether a secret was masked in a value that the journal has."""
+    """Whether a recorded value contains a mask."""
     return _MASKED(to_json(value)) is not None
 
 
 class SecretInputs:
-    """Arguments of calls that wait, with the secrets that records do not have.
+    """Unmasked arguments of waiting calls; records have them masked.
 
-    A session that waits has no memory of its own, so they are kept for it here, as long as the process lives
-    and there is room; what is forgotten has to be asked for anew.
+    They are kept in memory only, as long as the process lives and there is room. A call whose arguments are
+    lost must be requested again.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class SecretInputs:
         return bool(self._kept)
 
     def keep(self, session_id: str, call_id: str, *, value: JsonValue, redactor: Redactor) -> None:
-        """Keep the arguments of a call, if there are secrets in them."""
+        """Keep the arguments of a call, if they contain secrets."""
         if redactor.value(value) is value:
             return
         key = session_id, call_id
@@ -109,12 +109,12 @@ class SecretInputs:
             self._drop(next(iter(self._kept)))
 
     def find(self, session_id: str, call_id: str, *, recorded: JsonValue, redactor: Redactor) -> JsonValue:
-        """Return the arguments of a recorded call; None if they are not here."""
+        """Return the unmasked arguments of a recorded call; None if they are lost."""
         value = self._kept.get((session_id, call_id))
         return value if value is not None and redactor.value(value) == recorded else None
 
     def forget(self, session_id: str) -> None:
-        """Forget the calls of a session: its model has answered anew."""
+        """Forget the calls of a session: the model has answered again."""
         for key in [key for key in self._kept if key[0] == session_id]:
             self._drop(key)
 
@@ -125,16 +125,16 @@ class SecretInputs:
 
 _LOG: Final = logging.getLogger("windlass.failures")
 FRAMES_MAX: Final = 20
-"""The innermost calls that are told of."""
+"""Innermost stack frames that are logged."""
 TEXT_CHARS_MAX: Final = 65_536
-"""What is looked through for secrets."""
+"""Characters that are searched for secrets."""
 TOLD_CHARS_MAX: Final = 16_384
 
 
 def log_failure(
     what: str, error: BaseException | None, *, redactor: Redactor, level: int = logging.WARNING
 ) -> None:
-    """Log what failed, with the traceback if there is one; secrets are masked."""
+    """Log a failure with its traceback, if any, with secrets masked."""
     if not _LOG.isEnabledFor(level):
         return
     what = redactor.text(what)
@@ -145,5 +145,5 @@ def log_failure(
         text = "".join(format_exception(error, limit=-FRAMES_MAX))
     except Exception:  # noqa: BLE001 - an exception is the host's code too, and may not even have a text
         text = type(error).__name__
-    # The end is cut off after it was masked: half a secret would be none to anybody.
+    # Cut after masking: half a secret would not be recognised.
     _LOG.log(level, "%s\n%s", what, redactor.text(text[-TEXT_CHARS_MAX:])[-TOLD_CHARS_MAX:].rstrip())

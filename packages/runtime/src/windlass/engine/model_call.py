@@ -1,4 +1,4 @@
-"""One answer of a model: chunks in, the whole of it out."""
+"""Model calls: builds the prompt, streams the answer, and collects its chunks."""
 
 import asyncio
 import json
@@ -56,14 +56,14 @@ from windlass_protocol.frozen import frozen
 from windlass_protocol.unchecked import unchecked
 
 COUNT_MAX: Final = 10**11
-"""Of one answer; the sum over the longest run is still a number that every language can hold."""
+"""Limit per answer: the sum over the longest run is still a safe integer in every language."""
 
 
 def usage_data(usage: LLMUsage) -> dict[str, JsonValue] | None:
-    """Return what an answer cost, in whole numbers: a part of one counts as one.
+    """Return the usage of an answer in whole numbers, rounded up.
 
     Raises:
-        Rejected: something is not a number; the message names it.
+        Rejected: a value is not a number; the message names it.
     """
     given: dict[str, object] = {
         "inputTokens": usage.input_tokens,
@@ -88,29 +88,29 @@ def _count(name: str, count: object) -> int:
 
 
 CHUNKS_IN_A_ROW_MAX: Final = 256
-"""Chunks that are taken before other tasks have a turn."""
+"""Chunks per turn of the event loop."""
 CLOSE_S: Final = 1.0
-"""How long a stream may take to close."""
+"""Time limit for closing a stream."""
 _CALL_ID: Final = re.compile(r"[A-Za-z0-9_.+-]{1,128}").fullmatch
-"""Requests for consent are named after calls, with colons between the parts."""
+"""Request ids contain call ids with colons as separators, so call ids must not have colons."""
 
 
 @dataclass(slots=True)
 class _Piece:
-    """A call while it is being written."""
+    """A call while its chunks arrive."""
 
     call_id: str = ""
     name: str = ""
     text: list[str] = field(default_factory=list[str])
     arguments: JsonObject | None = None
     size: int = 0
-    """Of the arguments that came whole, in characters."""
+    """Characters of arguments that arrived whole."""
     canonical: bytes | None = None
     """The canonical JSON of arguments that came whole."""
 
 
 class Collector:
-    """Puts the chunks of an answer together."""
+    """Collects the chunks of an answer."""
 
     def __init__(
         self, live: MaskedAnswer, redactor: Redactor, *, calls_max: int = CALLS_PER_STEP_MAX
@@ -127,18 +127,18 @@ class Collector:
         self.usage: JsonObject | None = None
         self._provider_data: JsonObject | None = None
         self.canonical: dict[str, bytes] = {}
-        """The canonical JSON of arguments that came whole, by call."""
+        """Canonical JSON of arguments that arrived whole, by call id."""
 
     def take(self, chunk: LLMStreamChunk) -> None:
-        """Take the next chunk.
+        """Add the next chunk.
 
         Raises:
-            Rejected: the answer is too large, or it is no chunk.
+            Rejected: the answer is too large, or the value is not a chunk.
         """
         if not isinstance(cast(object, chunk), LLMStreamChunk):
             raise _rejected(f"chunk {self._count} is {kind_of(chunk)}, expected LLMStreamChunk")
         self._count += 1
-        # Each chunk counts, so that a stream of nothing ends as well.
+        # Every chunk counts, so that a stream of empty chunks ends too.
         self._grow(1)
         if chunk.content_delta:
             self._grow(len(chunk.content_delta))
@@ -214,9 +214,9 @@ class Collector:
 
 
 def _check_size(what: str, value: JsonValue) -> None:
-    """Refuse what no record could hold, before it is taken for an answer."""
+    """Reject a value that no record can hold."""
     if not value or (isinstance(value, str) and len(value) < MODEL_PART_BYTES_MAX // 6):
-        # However it is written, a character has six bytes at most.
+        # A character has at most six bytes as JSON.
         return
     size = len(to_json(value))
     if size > MODEL_PART_BYTES_MAX:
@@ -225,10 +225,10 @@ def _check_size(what: str, value: JsonValue) -> None:
 
 
 def _named(pieces: dict[int, _Piece], redactor: Redactor, known: dict[str, bytes]) -> list[AskedCall]:
-    """Give every call an id of its own: models leave them out and repeat them.
+    """Return the calls with unique ids: models omit and repeat them.
 
-    One that is strange or would be masked is replaced too: two calls must never have one name to whoever
-    consents to one of them.
+    An id with unusual characters, or one that would be masked, is replaced too: an approval must refer to
+    exactly one call.
     """
     calls: list[AskedCall] = []
     taken: set[str] = set()
@@ -246,7 +246,7 @@ def _named(pieces: dict[int, _Piece], redactor: Redactor, known: dict[str, bytes
 
 
 def _name(name: str) -> str:
-    """What a record can hold of a name; one that is changed is the name of no tool."""
+    """Return a tool name that a record can hold; a changed name matches no tool."""
     if name.isprintable() and 0 < len(name) <= NAME_CHARS_MAX:
         return name
     shown = "".join(one if one.isprintable() else "�" for one in whole(name[:NAME_CHARS_MAX]))
@@ -257,7 +257,7 @@ def _input(piece: _Piece) -> JsonValue:
     text = whole("".join(piece.text)) if piece.text else ""
     size = len(text) if piece.arguments is None else piece.size
     if size > ARGUMENT_BYTES_MAX:
-        return f"(arguments of {size:,} characters, which are too many to be kept)"
+        return f"(arguments omitted: {size:,} characters are over the limit)"
     if piece.arguments is None and not text.strip():
         return {}
     try:
@@ -265,13 +265,13 @@ def _input(piece: _Piece) -> JsonValue:
             return parse(text.encode(), ARGUMENT_LIMITS)
         piece.canonical = canonical(piece.arguments, ARGUMENT_LIMITS)
     except CodecError:
-        # No event could hold it as JSON; whoever reads it as arguments says what is wrong.
+        # A record cannot hold it as JSON; the argument check reports what is wrong with the text.
         return text if piece.arguments is None else json.dumps(piece.arguments)
     return piece.arguments
 
 
 def whole(text: str) -> str:
-    """Return a text without halves of characters; halves that meet are joined."""
+    """Return a text with surrogate pairs joined and lone surrogates replaced."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -296,12 +296,12 @@ _FINISH: Final = {
 
 
 def finish_reason(reason: FinishReason | str) -> FinishReason:
-    """Return why an answer ended, in our words; providers have their own."""
+    """Return the finish reason; reasons of other providers are mapped to ours."""
     return _FINISH.get(str(reason).lower(), FinishReason.OTHER)
 
 
 async def _close(stream: object) -> None:
-    """End a stream; one that does not end in time is left to itself."""
+    """Close a stream; abandon it after the time limit."""
     close = getattr(stream, "aclose", None)
     if close is not None:
         await cut(close(), CLOSE_S)
@@ -317,12 +317,12 @@ def _rejected(message: str) -> AgentError:
 
 
 _IDLE_SLACK: Final = 0.05
-"""The part of the idle limit by which it may be too short."""
+"""Share of the idle limit by which it may fire early."""
 
 
 @frozen
 class Asked:
-    """What a model is asked."""
+    """The arguments of a model call."""
 
     provider: LLMProvider
     messages: Sequence[LLMMessage]
@@ -339,12 +339,12 @@ async def listen(
     on_left: Callable[[], None] | None = None,
     after_chunk: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Call the model and feed its answer to the collector; the stream is closed in any case.
+    """Call the model and feed its chunks to the collector; the stream is always closed.
 
-    `on_left` is called if the provider does not even end when it is cancelled: nothing waits for it then.
+    `on_left` is called if the provider ignores cancellation and is abandoned.
 
     Raises:
-        TimeoutError: it was silent, or took, for too long.
+        TimeoutError: the idle limit or the total limit passed.
     """
     idle_s = min(most_s, MODEL_IDLE_TIMEOUT_MS / 1000)
     with deadlines.limit(idle_s, on_left) as limit:
@@ -360,14 +360,14 @@ async def listen(
                     raise asyncio.CancelledError
                 now = time()
                 if now - touched > slack_s:
-                    # Each chunk puts the idle limit off, though not to the millisecond.
+                    # Each chunk moves the idle deadline, though not on every millisecond.
                     touched, limit.at = now, min(latest, now + idle_s)
                 collector.take(chunk)
                 if after_chunk is not None:
                     await after_chunk()
                 count += 1
                 if not count % CHUNKS_IN_A_ROW_MAX:
-                    # A stream that never waits would block the event loop.
+                    # A stream that never suspends would block the event loop.
                     await asyncio.sleep(0)  # noqa: TID251 - a turn, not a time
         except BaseException:
             await _close(stream)
@@ -384,7 +384,7 @@ _ERRORS = {ToolOutputType.ERROR_TEXT, ToolOutputType.ERROR_JSON, ToolOutputType.
 
 
 class Prompt:
-    """The messages of one session, converted once each as the history grows."""
+    """The messages of a session in provider form, each converted once."""
 
     def __init__(self) -> None:
         self._messages: list[LLMMessage] = []
@@ -392,7 +392,7 @@ class Prompt:
         self._revision = -1
 
     def messages(self, history: HistoryDraft, system: str) -> list[LLMMessage]:
-        """Return all messages, the system's words first."""
+        """Return all messages, with the system prompt first."""
         if history.revision != self._revision:
             self._messages, self._converted, self._revision = [], 0, history.revision
         for message in history.messages[self._converted :]:
@@ -402,7 +402,7 @@ class Prompt:
 
 
 def system_words(instructions: str, contract: OutputContract | None) -> str:
-    """Return what the model is told before anything else."""
+    """Return the system prompt, with the output schema if there is a contract."""
     if contract is None:
         return instructions
     schema = to_json(contract.json_schema).decode()
@@ -414,10 +414,7 @@ def system_words(instructions: str, contract: OutputContract | None) -> str:
 
 
 def to_llm(message: ModelMessage) -> list[LLMMessage]:
-    """Return a message of the history as a model gets it.
-
-    A tool message may be several.
-    """
+    """Return a message of the history in provider form; a tool message may become several."""
     match message:
         case SystemMessage():
             return [LLMMessage("system", message.content)]
@@ -464,7 +461,7 @@ def _assistant(message: AssistantMessage) -> LLMMessage:
 
 
 def _call(part: ToolCallPart) -> ToolCall:
-    # Providers want an object back; what was no JSON goes along as text, so that the model sees its own slip.
+    # Providers require an object; text that is not JSON is wrapped, so that the model sees its mistake.
     arguments: JsonObject = part.input if isinstance(part.input, dict) else {"": part.input}
     values: dict[str, object] = {"id": part.tool_call_id, "name": part.tool_name, "arguments": arguments}
     return unchecked(ToolCall, values, given=_CALL_FIELDS)

@@ -1,8 +1,7 @@
-"""Holding a model to an output contract on its own server, where that can be done.
+"""Structured output: enforced by the provider where possible, and always validated here.
 
-What the server does is only a help: the model is told the schema in words all the same, and its answer is
-held against the contract here. So the schema that is sent may be stricter than the contract in one place and
-laxer in another.
+The system prompt states the schema as well, and every answer is validated against the contract. So the schema
+sent to the provider may be stricter or looser than the contract.
 """
 
 import re
@@ -43,27 +42,27 @@ from windlass_protocol import (
 )
 
 REFUSED_MAX: Final = 64
-"""Schemas that a server is known not to take; forgotten ones are only tried again."""
+"""Refused schemas that are remembered; a forgotten one is only tried again."""
 _KEPT: Final = frozenset({"type", "enum", "const", "description"})
-"""What every server takes."""
+"""Schema keywords that every provider accepts."""
 _LOST: Final = frozenset(
     {"title", "default", "examples", "format", "pattern", "minLength", "maxLength", "minimum", "maximum"}
     | {"exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "uniqueItems"}
     | {"$schema", "$id", "$comment", "deprecated", "readOnly", "writeOnly"}
 )
-"""What some do not take; the check of the answer does not forget it."""
+"""Keywords that some providers refuse; the validation here still applies them."""
 
 
 class Holding:
-    """Knows which schemas the models of one session can be held to."""
+    """Provider-side structured output of a session: which schemas a provider accepts."""
 
     def __init__(self) -> None:
         self._refused: set[str] = set()
 
     def of(self, provider: LLMProvider, contract: OutputContract | None, *, has_tools: bool) -> LLMProvider:
-        """Return the model, held to the contract if it can be.
+        """Return the provider with structured output enabled, if it supports the contract.
 
-        Some servers let a model that is held to a schema call no tools.
+        Some providers do not allow tool calls together with a schema.
         """
         if contract is None or not isinstance(provider, OutputProvider):
             return provider
@@ -80,7 +79,7 @@ class Holding:
 
 
 class _Held:
-    """A model that is held to a schema, until its server refuses that."""
+    """A provider with a response schema, until the provider refuses it."""
 
     def __init__(
         self, provider: OutputProvider, schema: JsonObject, *, on_refused: Callable[[], None]
@@ -110,7 +109,7 @@ class _Held:
         except ModelRejected as error:
             if has_begun or error.fault is not ModelFault.INVALID_REQUEST:
                 raise
-        # It said nothing and cost nothing: the words alone have to do.
+        # Nothing was streamed or charged: fall back to the schema in the prompt.
         self._on_refused()
         plain = self._provider.stream(messages, tools=known, temperature=temperature)
         async with aclosing(cast(AsyncGenerator[LLMStreamChunk], plain)):
@@ -119,10 +118,10 @@ class _Held:
 
 
 def strict_schema(schema: JsonObject) -> JsonObject | None:
-    """Return a schema in the dialect of servers; None if it cannot be said in it.
+    """Return a schema in the strict dialect of providers; None if it cannot be expressed.
 
-    Objects have the fields that are named and no others, all of them. What fits it fits the contract too,
-    but for the limits that the dialect has no words for.
+    Objects have exactly their named properties, all required. Every value that fits the result fits the
+    contract too, except for limits that the dialect cannot express.
     """
     if schema.get("type") != "object":
         return None
@@ -152,7 +151,7 @@ def _strict(schema: JsonValue) -> JsonObject | None:
 
 
 def _put(strict: JsonObject, key: str, value: JsonValue) -> bool:
-    """Put a keyword that holds schemas; False if it cannot be said."""
+    """Add a keyword that contains schemas; False if it cannot be expressed."""
     if key == "items":
         found = _strict(value)
         if found is not None:
@@ -182,7 +181,7 @@ _FENCE: Final = re.compile(r"\A\s*```[a-zA-Z]*\n(?P<inside>.*)\n```\s*\Z", re.DO
 
 
 def check_output(contract: OutputContract, text: str) -> OutputChecked:
-    """Return the value of an answer, or its errors; a code fence around it is removed."""
+    """Return the validated value of an answer, or its errors; a code fence is removed."""
     fenced = _FENCE.match(text)
     candidate = (fenced["inside"] if fenced else text).encode("utf-8", "surrogatepass")
     bytes_max = min(contract.max_candidate_bytes or OUTPUT_BYTES, OUTPUT_BYTES_MAX)

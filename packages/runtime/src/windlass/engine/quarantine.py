@@ -1,8 +1,8 @@
-"""What is done otherwise when a drive was refused, or fails each time.
+"""Quarantine: how a session is driven after the journal refused an inbox item or a run.
 
-Such a drive leaves nothing behind, so the next one would do the same again. It is made carefully instead:
-what came through the inbox is written item by item, so that it shows which one is at fault, and of that one
-only the bare facts are written. If no item is at fault, the run is, and it ends.
+A refused drive leaves no records, so driving in the same way again would fail again. In quarantine, inbox
+items are written one per append, to find the item at fault; only the minimal facts of that item are written.
+If no item is at fault, the run is ended.
 """
 
 from dataclasses import replace
@@ -16,30 +16,30 @@ from windlass_protocol.frozen import frozen
 
 @frozen
 class Refusal:
-    """What a driver does will never come to the journal."""
+    """A drive whose records the journal will never accept."""
 
     error: Exception
     items: frozenset[int]
-    """The items of the inbox that were answered by it."""
+    """Inbox items that the refused append would have consumed."""
 
 
 @frozen
 class Care:
-    """How carefully to drive."""
+    """Quarantine settings of the next drive."""
 
     is_careful: bool = False
-    """One item at a time."""
+    """Whether to write one inbox item per append."""
     bare: frozenset[int] = frozenset()
-    """Items of which only the bare facts are written."""
+    """Items of which only the minimal facts are written."""
     gone: frozenset[int] = frozenset()
-    """Items of which nothing is written, because not even that was taken."""
+    """Items of which nothing is written, because the minimal facts were refused too."""
     why: ErrorInfo | None = None
-    """Why items are bare."""
+    """The error that caused the quarantine."""
     stop: Stopped | None = None
-    """The end of the run under way."""
+    """Ends the current run, if the run is at fault."""
 
     def after(self, refusal: Refusal) -> "Care | None":
-        """Return how to drive next; None if there is nothing left to try."""
+        """Return the settings of the next drive; None if there is nothing left to try."""
         why = _info(refusal.error)
         if not self.is_careful and refusal.items:
             return replace(self, is_careful=True)
@@ -58,7 +58,7 @@ NO_CARE: Final = Care()
 def _info(error: Exception) -> ErrorInfo:
     if isinstance(error, AgentError):
         return error.info()
-    message = f"It could not be driven: {type(error).__name__}. The log has the place in the code."
+    message = f"The session could not be driven: {type(error).__name__}. See the traceback in the log."
     return ErrorInfo(
         code=ErrorCode.REJECTED,
         kind=ErrorKind.RECOVERY_REPAIR_NEEDED,

@@ -1,4 +1,4 @@
-"""What came of a call or of the model: bounded, and without secrets."""
+"""Results of tool calls and errors of models: bounded, with secrets masked."""
 
 from typing import cast
 
@@ -35,15 +35,15 @@ from windlass_protocol.limits import ERROR_MESSAGE_CHARS_MAX
 
 SECRET_ARGUMENTS = "secret_arguments"
 BUG = "bug"
-"""The fault of a provider that raised what no provider should."""
-_NOT_KEPT = "the arguments held a secret, which is not kept; ask for the call anew"
+"""Error code of a provider that raised an exception outside of the port's contract."""
+_NOT_KEPT = "the arguments contained a secret, which is not stored; request the call again"
 _PLAIN_RESULT = frozenset({"success", "data"})
 _LOOKED_THROUGH_MAX = 65_536
-"""Characters of a failure that are looked through for secrets; of what comes after nothing is told."""
+"""Characters of a failure that are searched for secrets; the rest is dropped."""
 
 
 class Results:
-    """Makes results of what tools returned."""
+    """Converts outcomes of tools into call results."""
 
     def __init__(self, content: ContentStore, *, clock: Clock, redactor: Redactor) -> None:
         self._content = content
@@ -51,7 +51,7 @@ class Results:
         self._redactor = redactor
 
     async def returned(self, call_id: str, outcome: ToolRun, *, duration_ms: int) -> CallReturned:
-        """Return what came of a call; secrets are masked before anything is cut."""
+        """Return the result of a call; secrets are masked before it is cut."""
         if not outcome.result.success:
             code = "timeout" if outcome.is_timeout else "failed"
             return failed(call_id, code, message=self._told(outcome), duration_ms=duration_ms)
@@ -59,14 +59,14 @@ class Results:
         if is_light(output):
             kept, text, body = self._kept(output)
         else:
-            # Nobody else waits while it is looked through.
+            # In a thread, so that masking a large output does not block the event loop.
             kept, text, body = await in_own_thread(lambda: self._kept(output))
         if body is None:
             return _completed(call_id, kept, duration_ms)
         try:
             ref = await patiently(lambda: self._content.put(body), self._clock)
         except AgentError:
-            # The effect has happened, and its result must not be lost because of its size.
+            # The effect has happened: record its result even if all of it cannot be stored.
             return _completed(call_id, clipped(text, "they could not be kept"), duration_ms)
         return CallReturned(
             call_id,
@@ -77,7 +77,7 @@ class Results:
         )
 
     def _kept(self, output: JsonValue) -> tuple[JsonValue, str, bytes | None]:
-        """What may be kept of an output, its text, and its bytes if it is large."""
+        """Return the masked output, its text, and its bytes if it is large."""
         text = _text(output)
         if len(text) > CONTENT_BYTES_MAX:
             return self._beginning(text), "", None
@@ -87,7 +87,7 @@ class Results:
         return kept, text, to_json(kept) if len(text) > TOOL_OUTPUT_CHARS_MAX else None
 
     def _told(self, outcome: ToolRun) -> str:
-        """What the model is told of a failure."""
+        """Return the message of a failure, for the model."""
         error, result = outcome.error, outcome.result
         if isinstance(error, ToolFailed) and len(error.message) >= FAILED_CHARS_MAX:
             return masked_end(self._redactor, error.message[:_LOOKED_THROUGH_MAX])[:FAILED_CHARS_MAX]
@@ -99,10 +99,10 @@ class Results:
         return self._redactor.text(told)[:FAILED_CHARS_MAX]
 
     def _beginning(self, text: str) -> str:
-        """What is shown of an output that is too large to be looked through and kept."""
+        """Return the beginning of an output that is too large to be masked and stored."""
         shown = masked_end(self._redactor, text[:TOOL_OUTPUT_CHARS_MAX])
         left = len(text) - TOOL_OUTPUT_CHARS_MAX
-        return f"{shown}\n[… {left:,} characters left out; they are too many to be kept …]"
+        return f"{shown}\n[… {left:,} characters left out; the output is too large to be stored …]"
 
 
 def _completed(call_id: str, output: JsonValue, duration_ms: int) -> CallReturned:
@@ -121,7 +121,7 @@ def failed(call_id: str, code: str, *, message: str, duration_ms: int | None = N
 
 
 def kept_arguments(tool: Tool[..., object], effect: RunTool) -> Arguments | CallReturned:
-    """Return the arguments of a call as the journal has them; it never has secrets."""
+    """Return the recorded arguments of a call; records never have secrets."""
     if has_mask(effect.arguments):
         return failed(effect.call_id, SECRET_ARGUMENTS, message=_NOT_KEPT)
     try:
@@ -131,26 +131,26 @@ def kept_arguments(tool: Tool[..., object], effect: RunTool) -> Arguments | Call
 
 
 def lost_secret(call_id: str, kept: JsonValue) -> CallRefused | None:
-    """Refuse a call that only the journal knows, if it masked a secret."""
+    """Refuse a call whose arguments exist only in the journal, with a masked secret."""
     return CallRefused(call_id, SECRET_ARGUMENTS, _NOT_KEPT) if has_mask(kept) else None
 
 
 def output_of(result: ToolResult) -> JsonValue:
-    """Return what a model sees of a success: the data, or all if there is more."""
+    """Return the output of a success: its data, or every field if there are more."""
     if result.model_fields_set <= _PLAIN_RESULT:
         return result.data
     try:
         more = result.model_dump(
             mode="json", by_alias=True, exclude={"success"}, exclude_none=True, warnings=False
         )
-    except ValueError:  # it holds something that pydantic cannot write
+    except ValueError:  # a value that pydantic cannot serialise
         plain = result.model_dump(by_alias=True, exclude={"success"}, exclude_none=True, warnings=False)
         more = cast(JsonObject, result_value(plain))
     return result.data if more.keys() <= {"data"} else {**more, "success": True}
 
 
 def clipped(text: str, where: str) -> str:
-    """Return both ends of a text that is too long, and say what is missing."""
+    """Return the start and end of a long text, with a note of what is missing."""
     half = TOOL_OUTPUT_CHARS_MAX // 2
     gap = f"[… {len(text) - 2 * half:,} characters left out; {where} …]"
     return f"{text[:half]}\n{gap}\n{text[-half:]}"
@@ -159,9 +159,9 @@ def clipped(text: str, where: str) -> str:
 async def review(
     binding: Binding, tool: Tool[..., object], *, arguments: Arguments, returned: CallReturned
 ) -> CallReturned:
-    """Let the policy see a result before the model does; one that fails withholds it."""
+    """Review a result with the policy before the model sees it; a failure withholds the result."""
     if returned.status is not ActionStatus.COMPLETED or decides_by_rules(binding.policy):
-        # Rules speak of calls alone: they let every result through.
+        # Rules apply to calls only, so every result passes.
         return returned
     try:
         asked = binding.policy.after(call_facts(tool, arguments), returned.output)
@@ -172,19 +172,19 @@ async def review(
     except TooLate:
         late = timed_out(binding.policy_timeout_ms, "nobody gets it")
         code, reason = late.code, late.reason
-    except BaseException as error:  # a policy is the host's code: whatever it raises, the answer is no
+    except BaseException as error:  # a policy is application code: any error withholds the result
         if is_for_us(error):
             raise
         log_failure("a policy failed", error, redactor=binding.redactor)
         code, reason = "policy.failed", f"The policy failed ({type(error).__name__})."
-    message = f"The call was made, and its result is withheld: {reason}"
+    message = f"The call ran; its result is withheld: {reason}"
     return failed(returned.call_id, code, message=message, duration_ms=returned.duration_ms)
 
 
 def model_error(error: BaseException, redactor: Redactor) -> ErrorInfo:
-    """Return a failure of a provider in our words; its own may quote the prompt."""
+    """Return a provider failure as an error of ours; the original message may quote the prompt."""
     if isinstance(error, AgentError):
-        # Masked before it is cut to its limit: a mask may be longer than what it hides.
+        # Mask before cutting to the limit: a mask can be longer than the secret.
         told = redactor.text(error.message)[:ERROR_MESSAGE_CHARS_MAX]
         return error.info().model_copy(update={"message": told or type(error).__name__})
     is_passing = isinstance(error, TimeoutError | ConnectionError)
@@ -201,10 +201,10 @@ def model_error(error: BaseException, redactor: Redactor) -> ErrorInfo:
 
 
 def broken_off(what: str) -> ErrorInfo:
-    """Return the failure of a model that ended its own answer by cancelling itself."""
+    """Return the error of a model call that cancelled itself."""
     return ErrorInfo(
         code=ErrorCode.UNAVAILABLE,
         kind=ErrorKind.PROVIDER_FAILURE,
         retry=RetryClass.RETRYABLE,
-        message=f"the model broke off its {what} by itself",
+        message=f"the model cancelled its {what} itself",
     )

@@ -1,4 +1,4 @@
-"""Calls that a subagent works for: how it begins, and what is made of its report."""
+"""Subagent calls: what the child run starts with, and the review of its report."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -34,15 +34,15 @@ from windlass_protocol import AllowDecision, JsonObject, ModifyDecision, ToolRes
 from windlass_protocol.frozen import frozen
 
 REFUSED = "subagent_refused"
-"""Code of a call whose subagent may not or cannot start."""
+"""Error code of a call whose subagent cannot start."""
 
 
 @frozen
 class Task:
-    """What a subagent is wanted for."""
+    """The task of a subagent."""
 
     run: RunState
-    """The run that wants it."""
+    """The calling run."""
     child: Child
     package_id: str
     message: str
@@ -50,19 +50,19 @@ class Task:
 
 
 class Delegator(Protocol):
-    """Who sees to it that a subagent can start."""
+    """Checks and prepares the start of a subagent."""
 
     async def __call__(self, task: Task) -> JsonObject:
-        """Go through all that a start needs; return what the run begins with.
+        """Run every start check; return the body of the child's start item.
 
         Raises:
-            AgentError: it may not or cannot start.
+            AgentError: the subagent cannot start.
         """
         ...
 
 
 def with_subagents(answer: ModelAnswered, tools: Mapping[str, Tool[..., object]]) -> ModelAnswered:
-    """Return an answer whose calls say which of them are for subagents."""
+    """Return the answer with its subagent calls marked."""
     names = {name for name, tool in tools.items() if tool.delegates is not None}
     if not any(call.tool_name in names for call in answer.calls):
         return answer
@@ -75,7 +75,7 @@ def with_subagents(answer: ModelAnswered, tools: Mapping[str, Tool[..., object]]
 async def delegated(
     judged: Judged, state: LoopState, *, binding: Binding, delegator: Delegator | None
 ) -> CallJudged | CallRefused:
-    """Return a decision with what a subagent begins with, if the call is for one."""
+    """Return the decision with the child's start body, if the call is for a subagent."""
     event, run, call = judged.event, state.run, state.call(judged.event.call_id)
     if run is None or call is None or not isinstance(event.decision, AllowDecision | ModifyDecision):
         return event
@@ -83,7 +83,7 @@ async def delegated(
     if tool.delegates is None:
         return event
     if delegator is None:
-        return CallRefused(event.call_id, REFUSED, "Nobody can start subagents here.", event.notes)
+        return CallRefused(event.call_id, REFUSED, "This process cannot start subagents.", event.notes)
     given = judged.arguments.json.get("output_schema")
     task = Task(
         run,
@@ -101,7 +101,7 @@ async def delegated(
 
 
 def _parts(binding: Binding, state: LoopState) -> int:
-    """How many subagents share what the run has left."""
+    """Return how many subagent calls share the remaining budget."""
     return sum(
         (tool := binding.tools.get(call.tool_name)) is not None
         and tool.delegates is not None
@@ -119,7 +119,7 @@ async def reviewed(
     content: ContentStore,
     clock: Clock,
 ) -> CallReturned:
-    """Return what the model sees of a report; hooks and the policy see it first."""
+    """Return the report as the model sees it; hooks and the policy review it first."""
     report, output = effect.report, effect.report.get("output")
     error = report.get("error")
     if report.get("isError"):

@@ -1,7 +1,4 @@
-"""The writer of one session.
-
-Drafts become records, folded at once and durable together.
-"""
+"""The writer of one session: drafts records, folds them at once, and appends them in batches."""
 
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,12 +21,12 @@ T = TypeVar("T")
 
 ATTEMPTS_MAX: Final = 5
 RETRY_DELAY_S: Final = 0.05
-"""Before the second attempt; each wait is twice the one before it."""
+"""Delay before the second attempt; it doubles with each attempt."""
 
 
 DELAY_S_MAX: Final = 1.0
 DEAR_S_MAX: Final = 600.0
-"""How long what cannot be had again is tried to be kept, as when a disk is full."""
+"""How long results of effects are retried, for example while the disk is full."""
 
 
 async def patiently(
@@ -39,14 +36,14 @@ async def patiently(
     is_dear: Callable[[], bool] = lambda: False,
     first: Ambiguous | Unavailable | None = None,
 ) -> T:
-    """Make a call to the store, and repeat it if it fails: a few times, with growing waits.
+    """Call the store; retry a few times with growing delays.
 
-    While `is_dear` it is repeated for up to ten minutes, unless the store says that it never will succeed.
-    `first` is the error of a first attempt that the caller has made.
+    While `is_dear()` it is retried for up to ten minutes, unless the store has stopped for good. `first` is
+    the error of an attempt that the caller made.
 
     Raises:
-        Unavailable: it failed each time.
-        Ambiguous: it may have happened the last time.
+        Unavailable: every attempt failed.
+        Ambiguous: the last attempt may have been written.
     """
     attempts, until_s = 0, clock.monotonic() + DEAR_S_MAX
     while True:
@@ -65,32 +62,32 @@ async def patiently(
 
 
 class Lost(Exception):
-    """The session belongs to somebody else now; nothing more may be done for it."""
+    """Another owner has the session; nothing more may be done for it here."""
 
 
 class Publisher(Protocol):
-    """Who shows records once they are durable."""
+    """Publishes durable records."""
 
     def publish(self, records: Sequence[Record]) -> None:
-        """Show the records of one append."""
+        """Publish the records of one append."""
         ...
 
 
 class Scribe(Protocol):
-    """Who sees to it that no secret gets into a record."""
+    """Masks secrets in drafts before they become records."""
 
     @property
     def redactor(self) -> Redactor:
-        """What it masks with, for what is shown before it becomes a record."""
+        """The redactor, also used for live events."""
         ...
 
     def __call__(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
-        """Return drafts as they may be kept."""
+        """Return the drafts with secrets masked."""
         ...
 
 
 class SessionWriter:
-    """Writes the records of a claimed session."""
+    """Appends records to a claimed session."""
 
     def __init__(
         self,
@@ -103,11 +100,11 @@ class SessionWriter:
         clock: Clock,
     ) -> None:
         self.rouse: Callable[[str], None] = lambda _: None
-        """Told of each session that got an item."""
+        """Called with each session that received an inbox item."""
         self.session_id = claim.session_id
         self.is_released = False
         self.is_hurried = False
-        """Whether somebody waits for its end."""
+        """Whether the driver is stopping: results are then not retried for long."""
         self.state = state
         self._claim = claim
         self.journal = journal
@@ -116,19 +113,19 @@ class SessionWriter:
         self._clock = clock
         self._seq = state.seq
         self._records: list[Record] = []
-        """Records that are folded and not durable yet."""
+        """Records that are folded but not durable."""
         self._consumes: list[int] = []
         self._new_runs: list[tuple[NewRun, int]] = []
         self._runs: dict[str, RunStatus] = {}
         self._standing: Standing | None = None
         self._wake_at_ms: int | None = None
         self._asked = frozenset(state.session.requests)
-        """The requests to people that the index knows."""
+        """Open requests, as the index has them."""
         self.step: Record | None = None
-        """The durable record of the newest step's beginning."""
+        """The durable `step.started` record of the newest step."""
 
     def add(self, drafts: Sequence[Draft]) -> None:
-        """Draft records: the state knows them at once, the journal after a commit."""
+        """Draft records: folded into the state now, durable after the next commit."""
         if not drafts:
             return
         records, state, epoch = self._records, self.state, self._claim.epoch
@@ -142,25 +139,25 @@ class SessionWriter:
                 self._runs[record.run_id] = status
 
     def begin(self, run: NewRun, item: int) -> None:
-        """Note that the next commit begins a run with an item that only might have."""
+        """Start a run in the next commit, from a message to an ended run."""
         self._new_runs.append((run, item))
 
     @property
     def consuming(self) -> frozenset[int]:
-        """The items that the next commit answers."""
+        """Items that the next commit consumes."""
         return frozenset(self._consumes)
 
     def consume(self, item: int) -> None:
-        """Note that the next commit answers an item of the inbox."""
+        """Consume an inbox item in the next commit."""
         self._consumes.append(item)
 
     async def commit(self, *, standing: Standing, wake_at_ms: int | None, is_last: bool = False) -> None:
-        """Make everything drafted durable, then show it.
+        """Append all drafts, then publish them.
 
         Raises:
-            Lost: somebody else owns the session.
-            Unavailable: the journal does not take it now.
-            Rejected: the journal will never take it.
+            Lost: another owner has the session.
+            Unavailable: nothing was written; try again later.
+            Rejected: the journal will never accept the batch.
         """
         is_same = standing is self._standing and wake_at_ms == self._wake_at_ms
         records = self._records
@@ -209,15 +206,15 @@ class SessionWriter:
             self.rouse(post.session_id)
 
     async def release(self) -> None:
-        """Let go of the session as it is in the journal; what was drafted is forgotten.
+        """Release the session; drafts are discarded.
 
-        Somebody else may have it by now, or the store may be out of reach: both are as good as letting go.
+        Errors are ignored: another owner may have the session already, or the lease will expire.
         """
         with suppress(AgentError):
             await self.journal.append(Batch(self._claim, self._seq, (), is_last=True))
 
     async def _append_again(self, batch: Batch, error: Ambiguous | Unavailable) -> Appended:
-        """Append again if nothing was written; read back first if something may have been."""
+        """Append again; after an ambiguous error, read back first."""
         is_in_doubt = isinstance(error, Ambiguous)
 
         async def attempt() -> Appended:
@@ -235,15 +232,15 @@ class SessionWriter:
             raise Lost from refusal
 
     def _is_dear(self, batch: Batch) -> bool:
-        """Whether a batch says what came of effects: nobody could tell that once more."""
+        """Whether a batch holds results of effects, which cannot be produced again."""
         return not self.is_hurried and any(draft.type in _DEAR for draft in batch.drafts)
 
     async def _look(self, batch: Batch) -> Appended | None:
-        """Read back what an append that may have happened left; None if it did not happen."""
+        """Read back an ambiguous append; None if it did not happen."""
         records = await self.journal.read(self.session_id, after=batch.expected_seq)
         if not records:
-            # A batch without records leaves nothing to look at. Writing it twice is harmless; if the first
-            # time took an item from the inbox, or let go of the session, the second one is refused.
+            # A batch without records leaves nothing to read back. Writing it twice is safe: if the first
+            # write consumed an item or released the session, the second is refused.
             return None
         is_ours = all(record.epoch == self._claim.epoch for record in records)
         if len(records) != len(batch.drafts) or not is_ours:
@@ -254,21 +251,21 @@ class SessionWriter:
 _DEAR: Final = frozenset({"action.result", *DELIVERY_RECORDS} - {"delivery.intended"})
 
 SNAPSHOT_RECORDS_MIN: Final = 256
-"""A shorter tail of records is read faster than a snapshot is written."""
+"""Shorter tails are read faster than a snapshot is written."""
 STATE_BYTES_MAX: Final = 1_073_741_824
-"""A larger state is folded from its records again."""
+"""Larger states are not saved; they are folded from records."""
 
 
 @frozen
 class Loaded:
-    """A session, and the number of the last record in its snapshot."""
+    """A folded session, and the sequence number of its snapshot."""
 
     state: LoopState
     snapshot_seq: int
 
 
 async def load(store: Journal, snapshots: Snapshots, *, session_id: str) -> Loaded:
-    """Fold a session. A snapshot that cannot be used is passed over.
+    """Fold a session from its snapshot and records; an unusable snapshot is ignored.
 
     Raises:
         Corrupt: the journal is damaged.
@@ -287,20 +284,20 @@ async def load(store: Journal, snapshots: Snapshots, *, session_id: str) -> Load
 
 
 def wants_snapshot(state: LoopState, snapshot_seq: int) -> bool:
-    """Whether enough has happened for a new snapshot to be worth its bytes.
+    """Whether a new snapshot is worth its size.
 
-    The distance grows with the session, so that all snapshots of it together stay a fraction of its records.
+    The interval grows with the session, so that all snapshots together stay a fraction of the records.
     """
     return state.seq - snapshot_seq >= max(SNAPSHOT_RECORDS_MIN, snapshot_seq)
 
 
 async def save(snapshots: Snapshots, session_id: str, *, state: LoopState) -> None:
-    """Keep the state of a session."""
+    """Save a snapshot of the state."""
     await snapshots.save(session_id, state.seq, state=zlib.compress(dump_loop(state), 1))
 
 
 def _unpacked(snapshot: bytes) -> LoopState | None:
-    """Return the state in a snapshot; None if it cannot be used."""
+    """Return the state of a snapshot; None if it is unusable."""
     unpacker = zlib.decompressobj()
     try:
         dump = unpacker.decompress(snapshot, STATE_BYTES_MAX)

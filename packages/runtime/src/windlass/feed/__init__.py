@@ -1,4 +1,4 @@
-"""Feeds: subscribers as cursors over the journal, and live deltas."""
+"""Feeds: subscribers are cursors over the journal, with live deltas added."""
 
 from windlass.feed.bus import Feed
 from windlass.feed.cursors import cursor_of, decode_cursor, encode_cursor

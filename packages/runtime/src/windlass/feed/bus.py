@@ -1,4 +1,4 @@
-"""The feed: the event bus of one process, over the journal of its store."""
+"""Feed: the event bus of one process, over the journal of its store."""
 
 from asyncio import Future, get_running_loop
 from collections import OrderedDict
@@ -43,14 +43,14 @@ _NEWEST_RECORDS: Final = 16
 _TEXT_ENDS: Final = frozenset(
     {"message.completed", "actions.requested", "step.completed", "step.failed", "step.retrying"}
 )
-"""Records that hold what was shown live, or say that it came to nothing."""
+"""Record types that contain or cancel the live deltas before them."""
 
 
 class Feed:
-    """Shows records and live deltas to any number of readers; see `EventBus`.
+    """Publishes records and live deltas to any number of readers; see `EventBus`.
 
-    A reader is a cursor over the journal. The feed keeps the newest events only for those who are reading
-    them right now, and the texts of the answers that are being written.
+    A reader is a cursor over the journal. The feed keeps only the newest events, for readers that are at the
+    end, and the texts of answers in progress.
     """
 
     def __init__(
@@ -67,17 +67,17 @@ class Feed:
         self._events_max = events_max
         self._topics: dict[str, ReferenceType[Topic]] = {}
         self._live: OrderedDict[str, LiveStep] = OrderedDict()
-        """The open step of each session; the one that showed something last is at the end."""
+        """Open step of each session, in order of their last delta."""
         self._ends: dict[str, set[Future[Event | None]]] = {}
-        """Those who wait for the end of a run and for nothing else; None tells them to look again."""
+        """Futures of callers that wait for the end of a run; None makes them look again."""
         self.stamp = 0
         self.failure: AgentError | None = None
-        """Why nothing more will come; None while something may."""
+        """The error that ended the feed; None while it is open."""
 
-    # What the engine calls.
+    # Called by the engine.
 
     def publish(self, records: Sequence[Record]) -> None:
-        """Show the records of one append, which must be durable."""
+        """Publish the records of one append, which must be durable."""
         if not records:
             return
         if self._ends:
@@ -100,7 +100,7 @@ class Feed:
                 topic.add(shown, first=first)
 
     def live(self, started: Record) -> LiveStep:
-        """Begin to show a step; the one before it in the session is closed."""
+        """Open a step for live deltas; the previous step of the session is closed."""
         before = self._live.get(started.session_id)
         if before is not None:
             before.close()
@@ -110,30 +110,30 @@ class Feed:
         return step
 
     def notify(self) -> None:
-        """Make every reader look at the journal again."""
+        """Make every reader read the journal again."""
         for key in tuple(self._topics):
             self.topic(key).doubt()
         for run_id in tuple(self._ends):
             self._tell(run_id, None)
 
     def end(self, error: AgentError) -> None:
-        """Tell everybody who waits for more that nothing more will come."""
+        """End all streams and waits with an error."""
         self.failure = error
         self.notify()
 
-    # What readers call.
+    # Called by readers.
 
     def subscribe_all(
         self, cursor: Cursor | None = None, *, options: StreamOptions = DEFAULT_OPTIONS
     ) -> EventStream:
-        """Watch everything, in the order of `position`."""
+        """Subscribe to all events, in the order of `position`."""
         line = StoreLine(self._store, wants=_everything, floor=self._floor)
         return self._stream(line, cursor, start=AllCursor(position=0), options=options)
 
     def subscribe_session(
         self, session_id: str, cursor: Cursor | None = None, *, options: StreamOptions = DEFAULT_OPTIONS
     ) -> EventStream:
-        """Watch a session, which need not exist yet."""
+        """Subscribe to a session, which need not exist yet."""
         start = checked_id(lambda name: SessionCursor(session_id=name, seq=0), session_id)
         line = SessionLine(self._store, session_id, wants=_everything)
         return self._stream(line, cursor, start=start, options=options)
@@ -146,7 +146,7 @@ class Feed:
         options: StreamOptions = DEFAULT_OPTIONS,
         until_terminal: bool = False,
     ) -> EventStream:
-        """Watch a run; `until_terminal` ends the stream after the event that ends the run."""
+        """Subscribe to a run; `until_terminal` ends the stream after the terminal event."""
         start = checked_id(lambda name: RunCursor(run_id=name, seq=0), run_id)
         line = RunLine(self._store, run_id, wants=partial(_of_run, run_id), until_terminal=until_terminal)
         return self._stream(line, cursor, start=start, options=options, until_terminal=until_terminal)
@@ -154,7 +154,7 @@ class Feed:
     def subscribe_agent(
         self, agent_id: str, cursor: Cursor | None = None, *, options: StreamOptions = DEFAULT_OPTIONS
     ) -> EventStream:
-        """Watch all runs of an agent."""
+        """Subscribe to all runs of an agent."""
         start = checked_id(lambda name: AgentCursor(agent_id=name, position=0), agent_id)
         line = StoreLine(self._store, wants=partial(_of_agent, agent_id), floor=self._floor)
         return self._stream(line, cursor, start=start, options=options)
@@ -166,20 +166,20 @@ class Feed:
         *,
         options: StreamOptions = DEFAULT_OPTIONS,
     ) -> EventStream:
-        """Watch what a filter lets through."""
+        """Subscribe to the events that a filter accepts."""
         start = FilterCursor(fingerprint=event_filter.fingerprint, position=0)
         line = StoreLine(self._store, wants=event_filter.matches, floor=self._floor)
         return self._stream(line, cursor, start=start, options=options)
 
     def replay_run_from_cursor(self, run_id: str, cursor: Cursor | None = None) -> EventStream:
-        """Return what is stored of a run after the cursor, up to now."""
+        """Return the stored events of a run after the cursor, up to now."""
         return self.subscribe_run(run_id, cursor, options=_STORED)
 
     async def terminal_event(self, run_id: str) -> Event:
-        """Return the event that ends a run, once it has ended."""
+        """Wait for the end of a run and return its terminal event."""
         while True:
             end: Future[Event | None] = get_running_loop().create_future()
-            # First, so that an end while the journal is read is not missed.
+            # Register first, so that an end during the read is not missed.
             self._ends.setdefault(run_id, set()).add(end)
             try:
                 event = await self.latest_terminal_event(run_id)
@@ -192,12 +192,12 @@ class Feed:
                 return event
 
     async def latest_terminal_event(self, run_id: str) -> Event | None:
-        """Return the event that ended a run; None while it goes on."""
+        """Return the terminal event of a run; None while it is running."""
         run = await find_run(self._store, run_id)
         if run.status not in RUN_ENDS.values():
             return None
         first, session = max(run.first_seq - 1, 0), await self._store.session(run.session_id)
-        # Mostly it is the newest run of its session, and ended a few records ago.
+        # Usually it is the newest run of its session and ended a few records ago.
         newest = first if session is None else max(first, session.last_seq - _NEWEST_RECORDS)
         for after in (newest, first):
             event = await self._find_end(run, after)
@@ -213,10 +213,10 @@ class Feed:
             after = records[-1].seq
         return None
 
-    # What subscriptions and live steps call.
+    # Called by subscriptions and live steps.
 
     def topic(self, key: str) -> Topic:
-        """Return a topic; it is kept by its readers alone."""
+        """Return the topic of a key; only its readers keep it alive."""
         topic = self._listened(key)
         if topic is None:
             topic = Topic(self._events_max)
@@ -224,13 +224,13 @@ class Feed:
         return topic
 
     def release(self, key: str, topic: Topic) -> None:
-        """Forget a topic, if the reader that left was its last."""
-        # A reader that is collected together with its topic leaves after the topic was forgotten.
+        """Drop a topic after its last reader left."""
+        # A reader that is garbage-collected with its topic leaves after the topic was dropped.
         if topic.is_empty and self._listened(key) is topic:
             del self._topics[key]
 
     def stirred(self, key: str, stamp: int) -> Iterator[LiveStep]:
-        """Return the open steps of a topic that showed something since the stamp."""
+        """Return the open steps of a topic with deltas after the stamp."""
         if key != EVERYTHING:
             step = self._live.get(key)
             if step is not None:
@@ -242,12 +242,12 @@ class Feed:
             yield step
 
     def now(self) -> str:
-        """Return the moment, for deltas."""
+        """Return the current time, as the timestamp of deltas."""
         return f"{self._clock.now().replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
     @property
     def topic_count(self) -> int:
-        """How many sessions have readers; those who watch everything count as one more."""
+        """Number of topics: sessions with readers, plus one if anyone reads all events."""
         return len(self._topics)
 
     def _stream(
@@ -271,11 +271,11 @@ class Feed:
         return None if found is None else found()
 
     def _forget(self, key: str, gone: "ReferenceType[Topic]") -> None:
-        # Only a reference that is still in the dictionary calls this.
+        # Called only for a reference that is still in the dictionary.
         del self._topics[key]
 
     def _stir(self, step: LiveStep) -> None:
-        """Wake those who watch a step that has shown something."""
+        """Wake the readers of a step that has a new delta."""
         if not self._topics:
             return
         session_id = step.started.session_id
@@ -312,7 +312,7 @@ class Feed:
             self._ends.pop(run_id, None)
 
     def _settle(self, session_id: str, records: Sequence[Record]) -> Iterable[tuple[int, Pieces]]:
-        """Drop the deltas that records make needless; return those to show before one."""
+        """Drop the deltas that records replace; return the deltas to show before a record."""
         step = self._live[session_id]
         tails: list[tuple[int, Pieces]] = []
         for record in records:
@@ -352,10 +352,10 @@ def _call_id(record: Record) -> str:
 
 
 def _check_scope(cursor: Cursor, start: Cursor) -> None:
-    """Refuse a cursor that was given out by another stream."""
+    """Refuse a cursor of another stream."""
     found = getattr(cursor, "scope", None)
     if found != start.scope:
         raise refused(f"cursor of another scope: expected {start.scope}, found {found or 'no cursor'}")
     for name in ("session_id", "run_id", "agent_id", "fingerprint"):
         if getattr(cursor, name, None) != getattr(start, name, None):
-            raise refused(f"cursor of another {start.scope}: it was given out by a stream of another one")
+            raise refused(f"cursor of another {start.scope}: expected the cursor of this one")

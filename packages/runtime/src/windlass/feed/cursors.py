@@ -1,4 +1,4 @@
-"""Cursors: where a reader stands, as a value and as a short text."""
+"""Cursors: the position of a reader, as a value and as a short text."""
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -11,20 +11,20 @@ from windlass.ports.feed import refused
 from windlass_protocol import AgentCursor, AllCursor, Cursor, Event, FilterCursor, RunCursor, SessionCursor
 
 EVENTS_PER_READ: Final = 256
-"""Records that a reader takes at once, from the ring or from the journal."""
+"""Records per read, from the topic or from the journal."""
 RING_BYTES_MAX: Final = 16 * 1_048_576
-"""What a topic holds for readers that are just reading, about; whoever is slower reads the journal."""
+"""Approximate bytes of events that a topic holds; slower readers read the journal."""
 TAIL_BYTES_MAX: Final = 8 * 1_048_576
-"""What a topic holds of answers that have just ended, about."""
+"""Approximate bytes of deltas that a topic holds of answers that have just ended."""
 LIVE_BYTES_MAX: Final = 1_048_576
-"""How far a call is, and all else of a step of which only the newest counts, about. More is not shown."""
+"""Approximate bytes of progress and other newest-only deltas of a step; further ones are not shown."""
 LIVE_PIECES_MAX: Final = 32_768
 LIVE_CHARS_MAX: Final = 1_048_576
-"""What is kept of an answer that is being written. A longer one goes on without deltas."""
+"""Characters kept of an answer in progress; a longer one continues without deltas."""
 TAILS_MAX: Final = 64
-"""Ended answers whose last deltas wait for readers that are just waking up."""
+"""Ended answers whose last deltas are held for readers that are waking up."""
 CURSOR_CHARS_MAX: Final = 3_000
-"""A cursor as text; the longest id of 512 characters fits."""
+"""Characters of a cursor as text; the longest id of 512 characters fits."""
 
 _TEXT: Final = re.compile(
     r"(?P<scope>[asrgf])(?:\.(?P<name>[A-Za-z0-9_-]{2,}))?"
@@ -34,7 +34,7 @@ _DIGEST: Final = "sha256:"
 
 
 class Place:
-    """Where a reader stands while it reads: a cursor that moves."""
+    """The position of a reader while it reads: a mutable cursor."""
 
     __slots__ = ("_cursor", "_index", "order")
 
@@ -49,18 +49,18 @@ class Place:
 
     @property
     def index(self) -> int:
-        """Deltas of the step that was open at `order` that were seen."""
+        """Number of deltas seen of the step that is open at `order`."""
         return self._index or 0
 
     def order_of(self, event: Event) -> int:
-        """Return the number of an event in this scope; a delta may have none of its own."""
+        """Return the number of an event in this scope; a delta has the number of its step."""
         is_by_seq = isinstance(self._cursor, SessionCursor | RunCursor)
         order = event.seq if is_by_seq else event.meta.position
         return self.order if order is None else order
 
     def pass_by(self, event: Event) -> None:
-        """Move behind an event."""
-        # A delta has the number of its step, and other records may have come since.
+        """Advance past an event."""
+        # A delta has the number of its step; other records may have been read since.
         self.order = max(self.order, self.order_of(event))
         if event.index is not None:
             self._index = event.index + 1
@@ -68,7 +68,7 @@ class Place:
             self._index = None
 
     def cursor(self, order: int) -> Cursor:
-        """Return the place as a cursor; nothing for the reader is between it and `order`."""
+        """Return the position as a cursor; there are no events for the reader up to `order`."""
         cursor = self._cursor
         if isinstance(cursor, SessionCursor | RunCursor):
             return cursor.model_copy(update={"seq": order, "index": self._index})
@@ -76,9 +76,9 @@ class Place:
 
 
 def cursor_of(event: Event, before: Cursor) -> Cursor:
-    """Return the cursor behind an event, for a reader that stood at `before`.
+    """Return the cursor after an event, for a reader that was at `before`.
 
-    `before` names the scope. A reader without a past starts at number 0; pass each event in order.
+    `before` names the scope; a new reader starts at number 0. Pass every event, in order.
     """
     place = Place(before)
     place.pass_by(event)
@@ -103,7 +103,7 @@ def encode_cursor(cursor: Cursor) -> str:
 
 
 def decode_cursor(text: str) -> Cursor:
-    """Return the cursor that a text stands for.
+    """Return the cursor of a text.
 
     Raises:
         Rejected: it is not a text that `encode_cursor` returns.
@@ -115,14 +115,14 @@ def decode_cursor(text: str) -> Cursor:
         cursor = None if found is None else _read(found)
     except ValueError:
         cursor = None
-    # Only what is written the same way again is accepted: one place, one text.
+    # Accept only the canonical text: each cursor has exactly one.
     if cursor is None or encode_cursor(cursor) != text:
-        raise refused("not a cursor: expected a text that a stream gave out")
+        raise refused("not a cursor: expected the text of a cursor that a stream returned")
     return cursor
 
 
 def checked_id(make: Callable[[str], Cursor], name: str) -> Cursor:
-    """Return a cursor for a name; Rejected if the name is no id."""
+    """Return a cursor for an id; Rejected if the id is invalid."""
     try:
         return make(name)
     except ValidationError:

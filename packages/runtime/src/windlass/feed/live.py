@@ -1,4 +1,4 @@
-"""Answers while they are being written: kept until their message is durable."""
+"""Live deltas: the text of answers in progress, kept until their message is durable."""
 
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
@@ -16,7 +16,7 @@ _EVENT_FIELDS: Final = set(Event.model_fields)
 
 
 class Shown(NamedTuple):
-    """A record, and the event that it is shown as."""
+    """A record and its event."""
 
     record: Record
     event: Event
@@ -25,7 +25,7 @@ class Shown(NamedTuple):
 
 
 def show(record: Record) -> Event:
-    """Return a record as an event: what `to_event` returns, at a third of the cost."""
+    """Return the event of a record; same result as `to_event`, at a third of the cost."""
     meta = _meta(record, record.at)
     meta["id"], meta["position"] = record.event_id, record.position
     return _event(record, record.type, meta=meta, data=record.data)
@@ -34,9 +34,9 @@ def show(record: Record) -> Event:
 def show_delta(
     started: Record, event_type: str, *, data: dict[str, JsonValue], place: tuple[int, int], at: str
 ) -> Event:
-    """Return a live delta of the step that a record began.
+    """Return a live delta of a step.
 
-    Its place is the number of the record that it comes behind, and its own number in the step.
+    `place` is the sequence number of the record before it, and its index in the step.
     """
     seq, index = place
     return _event(started, event_type, meta=_meta(started, at), data=data, index=index, seq=seq)
@@ -76,15 +76,15 @@ def _event(
 
 
 PART_BYTES: Final = 64
-"""What each value takes beside its text, and each event beside its data."""
+"""Approximate bytes of a value without its text, and of an event without its data."""
 _WIDE: Final = 4
-"""Bytes of a character, when a text has one that is not ASCII."""
+"""Bytes per character of a text that is not ASCII."""
 
 
 def weight(value: JsonValue) -> int:
-    """Return about how many bytes a value takes in memory.
+    """Return the approximate size of a value in memory, in bytes.
 
-    Long texts are not looked through, so the price is that of the number of parts.
+    Texts are not scanned, so the cost depends on the number of values only.
     """
     total, left = 0, [value]
     while left:
@@ -102,7 +102,7 @@ def weight(value: JsonValue) -> int:
 
 @frozen
 class _Kind:
-    """Pieces that belong together as text."""
+    """A kind of text delta; deltas of one kind and call are joined."""
 
     type: str
     field: str
@@ -115,15 +115,15 @@ _INPUT: Final = _Kind("action.input.appended", "inputDelta", "inputSoFar")
 """Bytes of the widest character."""
 Call = tuple[str, str | None]
 Joined = tuple[_Kind, Call | None, str]
-"""A piece of a text: its kind, its call, the piece."""
+"""A text delta: its kind, its call, its text."""
 Newest = tuple[str, JsonObject]
-"""Something that only counts until the next of its kind: its type and data."""
+"""A delta that replaces the previous one of its kind: its type and data."""
 
 
 class Pieces:
-    """What a step has shown since its last message.
+    """Deltas of a step since its last message.
 
-    The index of a delta is its place here, plus `base`.
+    The index of a delta is its position here plus `base`.
     """
 
     __slots__ = ("_bytes", "_chars", "_last", "_newest", "_pieces", "_seq", "_started", "base")
@@ -135,12 +135,12 @@ class Pieces:
         self._newest: dict[tuple[str, str], int] = {}
         self._chars = 0
         self._bytes = 0
-        """Of what was added with `replace`."""
+        """Bytes of the deltas added with `replace`."""
         self._last: tuple[int, int, list[Event]] | None = None
         self._seq = started.seq
 
     def follow(self, seq: int) -> None:
-        """Come behind a later record of the session: who resumes there gets nothing twice."""
+        """Move after a later record of the session, so that a reader resuming there gets no repeats."""
         if seq > self._seq:
             self._seq = seq
             self._last = None
@@ -152,16 +152,16 @@ class Pieces:
 
     @property
     def next_index(self) -> int:
-        """The index that the next delta will have."""
+        """Index of the next delta."""
         return self.base + len(self._pieces)
 
     @property
     def weight(self) -> int:
-        """How many bytes it takes, about."""
+        """Approximate size in bytes."""
         return _WIDE * min(self._chars, LIVE_CHARS_MAX) + PART_BYTES * len(self._pieces) + self._bytes
 
     def join(self, kind: _Kind, delta: str, *, call: Call | None = None) -> bool:
-        """Add a piece of a text; False if the answer is too long to be kept."""
+        """Add a text delta; False if the answer exceeds the limit."""
         pieces = self._pieces
         self._chars += len(delta)
         if self._chars > LIVE_CHARS_MAX or (len(pieces) >= LIVE_PIECES_MAX and not self._trim()):
@@ -170,7 +170,7 @@ class Pieces:
         return True
 
     def replace(self, event_type: str, key: str, *, data: JsonObject) -> bool:
-        """Add something that makes the one before it needless; False if there is no room."""
+        """Add a delta in place of the previous one of its key; False if there is no room."""
         self.forget(event_type, key)
         size = weight(data)
         if self._bytes + size > LIVE_BYTES_MAX:
@@ -183,7 +183,7 @@ class Pieces:
         return True
 
     def forget(self, event_type: str, key: str) -> None:
-        """Drop what was added with `replace`; the indexes of the others stay."""
+        """Remove a delta added with `replace`; other indexes do not change."""
         index = self._newest.pop((event_type, key), None)
         if index is not None:
             piece = self._pieces[index - self.base]
@@ -193,9 +193,9 @@ class Pieces:
             self._last = None
 
     def since(self, index: int, now: Callable[[], str]) -> list[Event]:
-        """Return the deltas from an index on; texts that follow one another are one delta.
+        """Return the deltas from an index on; adjacent texts are joined.
 
-        All readers that are equally far get the same events, made for the first of them.
+        Readers at the same index share the events.
         """
         first, end = max(index, self.base), self.next_index
         last = self._last
@@ -204,15 +204,15 @@ class Pieces:
         return last[2]
 
     def _trim(self) -> bool:
-        """Make room by what was forgotten at the beginning."""
+        """Free the removed deltas at the beginning."""
         count = next((at for at, piece in enumerate(self._pieces) if piece is not None), len(self._pieces))
         del self._pieces[:count]
         self.base += count
         return count > 0
 
     def _events(self, at_piece: int, at: str) -> Iterator[Event]:
-        # A reader that starts at the beginning may have seen some of it before, if its cursor does not count
-        # deltas: the first piece of each text also has the text so far, to be put in the place of its own.
+        # A reader that starts at the beginning may have seen deltas before, if its cursor does not count
+        # them: the first delta of each text also carries the text so far, which replaces the reader's text.
         begun: set[tuple[str, Call | None]] | None = set() if self.base + at_piece == 0 else None
         pieces = self._pieces
         while at_piece < len(pieces):
@@ -222,7 +222,7 @@ class Pieces:
                 continue
             seq = self._started.seq
             if len(piece) == 2:
-                # Progress comes late in a step: whoever resumes behind it must get nothing twice.
+                # Progress arrives late in a step: a reader that resumes after it must get no repeats.
                 (event_type, data), seq = piece, self._seq
             else:
                 kind, call, delta = piece
@@ -245,26 +245,26 @@ class Pieces:
 
 
 def _same(piece: Joined | Newest | None, first: Joined) -> str | None:
-    """Return the text of a piece that goes on with the first one."""
+    """Return the text of a delta that continues the first one; None if it does not."""
     if piece is None or len(piece) == 2 or piece[0] is not first[0] or piece[1] != first[1]:
         return None
     return piece[2]
 
 
 def place_of(started: Record) -> JsonObject:
-    """Return what the data of every delta says about its step."""
+    """Return the step coordinates that every delta carries."""
     data = started.data
     return {name: data[name] for name in ("sequence", "stepIndex", "turnId") if name in data}
 
 
 def named(call: Call) -> JsonObject:
-    """Return what the data of a delta says about its call."""
+    """Return the call fields that a delta carries."""
     call_id, tool_name = call
     return {"callId": call_id} if tool_name is None else {"callId": call_id, "toolName": tool_name}
 
 
 class LiveStep:
-    """A step that goes on; see `LiveAnswer`."""
+    """A step in progress; see `LiveAnswer`."""
 
     __slots__ = ("_on_change", "_on_close", "pieces", "stamp", "started")
 
@@ -277,40 +277,40 @@ class LiveStep:
     ) -> None:
         self.started = started
         self.pieces: Pieces | None = Pieces(started)
-        """None once it is closed."""
+        """None after `close`."""
         self.stamp = 0
         self._on_change = on_change
         self._on_close = on_close
 
     def text(self, delta: str) -> None:
-        """Show a piece of the answer."""
+        """Show a delta of the answer."""
         pieces = self.pieces
         if delta and pieces is not None and pieces.join(_TEXT, delta):
             self._on_change(self)
 
     def reasoning(self, delta: str) -> None:
-        """Show a piece of the reasoning."""
+        """Show a delta of the reasoning."""
         pieces = self.pieces
         if delta and pieces is not None and pieces.join(_REASONING, delta):
             self._on_change(self)
 
     def tool_input(self, call_id: str, delta: str, *, tool_name: str | None = None) -> None:
-        """Show a piece of the arguments of a call."""
+        """Show a delta of the arguments of a call."""
         pieces = self.pieces
         if delta and pieces is not None and pieces.join(_INPUT, delta, call=(call_id, tool_name)):
             self._on_change(self)
 
     def partial(self, call_id: str, output: JsonValue, *, tool_name: str | None = None) -> None:
-        """Show how far a running call is."""
+        """Show a partial result of a running call."""
         data: JsonObject = {"output": output, **place_of(self.started), **named((call_id, tool_name))}
         self._replace("action.partial", call_id, data)
 
     def show(self, event_type: str, data: JsonObject) -> None:
-        """Show anything else; only the newest of its type is kept."""
+        """Show an event of any other type; only the newest of its type is kept."""
         self._replace(event_type, "", data)
 
     def close(self) -> None:
-        """Forget the step."""
+        """Discard the live state of the step."""
         self.pieces = None
         self._on_close(self)
 

@@ -1,4 +1,4 @@
-"""Queues for readers that want the present rather than everything."""
+"""Overflow queues: bounded buffers for readers that prefer recent events to all events."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from windlass_protocol.frozen import frozen
 
 @frozen
 class _Gap:
-    """Events that are missing before another one."""
+    """Dropped events before another one."""
 
     dropped: int
     start: int
@@ -43,30 +43,30 @@ class _Gap:
 
 @dataclass(slots=True)
 class _Waiting:
-    """An event in the queue, and what is missing before it."""
+    """A queued event, and the gap before it."""
 
     event: Event
     gap: _Gap | None
 
 
 class OverflowQueue:
-    """Events in order, never more than the capacity; terminal ones are never dropped."""
+    """A bounded queue of events in order; terminal events are never dropped."""
 
     def __init__(self, options: QueueOptions, order_of: Callable[[Event], int]) -> None:
         self._options = options
         self._order_of = order_of
         self._waiting: list[_Waiting] = []
         self._gap: _Gap | None = None
-        """What is missing behind the last event."""
+        """Gap after the last event."""
         self.failure: OverflowNotice | None = None
-        """Why nothing more is taken."""
+        """The overflow that closed the queue; no more events are accepted."""
 
     def __len__(self) -> int:
-        """Return how many events wait."""
+        """Return the number of queued events."""
         return len(self._waiting)
 
     def offer(self, event: Event) -> bool:
-        """Take an event, or drop one; False if it must be offered again later."""
+        """Add an event, or drop one; False if it must be offered again later."""
         is_terminal = event.type in TERMINAL_TYPES
         room = self._options.capacity - (0 if is_terminal else self._options.terminal_reserve)
         if len(self._waiting) < room:
@@ -87,14 +87,14 @@ class OverflowQueue:
                 return True
 
     def pop(self) -> Event:
-        """Return the oldest event; its `overflow` says what is missing before it."""
+        """Return the oldest event; its `overflow` describes the gap before it."""
         first = self._waiting.pop(0)
         if first.gap is None:
             return first.event
         return first.event.model_copy(update={"overflow": _wire(self._notice(first.gap))})
 
     def _droppable(self) -> list[int]:
-        """Return the places of the events that may give way to another one."""
+        """Return the indexes of events that may be dropped."""
         types = [one.event.type for one in self._waiting]
         match self._options.overflow:
             case Overflow.DROP_PROGRESS:
@@ -105,7 +105,7 @@ class OverflowQueue:
                 return [at for at, one in enumerate(types) if one not in TERMINAL_TYPES]
 
     def _make_room(self, event: Event, at: list[int]) -> bool:
-        """Put an event in the place of another one, if there is one to drop."""
+        """Replace a droppable event; False if there is none."""
         for place in at:
             dropped = self._waiting.pop(place)
             gap = self._missing(dropped.event) + dropped.gap
@@ -148,11 +148,11 @@ def _wire(notice: OverflowNotice) -> dict[str, JsonValue]:
 
 
 class QueuedSubscription:
-    """A stream with a queue; see `EventStream`.
+    """A stream with an overflow queue; see `EventStream`.
 
-    What was published since the last event was asked for is put through the queue when the next one is: the
-    outcome is that of a queue that is filled meanwhile, and nobody fills it. Until then it is in the journal,
-    so what may not be dropped and does not fit can wait there.
+    Events published since the last call pass through the queue at the next call, with the same outcome as a
+    queue filled in the background. Until then they are in the journal, so events that may not be dropped and
+    do not fit can wait there.
     """
 
     def __init__(self, inner: Subscription, options: QueueOptions) -> None:
@@ -160,17 +160,17 @@ class QueuedSubscription:
         self._queue = OverflowQueue(options, inner.place.order_of)
         self._place = Place(inner.cursor)
         self._held: Event | None = None
-        """An event that did not fit."""
+        """An event that did not fit into the queue."""
         self._has_ended = False
 
     @property
     def cursor(self) -> Cursor:
-        """Where the reader stands."""
+        """The position of the reader."""
         return self._place.cursor(self._place.order)
 
     @property
     def ready(self) -> int:
-        """How many events can be had without waiting."""
+        """Number of events available without waiting."""
         return len(self._queue)
 
     def __aiter__(self) -> Self:
@@ -178,16 +178,16 @@ class QueuedSubscription:
         return self
 
     async def open(self) -> None:
-        """Check the cursor; does nothing the second time."""
+        """Check the cursor; idempotent."""
         await self._inner.open()
 
     async def aclose(self) -> None:
-        """End the stream."""
+        """Close the stream."""
         await self._inner.aclose()
         self._queue, self._held = OverflowQueue(QueueOptions(), self._place.order_of), None
 
     async def __anext__(self) -> Event:
-        """Return the next event; wait for it if there is none.
+        """Return the next event; wait if there is none.
 
         Raises:
             SubscriberLagged: the queue was full and its policy is to fail.
@@ -207,7 +207,7 @@ class QueuedSubscription:
             await self._inner.wait()
 
     async def _take_in(self) -> None:
-        """Put everything there is through the queue, as far as it goes."""
+        """Pass all available events through the queue, as far as they fit."""
         while self._queue.failure is None and not self._has_ended:
             try:
                 event = self._held or await self._inner.next_now()

@@ -1,4 +1,4 @@
-"""What a stream runs over: the records of a session, or those of the whole store."""
+"""Subscriptions: streams of events over the records of a session or of the whole store."""
 
 from asyncio import Future, get_running_loop
 from bisect import bisect_right
@@ -18,62 +18,62 @@ from windlass_protocol import Cursor, Event
 from windlass_protocol.frozen import frozen
 
 EVERYTHING: Final = ""
-"""The topic of the whole store; no session has an empty id."""
+"""Topic of the whole store; session ids are never empty."""
 
 Wants = Callable[[str, Record], bool]
-"""Whether a reader wants events of a type about the things of a record."""
+"""Whether a reader wants events of a type about a record."""
 Floor = Callable[[], Awaitable[int]]
-"""The position behind which a store still has everything; 0 if it never deleted anything."""
+"""Returns the position after which the store is complete; 0 if nothing was ever deleted."""
 
 
 @frozen
 class Span:
-    """Where a stream begins, and where the journal ended at that moment."""
+    """Start of a stream, and the end of the journal at that moment."""
 
     after: int
     last: int
     is_over: bool = False
-    """Nothing more will come."""
+    """Whether no more records can follow."""
 
 
 class Line(Protocol):
-    """One ordered line of records, for one reader."""
+    """An ordered sequence of records for one reader."""
 
     @property
     def topic(self) -> str:
-        """The session, or `EVERYTHING`; known once it has begun."""
+        """Session id or `EVERYTHING`; known after `find`."""
         ...
 
     def wants(self, event_type: str, record: Record) -> bool:
-        """Return whether the reader wants events of a type about the things of a record."""
+        """Return whether the reader wants events of a type about this record."""
         ...
 
     def order(self, record: Record) -> int:
-        """Return the number of a record in this line."""
+        """Return the number of a record in this sequence."""
         ...
 
     async def find(self) -> None:
-        """Learn which topic it is.
+        """Find the topic.
 
         Raises:
-            Conflict: there is no such thing.
+            Conflict: the run does not exist.
         """
         ...
 
     async def begin(self, order: int | None) -> Span:
-        """Start behind a number; None starts with the first record that is kept.
+        """Start after a number; None starts at the first record that is kept.
 
         Raises:
-            CursorExpired: what comes after the number is no longer kept.
-            Rejected: no record has the number yet.
+            CursorExpired: records after the number were deleted.
+            Rejected: the number is beyond the last record.
         """
         ...
 
     async def read(self, after: int) -> tuple[Record, ...]:
-        """Return the next records; none at the end.
+        """Return the next records; an empty tuple at the end.
 
         Raises:
-            CursorExpired: they are no longer kept.
+            CursorExpired: the records were deleted.
         """
         ...
 
@@ -89,10 +89,10 @@ class SessionLine:
         self.topic = session_id
         self._last = 0
         self._floor: int | None = None
-        """A number before which records may be missing."""
+        """Records before this number may be missing."""
 
     def wants(self, event_type: str, record: Record) -> bool:
-        """Return whether the reader wants events of a type about the things of a record."""
+        """Return whether the reader wants events of a type about this record."""
         return self._wants(event_type, record)
 
     def order(self, record: Record) -> int:
@@ -100,10 +100,10 @@ class SessionLine:
         return record.seq
 
     async def find(self) -> None:
-        """A session need not exist yet."""
+        """Nothing to find: a session need not exist yet."""
 
     async def begin(self, order: int | None) -> Span:
-        """Start behind a record of the session."""
+        """Start after a record of the session."""
         last = self._last = await self._last_seq()
         if order is None:
             self._floor = 0
@@ -112,10 +112,10 @@ class SessionLine:
     async def read(self, after: int) -> tuple[Record, ...]:
         """Return the next records of the session."""
         records = await self._store.read(self.topic, after=after, limit=EVENTS_PER_READ)
-        # A session has no gaps of its own: if records are missing, they were deleted.
+        # Sequence numbers of a session have no gaps: missing records were deleted.
         is_missing = records[0].seq != after + 1 if records else after < self._last
         if is_missing and after != self._floor:
-            raise CursorExpired(f"the records of the session behind {after:,} are no longer kept")
+            raise CursorExpired(f"cursor expired: records of the session after {after:,} were deleted")
         if not records and after and await self._last_seq() < after:
             raise CursorExpired("the session was deleted")
         return records
@@ -126,7 +126,7 @@ class SessionLine:
 
 
 class RunLine(SessionLine):
-    """The records of a session, from those on that belong to a run."""
+    """The records of a session, starting at a run."""
 
     __slots__ = ("_is_bounded", "_run_id")
 
@@ -136,12 +136,12 @@ class RunLine(SessionLine):
         self._is_bounded = until_terminal
 
     async def find(self) -> None:
-        """Learn the session of the run."""
+        """Find the session of the run."""
         self.topic = (await find_run(self._store, self._run_id)).session_id
 
     async def begin(self, order: int | None) -> Span:
-        """Start behind a record of the session, not before the run does."""
-        # The end before the start: a run that has no record now has none up to that end.
+        """Start after a record of the session, but not before the run."""
+        # Read the end first: a run without records now has none up to that end.
         last = await self._last_seq()
         run = await find_run(self._store, self._run_id)
         first = run.first_seq - 1 if run.first_seq else last
@@ -166,7 +166,7 @@ class StoreLine:
         self.topic = EVERYTHING
 
     def wants(self, event_type: str, record: Record) -> bool:
-        """Return whether the reader wants events of a type about the things of a record."""
+        """Return whether the reader wants events of a type about this record."""
         return self._wants(event_type, record)
 
     def order(self, record: Record) -> int:
@@ -174,10 +174,10 @@ class StoreLine:
         return record.position or 0
 
     async def find(self) -> None:
-        """There is only one."""
+        """Nothing to find: there is one store."""
 
     async def begin(self, order: int | None) -> Span:
-        """Start behind a position."""
+        """Start after a position."""
         last = await self._store.last_position()
         after = check_past(order or 0, last)
         floor = await self._floor_now()
@@ -188,9 +188,9 @@ class StoreLine:
     async def read(self, after: int) -> tuple[Record, ...]:
         """Return the next records of the store."""
         records = await self._store.read_all(after=after, limit=EVENTS_PER_READ)
-        # Asked after reading, so that what was deleted meanwhile is noticed.
+        # Read the floor after the records, so that a concurrent deletion is noticed.
         if after < await self._floor_now():
-            raise CursorExpired(f"the records behind position {after:,} are no longer kept")
+            raise CursorExpired(f"cursor expired: records after position {after:,} were deleted")
         return records
 
     async def _floor_now(self) -> int:
@@ -198,7 +198,7 @@ class StoreLine:
 
 
 async def find_run(store: FeedStore, run_id: str) -> RunRow:
-    """Return a run; Conflict if nobody ever started it."""
+    """Return a run; Conflict if it is unknown."""
     run = await store.run(run_id)
     if run is None:
         raise unknown_run(run_id)
@@ -206,24 +206,24 @@ async def find_run(store: FeedStore, run_id: str) -> RunRow:
 
 
 def check_past(order: int, last: int) -> int:
-    """Return a number that is not behind the last one."""
+    """Return the number; Rejected if it is beyond the last one."""
     if order > last:
-        raise refused(f"the cursor is after record {order:,}, and the last one is {last:,}")
+        raise refused(f"cursor beyond the end: it is after record {order:,}, the last record is {last:,}")
     return order
 
 
 class Reader:
-    """Somebody who waits for a topic; it is told apart by being itself."""
+    """A waiting reader of a topic, identified by object identity."""
 
     __slots__ = ("__weakref__",)
 
 
 class Topic:
-    """The end of one session, or of the whole store.
+    """The newest events of one session, or of the whole store.
 
-    It holds all events behind its floor, which rises when they get too many or too large. Whoever stands
-    before the floor reads the journal. Once every reader has seen everything and waits, nothing is held at
-    all. A topic lives as long as one of its readers does.
+    It holds all events after its floor, which rises when they exceed the limits. Readers before the floor
+    read the journal. When every reader has read everything and waits, no event is held. A topic lives as long
+    as one of its readers.
     """
 
     __slots__ = (
@@ -244,7 +244,7 @@ class Topic:
     def __init__(self, events_max: int) -> None:
         self._events_max = events_max
         self._floor: int | None = None
-        """None: what is the end of the journal is not known."""
+        """Number before the first held event; None if the end of the journal is unknown."""
         self._last = 0
         self._orders: list[int] = []
         self._shown: list[Shown] = []
@@ -253,23 +253,23 @@ class Topic:
         self._parked: dict[Reader, Future[None]] = {}
         self._parked_live: dict[Reader, Future[None]] = {}
         self.tails: dict[tuple[str, int], Pieces] = {}
-        """Deltas that belong before a record, by its session and number."""
+        """Deltas to show before a record, by session id and sequence number."""
         self.version = 0
-        """Changes with everything that is published."""
+        """Changes with every publish."""
 
     @property
     def held(self) -> int:
-        """How many events are held in memory."""
+        """Number of events held in memory."""
         return len(self._shown)
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes they take, about."""
+        """Their approximate size in bytes."""
         return self._bytes
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody reads it."""
+        """Whether it has no readers."""
         return not (self._awake or self._parked or self._parked_live)
 
     def join(self, reader: Reader) -> None:
@@ -277,26 +277,26 @@ class Topic:
         self._awake.add(reader)
 
     def leave(self, reader: Reader) -> None:
-        """Forget a reader."""
+        """Remove a reader."""
         self._awake.discard(reader)
         self._rest_if_all_wait()
 
     def park(self, reader: Reader, future: "Future[None]", *, with_live: bool) -> None:
-        """Wake a reader that has seen everything when there is more."""
+        """Register a reader that has read everything, to be woken by the next event."""
         (self._parked_live if with_live else self._parked)[reader] = future
         self._awake.discard(reader)
         self._rest_if_all_wait()
 
     def unpark(self, reader: Reader) -> None:
-        """Take back `park`, if nothing has woken the reader."""
+        """Undo `park`, if the reader was not woken."""
         if self._parked.pop(reader, None) or self._parked_live.pop(reader, None):
             self._awake.add(reader)
 
     def add(self, shown: Sequence[Shown], *, first: int) -> None:
-        """Take durable events, numbered without gaps from `first` on, and wake everybody."""
+        """Add durable events, numbered from `first` without gaps, and wake all readers."""
         self.version += 1
         if self._floor is not None and first <= self._last:
-            # Published late. Later ones were there before, so every reader has gone to the journal for these.
+            # Published late: later events were added before, so every reader reads these from the journal.
             return
         if self._floor is None or first != self._last + 1:
             self._clear()
@@ -313,7 +313,7 @@ class Topic:
         self._wake(self._parked_live)
 
     def _excess(self) -> int:
-        """How many of the oldest events have to go; those that are left fit."""
+        """Return how many of the oldest events exceed the limits."""
         excess = max(0, len(self._shown) - self._events_max)
         self._bytes -= sum(one.weight for one in self._shown[:excess])
         while self._bytes > RING_BYTES_MAX:
@@ -322,18 +322,18 @@ class Topic:
         return excess
 
     def add_tail(self, place: tuple[str, int], pieces: Pieces) -> None:
-        """Keep the deltas before a record until all readers have passed it."""
+        """Hold the deltas before a record until all readers have passed it."""
         self.tails[place] = pieces
         total = sum(one.weight for one in self.tails.values())
         while len(self.tails) > TAILS_MAX or total > TAIL_BYTES_MAX:
             total -= self.tails.pop(next(iter(self.tails))).weight
 
     def stir(self) -> None:
-        """Wake those who want live deltas."""
+        """Wake the readers of live deltas."""
         self._wake(self._parked_live)
 
     def doubt(self) -> None:
-        """Send every reader to the journal."""
+        """Make every reader read the journal."""
         self.version += 1
         self._clear()
         self._floor = None
@@ -341,14 +341,14 @@ class Topic:
         self._wake(self._parked_live)
 
     def after(self, order: int) -> list[Shown] | None:
-        """Return the next events behind a number; None if only the journal knows them."""
+        """Return the next events after a number; None if they must be read from the journal."""
         if self._floor is None or order < self._floor:
             return None
         start = bisect_right(self._orders, order)
         return self._shown[start : start + EVENTS_PER_READ]
 
     def cover(self, order: int) -> None:
-        """Take note that the journal ended there, and nothing was published since."""
+        """Note that the journal ends at this number and nothing was published since."""
         self._clear()
         self._floor = self._last = order
 
@@ -383,46 +383,46 @@ STEP_ENDS: Final = frozenset(RUN_ENDS) | {
     "session.completed",
     "session.failed",
 }
-"""Records after which the step before them shows nothing more."""
+"""Record types after which the previous step has no more deltas."""
 
 
 def ends_step(record: Record) -> bool:
-    """Whether a record ends the open step; the end of a run that never began does not."""
+    """Whether a record ends the open step; the end of a run that never started does not."""
     return record.type in STEP_ENDS and "unstarted" not in record.data
 
 
 class Source(Protocol):
-    """What a subscription needs of its feed."""
+    """The part of the feed that a subscription needs."""
 
     def topic(self, key: str) -> Topic:
-        """Return the topic of a session, or that of everything."""
+        """Return the topic of a session, or of everything."""
         ...
 
     def release(self, key: str, topic: Topic) -> None:
-        """Forget a topic, if the reader that left was its last."""
+        """Drop a topic after its last reader left."""
         ...
 
     def stirred(self, key: str, stamp: int) -> Iterable[LiveStep]:
-        """Return the open steps of a topic that showed something since the stamp."""
+        """Return the open steps of a topic with deltas after the stamp."""
         ...
 
     @property
     def stamp(self) -> int:
-        """Rises with every delta that somebody could watch."""
+        """Number that grows with every delta."""
         ...
 
     @property
     def failure(self) -> AgentError | None:
-        """Why nothing more will come; None while something may."""
+        """The error that ended the feed; None while it is open."""
         ...
 
     def now(self) -> str:
-        """Return the moment, for deltas."""
+        """Return the current time, as the timestamp of deltas."""
         ...
 
 
 class Subscription(Reader):
-    """A stream of events; see `EventStream`."""
+    """A stream of events from one cursor; see `EventStream`."""
 
     __slots__ = (
         "_after",
@@ -463,24 +463,24 @@ class Subscription(Reader):
         self._ready: Sequence[Event] = ()
         self._next = 0
         self._seen: dict[str, tuple[int, int]] = {}
-        """For each session, how many deltas were seen of the step that was open at a record."""
+        """By session: a record number, and the deltas seen of the step that was open at it."""
         self._stamp = -1
         self.is_over = False
 
     @property
     def cursor(self) -> Cursor:
-        """Where the reader stands."""
+        """The position of the reader."""
         has_all = self._next == len(self._ready)
         return self._place.cursor(self._after if has_all else self._place.order)
 
     @property
     def ready(self) -> int:
-        """How many events can be had without waiting."""
+        """Number of events available without waiting."""
         return len(self._ready) - self._next
 
     @property
     def place(self) -> Place:
-        """Where the reader stands, as it moves."""
+        """The position of the reader, updated while it reads."""
         return self._place
 
     def __aiter__(self) -> Self:
@@ -488,13 +488,13 @@ class Subscription(Reader):
         return self
 
     async def open(self) -> None:
-        """Check the cursor and join the topic; does nothing the second time."""
+        """Check the cursor and join the topic; idempotent."""
         if self._topic is not None or self.is_over:
             return
         line = self._line
         try:
             await line.find()
-            # Joined before the end is read: what is published from here on is in the topic.
+            # Join before reading the end: events published from here on are in the topic.
             self._topic = self._source.topic(line.topic)
             self._topic.join(self)
             span = await line.begin(self._start)
@@ -508,7 +508,7 @@ class Subscription(Reader):
             self._end = span.last
 
     async def aclose(self) -> None:
-        """End the stream."""
+        """Close the stream."""
         self.is_over = True
         self._ready, self._next = (), 0
         self._leave()
@@ -520,16 +520,16 @@ class Subscription(Reader):
             self._topic = None
 
     async def __anext__(self) -> Event:
-        """Return the next event; wait for it if there is none."""
+        """Return the next event; wait if there is none."""
         while (event := await self.next_now()) is None:
             await self.wait()
         return event
 
     async def next_now(self) -> Event | None:
-        """Return the next event; None if there is none at this moment.
+        """Return the next event; None if none is available.
 
         Raises:
-            StopAsyncIteration: there will never be one.
+            StopAsyncIteration: the stream has ended.
         """
         while self._next == len(self._ready):
             if self._topic is None:
@@ -545,7 +545,7 @@ class Subscription(Reader):
         return event
 
     async def wait(self) -> None:
-        """Return once there may be more; call it when `next_now` has just returned None."""
+        """Wait until there may be more; call it after `next_now` returned None."""
         topic = self._topic
         assert topic is not None, "only a stream that has not ended is waited for"
         if self._source.failure is not None:
@@ -558,12 +558,12 @@ class Subscription(Reader):
             topic.unpark(self)
 
     async def _take_in(self, topic: Topic) -> bool:
-        """Make events ready; False if the reader has seen everything there is."""
+        """Fill the ready events; False if the reader has read everything."""
         if self._end is not None and self._after >= self._end:
             await self.aclose()
             return True
         items: Sequence[Shown | Record] | None = topic.after(self._after)
-        # Another process may have written what lies before the end without the topic knowing it yet.
+        # Another process may have written records before the end that the topic does not know.
         if items is None or (not items and self._end is not None):
             version = topic.version
             items = await self._line.read(self._after)
@@ -571,7 +571,7 @@ class Subscription(Reader):
                 if self._end is not None:
                     await self.aclose()
                 elif version == topic.version:
-                    # At the end: nothing was published while the journal was read.
+                    # At the end: nothing was published during the read.
                     topic.cover(self._after)
                 return True
         if items:
@@ -580,7 +580,7 @@ class Subscription(Reader):
         return self._options.with_live and self._take_live(topic)
 
     def _take(self, topic: Topic, items: Sequence[Shown | Record]) -> None:
-        """Make records ready, each behind the last deltas that belong before it."""
+        """Make records ready, each after the deltas that precede it."""
         ready: list[Event] = []
         line, end = self._line, self._end
         has_live = self._options.with_live and self._options.follow
@@ -609,11 +609,11 @@ class Subscription(Reader):
             self._seen.pop(session_id, None)
 
     def _take_live(self, topic: Topic) -> bool:
-        """Make deltas ready that come after everything that is stored."""
+        """Make deltas ready that follow the last stored record."""
         ready: list[Event] = []
         source, line = self._source, self._line
         for step in source.stirred(line.topic, self._stamp):
-            # The step itself may not have been published yet.
+            # The record of the step may not have been published yet.
             if step.pieces is not None and line.order(step.started) <= self._after:
                 ready += self._unseen(step.pieces)
         self._stamp = source.stamp
@@ -623,7 +623,7 @@ class Subscription(Reader):
     def _unseen(self, pieces: Pieces) -> Iterable[Event]:
         started, end = pieces.started, pieces.next_index
         at_seq, index = self._seen.get(started.session_id, (0, 0))
-        # A number above what there is was counted by somebody who wrote the same step before a crash.
+        # An index beyond the end was counted by a process that wrote the same step before a crash.
         if at_seq < started.seq or index > end:
             index = 0
         if index == end:

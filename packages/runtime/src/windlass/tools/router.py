@@ -124,7 +124,7 @@ class ToolRouter:
         except asyncio.CancelledError:
             if is_told_to_end():
                 raise
-            return failure(f"{item.name} broke off by itself; whether it did anything is not known")
+            return failure(f"{item.name} cancelled itself; its outcome is unknown")
         return run.result
 
 

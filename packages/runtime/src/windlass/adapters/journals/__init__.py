@@ -1,1 +1,1 @@
-"""Stores: one journal with everything around it, in memory or in one SQLite file."""
+"""Journal adapters: a complete `Store` in memory, or in one SQLite file."""

@@ -1,7 +1,7 @@
-"""How records and items are written down, and the limits on them.
+"""Codec of stored records and inbox items, with their limits.
 
-An append is one JSON array of records, packed; a record is an array of its fields in the order of `Draft`,
-without the posts and the empty ones at its end. What the journal adds (session, numbers, epoch) is not in it.
+An append is one compressed JSON array of records. A record is an array of its fields in the order of `Draft`,
+without posts and without empty fields at the end. Session, numbers and epoch are columns, not part of it.
 """
 
 import re
@@ -30,7 +30,7 @@ _BODY_BYTES_MAX: Final = RECORD_BYTES_MAX * BATCH_RECORDS_MAX
 _WINDOW_BITS: Final = -13  # raw deflate; 8 KiB are enough for the dictionary and most bodies
 _MEMORY_LEVEL: Final = 8
 
-# What records have in common, the most frequent last: nearer words cost fewer bits.
+# Strings that records have in common, the most frequent last: closer matches need fewer bits.
 DICTIONARY_1: Final = (
     b'["session.waiting","Z",{"wait":"next-user-message"}],["run.cancelled","["run.failed","Z",{"runId":"'
     b'","error":{"code":"unavailable","kind":"provider_failure","retry":"not_retryable","message":"'
@@ -72,7 +72,7 @@ DICTIONARY_1: Final = (
 
 
 def pack(body: bytes) -> bytes:
-    """Return a body as it is stored."""
+    """Return a body in compressed form."""
     if len(body) < _PACK_BYTES_MIN:
         return _PLAIN + body
     packer = zlib.compressobj(
@@ -83,15 +83,15 @@ def pack(body: bytes) -> bytes:
 
 
 def unpack(stored: bytes) -> bytes:
-    """Return a body that was stored.
+    """Return the body of a compressed form.
 
-    ValueError if it is none, or larger than any body may be.
+    Raises ValueError if it is damaged, or larger than any body may be.
     """
     kind, rest = stored[:1], stored[1:]
     if kind == _PLAIN:
         return rest
     if kind != _WORDS_1:
-        raise ValueError("a body is stored in a way that this version does not know")
+        raise ValueError("unknown storage format: written by a newer release, or damaged")
     unpacker = zlib.decompressobj(_WINDOW_BITS, zdict=DICTIONARY_1)
     try:
         body = unpacker.decompress(rest, _BODY_BYTES_MAX)
@@ -106,18 +106,18 @@ INTEGER_MAX: Final = 2**63 - 1
 _SAFE_BRACKETS_MAX: Final = 190
 _LONG_NUMBER: Final = re.compile(rb"(?<!\d)\d{4300}")
 _EMPTY: Final = (None,) * 9
-"""For each field of a stored record."""
+"""Default of each field of a stored record."""
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,512}")
 
 
 def check_id(what: str, value: str) -> None:
-    """Refuse a name that the wire would refuse."""
+    """Reject an id that is invalid on the wire."""
     if not _NAME.fullmatch(value):
         raise rejected(f"{what} must be 1 to {ID_CHARS_MAX} characters, none of them a control character")
 
 
 def check_number(what: str, value: int) -> None:
-    """Refuse a number that no store can keep."""
+    """Reject a number that no store can hold."""
     if not 0 <= value <= INTEGER_MAX:
         raise rejected(f"{what} must be from 0 to {INTEGER_MAX:,}")
 
@@ -126,7 +126,7 @@ def encode_batch(batch: Batch, *, is_packed: bool = True) -> bytes:
     """Return the body of an append.
 
     Raises:
-        Rejected: a record or the batch is over its limit, or a value is no JSON.
+        Rejected: a record or the batch exceeds its limit, or a value is not JSON.
     """
     check_id("a session id", batch.claim.session_id)
     if batch.wake_at_ms is not None:
@@ -138,7 +138,7 @@ def encode_records(drafts: Sequence[Record], *, is_packed: bool = True) -> bytes
     """Return the body of an append of records.
 
     Raises:
-        Rejected: a record or all of them are over their limit, or a value is no JSON.
+        Rejected: a record or the batch exceeds its limit, or a value is not JSON.
     """
     if len(drafts) > BATCH_RECORDS_MAX:
         raise too_large("batch", len(drafts), limit=BATCH_RECORDS_MAX, unit="records")
@@ -170,13 +170,12 @@ def encode_records(drafts: Sequence[Record], *, is_packed: bool = True) -> bytes
 def encode_item(
     session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None
 ) -> tuple[bytes, bytes]:
-    """Return the body of an item, and what two posts of one key have in common.
+    """Return the body of an item, and its digest for idempotency.
 
-    That is the request of the run that the item starts, or else the body; the order of names in it does not
-    count.
+    The digest covers the request of the run that the item starts, or else the body, with sorted keys.
 
     Raises:
-        Rejected: the item is too large, no JSON, or badly named.
+        Rejected: the item is too large, not JSON, or has an invalid name.
     """
     for what, name in (("a session id", session_id), ("an inbox kind", kind), ("an inbox key", key)):
         check_id(what, name)
@@ -194,22 +193,22 @@ def encode_item(
 
 @frozen
 class EncodedPost:
-    """An item that an append brings along, as it is kept."""
+    """An encoded inbox item that an append posts."""
 
     post: Post
     raw: bytes
     digest: bytes
     run: NewRun | None
-    """What it starts."""
+    """The run that the item starts."""
     told: Told | None = None
-    """What it tells the index of its session."""
+    """Index facts of its session."""
 
 
 def encode_posts(batch: Batch) -> tuple[EncodedPost, ...]:
-    """Return the items that an append brings along.
+    """Return the inbox items that an append posts.
 
     Raises:
-        Rejected: one is too large, no JSON, or badly named.
+        Rejected: an item is too large, not JSON, or has an invalid name.
     """
     posts = batch.posts
     if not posts:
@@ -219,10 +218,10 @@ def encode_posts(batch: Batch) -> tuple[EncodedPost, ...]:
 
 
 def encode_post(post: Post, run: NewRun | None, *, at: str = "") -> EncodedPost:
-    """Return an item as it is kept.
+    """Return an encoded item.
 
     Raises:
-        Rejected: it is too large, no JSON, or badly named.
+        Rejected: it is too large, not JSON, or has an invalid name.
     """
     raw, digest = encode_item(post.session_id, kind=post.kind, key=post.key, body=post.body, run=run)
     told = told_by_start(post.body, at) if run is not None or post.kind == STEER else None
@@ -234,7 +233,7 @@ def encode_post(post: Post, run: NewRun | None, *, at: str = "") -> EncodedPost:
 def decode_records(
     body: bytes, session_id: str, *, last_seq: int, last_position: int, epoch: int
 ) -> tuple[Record, ...]:
-    """Return the records of an append; ValueError if the body is not one."""
+    """Return the records of an append; ValueError if the body is invalid."""
     rows: list[list[Any]] = from_json(unpack(body))
     seq, position = last_seq - len(rows), last_position - len(rows)
     records: list[Record] = []
@@ -243,7 +242,7 @@ def decode_records(
         position += 1
         row += _EMPTY[len(row) :]
         type_, at, data, run_id, agent_id, turn_id, step_index, attempt, privacy = row
-        # They are not validated: the checksum says that they are what was written.
+        # Not validated: the checksum proves that they are what was written.
         record = Record(
             type_,
             at,
@@ -265,12 +264,12 @@ def decode_records(
 
 
 def decode_item(body: bytes) -> JsonObject:
-    """Return the body of an inbox item; ValueError if it is not one."""
+    """Return the body of an inbox item; ValueError if it is invalid."""
     return cast("JsonObject", from_json(body))
 
 
 def content_ref(content: bytes, media_type: str) -> ContentRef:
-    """Return the name of bytes; Rejected if they are too many."""
+    """Return the reference of bytes; Rejected if there are too many."""
     if len(content) > CONTENT_BYTES_MAX:
         raise too_large("content", len(content), limit=CONTENT_BYTES_MAX)
     digest = content_hash(content)
@@ -278,21 +277,21 @@ def content_ref(content: bytes, media_type: str) -> ContentRef:
 
 
 def content_hash(content: bytes) -> str:
-    """Return the digest that names bytes."""
+    """Return the hash that identifies bytes."""
     return f"sha256:{sha256(content).hexdigest()}"
 
 
 def _json(what: str, value: object) -> bytes:
     try:
         raw: bytes | None = to_json(value)
-        # Some values can be written and not read again: refuse them now, not when the session is needed.
+        # Some values can be written but not read back: refuse them now, not when the session is needed.
         # Counting brackets is much cheaper than reading back, and is enough for nearly all records.
         if raw.count(b"[") + raw.count(b"{") > _SAFE_BRACKETS_MAX or _LONG_NUMBER.search(raw):
             from_json(raw)
     except ValueError:
         raw = None
     if raw is None:
-        # Raised out here, so that the value does not travel with the error.
+        # Raised outside of the handler, so that the error does not carry the value.
         raise rejected(f"{what} holds a value that JSON cannot carry, or is nested too deep")
     return raw
 
@@ -308,7 +307,7 @@ def _sorted(value: JsonValue) -> JsonValue:
 
 
 def encoded(copy: SessionCopy) -> SessionCopy:
-    """Return a session whose appends are all in the form in which they are kept.
+    """Return a session copy with every append encoded.
 
     Raises:
         Rejected: its records are not numbered from 1 without gaps, one is too large, or a content is not what
@@ -318,7 +317,7 @@ def encoded(copy: SessionCopy) -> SessionCopy:
     _check_numbers(copy)
     for one in copy.contents:
         if content_hash(one.content) != one.ref.hash:
-            raise rejected(f"content {one.ref.hash} is not what its hash says")
+            raise rejected(f"content {one.ref.hash} does not match its hash")
     appends = [
         one if one.body else StoredAppend(one.records, one.epoch, encode_records(one.records))
         for one in copy.appends
@@ -327,9 +326,9 @@ def encoded(copy: SessionCopy) -> SessionCopy:
 
 
 def family_of(session_id: str, below: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
-    """Return a session and all that go with it, callers first, each once.
+    """Return a session and all its descendants, parents first, each once.
 
-    Sessions that were brought in may say that they work for each other.
+    Imported sessions may name each other as parents, so cycles are possible.
     """
     found = [session_id]
     seen = {session_id}

@@ -1,4 +1,4 @@
-"""A store in memory: the reference that the durable stores are held against."""
+"""In-memory store: the reference implementation of the store contract."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -82,7 +82,7 @@ from windlass_protocol.frozen import frozen
 
 @frozen
 class RunFacts:
-    """What the index adds to a run."""
+    """Index columns of a run."""
 
     started_at: str | None = None
     ended_at: str | None = None
@@ -94,25 +94,25 @@ NO_FACTS: Final = RunFacts()
 
 @dataclass(slots=True)
 class MemoryIndex:
-    """Sessions, runs and open requests by their names."""
+    """Index of sessions, runs and open requests."""
 
     sessions: dict[str, SessionInfo] = field(default_factory=dict[str, SessionInfo])
     runs: dict[str, RunFacts] = field(default_factory=dict[str, RunFacts])
     asked: dict[str, dict[str, OpenRequest]] = field(default_factory=dict[str, dict[str, OpenRequest]])
     settled: dict[str, SettledRequest] = field(default_factory=dict[str, SettledRequest])
     session_count: int = 0
-    """Of all sessions that there ever were."""
+    """Number of sessions ever created."""
     asked_count: int = 0
-    """Of all requests that there ever were."""
+    """Number of requests ever made."""
 
     def check_owner(self, session_id: str, told: Told) -> None:
-        """Refuse a request for a run for another owner than the session has."""
+        """Refuse a run request whose owner is not the owner of the session."""
         known = self.sessions.get(session_id)
         if told.owner is not None and known is not None and known.owner != told.owner:
             raise not_owned(session_id)
 
     def enter(self, session_id: str, told: Told, *, status: SessionStatus = SessionStatus.PENDING) -> None:
-        """Put a session into the index, unless it is there."""
+        """Add a session to the index, unless it is there."""
         if session_id in self.sessions:
             return
         self.session_count += 1
@@ -135,7 +135,7 @@ class MemoryIndex:
         )
 
     def follow(self, session_id: str, batch: Batch, *, asking: RunRow | None) -> None:
-        """Take what an append tells of its session."""
+        """Apply an append to the index."""
         told = told_by(batch.drafts)
         if told is not None:
             self._take(session_id, told)
@@ -188,7 +188,7 @@ class MemoryIndex:
     def ask(
         self, session_id: str, requests: tuple[InputRequest, ...], *, at: str, run: RunRow | None
     ) -> None:
-        """Keep all that a session asks people now, and nothing else."""
+        """Replace the open requests of a session."""
         before, session = self.asked.pop(session_id, {}), self.sessions.get(session_id)
         now: dict[str, OpenRequest] = {}
         for request in requests:
@@ -212,14 +212,14 @@ class MemoryIndex:
             self.sessions[session_id] = replace(session, updated_at=at)
 
     def remove(self, session_id: str) -> None:
-        """Forget a session."""
+        """Remove a session."""
         self.settled = {name: one for name, one in self.settled.items() if one.session_id != session_id}
         self.sessions.pop(session_id, None)
         self.asked.pop(session_id, None)
 
 
 def fits(info: SessionInfo, wanted: SessionFilter) -> bool:
-    """Tell whether a session is one that somebody wants."""
+    """Return whether a session matches a filter."""
     words = words_in(info.title)
     return (
         wanted.agent_id in (None, info.agent_id)
@@ -268,16 +268,16 @@ class Session:
     items: dict[str, Item] = field(default_factory=dict[str, Item])
     run_count: int = 0
     open_runs: dict[str, RunRow] = field(default_factory=dict[str, RunRow])
-    """Runs that have not ended, in the order in which they were posted."""
+    """Unfinished runs, in the order in which they were posted."""
 
     @property
     def run_under_way(self) -> RunRow | None:
-        """The run that has begun and not ended."""
+        """The run that has started and not ended."""
         return next((run for run in self.open_runs.values() if run.status is not RunStatus.PENDING), None)
 
     @property
     def next_agent(self) -> str | None:
-        """The agent of the run under way, or else of the next one."""
+        """The agent of the current run, or else of the next one."""
         run = self.run_under_way or next(iter(self.open_runs.values()), None)
         return None if run is None else run.agent_id
 
@@ -293,11 +293,11 @@ class MemoryTables:
         self._owners: dict[str, int] = {}
         self._contents: dict[str, tuple[str, bytes]] = {}
         self._uses: dict[str, set[str]] = {}
-        """The contents that were put for each session."""
+        """Hashes of the contents of each session."""
         self._snapshots: dict[str, tuple[int, bytes]] = {}
         self._deleted: set[str] = set()
         self._position = 0
-        """Of the newest record, which may have been deleted."""
+        """Position of the newest record, which may have been deleted."""
         self._index = MemoryIndex()
         self._is_closed = False
 
@@ -313,8 +313,8 @@ class MemoryTables:
         return session
 
     def _keep_content(self, ref: ContentRef, content: bytes, *, session_id: str | None) -> None:
-        """Keep bytes for a session, or for good if none is named."""
-        # What is there for nobody, as packages are, stays when a session goes that was given it too.
+        """Store bytes for a session, or permanently if there is none."""
+        # Content without a session, such as packages, stays when a session that also uses it is deleted.
         self._contents.setdefault(ref.hash, (ref.media_type or "", content))
         self._uses.setdefault(session_id or "", set()).add(ref.hash)
 
@@ -329,7 +329,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 def count_runs(
     infos: Iterable[RunInfo], sessions: Mapping[str, SessionInfo], *, wanted: CountFilter
 ) -> RunCounts:
-    """Return runs in numbers."""
+    """Return counts and durations of runs."""
     cells: dict[tuple[int, RunStatus], list[RunInfo]] = {}
     took: dict[int | None, list[int]] = {}
     for info in infos:
@@ -355,7 +355,7 @@ def count_waiting(
     owner: str | None,
     agent_id: str | None,
 ) -> Waiting:
-    """Return how much waits for people; runs of subagents count for their agent alone."""
+    """Return counts of waiting runs and requests; subagent runs count only if an agent is named."""
     known = [sessions.get(row.session_id) for row in rows if row.status is RunStatus.WAITING]
     infos = [info for info in known if info is not None and owner in (None, info.owner)]
     count = sum(agent_id is not None or info.parent_session_id is None for info in infos)
@@ -391,12 +391,12 @@ def _ms(start: str | None, end: str | None) -> int:
 
 
 def _quantile(values: Sequence[int], percent: int) -> int:
-    """A value that so many of all are not larger than."""
+    """Return the given percentile, by nearest rank."""
     return sorted(values)[(len(values) * percent + 99) // 100 - 1]
 
 
 class MemoryArchive(MemoryTables):
-    """The part of a store in memory that lists, copies and removes sessions."""
+    """The part of the in-memory store that lists, copies and deletes sessions."""
 
     async def listed(
         self, wanted: SessionFilter, *, before: int | None = None, limit: int = 50
@@ -546,11 +546,11 @@ class MemoryArchive(MemoryTables):
             raise conflict(f"unknown session: {name}", name)
 
     def _below(self, name: str) -> list[str]:
-        """The sessions that go with one."""
+        """The sessions that are deleted with one: its children, and the evaluations of its runs."""
         self._known(name)
         known = self._index.sessions.values()
         below = [one.session_id for one in known if one.parent_session_id == name]
-        # What was said of its runs quotes them.
+        # Evaluations of its runs quote them.
         notes = [evaluation_session(row.run_id) for row, _ in self._runs.values() if row.session_id == name]
         return below + [note for note in notes if note in self._sessions]
 
@@ -563,7 +563,7 @@ class MemoryArchive(MemoryTables):
 
     def _remove(self, name: str) -> None:
         for item in self._sessions.pop(name).items.values():
-            # Numbers stay, so that no later item is taken for this one.
+            # Keep the numbers, so that no later item reuses one.
             self._items[item.number - 1] = Item(item.number, "", "", "", b"", b"", is_consumed=True)
         self._timeline = [append for append in self._timeline if append.session_id != name]
         for run_id in [run_id for run_id, (row, _) in self._runs.items() if row.session_id == name]:
@@ -575,7 +575,7 @@ class MemoryArchive(MemoryTables):
         self._snapshots.pop(name, None)
         self._index.remove(name)
         if not is_notes(name):
-            # A run may have the name of one that is gone, and be judged.
+            # Evaluations are not tombstoned: a new run may have the id of a deleted one and be evaluated.
             self._deleted.add(name)
 
     def _counted(self, info: SessionInfo) -> SessionInfo:
@@ -612,7 +612,7 @@ class MemoryArchive(MemoryTables):
 
 
 class MemoryStore(MemoryArchive):
-    """A `Store` and `ContentStore` for one event loop; what it holds ends with it."""
+    """A `Store` and `ContentStore` for one event loop; nothing is durable."""
 
     async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
         self._check_open()
@@ -631,12 +631,12 @@ class MemoryStore(MemoryArchive):
 
     async def append(self, batch: Batch) -> Appended:
         self._check_open()
-        # Records are kept as JSON: a reader that changes a record changes no other reader's.
+        # Kept as JSON, so that a reader cannot change another reader's records.
         body, posts = encode_batch(batch, is_packed=False), encode_posts(batch)
         claim, count = batch.claim, len(batch.drafts)
         session = self._sessions.get(claim.session_id)
         if session is None:
-            raise rejected(f"there is no session {claim.session_id}")
+            raise rejected(f"unknown session: {claim.session_id}")
         row = session.row
         check_fence(row, batch)
         items = self._to_consume(session, batch)
@@ -707,13 +707,13 @@ class MemoryStore(MemoryArchive):
     def _is_known(self, one: EncodedPost, session_id: str) -> bool:
         post, run, session = one.post, one.run, self._sessions.get(one.post.session_id)
         if run is None:
-            # Whoever is gone need not be told.
+            # The target session is deleted: skip the item.
             is_known = session is not None and post.key in session.items
             return is_known or post.session_id in self._deleted
         if run.run_id in self._runs:
             raise conflict(f"run id {run.run_id} was used for another request", session_id)
         if session is not None or post.session_id in self._deleted:
-            raise conflict(f"session {post.session_id} is there already", session_id)
+            raise conflict(f"session {post.session_id} exists already", session_id)
         return False
 
     def _keep(self, one: EncodedPost) -> Item:
@@ -861,7 +861,7 @@ class MemoryStore(MemoryArchive):
         self._check_open()
         kept = self._contents.get(ref.hash)
         if kept is None:
-            raise rejected(f"there is no content {ref.hash}")
+            raise rejected(f"unknown content: {ref.hash}")
         return kept[1]
 
     async def aclose(self) -> None:
@@ -878,7 +878,7 @@ class MemoryStore(MemoryArchive):
             return []
         waiting = {item.number: item for item in session.items.values() if not item.is_consumed}
         if len(set(batch.consumes)) != len(batch.consumes) or not waiting.keys() >= set(batch.consumes):
-            raise conflict("an inbox item is not, or no longer, waiting", batch.claim.session_id)
+            raise conflict("an inbox item is unknown or already consumed", batch.claim.session_id)
         return [waiting[number] for number in batch.consumes]
 
     def _check_runs(self, batch: Batch) -> None:

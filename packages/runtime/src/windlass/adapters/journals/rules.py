@@ -1,4 +1,4 @@
-"""Rules that every store keeps alike."""
+"""Rules and errors that all stores share."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
@@ -17,13 +17,13 @@ from windlass_harness.views.usage import add_usage
 from windlass_protocol import CausalIds, ErrorKind, InputResolution, RetryClass, RunStatus, Usage
 
 ENDED: Final = frozenset(RUN_ENDS.values())
-"""Where a run is that has ended."""
+"""Statuses of an ended run."""
 
 
 def status_after(told: Told, before: SessionStatus = SessionStatus.IDLE) -> SessionStatus:
-    """Return where a session is after what was told.
+    """Return the session status after an append.
 
-    A run that never began says nothing of a session in which another one has.
+    A run that never started does not change the status of a session in which another run is active.
     """
     is_new = before in (SessionStatus.IDLE, SessionStatus.PENDING)
     counted = [run for run in told.runs if is_new or not run.is_unstarted]
@@ -31,7 +31,7 @@ def status_after(told: Told, before: SessionStatus = SessionStatus.IDLE) -> Sess
 
 
 def total_usage(usage: Usage, runs: Iterable[RunTold]) -> Usage:
-    """Return what a session has used, with the runs that have ended now."""
+    """Return the usage of a session, including the runs that have just ended."""
     for run in runs:
         if run.usage is not None and run.status in ENDED:
             usage = add_usage(usage, run.usage)
@@ -39,7 +39,7 @@ def total_usage(usage: Usage, runs: Iterable[RunTold]) -> Usage:
 
 
 def resolutions_in(drafts: Iterable[Draft]) -> Iterator[tuple[InputResolution, str]]:
-    """Yield every resolution of a request in some records, and when it was made."""
+    """Yield the request resolutions in records, with their times."""
     for draft in drafts:
         if draft.type == "input.resolved":
             found = draft.data.get("resolutions")
@@ -48,37 +48,37 @@ def resolutions_in(drafts: Iterable[Draft]) -> Iterator[tuple[InputResolution, s
 
 
 def dump_usage(usage: Usage | None) -> str:
-    """Return an amount as it is kept."""
+    """Return usage as stored text."""
     return "{}" if usage is None else to_json(usage.model_dump(mode="json", by_alias=True)).decode()
 
 
 def load_usage(text: str | None) -> Usage:
-    """Return an amount that was kept; nothing if there is none."""
+    """Return stored usage; zero if there is none."""
     return Usage.model_validate(from_json(text), by_alias=True) if text and text != "{}" else NO_USAGE
 
 
-CLOSED: Final = "the store is closed; what is unfinished goes on when a runtime is opened on it again"
+CLOSED: Final = "the store is closed; unfinished runs continue when a runtime opens it again"
 
 
 def too_large(what: str, found: int, *, limit: int, unit: str = "bytes") -> Rejected:
-    """Return the refusal of something over its limit."""
+    """Return the error of a value over its limit."""
     return rejected(f"{what} too large: {found:,} {unit}, limit {limit:,}")
 
 
 def rejected(message: str) -> Rejected:
-    """Return a refusal that only another request can avoid."""
+    """Return the error of an invalid request."""
     return Rejected(message, kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.NOT_RETRYABLE)
 
 
 def misconfigured(message: str) -> Rejected:
-    """Return a refusal that whoever runs the host can avoid."""
+    """Return the error of a wrong configuration."""
     return Rejected(
         message, kind=ErrorKind.HOST_CONFIGURATION_NEEDED, retry=RetryClass.HOST_CONFIGURATION_NEEDED
     )
 
 
 def conflict(message: str, session_id: str | None = None) -> Conflict:
-    """Return the refusal of a request that assumed another state."""
+    """Return the error of a request that expected another state."""
     return Conflict(
         message,
         kind=ErrorKind.INVALID_STATE_TRANSITION,
@@ -88,7 +88,7 @@ def conflict(message: str, session_id: str | None = None) -> Conflict:
 
 
 def driven(session_id: str) -> Conflict:
-    """Return the refusal of a request that has to wait until nobody drives a session."""
+    """Return the error of a request that must wait until the session is not driven."""
     return Conflict(
         f"session {session_id} is being driven: try again",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
@@ -98,9 +98,9 @@ def driven(session_id: str) -> Conflict:
 
 
 def not_owned(session_id: str) -> Denied:
-    """Return the refusal of somebody who speaks to a session of somebody else."""
+    """Return the error of a caller who does not own the session."""
     return Denied(
-        "the session belongs to somebody else: the owner of a session never changes",
+        "the session belongs to another owner: the owner of a session cannot change",
         kind=ErrorKind.POLICY_DENIAL,
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=_ids(session_id),
@@ -108,27 +108,27 @@ def not_owned(session_id: str) -> Denied:
 
 
 def deleted(session_id: str) -> Conflict:
-    """Return the refusal of the id of a session that was deleted."""
+    """Return the error of a deleted session id."""
     return conflict(f"session {session_id} was deleted, and its id is not used again", session_id)
 
 
 def unavailable(message: str) -> Unavailable:
-    """Return the error of a store that did nothing and may do it later."""
+    """Return the error of a store that wrote nothing and can be retried."""
     return Unavailable(message, kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.RETRYABLE)
 
 
 def stopped(message: str) -> Unavailable:
-    """Return the error of a store that did nothing and never will any more."""
+    """Return the error of a store that wrote nothing and must be opened again."""
     return Unavailable(message, kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.REPAIR_NEEDED)
 
 
 def ambiguous(message: str) -> Ambiguous:
-    """Return the error of a write whose outcome nobody knows."""
+    """Return the error of a write with an unknown outcome."""
     return Ambiguous(message, kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.REPAIR_NEEDED)
 
 
 def corrupt(message: str, session_id: str | None = None) -> Corrupt:
-    """Return the error of stored data that is not what was written."""
+    """Return the error of damaged data."""
     return Corrupt(
         message,
         kind=ErrorKind.RECOVERY_REPAIR_NEEDED,
@@ -138,16 +138,16 @@ def corrupt(message: str, session_id: str | None = None) -> Corrupt:
 
 
 def _ids(session_id: str | None) -> CausalIds | None:
-    # Built unchecked: an error about a strange id must not fail on it.
+    # Not validated: an error about an invalid id must not fail on that id.
     return None if session_id is None else CausalIds.model_construct(session_id=session_id)
 
 
 OPEN: Final = frozenset({RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CANCELLING})
-"""Where a run is that has not ended."""
+"""Statuses of an unfinished run."""
 
 
 def check_fence(row: SessionRow, batch: Batch) -> None:
-    """Refuse a writer that is not the owner or does not know the last record."""
+    """Reject a writer that is not the owner, or that expects another last record."""
     claim = batch.claim
     if row.epoch != claim.epoch or row.owner_id != claim.owner_id:
         found = f"epoch {claim.epoch:,}, the session is at {row.epoch:,}"
@@ -158,34 +158,34 @@ def check_fence(row: SessionRow, batch: Batch) -> None:
 
 
 def check_room(waiting: int, *, kind: str) -> None:
-    """Refuse an item if the inbox is full; it keeps room for what is no start."""
+    """Reject an item if the inbox is full; starts leave room for other items."""
     limit = INBOX_STARTS_MAX if kind == START else INBOX_ITEMS_MAX
     if waiting >= limit:
         raise too_large("inbox", waiting + 1, limit=limit, unit="items")
 
 
 def is_in_lease(beat_at_ms: int, now_ms: int) -> bool:
-    """Tell whether an owner was heard of recently enough."""
+    """Return whether the lease of an owner is valid."""
     return now_ms - beat_at_ms < OWNER_LEASE_MS
 
 
 def in_turns(queues: Sequence[Iterable[str]], limit: int) -> tuple[str, ...]:
-    """Return the first of each queue, then the second of each …, every name once.
+    """Return session ids round-robin over the queues, each once.
 
-    The queues (work that stopped, times that came, items that arrived) measure waiting in units of their own;
-    taking turns keeps the order inside each and lets none of them starve another.
+    The queues (interrupted work, due wake-ups, new items) order by different units. Round-robin keeps the
+    order inside each queue and starves none.
     """
     names = (name for name in chain.from_iterable(zip_longest(*queues)) if name is not None)
     return tuple(islice(dict.fromkeys(names), limit))
 
 
 def new_run_ids(batch: Batch) -> set[str]:
-    """Return the runs that a batch itself enters into the catalogue."""
+    """Return the run ids that a batch adds to the catalogue."""
     return {run.run_id for run, _ in batch.new_runs}
 
 
 def started_by(post: Post) -> NewRun | None:
-    """Return the run that an item of another session starts."""
+    """Return the run that an item for another session starts."""
     if post.kind != START:
         return None
     body = post.body

@@ -1,1 +1,1 @@
-"""The journal in a SQLite file: `store.SqliteStore` and its parts."""
+"""SQLite journal: `store.SqliteStore` and its parts."""

@@ -1,4 +1,4 @@
-"""Whole sessions in the tables: brought in, and removed, in one transaction."""
+"""Import and deletion of whole sessions, each in one transaction."""
 
 from collections.abc import Iterator
 from typing import Final, cast
@@ -48,10 +48,10 @@ _RECORDED: Final = """SELECT 1 FROM recorder_runs WHERE session_id = ?1 UNION AL
 
 
 class ArchiveTransaction(Transaction):
-    """Writes that also bring in and remove sessions."""
+    """A transaction that can also import and delete sessions."""
 
     def keep(self, copy: SessionCopy) -> None:
-        """Bring in a session whose appends are encoded."""
+        """Import a session whose appends are encoded."""
         session_id = copy.session_id
         if self._find(session_id) is not None:
             raise conflict(f"session {session_id} exists already", session_id)
@@ -73,7 +73,7 @@ class ArchiveTransaction(Transaction):
         self._index.ask(key, copy.asked, at=copy.told.at)
 
     def _keep_appends(self, key: int, copy: SessionCopy) -> tuple[int, bytes]:
-        """Write the appends behind all others; return the last position and the chain."""
+        """Append after all other records; return the last position and the chain."""
         position = self._last_position
         if position is None:
             position = last_position(self._connection, self._key)
@@ -106,11 +106,11 @@ class ArchiveTransaction(Transaction):
         self._connection.execute(_RUN, (*columns, item, run.started_at, run.ended_at, usage))
 
     def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
-        """Remove a session and those that work for it."""
+        """Delete a session and its subagent sessions."""
         family = [self._known(name) for name in family_of(session_id, self._below)]
         for one in family:
             self._check_idle(one, now_ms)
-        # Bytes of what is deleted must not be left in the file for whoever reads it some other way.
+        # Deleted bytes must not remain readable in the file.
         self._connection.execute("PRAGMA secure_delete = ON").fetchall()
         try:
             for one in family:
@@ -127,10 +127,10 @@ class ArchiveTransaction(Transaction):
         return session
 
     def _below(self, session_id: str) -> list[str]:
-        """The sessions that go with one."""
+        """The sessions that are deleted with one: its children, and the evaluations of its runs."""
         key = self._known(session_id).key
         below = [cast("str", child) for (child,) in self._connection.execute(_CHILDREN, (session_id,))]
-        # What was said of its runs quotes them.
+        # Evaluations of its runs quote them.
         runs = self._connection.execute(_RUNS_OF, (key,)).fetchall()
         notes = [evaluation_session(cast("str", run_id)) for (run_id,) in runs]
         return below + [note for note in notes if self._find(note) is not None]
@@ -151,21 +151,21 @@ class ArchiveTransaction(Transaction):
         for number, title in cast("list[tuple[int, str]]", execute(_TITLE, (key,)).fetchall()):
             for word in words_in(title):
                 execute(_WORD, (word, number))
-        # The highest number of an item stays: no later one may be taken for it.
+        # Keep the highest item number, so that no later item reuses it.
         execute("DELETE FROM inbox WHERE session_key = 0 AND number < (SELECT max(number) FROM inbox)")
         execute(_UNSEAT, (key,))
         for table in _TABLES:
             execute(f"DELETE FROM {table} WHERE session_key = ?", (key,))
         if not is_notes(session.row.session_id):
-            # A run may have the name of one that is gone, and be judged.
+            # Evaluations are not tombstoned: a new run may have the id of a deleted one and be evaluated.
             execute("INSERT INTO deleted VALUES (?)", (key,))
         is_indexed = execute(_IS_RECORDED).fetchone() is not None
         if is_indexed and execute(_RECORDED, (session.row.session_id,)).fetchone() is not None:
-            # A view that is made anew when somebody asks for it.
+            # The recorder index is rebuilt at the next query.
             RunIndex(self._connection).drop()
 
     def _places(self, key: int) -> Iterator[tuple[int, int]]:
-        """The positions of a session, as (first, last) of pieces without gaps."""
+        """Return the positions of a session as (first, last) of contiguous ranges."""
         before, piece = 0, (0, 0)
         rows = cast("list[tuple[int, int]]", self._connection.execute(_PLACES, (key,)).fetchall())
         for position, last_seq in rows:

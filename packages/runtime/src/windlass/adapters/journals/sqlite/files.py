@@ -1,4 +1,4 @@
-"""Whether what is written still reaches the files that others would open."""
+"""File checks: lock files, permissions, and whether an open database file was replaced."""
 
 import fcntl
 import os
@@ -10,10 +10,10 @@ from typing import Final
 
 
 class OpenFiles:
-    """The files of a database that is open: SQLite goes on writing into removed ones."""
+    """Detects removed or replaced database files: SQLite would keep writing into them."""
 
     def __init__(self, path: Path) -> None:
-        # A store that keeps its database elsewhere has no such files, and none can be missed.
+        # A connection without a file on disk has nothing to check.
         found = ((one, _stat(one)) for one in (path, path.with_name(f"{path.name}-wal")))
         self._known: Sequence[tuple[Path, stat_result]] = [
             (one, known) for one, known in found if known is not None
@@ -21,7 +21,7 @@ class OpenFiles:
 
     @property
     def missing(self) -> Path | None:
-        """The first file that was removed, or that another one has the place of."""
+        """Return the first file that was removed or replaced; None if there is none."""
         for path, known in self._known:
             now = _stat(path)
             if now is None or not samestat(known, now):
@@ -37,15 +37,15 @@ def _stat(path: Path) -> stat_result | None:
 
 
 def take_lock(path: Path, *, is_new: bool = True) -> int | None:
-    """Return an open file with its lock; None if somebody else has it.
+    """Return a file descriptor with an exclusive lock; None if another process holds the lock.
 
     Raises:
-        FileNotFoundError: there is no such folder, or no such file and it must not be new.
+        FileNotFoundError: the folder is missing; or the file is missing and `is_new` is False.
     """
     handle = os.open(path, os.O_RDWR | (os.O_CREAT if is_new else 0), 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Somebody may have removed the file before the lock was taken: then it protects nothing.
+        # The file may have been removed before the lock was taken; such a lock protects nothing.
         if os.path.samestat(os.fstat(handle), path.stat()):
             return handle
     except (BlockingIOError, FileNotFoundError):
@@ -55,14 +55,14 @@ def take_lock(path: Path, *, is_new: bool = True) -> int | None:
 
 
 _BY_KERNEL: Final = os.access in os.supports_effective_ids
-"""Whether one can ask for the rights that the kernel goes by."""
+"""Whether `os.access` can check effective ids."""
 
 
 def may_make_files(folder: Path) -> bool:
-    """Tell whether this process may make files in a folder."""
+    """Return whether this process may create files in a folder."""
     return os.access(folder, os.W_OK | os.X_OK, effective_ids=_BY_KERNEL)
 
 
 def may_change(path: Path) -> bool:
-    """Tell whether this process may read and write a file."""
+    """Return whether this process may read and write a file."""
     return os.access(path, os.R_OK | os.W_OK, effective_ids=_BY_KERNEL)

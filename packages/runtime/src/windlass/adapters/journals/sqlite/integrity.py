@@ -1,7 +1,7 @@
-"""Checksums: what the disk changed, lost or mixed up is found, not believed.
+"""Checksums that detect changed, lost or misplaced rows.
 
-Each append is chained to the one before it in its session, and the session holds the end of its chain. The
-key of all sums is the id of the store, so a row of another store never fits.
+Each append is chained to the previous one of its session, and the session row holds the end of the chain. All
+sums are keyed with the store id, so a row of another store never matches.
 """
 
 import struct
@@ -18,7 +18,7 @@ from windlass_harness.record import Record
 from windlass_protocol.frozen import frozen
 
 SESSION_KEYS_MAX: Final = 4_096
-"""Numbers of sessions that are remembered."""
+"""Session keys that are cached."""
 _SEAL_BYTES: Final = 8
 _WRONG_TYPES: Final = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
 _FOUR: Final = struct.Struct(">4q")
@@ -27,7 +27,7 @@ _FIVE: Final = struct.Struct(">5q")
 
 @frozen
 class StoredSession:
-    """A session as its row says, with the end of its chain."""
+    """A session row, with the end of its chain."""
 
     key: int
     row: SessionRow
@@ -37,14 +37,14 @@ class StoredSession:
 
 @frozen
 class Link:
-    """The end of an append, and the sum of everything in the session up to it."""
+    """The end of an append, and the checksum of the session up to it."""
 
     last_seq: int
     chain: bytes
 
 
 START: Final = Link(0, bytes(16))
-"""Before the first append of a session."""
+"""The link before the first append of a session."""
 STORE: Final = "SELECT store_id, last_position, seal FROM store"
 SESSION_COLUMNS: Final = (
     "session_id, epoch, last_seq, last_position, chain, standing, wake_at_ms, owner_id, seal"
@@ -54,23 +54,23 @@ ITEM_COLUMNS: Final = "number, kind, key, digest, body, seal"
 
 
 class StoreKey:
-    """The id of a store, and the sums that are made with it."""
+    """The id of a store, and its keyed checksums."""
 
     def __init__(self, store_id: bytes) -> None:
         self.store_id = store_id
         self.session_key = lru_cache(SESSION_KEYS_MAX)(self._session_key)
-        """Gives a session its number, from its id alone: no damaged table can hide a session."""
+        """Maps a session id to its key, without a table: damage cannot hide a session."""
 
     @classmethod
     def load(cls, rows: Sequence[Sequence[object]]) -> Self:
-        """Return the key of a store from its only row; Corrupt if that is damaged."""
+        """Return the key from the store row; Corrupt if the row is damaged."""
         store_id = rows[0][0] if rows else None
         key = cls(store_id if isinstance(store_id, bytes) else b"")
         key.read_store(rows)
         return key
 
     def read_store(self, rows: Sequence[Sequence[object]]) -> int:
-        """Return the newest position from the row of `STORE`; Corrupt if damaged."""
+        """Return the newest position from the store row; Corrupt if it is damaged."""
         try:
             [(store_id, last_position, seal)] = cast("Sequence[tuple[bytes, int, bytes]]", rows)
             if store_id == self.store_id and self.store_seal(last_position) == seal:
@@ -80,11 +80,11 @@ class StoreKey:
         raise corrupt("the row that describes the store is damaged")
 
     def store_seal(self, last_position: int) -> bytes:
-        """Return the sum of what the store says of itself."""
+        """Return the checksum of the store row."""
         return self._sum(struct.pack(">q", last_position), _SEAL_BYTES)
 
     def chain(self, before: bytes, place: tuple[int, int, int, int], *, body: bytes) -> bytes:
-        """Return the sum of an append and all before it.
+        """Return the checksum of an append and all before it.
 
         The place is (session key, last seq, last position, epoch).
         """
@@ -93,7 +93,7 @@ class StoreKey:
         return digest.digest()
 
     def session_seal(self, session: StoredSession) -> bytes:
-        """Return the sum of the row of a session, its owner apart: owners just die."""
+        """Return the checksum of a session row without its owner, which changes outside of appends."""
         row = session.row
         wake_at_ms = -1 if row.wake_at_ms is None else row.wake_at_ms
         numbers = _FIVE.pack(session.key, row.epoch, row.last_seq, session.last_position, wake_at_ms)
@@ -101,16 +101,16 @@ class StoreKey:
         return self._sum(numbers + session.chain + words, _SEAL_BYTES)
 
     def item_seal(self, place: tuple[int, int], *, kind: str, key: str, rest: bytes) -> bytes:
-        """Return the sum of an item at (number, session key); `rest` is digest, body."""
+        """Return the checksum of an item at (number, session key); `rest` is digest and body."""
         head = struct.pack(">2q", *place) + f"{kind}\0{key}\0".encode()
         return self._sum(head + rest, _SEAL_BYTES)
 
     def hole_seal(self, first: int, last: int) -> bytes:
-        """Return the sum of positions whose records were deleted."""
+        """Return the checksum of a range of deleted positions."""
         return self._sum(struct.pack(">2q", first, last), _SEAL_BYTES)
 
     def read_hole(self, columns: Sequence[object]) -> tuple[int, int]:
-        """Return (first position, last position) of what was deleted; Corrupt if damaged."""
+        """Return (first, last) of a range of deleted positions; Corrupt if the row is damaged."""
         first, last, seal = cast("tuple[int, int, bytes]", tuple(columns))
         try:
             if self.hole_seal(first, last) == seal:
@@ -120,11 +120,11 @@ class StoreKey:
         raise corrupt("a row that says what was deleted is damaged")
 
     def snapshot_seal(self, session_key: int, seq: int, *, state: bytes) -> bytes:
-        """Return the sum of a snapshot."""
+        """Return the checksum of a snapshot."""
         return self._sum(struct.pack(">2q", session_key, seq) + state, _SEAL_BYTES)
 
     def is_snapshot(self, columns: Sequence[object], session_key: int) -> bool:
-        """Tell whether (seq, seal, state) are what was written."""
+        """Return whether (seq, seal, state) match their checksum."""
         seq, seal, state = cast("tuple[int, bytes, bytes]", columns)
         try:
             return self.snapshot_seal(session_key, seq, state=state) == seal
@@ -191,5 +191,5 @@ class StoreKey:
 
 
 def damaged(session_id: str, seq: int) -> Corrupt:
-    """Return the error of a record that is altered or missing."""
+    """Return the error of an altered or missing record."""
     return corrupt(f"record {seq:,} of session {session_id} is damaged or missing", session_id)

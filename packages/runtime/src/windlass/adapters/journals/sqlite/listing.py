@@ -1,7 +1,7 @@
-"""The index of sessions, runs and open requests: what writes it.
+"""Index writes: rows of sessions, runs and open requests.
 
-Everything is done inside the transaction of whatever the index tells of, and nothing for an append that
-tells nothing: those of steps, nearly all.
+They are written in the transaction of the append that changes them. Most appends, those of steps, change
+none.
 """
 
 from typing import Final, cast
@@ -44,13 +44,13 @@ _CLOSE: Final = "DELETE FROM asked WHERE session_key = ? AND request_id = ?"
 
 
 class IndexWrites:
-    """The tables of the index; whoever writes has begun a transaction."""
+    """Writes index rows; the caller has begun a transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def check_owner(self, session_key: int, told: Told, *, session_id: str) -> None:
-        """Refuse a request for a run for another owner than the session has."""
+        """Refuse a run request whose owner is not the owner of the session."""
         if told.owner is None:
             return
         row = self._connection.execute(_OWNER, (session_key,)).fetchone()
@@ -58,12 +58,12 @@ class IndexWrites:
             raise not_owned(session_id)
 
     def enter(self, session_key: int, told: Told, *, status: SessionStatus = SessionStatus.PENDING) -> None:
-        """Put a session into the index, unless it is there."""
+        """Add a session to the index, unless it is there."""
         if self._connection.execute(_OWNER, (session_key,)).fetchone() is None:
             self._insert(session_key, told, status)
 
     def follow(self, session_key: int, batch: Batch) -> None:
-        """Take what an append tells of its session."""
+        """Apply an append to the index."""
         told = told_by(batch.drafts)
         if told is not None:
             self.take(session_key, told)
@@ -80,7 +80,7 @@ class IndexWrites:
             self._connection.execute(_SETTLE, columns)
 
     def take(self, session_key: int, told: Told) -> None:
-        """Bring the row of a session up to date, and those of its runs."""
+        """Update the rows of a session and of its runs."""
         for run in told.runs:
             if run.begins:
                 self._connection.execute(_RUN_BEGAN, (run.at, run.run_id))
@@ -108,7 +108,7 @@ class IndexWrites:
         self._connection.execute(_UPDATE, columns)
 
     def ask(self, session_key: int, asked: tuple[InputRequest, ...], *, at: str) -> None:
-        """Keep all that a session asks people now, and nothing else."""
+        """Replace the open requests of a session."""
         known = {cast("str", name) for (name,) in self._connection.execute(_ASKED, (session_key,))}
         for request_id in known - {request.request_id for request in asked}:
             self._connection.execute(_CLOSE, (session_key, request_id))
@@ -123,7 +123,7 @@ class IndexWrites:
             self._connection.execute(_TOUCH, (at, session_key))
 
     def _asking(self, session_key: int) -> tuple[str, str, str | None]:
-        """The run under way in a session, its agent, and the owner."""
+        """Return the current run of a session, its agent, and the owner."""
         row = self._connection.execute(_UNDER_WAY, (session_key,)).fetchone()
         return ("", "", None) if row is None else cast("tuple[str, str, str | None]", tuple(row))
 
@@ -167,7 +167,7 @@ _USE: Final = """INSERT INTO content_uses SELECT ?, hash FROM contents WHERE has
 
 
 def list_unlisted(connection: Connection, key: StoreKey) -> None:
-    """Put sessions into the index that are not in it; all of them or none.
+    """Add the sessions of an older schema to the index; all of them or none.
 
     Raises:
         Corrupt: a session is damaged.

@@ -1,4 +1,4 @@
-"""What readers ask of the tables: each question is one look at the database."""
+"""Queries of the SQLite store; each reads one consistent state of the database."""
 
 import json
 from collections.abc import Collection, Generator, Mapping, Sequence
@@ -46,7 +46,7 @@ from windlass_harness.record import Record
 from windlass_protocol import ContentRef, InputOutcome, InputRequest, RunStatus
 
 INDEX_VERSION: Final = 4
-"""Raised whenever the tables or what is counted changes."""
+"""Increased whenever the recorder tables or their counts change."""
 
 _TABLES: Final = ("recorder_view", "recorder_runs", "recorder_facts", "recorder_totals", "recorder_stale")
 _COUNTS: Final = "total, succeeded, failed, tokens, latency_ms"
@@ -110,13 +110,13 @@ _POSITION: Final = "SELECT coalesce(max(position), 0) FROM recorder_runs WHERE s
 
 
 class RunIndex:
-    """The tables of the index; whoever writes to it has begun a transaction."""
+    """The recorder index; the caller has begun a transaction for writes."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def prepare(self) -> int:
-        """Make the tables if need be; return the position up to which they know runs."""
+        """Create the tables if needed; return the position up to which runs are indexed."""
         if self._connection.execute(_HAS_VIEW).fetchone() is not None:
             rows = self._connection.execute("SELECT version, position FROM recorder_view").fetchall()
             if len(rows) == 1 and rows[0][0] == INDEX_VERSION:
@@ -127,39 +127,39 @@ class RunIndex:
         return 0
 
     def drop(self) -> None:
-        """Remove the index; it is made anew when it is needed."""
+        """Drop the index; it is rebuilt when needed."""
         for table in _TABLES:
             self._connection.execute(f"DROP TABLE IF EXISTS {table}")
 
     def advance(self, changed: Mapping[str, int], position: int) -> None:
-        """Note which sessions have records behind what is known of them, up to a position."""
+        """Mark sessions with new records as stale, up to a position."""
         for session_id, end in changed.items():
             if self.known_position(session_id) < end:
                 self._connection.execute(_MARK, (session_id, end))
         self._connection.execute("UPDATE recorder_view SET position = ?", (position,))
 
     def stale(self, limit: int) -> Mapping[str, int]:
-        """Return sessions that have to be read again, and up to where."""
+        """Return stale sessions, with the position of their last record."""
         rows = self._connection.execute("SELECT * FROM recorder_stale LIMIT ?", (limit,)).fetchall()
         return dict(cast("Sequence[tuple[str, int]]", rows))
 
     def settle(self, read: Mapping[str, int]) -> None:
-        """Note up to where sessions were read; those with more behind stay stale."""
+        """Note up to where sessions were indexed; those with newer records stay stale."""
         for session_id, position in read.items():
             self._connection.execute(_SETTLE, (session_id, position))
 
     def sessions(self) -> tuple[str, ...]:
-        """Return the sessions of all runs that are known."""
+        """Return the sessions of all indexed runs."""
         rows = self._connection.execute("SELECT DISTINCT session_id FROM recorder_runs").fetchall()
         return tuple(cast("str", name) for (name,) in rows)
 
     def known_position(self, session_id: str) -> int:
-        """Return up to where the runs of a session are known."""
+        """Return the position up to which a session is indexed."""
         [(position,)] = self._connection.execute(_POSITION, (session_id,)).fetchall()
         return cast("int", position)
 
     def put(self, run: IndexedRun, facts: Sequence[Fact], *, position: int) -> None:
-        """Keep a run as it is at a position, instead of what was known of it."""
+        """Insert or replace a run, as of a position."""
         known = self._connection.execute(_RUN_KEY, (run.run_id,)).fetchone()
         run_key = None
         if known is not None:
@@ -204,21 +204,21 @@ class RunIndex:
         return self._runs(_BY_STATUS, status, limit)
 
     def looked_at(self, wanted: RunLook, limit: int) -> tuple[IndexedRun, ...]:
-        """Return runs, newest first."""
+        """Return runs that match the filter, newest first."""
         where, given = _criteria(wanted)
         return self._runs(_LOOKED_AT.format(where), *given, limit)
 
     def failing(self, wanted: RunLook, kind: str, *, limit: int) -> tuple[Fact, ...]:
-        """Return the counts over some runs of what failed in them, the worst first."""
+        """Return counts of failures over matching runs, the most frequent first."""
         where, given = _criteria(wanted)
         return self._facts(_FAILING.format(where), *given, kind, limit)
 
     def totals(self, goal_id: str, kind: str, *, limit: int) -> tuple[Fact, ...]:
-        """Return the counts over all runs of a goal, the largest first."""
+        """Return counts over all runs of a goal, largest first."""
         return self._facts(_TOTALS, goal_id, kind, limit)
 
     def of_name(self, kind: str, name: str) -> tuple[Fact, ...]:
-        """Return the counts of a name, for each goal."""
+        """Return the counts of a name, per goal."""
         return self._facts(_OF_NAME, kind, name)
 
     def _runs(self, sql: str, *parameters: str | int) -> tuple[IndexedRun, ...]:
@@ -236,7 +236,7 @@ class RunIndex:
 
 
 def _criteria(wanted: RunLook) -> tuple[str, tuple[str, ...]]:
-    """Return a condition on runs, and the values in it."""
+    """Return a SQL condition on runs, and its parameters."""
     found = {
         "r.owner = ?": wanted.owner,
         "r.agent_id = ?": wanted.agent_id,
@@ -248,7 +248,7 @@ def _criteria(wanted: RunLook) -> tuple[str, tuple[str, ...]]:
 
 
 _DAY_MS: Final = 86_400_000.0
-# A Julian day is exact to a twentieth of a millisecond, so what is rounded is exact.
+# Julian days are exact to a twentieth of a millisecond, so the rounded value is exact.
 _BUCKET: Final = f"CAST(round((julianday(r.started_at) - julianday(?)) * {_DAY_MS}) AS INTEGER) / ?"
 _TOOK: Final = f"CAST(round((julianday(r.ended_at) - julianday(r.started_at)) * {_DAY_MS}) AS INTEGER)"
 _FROM: Final = """FROM runs r JOIN catalog c USING (session_key)
@@ -271,13 +271,13 @@ _ASKED: Final = "SELECT count(*), min(a.asked_at) FROM asked a WHERE true"
 
 
 class CountReads:
-    """The runs of the index in numbers, for a connection that only reads."""
+    """Counts over the run index, on a read-only connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def runs(self, wanted: CountFilter) -> RunCounts:
-        """Return runs in numbers."""
+        """Return counts and durations of runs."""
         more, given = _count_criteria(wanted)
         parts: tuple[Value, ...] = (wanted.start, wanted.bucket_ms)
         span: tuple[Value, ...] = (wanted.start, wanted.end, *given)
@@ -294,7 +294,7 @@ class CountReads:
         )
 
     def waiting(self, owner: str | None, agent_id: str | None) -> Waiting:
-        """Return how much waits for people; runs of subagents count for their agent alone."""
+        """Return counts of waiting runs and requests; subagent runs count only if an agent is named."""
         runs, requests = _WAITING, _ASKED
         given: list[Value] = []
         if owner is not None:
@@ -312,7 +312,7 @@ class CountReads:
 
 
 def _count_criteria(wanted: CountFilter) -> tuple[str, tuple[Value, ...]]:
-    """What else is asked of a run, and the values of it."""
+    """Return further SQL conditions on runs, and their parameters."""
     where, given = "", list[Value]()
     if wanted.agent_id is None:
         where += " AND c.parent IS NULL"
@@ -348,7 +348,7 @@ _WORD_END: Final = "\U0010ffff"
 
 
 class IndexReads:
-    """The tables of the index, for a connection that only reads."""
+    """Reads of the index, on a read-only connection."""
 
     def __init__(self, connection: Connection, key: StoreKey) -> None:
         self._connection = connection
@@ -385,14 +385,14 @@ class IndexReads:
         return None if row is None else _settled(row)
 
     def items(self, session_id: str, *, after: int, limit: int) -> tuple[KeptItem, ...]:
-        """Return items of a session that were consumed."""
+        """Return consumed items of a session."""
         rows = self._connection.execute(_ITEMS, (self._key.session_key(session_id), after, limit))
         return tuple(
             KeptItem(*cast("tuple[str, str, bytes, int, str | None, int]", tuple(row))) for row in rows
         )
 
     def contents(self, session_id: str) -> tuple[ContentRef, ...]:
-        """Return what was put for a session."""
+        """Return the contents of a session."""
         rows = self._connection.execute(_CONTENTS, (self._key.session_key(session_id),)).fetchall()
         return tuple(
             ContentRef(content_id=digest, hash=digest, media_type=kind, size_bytes=size)
@@ -401,7 +401,7 @@ class IndexReads:
 
 
 def sessions_query(wanted: SessionFilter, *, before: int | None, limit: int) -> tuple[str, tuple[Value, ...]]:
-    """Return the question for a page of sessions."""
+    """Return the SQL of a page of sessions."""
     where: list[str] = []
     parameters: list[Value] = []
     plus = ""
@@ -410,7 +410,7 @@ def sessions_query(wanted: SessionFilter, *, before: int | None, limit: int) -> 
         if value is not None:
             where.append(f"{plus}c.{column} = ?")
             parameters.append(str(value))
-            # The first of them has the fewest sessions: the sign keeps the index of the others out of it.
+            # `+` disables an index: only the first column, the most selective, uses its own.
             plus = "+"
     for word in wanted.words:
         where.append("c.number IN (SELECT number FROM catalog_words WHERE word BETWEEN ? AND ?)")
@@ -427,7 +427,7 @@ def sessions_query(wanted: SessionFilter, *, before: int | None, limit: int) -> 
 def runs_query(
     wanted: RunFilter, session_key: int | None, *, before: int | None, limit: int
 ) -> tuple[str, tuple[Value, ...]]:
-    """Return the question for a page of runs."""
+    """Return the SQL of a page of runs."""
     where: list[str] = []
     parameters: list[Value] = []
     if session_key is not None:
@@ -450,7 +450,7 @@ def runs_query(
 
 
 def requests_query(owner: str | None, *, after: int, limit: int) -> tuple[str, tuple[Value, ...]]:
-    """Return the question for a page of open requests."""
+    """Return the SQL of a page of open requests."""
     condition = "" if owner is None else "a.owner = ? AND "
     given = () if owner is None else (owner,)
     return f"{_REQUEST} WHERE {condition}a.number > ? ORDER BY a.number LIMIT ?", (*given, after, limit)
@@ -535,7 +535,7 @@ _RUN = """SELECT r.run_id, s.session_id, r.agent_id, r.fingerprint, r.status, r.
     FROM runs r JOIN sessions s USING (session_key) WHERE r.run_id = ?"""
 _AGENT = f"""(SELECT agent_id FROM runs r WHERE r.session_key = s.session_key AND {OPEN_RUN}
     AND status {{}} ORDER BY item LIMIT 1)"""
-# The agent of the run under way, or else of the oldest that waits; the parameters are agents, limit and now.
+# The agent of the current run, or else of the oldest pending one; parameters: agents, limit, now.
 _IS_OURS = f"""(?1 IS NULL
     OR coalesce({_AGENT.format("!= 'pending'")}, {_AGENT.format("= 'pending'")}, '')
     IN (SELECT value FROM json_each(?1)))"""
@@ -573,12 +573,12 @@ def find_session(connection: Connection, key: StoreKey, *, session_id: str) -> S
 
 
 def last_position(connection: Connection, key: StoreKey) -> int:
-    """Return the position of the newest record, as the store says it."""
+    """Return the position of the newest record, from the store row."""
     return key.read_store(connection.execute(STORE).fetchall())
 
 
 class Reads:
-    """A connection that only reads."""
+    """Reads on a read-only connection, verified by checksums."""
 
     def __init__(self, connection: Connection, key: StoreKey) -> None:
         self._connection = connection
@@ -587,12 +587,12 @@ class Reads:
         self.counts = CountReads(connection)
 
     def appends(self, session_id: str, *, after: int, limit: int) -> tuple[StoredAppend, ...]:
-        """Return the appends of a session that end behind a record, verified."""
+        """Return the appends of a session that end after a record, verified."""
         with self._look():
             return self.appends_now(session_id, after=after, limit=limit)
 
     def appends_now(self, session_id: str, *, after: int, limit: int) -> tuple[StoredAppend, ...]:
-        """The same, for whoever has begun a transaction."""
+        """The same, for a caller that has begun a transaction."""
         session = find_session(self._connection, self._key, session_id=session_id)
         if session is None or session.row.last_seq <= after:
             return ()
@@ -627,7 +627,7 @@ class Reads:
         return _behind(records, records[0].seq, after)
 
     def timeline(self, after: int, limit: int) -> tuple[Record, ...]:
-        """Return the records of all sessions behind a position, none missing."""
+        """Return the records of all sessions after a position, without gaps."""
         with self._look():
             end = last_position(self._connection, self._key)
             if end <= after:
@@ -648,13 +648,13 @@ class Reads:
         return _behind(records, position_of(records[0]), after) if records else ()
 
     def pending(self, session_id: str, *, after: int, limit: int) -> tuple[InboxItem, ...]:
-        """Return the items of a session that nobody consumed."""
+        """Return the unconsumed items of a session."""
         session_key = self._key.session_key(session_id)
         rows = self._connection.execute(_PENDING, (session_key, after, limit)).fetchall()
         return tuple(self._key.read_item((session_key, session_id), columns) for columns in rows)
 
     def arrivals(self, after: int) -> Arrivals:
-        """Return the sessions with items behind a number, and the newest number."""
+        """Return the sessions with items after a number, and the newest number."""
         with self._look():
             [(newest,)] = self._connection.execute(_NEWEST_ITEM).fetchall()
             rows = self._connection.execute(_ARRIVED, (after,)).fetchall() if newest != after else ()
@@ -686,7 +686,7 @@ class Reads:
         return tuple(self._key.read_session(cast("int", key), columns).row for key, *columns in rows)
 
     def due(self, now_ms: int, limit: int, *, agents: Collection[str] | None) -> tuple[str, ...]:
-        """Return sessions without an owner that somebody should drive now."""
+        """Return sessions without an owner that are due."""
         ours = None if agents is None else json.dumps(["", *agents])
         with self._look():
             queues = [
@@ -700,16 +700,16 @@ class Reads:
         return in_turns(queues, limit)
 
     def unfinished(self) -> Mapping[str, int]:
-        """Return how many runs of each agent have not ended."""
+        """Return the number of unfinished runs per agent."""
         return dict(cast("tuple[str, int]", tuple(row)) for row in self._connection.execute(_UNFINISHED))
 
     def next_wake_ms(self) -> int | None:
-        """Return the earliest time that a waiting session named."""
+        """Return the earliest wake-up time of a waiting session."""
         [(time,)] = self._connection.execute(_NEXT_WAKE).fetchall()
         return cast("int | None", time)
 
     def owners(self) -> tuple[tuple[str, int], ...]:
-        """Return the enlisted owners, and when each was last heard of."""
+        """Return the owners with their last heartbeats."""
         return tuple(cast("tuple[str, int]", tuple(row)) for row in self._connection.execute(_OWNERS))
 
     def last_position(self) -> int:
@@ -717,7 +717,7 @@ class Reads:
         return last_position(self._connection, self._key)
 
     def snapshot(self, session_id: str) -> tuple[int, bytes] | None:
-        """Return the newest state; None also if it is damaged, for it is only a cache."""
+        """Return the newest snapshot; None also if it is damaged, because it is a cache."""
         session_key = self._key.session_key(session_id)
         columns = self._connection.execute(_SNAPSHOT, (session_key,)).fetchone()
         if columns is None or not self._key.is_snapshot(columns, session_key):
@@ -729,23 +729,23 @@ class Reads:
         """Return bytes by their hash."""
         columns = self._connection.execute(_CONTENT, (digest,)).fetchone()
         if columns is None:
-            raise rejected(f"there is no content {digest}")
+            raise rejected(f"unknown content: {digest}")
         content = columns[0]
         if not isinstance(content, bytes) or content_hash(content) != digest:
             raise corrupt(f"content {digest} is damaged")
         return content
 
     def data_version(self) -> int:
-        """Return a number that changes whenever somebody else has written."""
+        """Return a number that changes with every write of another connection."""
         [(version,)] = self._connection.execute("PRAGMA data_version").fetchall()
         return cast("int", version)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connection."""
         self._connection.close()
 
     def _check_gap(self, last: int, first: int) -> None:
-        """See to it that whatever is missing between two positions was deleted."""
+        """Check that all positions between two records were deleted; Corrupt otherwise."""
         if first <= last + 1:
             return
         for columns in self._connection.execute(_HOLES, (last, first)):
@@ -757,7 +757,7 @@ class Reads:
             raise corrupt(f"a record before position {first:,} is missing")
 
     def _link(self, session_key: int, last_seq: int) -> tuple[str, Link]:
-        """Return the id of a session, and the append before the one named."""
+        """Return the id of a session, and the append before the given one."""
         columns = self._connection.execute(_SESSION, (session_key,)).fetchone()
         if columns is None:
             raise corrupt(f"the row of a session with {last_seq:,} records is missing")
@@ -775,7 +775,7 @@ class Reads:
 
 
 def position_of(record: Record) -> int:
-    """Return the position of a record that was read from a store, where each has one."""
+    """Return the position of a stored record."""
     return cast("int", record.position)
 
 
@@ -786,5 +786,5 @@ def _check_end(session: StoredSession, link: Link, has_more: bool) -> None:
 
 
 def _behind(records: Sequence[Record], first: int, after: int) -> tuple[Record, ...]:
-    # A reader may stop inside an append; the next read begins with the rest of it.
+    # A reader may stop inside an append; its next read starts with the rest of that append.
     return tuple(records[max(0, after + 1 - first) :])

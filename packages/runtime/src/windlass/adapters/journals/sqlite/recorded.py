@@ -1,4 +1,4 @@
-"""A SQLite journal for callers without an event loop: the recorder, its readers."""
+"""Synchronous SQLite journal of the recorder and its readers."""
 
 import logging
 import sqlite3
@@ -38,22 +38,22 @@ _APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
 _CHANGED: Final = """SELECT DISTINCT s.session_id, s.last_position
     FROM appends a JOIN sessions s USING (session_key) WHERE a.last_position > ?"""
 READ_RECORDS: Final = 1_024
-"""Records that are in memory at once while a long run is read."""
+"""Records held in memory while a long run is read."""
 
 
 class _Takes(Transaction):
-    """Writes that also take records which their maker has numbered."""
+    """A transaction that also accepts records with numbers of their own."""
 
     def take_in(self, session_id: str, rows: Sequence[NumberedRow]) -> int:
-        """Append the records of a session that are not there yet; return their bytes.
+        """Append the new records of a session; return their bytes.
 
         Raises:
-            Conflict: the session has an owner, or a record between is missing.
+            Conflict: the session has an owner, or a record in between is missing.
         """
         session = self._find(session_id) or self._new_session(session_id)
         row = session.row
         if row.epoch:
-            raise conflict(f"session {session_id} is driven by a runtime: nobody records into it", session_id)
+            raise conflict(f"session {session_id} is driven by a runtime: recording refused", session_id)
         new = sorted({each.seq: each.body for each in rows if each.seq > row.last_seq}.items())
         if not new:
             return 0
@@ -72,16 +72,16 @@ class _Takes(Transaction):
 
 
 def _unbroken(rows: Sequence[NumberedRow]) -> list[NumberedRow]:
-    """Return records of a session up to the first that is missing."""
+    """Return the records of a session up to the first missing number."""
     return [row for index, row in enumerate(rows) if row.seq == rows[0].seq + index]
 
 
 class RecordedStore:
-    """A journal and an index of the runs in it; for one thread at a time.
+    """A journal and its run index, for one thread at a time.
 
     Raises:
-        Rejected: the file is not a store, a newer version wrote it, or it may not be written to.
-        Corrupt: what is stored is damaged.
+        Rejected: the file is not a store, was written by a newer version, or is read-only.
+        Corrupt: the database is damaged.
         Unavailable: the database cannot be reached now; nothing was written.
     """
 
@@ -104,13 +104,13 @@ class RecordedStore:
         self.index = RunIndex(self._connection)
 
     def take_in(self, rows: Iterable[NumberedRow]) -> None:
-        """Bring records into the journal; those that are there already are left out."""
+        """Append records to the journal; those already there are skipped."""
         sessions = by_session(rows)
         if sessions:
             self.write(lambda: self._take_all(sessions))
 
     def write(self, work: Callable[[], T]) -> T:
-        """Do something in one transaction."""
+        """Run a function in one transaction."""
         transaction = self._transaction
 
         def attempt() -> T:
@@ -130,7 +130,7 @@ class RecordedStore:
         return result
 
     def drain(self) -> None:
-        """Bring in what writers of all processes have written down so far."""
+        """Append what the writers of all processes have spooled so far."""
         for left in leftovers(self._folder):
             is_taken_in = False
             try:
@@ -139,11 +139,11 @@ class RecordedStore:
                 left.settle(is_taken_in=is_taken_in)
 
     def _take_in_left(self, left: Leftover) -> bool:
-        """Bring in what somebody left; of a damaged file what still fits."""
+        """Append the records of a spool file; of a damaged file, those that are readable."""
         try:
             self.take_in(left.rows)
         except Conflict:
-            _LOG.warning("%s is damaged: what follows the damage is left out", left.path)
+            _LOG.warning("%s is damaged: records after the damage are skipped", left.path)
             for rows in by_session(sorted(left.rows, key=attrgetter("seq"))).values():
                 with suppress(Conflict):
                     self.take_in(_unbroken(rows))
@@ -152,11 +152,11 @@ class RecordedStore:
         return True
 
     def is_living(self, writer: str) -> bool:
-        """Tell whether somebody who records is alive."""
+        """Return whether a recording process is alive."""
         return is_living(self._folder, writer)
 
     def records(self, session_id: str) -> Iterator[Record]:
-        """Return all records of a session in order; Corrupt if they are damaged."""
+        """Yield all records of a session in order; Corrupt if they are damaged."""
         after = 0
         while more := translating(partial(self._reads.records, session_id, after=after, limit=READ_RECORDS)):
             yield from more
@@ -167,12 +167,12 @@ class RecordedStore:
         return translating(self._reads.last_position)
 
     def changed(self, after: int) -> Mapping[str, int]:
-        """Return the sessions with records behind a position, and where each ends."""
+        """Return the sessions with records after a position, and their last positions."""
         rows = translating(lambda: self._connection.execute(_CHANGED, (after,)).fetchall())
         return dict(cast("Sequence[tuple[str, int]]", rows))
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._connection.close()
 
     def _take_all(self, sessions: Mapping[str, Sequence[NumberedRow]]) -> None:
@@ -180,7 +180,7 @@ class RecordedStore:
             self._logged_bytes += self._transaction.take_in(session_id, rows) + JOB_PAGES * PAGE_BYTES
 
     def _tidy(self) -> None:
-        """Copy the log into the database when it has grown, so that it can begin anew."""
+        """Checkpoint the write-ahead log when it has grown."""
         if self._logged_bytes >= CHECKPOINT_BYTES:
             self._logged_bytes = 0
             with suppress(sqlite3.Error):
@@ -188,9 +188,9 @@ class RecordedStore:
 
 
 def take_in_left(path: Path, *, durability: Durability) -> None:
-    """Bring what recorders left beside a database into its journal.
+    """Append the spool files beside a database to its journal.
 
-    What cannot be brought in now is told, and left to whoever comes next.
+    A file that cannot be appended now is logged and left for the next attempt.
     """
     if not spool_folder(path).is_dir():
         return
@@ -201,11 +201,11 @@ def take_in_left(path: Path, *, durability: Durability) -> None:
         finally:
             store.close()
     except (AgentError, OSError) as error:
-        _LOG.warning("what recorders left beside %s is not in the journal yet: %s", path, error)
+        _LOG.warning("spool files beside %s are not in the journal yet: %s", path, error)
 
 
 def translating(work: Callable[[], T]) -> T:
-    """Do something with SQLite; its errors become ours."""
+    """Call a function that uses SQLite; translate its errors."""
     try:
         return work()
     except FAILURES as error:

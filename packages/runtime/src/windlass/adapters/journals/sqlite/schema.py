@@ -1,4 +1,4 @@
-"""The tables of the SQLite store: made, checked on opening, brought up to date."""
+"""Schema of the SQLite store: tables, migrations, version checks and error translation."""
 
 import os
 import secrets
@@ -19,12 +19,12 @@ from windlass.errors import AgentError, Rejected
 from windlass_protocol.frozen import frozen
 
 APPLICATION_ID: Final = 0x574C5331
-"""Marks a file as ours: WLS1."""
+"""Application id in the file header: WLS1."""
 PAGE_BYTES: Final = 2_048
-"""An append changes about six pages: small ones make the log half as long as the usual 4,096. Of still
-smaller ones most would hold a single append, half empty."""
+"""An append changes about six pages, so small pages halve the log compared to 4,096 bytes. With still smaller
+pages, most would hold a single append, half empty."""
 BUSY_TIMEOUT_MS: Final = 30_000
-"""How long a write waits for other processes."""
+"""How long a write waits for the lock of another process."""
 WAL_ATTEMPTS_MAX: Final = 1_000
 WAL_PAUSE_S: Final = 0.01
 
@@ -34,7 +34,7 @@ Row = Sequence[object]
 
 
 class Cursor(Protocol):
-    """The rows of a statement."""
+    """The cursor of a statement."""
 
     def fetchone(self) -> Row | None: ...
     def fetchall(self) -> Sequence[Row]: ...
@@ -42,7 +42,7 @@ class Cursor(Protocol):
 
 
 class Connection(Protocol):
-    """What the store needs of a connection: no transaction unless told so."""
+    """A connection without implicit transactions."""
 
     def execute(self, sql: str, parameters: Sequence[Value] = ..., /) -> Cursor: ...
     def close(self) -> None: ...
@@ -82,7 +82,7 @@ _VERSION_1: Final = (
         session_key INTEGER PRIMARY KEY, seq INTEGER NOT NULL, seal BLOB NOT NULL, state BLOB NOT NULL)""",
 )
 OPEN_RUN: Final = "status IN ('pending', 'running', 'waiting', 'cancelling')"
-"""A run that has not ended; written the same everywhere, or the index is not used."""
+"""An unfinished run; repeat this text exactly, or SQLite does not use the index."""
 _VERSION_2: Final = (
     f"CREATE INDEX runs_open ON runs (session_key, status, item, agent_id) WHERE {OPEN_RUN}",
 )
@@ -118,7 +118,7 @@ _VERSION_3: Final = (
     "CREATE TABLE deleted (session_key INTEGER PRIMARY KEY)",
     """CREATE TABLE holes (
         last_position INTEGER PRIMARY KEY, first_position INTEGER NOT NULL, seal BLOB NOT NULL)""",
-    # Whoever opens the store next reads what these have to say of themselves.
+    # Indexed when the store is next opened; see `list_unlisted`.
     "CREATE TABLE unlisted (session_key INTEGER PRIMARY KEY)",
     "INSERT INTO unlisted SELECT DISTINCT session_key FROM runs",
 )
@@ -130,11 +130,11 @@ _VERSION_4: Final = (
     "CREATE INDEX settled_by_session ON settled (session_key)",
 )
 MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
-"""What leads from each version to the next, from an empty file on. Released ones never change."""
+"""Statements from each version to the next, from an empty file on. Released versions never change."""
 
 
 def connect(path: Path) -> Connection:
-    """Open a connection of the standard library that leaves transactions to us."""
+    """Open a standard-library connection without implicit transactions."""
     return sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_MS / 1000
     )
@@ -147,17 +147,17 @@ def prepare(
     durability: Durability,
     migrations: Sequence[Iterable[str]] = MIGRATIONS,
 ) -> StoreKey:
-    """Make, check or migrate the tables, and set the connection up for writing.
+    """Create, check or migrate the tables, and configure the connection for writing.
 
     Raises:
-        Rejected: the file is not ours, or of a newer version.
+        Rejected: the file is another database, or of a newer version.
         Corrupt: the row that describes the store is damaged.
     """
     version = stored_version(connection, path, known=len(migrations))
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     _write_ahead(connection)
     connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'power' else 'NORMAL'}")
-    # The writer copies the log into the database itself, after it has answered.
+    # The writer checkpoints the log itself, after it has answered.
     connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
     connection.execute("PRAGMA cell_size_check = ON")
     if version < len(migrations):
@@ -166,12 +166,12 @@ def prepare(
 
 
 def stored_version(connection: Connection, path: Path, *, known: int) -> int:
-    """Return the version of the tables of a file; 0 if it has none.
+    """Return the schema version of a file; 0 if it has no tables.
 
     Raises:
-        Rejected: the file is not ours, or of a newer version.
+        Rejected: the file is another database, or of a newer version.
     """
-    # In one transaction: another process may be making the file at this very moment.
+    # In one transaction: another process may be creating the file now.
     connection.execute("BEGIN")
     try:
         version = _version(connection, path)
@@ -182,12 +182,12 @@ def stored_version(connection: Connection, path: Path, *, known: int) -> int:
 
 
 def _write_ahead(connection: Connection) -> None:
-    """Let the file have a log; whoever makes it at this very moment goes first."""
+    """Enable the write-ahead log; wait for another process that is enabling it."""
     for attempt in range(WAL_ATTEMPTS_MAX):
         try:
             connection.execute("PRAGMA journal_mode = WAL").fetchall()
         except sqlite3.OperationalError as error:
-            # SQLite does not wait here, whatever the timeout: two that wait for each other would never end.
+            # SQLite does not wait here, despite the timeout, because two waiters could deadlock.
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or attempt + 1 == WAL_ATTEMPTS_MAX:
                 raise
             time.sleep(WAL_PAUSE_S)
@@ -198,7 +198,7 @@ def _write_ahead(connection: Connection) -> None:
 def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[str]]) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Asked again: another process may have been faster.
+        # Checked again: another process may have migrated meanwhile.
         version = _version(connection, path)
         _check_version(version, len(migrations), path)
         for statements in migrations[version:]:
@@ -216,13 +216,13 @@ def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[s
 
 
 def _version(connection: Connection, path: Path) -> int:
-    """Return the version of the tables; 0 for a file without any."""
+    """Return the schema version; 0 for a file without tables."""
     mark, version, tables = (
         _number(connection, sql)
         for sql in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_schema")
     )
     if mark != APPLICATION_ID and (mark or version or tables):
-        raise misconfigured(f"{path} is a database of something else: choose another file")
+        raise misconfigured(f"{path} is the database of another application: choose another file")
     return version
 
 
@@ -241,12 +241,12 @@ def _number(connection: Connection, sql: str) -> int:
 
 
 Failure = sqlite3.Error | ValueError | TypeError | OverflowError
-"""What a call of SQLite may raise: its own errors, and those of Python's layer about values."""
+"""Exceptions of a SQLite call: SQLite's own, and those of Python's value conversion."""
 FAILURES: Final = (sqlite3.Error, ValueError, TypeError, OverflowError)
 
 _PRIMARY: Final = 0xFF
 _DAMAGED: Final = frozenset(
-    # Our statements fit our tables: one that fails tells of tables that are not ours any more.
+    # Our statements match our tables: a failing one means that the tables were changed.
     {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_ERROR}
 )
 _REFUSED: Final = frozenset(
@@ -264,21 +264,21 @@ _HOST: Final = frozenset({sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH, sqlite3.SQLI
 
 
 def primary_code(error: Failure) -> int:
-    """Return SQLite's code without its extension; 0 if Python's layer raised it."""
+    """Return the primary SQLite code; 0 if Python's layer raised the error."""
     code: object = getattr(error, "sqlite_errorcode", 0)
     return code & _PRIMARY if isinstance(code, int) else 0
 
 
 def is_busy(error: Failure) -> bool:
-    """Tell whether somebody else uses the database."""
+    """Return whether another connection holds the lock."""
     return primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def translate(error: Failure, *, is_commit: bool = False) -> AgentError:
-    """Return our error for one of SQLite.
+    """Return our error for a SQLite error.
 
-    Outside a commit nothing happened, inside one it may have. A full disk is the exception: SQLite writes the
-    frame that commits last, so a commit that ran out of space left nothing behind.
+    Outside of a commit nothing was written; inside one, it may have been. A full disk is the exception:
+    SQLite writes the commit frame last, so a commit that ran out of space wrote nothing.
     """
     code, name = primary_code(error), str(getattr(error, "sqlite_errorname", "") or type(error).__name__)
     if code == sqlite3.SQLITE_FULL:
@@ -294,23 +294,23 @@ def translate(error: Failure, *, is_commit: bool = False) -> AgentError:
     if is_busy(error):
         return unavailable(f"the database is busy ({name}), nothing was written: try again")
     if code in _REFUSED or (code == 0 and isinstance(error, _REFUSALS)):
-        return rejected(f"the database has no place for such a value ({name})")
+        return rejected(f"the database cannot store a value ({name})")
     return unavailable(f"the database could not be reached ({name}), nothing was written")
 
 
 def is_of_one(error: Failure) -> bool:
-    """Tell whether an error concerns its own request alone."""
+    """Return whether an error concerns only its own request."""
     return primary_code(error) in _DAMAGED | _REFUSED or primary_code(error) == 0
 
 
 def _is_undecodable(error: Failure) -> bool:
-    # Text that is not UTF-8, also in a message of SQLite, is found by Python's layer, which gives it no code.
+    # Python's layer reports text that is not UTF-8, also in messages of SQLite, without a code.
     is_told = primary_code(error) == 0 and "decode to UTF-8" in str(error)
     return is_told or isinstance(error, UnicodeDecodeError)
 
 
 def forbidden(path: Path) -> Rejected | None:
-    """Return why a database cannot be opened here; None if nothing forbids it."""
+    """Return the permission error of a database path; None if it can be opened."""
     folder = path.parent
     if not may_make_files(folder):
         return misconfigured(
@@ -323,7 +323,7 @@ def forbidden(path: Path) -> Rejected | None:
 
 
 def refused(error: OSError) -> AgentError:
-    """Return our error for a file that could not be used; nothing was written."""
+    """Return our error for an unusable file; nothing was written."""
     where, why = error.filename or "a file", error.strerror or type(error).__name__
     if isinstance(error, PermissionError):
         return misconfigured(
@@ -335,7 +335,7 @@ def refused(error: OSError) -> AgentError:
 
 @frozen
 class StoreVersion:
-    """A store, the version of its tables, and the one that this release makes of it."""
+    """A store, its schema version, and the version of this release."""
 
     path: Path
     found: int
@@ -343,15 +343,15 @@ class StoreVersion:
 
     @property
     def is_older(self) -> bool:
-        """Whether opening it migrates it."""
+        """Whether opening the store migrates it."""
         return self.found < self.known
 
 
 def version_of(path: Path) -> StoreVersion:
-    """Return the version of a store; nothing is changed.
+    """Return the schema version of a store; nothing is changed.
 
     Raises:
-        Rejected: it is no store, or of a newer release.
+        Rejected: it is not a store, or of a newer release.
         Corrupt: it is damaged.
         Unavailable: it cannot be read now.
     """
@@ -362,15 +362,15 @@ def version_of(path: Path) -> StoreVersion:
         failure = forbidden(path) or translate(error)
         raise type(failure)(f"{path}: {failure.message}", kind=failure.kind, retry=failure.retry) from error
     if found == 0:
-        raise misconfigured(f"{path} is empty: it is no store")
+        raise misconfigured(f"{path} is empty: not a Windlass store")
     return StoreVersion(path, found, len(MIGRATIONS))
 
 
 def back_up(store: StoreVersion) -> Path:
-    """Copy a store beside itself, under a name that nobody has.
+    """Copy a store beside itself, under an unused name.
 
-    The copy is for the same eyes as the store. It has its name once it is whole and durable: who is killed
-    before leaves a file that ends in `.part`.
+    The copy has the permissions of the store. It gets its name when it is complete and durable; a killed
+    process leaves a file that ends in `.part`.
 
     Raises:
         Unavailable: it cannot be written.
@@ -393,14 +393,14 @@ def back_up(store: StoreVersion) -> Path:
 
 
 def _new_part(path: Path) -> Path:
-    # Until it is done it is for its owner alone.
+    # Readable by its owner only, until it is complete.
     handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent)
     os.close(handle)
     return Path(name)
 
 
 def _copied(path: Path, part: Path) -> int:
-    """Copy a store; return the version of the copy, which may be newer."""
+    """Copy a store; return the schema version of the copy, which may be newer."""
     with closing(_connect(path)) as source, closing(sqlite3.connect(part, isolation_level=None)) as target:
         source.backup(target)
         [(found,)] = target.execute("PRAGMA quick_check(1)").fetchall()
@@ -420,7 +420,7 @@ def _named(part: Path, path: Path, version: int) -> Path:
         again = "" if number == 1 else f"-{number}"
         copy = path.with_name(f"{path.name}.v{version}{again}.bak")
         with suppress(FileExistsError):
-            # Unlike a rename it takes no name that somebody has.
+            # Unlike a rename, a hard link never replaces an existing file.
             copy.hardlink_to(part)
             return copy
     raise AssertionError("numbers do not end")

@@ -1,12 +1,12 @@
-"""Records on their way into the journal: one write a record, no database yet.
+"""Spool files: records of the recorder on their way into the journal.
 
-A transaction of SQLite costs about as much as recording twenty decisions, so records that their maker has
-numbered are first appended to a file beside the database, and get into the journal by the hundred. Each line
-has a checksum, the number and session of its record, and the record as the journal will hold it. A record is
-safe once its line is written: whoever opens the store takes in what a dead process left, and a record that is
-taken in twice is found by its number.
+A SQLite transaction costs about as much as recording twenty decisions. So numbered records are first appended
+to a file beside the database, and are moved into the journal in batches. Each line has a checksum, the number
+and session of its record, and the record in stored form. A record is safe once its line is written: the next
+process that opens the store appends what a dead process left, and a record appended twice is detected by its
+number.
 
-The file is locked for as long as its process lives, which tells the living from the dead.
+The file is locked while its process lives; a free lock means that the writer is dead.
 """
 
 import os
@@ -24,7 +24,7 @@ FOLDER_TRIES_MAX: Final = 50
 
 
 class Spool:
-    """The file of one writer; it is made with the first record."""
+    """The spool file of one writer, created with the first record."""
 
     def __init__(self, folder: Path, name: str, *, is_synced: bool) -> None:
         self.name = name
@@ -34,26 +34,26 @@ class Spool:
         self._end = 0
 
     def write(self, row: NumberedRow) -> None:
-        """Keep a record; OSError if the disk does not take it, and then it is not kept."""
+        """Append a record; OSError if the write failed, and then the record is not kept."""
         if self._handle is None:
             self._handle = self._open()
         rest = b"%d %s %s" % (row.seq, row.session_id.encode(), row.body)
         line = b"%08x %s\n" % (crc32(rest), rest)
         if os.pwrite(self._handle, line, self._end) != len(line):
-            # The next line is written over it.
-            raise OSError(f"{self._path} took only a part of a record: is the disk full?")
+            # The next line overwrites it.
+            raise OSError(f"{self._path} short write: a record was written in part; is the disk full?")
         if self._is_synced:
             os.fdatasync(self._handle)
         self._end += len(line)
 
     def clear(self) -> None:
-        """Forget everything: it is in the journal."""
+        """Truncate the file: its records are in the journal."""
         if self._handle is not None:
             os.ftruncate(self._handle, 0)
             self._end = 0
 
     def close(self) -> None:
-        """Let go of the file; it stays if anything is in it."""
+        """Close the file; it stays if it has records."""
         handle, self._handle = self._handle, None
         if handle is None:
             return
@@ -63,13 +63,13 @@ class Spool:
         os.close(handle)
 
     def abandon(self) -> None:
-        """Let go of a file that belongs to the process this one was forked from."""
+        """Close a file that belongs to the parent process of a fork."""
         handle, self._handle = self._handle, None
         if handle is not None:
             os.close(handle)
 
     def _open(self) -> int:
-        # Locked before it has its name: whoever looks for the dead never finds it free.
+        # Lock before naming: a scan for dead writers must never find the file unlocked.
         unnamed = self._path.with_name(f".{self.name}")
         handle = _take_lock_in_folder(unnamed)
         if handle is None:
@@ -81,21 +81,21 @@ class Spool:
 
 
 def spool_folder(database: Path) -> Path:
-    """Return where the spools of a database are."""
+    """Return the spool folder of a database."""
     return database.with_name(f"{database.name}-spool")
 
 
 @frozen
 class Leftover:
-    """What a writer has not brought into the journal, as far as one can see now."""
+    """The spooled records of a writer that are not in the journal."""
 
     path: Path
     rows: tuple[NumberedRow, ...]
     lock: int | None
-    """Of the file, if its writer is dead."""
+    """Lock of the file, if its writer is dead."""
 
     def settle(self, *, is_taken_in: bool) -> None:
-        """Remove the file of a dead writer once everything in it is in the journal."""
+        """Delete the file of a dead writer after all its records were appended."""
         if self.lock is not None:
             if is_taken_in:
                 self.path.unlink(missing_ok=True)
@@ -103,13 +103,13 @@ class Leftover:
             os.close(self.lock)
 
     def put_aside(self) -> None:
-        """Keep the file of a dead writer for people: nobody can take all of it in."""
+        """Keep a damaged file of a dead writer for inspection."""
         if self.lock is not None:
             self.path.rename(self.path.with_name(f".damaged-{self.path.name}"))
 
 
 def leftovers(folder: Path) -> Iterator[Leftover]:
-    """Return what all writers have, living and dead; each has to be settled."""
+    """Yield the spool files of all writers, living and dead; settle each."""
     try:
         paths = sorted(folder.iterdir())
     except FileNotFoundError:
@@ -117,13 +117,13 @@ def leftovers(folder: Path) -> Iterator[Leftover]:
     for path in paths:
         if path.name.startswith(".") or not path.is_file():
             continue
-        # Locked before it is read: a dead writer adds nothing, so what is read is all there is.
+        # Lock before reading: a dead writer adds nothing, so the read is complete.
         lock = take_lock(path)
         yield Leftover(path, tuple(_read_rows(path)), lock)
 
 
 def _read_rows(path: Path) -> Iterator[NumberedRow]:
-    """Return the records of a file in their order; lines that are torn are left out."""
+    """Yield the records of a file in order; torn lines are skipped."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -136,7 +136,7 @@ def _read_rows(path: Path) -> Iterator[NumberedRow]:
 
 
 def is_living(folder: Path, name: str) -> bool:
-    """Tell whether the writer of a file is alive."""
+    """Return whether the writer of a file is alive."""
     path = folder / name
     if not path.exists():
         return False
@@ -148,17 +148,17 @@ def is_living(folder: Path, name: str) -> bool:
 
 
 def _take_lock_in_folder(path: Path) -> int | None:
-    """Return a new file with its lock, in a folder that is made if it is missing."""
+    """Return a new locked file; the folder is created if it is missing."""
     for _ in range(FOLDER_TRIES_MAX):
         path.parent.mkdir(exist_ok=True)
-        # Whoever was the last in the folder may take it away at this very moment.
+        # The last process in the folder may remove it at this moment.
         with suppress(FileNotFoundError):
             return take_lock(path)
     return None
 
 
 def _tidy(folder: Path) -> None:
-    """Take the folder away if nobody has anything in it."""
+    """Remove the folder if it is empty."""
     with suppress(OSError):
         folder.rmdir()
 

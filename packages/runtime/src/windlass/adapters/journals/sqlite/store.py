@@ -1,4 +1,4 @@
-"""A store in one SQLite file, for many event loops and processes at once."""
+"""SqliteStore: one file, shared by many event loops and processes."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
@@ -69,8 +69,8 @@ T = TypeVar("T")
 class SqliteStore:
     """A `Store` and `ContentStore` in one file.
 
-    With durability `power` an acknowledged write survives a crash of the machine, with `process` one of the
-    process. Writes of all callers that wait at the same time share one transaction.
+    With durability `power`, an acknowledged write survives a crash of the machine; with `process`, a crash of
+    the process. Concurrent writes share one transaction.
     """
 
     def __init__(
@@ -88,10 +88,10 @@ class SqliteStore:
     async def open(
         cls, path: str | Path, *, durability: Durability = "power", connect: Connect = connect
     ) -> Self:
-        """Open a store; a missing file is made, one of an older version is migrated.
+        """Open a store; create a missing file, migrate one of an older version.
 
         Raises:
-            Rejected: the folder is missing or may not be written to, the file is not a store, or a newer
+            Rejected: the folder is missing or read-only, the file is not a store, or a newer
                 version wrote it.
             Corrupt: the file is damaged.
             Unavailable: it cannot be opened now.
@@ -110,7 +110,7 @@ class SqliteStore:
             list_unlisted(connections[0], key)
             connections.append(connect(path))
             writing, reading = connections
-            # No write waits for the disk then.
+            # Writes do not wait for the disk.
             is_quick = durability == "process"
             return cls(path, key=key, writing=writing, reading=Reads(reading, key), is_quick=is_quick)
         except FAILURES as error:
@@ -164,7 +164,7 @@ class SqliteStore:
         check_number("now_ms", now_ms)
         for owner_id in await self._read(lambda: self._dead(now_ms)):
             if await self._writer.do(partial(Transaction.bury, owner_id=owner_id, now_ms=now_ms)):
-                # Not before it is struck off: an owner without a file would be missed by its lease alone.
+                # Retire the row first: without its lock file, the owner would be detected only by its lease.
                 self._locks.forget(owner_id)
         return await self._read(lambda: self._reads.due(now_ms, limit, agents=agents))
 
@@ -254,20 +254,20 @@ class SqliteStore:
         await self._writer.do(lambda _: self._archive.keep(whole), size_bytes=size_bytes)
 
     async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
-        # It may be much: no event loop does it, and the log is copied soon after.
+        # It may be large: run in the writer thread, with a checkpoint soon after.
         return await self._writer.do(
             lambda _: self._archive.delete(session_id, now_ms=now_ms), size_bytes=CHECKPOINT_BYTES
         )
 
     async def change_token(self) -> int:
-        """Return a number that is another one after anybody, in any process, has written.
+        """Return a number that changes after every write of any process.
 
-        It costs next to nothing: poll it to notice the writes of other processes.
+        It is cheap: poll it to detect writes of other processes.
         """
         return await self._read(self._reads.data_version)
 
     async def aclose(self) -> None:
-        """Write what is pending, retire the owners enlisted here, and let go of the file."""
+        """Finish pending writes, retire the owners of this store, and close the file."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -293,7 +293,7 @@ class SqliteStore:
 
 
 def _checked(place: object, durability: object) -> Path:
-    """Return where a store is; a folder, or no place at all, is refused."""
+    """Return the path of a store; Rejected if it is a folder or not a path."""
     if not isinstance(place, str | Path):
         raise misconfigured(f"a store is opened at a path, found {type(place).__name__}")
     if durability not in get_args(Durability):

@@ -1,7 +1,7 @@
-"""The one who writes: what waits is one transaction, answered after it.
+"""Writer: groups waiting requests into one transaction and answers after the commit.
 
-A thread does it, because a disk takes its time. What no disk has to confirm is written at once by the event
-loop itself, if it is small and nobody else writes: two threads that wake each other cost more than the write.
+A thread writes, because the disk is slow. With durability `process`, the event loop writes small requests
+itself if no other connection is writing: switching threads would cost more than the write.
 """
 
 import asyncio
@@ -32,17 +32,17 @@ from windlass.errors import AgentError, Ambiguous
 T = TypeVar("T")
 
 GROUP_JOBS_MAX: Final = 256
-"""Requests that share one transaction."""
+"""Requests per transaction."""
 WAITING_JOBS_MAX: Final = 16_384
 QUICK_JOBS_MAX: Final = 64
-"""Requests that an event loop writes in one go, while it does nothing else."""
+"""Requests that an event loop writes in one turn."""
 QUICK_BYTES_MAX: Final = 65_536
-"""The largest request that it writes itself."""
+"""Largest request that an event loop writes itself."""
 CHECKPOINT_BYTES: Final = 1_048_576
-"""The log is copied into the database after about so many bytes. A short log is soon written over again, and
-the disk syncs a file that does not grow much faster."""
+"""Log bytes between checkpoints. A short log is soon overwritten from its start, and the disk syncs a file
+faster that does not grow."""
 JOB_PAGES: Final = 6
-"""Pages that a small request changes, about."""
+"""Approximate pages that a small request changes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +51,7 @@ class _Job:
     size_bytes: int
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[object] | None = None
-    """None if the caller does not wait."""
+    """The future of the caller; None if it does not wait."""
     result: object = None
     error: AgentError | None = None
 
@@ -64,9 +64,9 @@ class _Job:
 
 
 class Writer:
-    """A thread with the writing connection; any number of event loops may ask it.
+    """A thread with the writing connection, shared by any number of event loops.
 
-    A quick one leaves small requests to the event loop that asks.
+    With `is_quick`, small requests are written by the calling event loop.
     """
 
     def __init__(
@@ -78,13 +78,13 @@ class Writer:
         self._is_quick = is_quick
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._quick: list[_Job] = []
-        """What the event loop writes at its next turn, together."""
+        """Requests that the event loop writes together in its next turn."""
         self._turn: asyncio.AbstractEventLoop | None = None
         """The event loop that has written in its current turn."""
         self._closed: str | None = None
         self._lock = Lock()
         self._hands = Lock()
-        """Held by whoever uses the connection."""
+        """Guards the connection."""
         self._logged_bytes = 0
         if is_quick:
             self._wait_at_most(0)
@@ -92,9 +92,9 @@ class Writer:
         self._thread.start()
 
     async def do(self, work: Callable[[Transaction], T], *, size_bytes: int = 0) -> T:
-        """Have something done in a transaction; return once that is durable.
+        """Run a function in a transaction; return when it is durable.
 
-        Cancelling the wait does not stop it.
+        Cancelling the wait does not stop the write.
         """
         loop = asyncio.get_running_loop()
         job = _Job(work, size_bytes, loop)
@@ -109,7 +109,7 @@ class Writer:
             if self._queue.qsize() >= WAITING_JOBS_MAX:
                 raise unavailable(f"too many writes are waiting: {WAITING_JOBS_MAX:,}, nothing was written")
             if self._quick and self._quick[0].loop is not loop:
-                # That loop may have ended.
+                # The other loop may have ended.
                 self._hand_over(self._quick)
             if not self._is_for_loop(job):
                 self._queue.put(job)
@@ -120,7 +120,7 @@ class Writer:
         return cast("T", await future)
 
     def _write_at_once(self, job: _Job) -> bool:
-        """Write the first request of a turn of the event loop at once; those after it share a transaction."""
+        """Write the first request of a turn at once; later ones of the turn share a transaction."""
         with self._lock:
             is_first = self._turn is not job.loop and not self._quick and self._closed is None
             is_small = job.size_bytes <= QUICK_BYTES_MAX and self._logged_bytes < CHECKPOINT_BYTES
@@ -134,7 +134,7 @@ class Writer:
             self._abandon([job])
             if not isinstance(error, Exception):
                 raise
-            # The caller learns that the write is in doubt, the log of the application what went wrong.
+            # The caller gets an ambiguous error; the log gets the cause.
             told = "the writer of the store failed"
             job.loop.call_exception_handler({"message": told, "exception": error})
             return True
@@ -148,7 +148,7 @@ class Writer:
         return self._is_quick and job.size_bytes <= QUICK_BYTES_MAX and len(self._quick) < QUICK_JOBS_MAX
 
     async def aclose(self) -> None:
-        """Do what is waiting, then let go of the database."""
+        """Finish pending requests, then close the database."""
         with self._lock:
             self._closed = CLOSED
             self._hand_over(self._quick)
@@ -170,12 +170,12 @@ class Writer:
                         self._wait_at_most(0)
                 jobs = []
         finally:
-            # Nothing is left on the way here but by a defect; even then nobody may wait for ever.
+            # Reached only after a defect; callers must not wait for ever.
             self._abandon(jobs)
             self._connection.close()
 
     def _write_quick(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Write what came since the last turn of the loop, unless that could take long."""
+        """Write the requests of the last turn, unless that could take long."""
         with self._lock:
             jobs = [*self._quick]
             if not jobs or jobs[0].loop is not loop:
@@ -198,13 +198,13 @@ class Writer:
         _settle(jobs)
 
     def _hand_over(self, jobs: list[_Job]) -> None:
-        """Leave jobs to the thread."""
+        """Pass jobs to the thread."""
         for job in jobs:
             self._queue.put(job)
         jobs.clear()
 
     def _wait_at_most(self, timeout_ms: int) -> None:
-        """Say how long a write waits for other processes."""
+        """Set the busy timeout of the connection."""
         self._connection.execute(f"PRAGMA busy_timeout = {timeout_ms}").fetchall()
 
     def _abandon(self, jobs: list[_Job]) -> None:
@@ -220,7 +220,7 @@ class Writer:
         _answer(jobs)
 
     def _take(self) -> tuple[list[_Job], bool]:
-        """Return a job with all others that wait, and whether more may come."""
+        """Return all waiting jobs, and whether more may follow."""
         jobs: list[_Job] = []
         job = self._queue.get()
         with suppress(Empty):
@@ -232,7 +232,7 @@ class Writer:
         return jobs, job is not None
 
     def _write(self, jobs: Sequence[_Job]) -> bool:
-        """Do jobs, in one transaction if none is bad; False if others write too long."""
+        """Run jobs, in one transaction if none fails; False if the database stays busy."""
         self._logged_bytes += sum(job.size_bytes for job in jobs) + len(jobs) * JOB_PAGES * PAGE_BYTES
         waiting = jobs
         while waiting:
@@ -245,7 +245,7 @@ class Writer:
         return True
 
     def _attempt(self, jobs: Sequence[_Job]) -> list[_Job]:
-        """Do jobs in the transaction; return those to try again without a bad one."""
+        """Run jobs in the transaction; return those to repeat without a failed one."""
         job = None
         try:
             for job in jobs:
@@ -262,7 +262,7 @@ class Writer:
         return []
 
     def _fail(self, jobs: Sequence[_Job], error: Failure) -> None:
-        """Forget the transaction: it wrote nothing."""
+        """Roll back: nothing was written."""
         with suppress(sqlite3.Error):
             self._transaction.rollback()
         for job in jobs:
@@ -283,7 +283,7 @@ class Writer:
             self._close_after(error)
 
     def _give_up(self, jobs: Sequence[_Job], gone: Path) -> None:
-        """Write nothing into a file that nobody will find again."""
+        """Stop writing: the database file was removed or replaced."""
         with suppress(sqlite3.Error):
             self._transaction.rollback()
         told = f"{gone.name} was removed or replaced while it was open, so nothing is written: open it again"
@@ -293,7 +293,7 @@ class Writer:
             job.error = job.error or stopped(told)
 
     def _close_after(self, error: sqlite3.Error) -> None:
-        """Stop writing if an error leaves the log in doubt until it is opened anew."""
+        """Stop writing after an error that leaves the log in doubt."""
         if isinstance(translate(error, is_commit=True), Ambiguous):
             with self._lock:
                 self._closed = (
@@ -301,7 +301,7 @@ class Writer:
                 )
 
     def _tidy(self) -> None:
-        """Copy the log into the database when it has grown, so that it can begin anew."""
+        """Checkpoint the write-ahead log when it has grown."""
         if self._logged_bytes < CHECKPOINT_BYTES:
             return
         self._logged_bytes = 0
@@ -316,7 +316,7 @@ def _answer(jobs: Sequence[_Job]) -> None:
     for job in jobs:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, answered in by_loop.items():
-        # A loop that was closed meanwhile has nobody left who waits.
+        # A closed loop has no callers left.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(_settle, answered)
 

@@ -1,6 +1,6 @@
-"""What the writer does inside a transaction.
+"""Writes inside a transaction: claims, appends, inbox items, owners, contents and snapshots.
 
-Everything is checked before anything is written, so a refused request leaves the others of its group alone.
+All checks precede the first write, so a refused request does not affect the others of its group.
 """
 
 import os
@@ -34,17 +34,17 @@ LOCK_PAUSE_S: Final = 0.01
 
 
 class OwnerLocks:
-    """The lock files beside a database."""
+    """Lock files of owners, beside a database."""
 
     def __init__(self, path: Path) -> None:
         self._folder = path.with_name(f"{path.name}-owners")
         self._held: dict[str, int] = {}
 
     def hold(self, owner_id: str) -> None:
-        """Take the lock of an owner, and keep it until it is dropped or the process ends.
+        """Take the lock of an owner, and hold it until `drop` or the end of the process.
 
         Raises:
-            Conflict: another process, or another store in this one, is that owner.
+            Conflict: another process, or another store in this process, has this owner id.
         """
         if self._is_in_place(owner_id):
             return
@@ -55,7 +55,7 @@ class OwnerLocks:
                     self._let_go(owner_id)
                     self._held[owner_id] = handle
                     return
-                # Whoever looks whether a former owner of that name lives holds the lock for a moment.
+                # A process that checks whether an earlier owner of this id lives holds the lock for a moment.
                 time.sleep(LOCK_PAUSE_S)
         except OSError as error:
             raise unavailable(f"the lock of owner {owner_id} cannot be taken: {error.strerror}") from error
@@ -66,11 +66,11 @@ class OwnerLocks:
         try:
             return take_lock(self._path(owner_id))
         except FileNotFoundError:
-            # Whoever closed just now took the folder away.
+            # Another process has just removed the folder on closing.
             return None
 
     def _is_in_place(self, owner_id: str) -> bool:
-        """Whether a lock is held here, in the file that others look at."""
+        """Whether the held lock is on the current file."""
         handle = self._held.get(owner_id)
         try:
             return handle is not None and os.path.samestat(os.fstat(handle), self._path(owner_id).stat())
@@ -78,7 +78,7 @@ class OwnerLocks:
             return False
 
     def drop(self, owner_id: str) -> None:
-        """Let go of the lock of an owner; nothing if it is not held here."""
+        """Release the lock of an owner; does nothing if it is not held here."""
         if owner_id in self._held:
             self.forget(owner_id)
             self._let_go(owner_id)
@@ -89,13 +89,13 @@ class OwnerLocks:
             os.close(handle)
 
     def forget(self, owner_id: str) -> None:
-        """Remove the file of an owner that is no more."""
+        """Remove the lock file of a retired owner."""
         self._path(owner_id).unlink(missing_ok=True)
 
     def is_free(self, owner_id: str) -> bool:
-        """Tell whether the owner has died: the kernel has unlocked its file.
+        """Return whether the owner has died: the kernel released its lock.
 
-        A file that is missing says nothing. Somebody may have tidied it away, and its owner lives.
+        A missing file proves nothing: it may have been removed while its owner lives.
         """
         if owner_id in self._held:
             return False
@@ -113,20 +113,20 @@ class OwnerLocks:
         return tuple(self._held)
 
     def close(self) -> None:
-        """Let go of every lock, and of the folder if nobody else uses it.
+        """Release every lock, and remove the folder if it is empty.
 
-        The file of an owner that was not struck off stays, unlocked: it tells that the owner is no more.
+        The file of an owner that was not retired stays unlocked: it shows that the owner is dead.
         """
         for owner_id in self.owners():
             self._let_go(owner_id)
         try:
             self._folder.rmdir()
         except OSError:
-            # Others still have their locks in it, or it was never made.
+            # Other locks are in the folder, or it was never created.
             return
 
     def _path(self, owner_id: str) -> Path:
-        # Owners choose their ids; a digest is a safe file name for each of them.
+        # Owners choose their ids; a digest is a safe file name.
         return self._folder / blake2b(owner_id.encode(), digest_size=16).hexdigest()
 
 
@@ -173,11 +173,11 @@ class Transaction:
         self._last_position: int | None = None
         self._is_moved = False
         self._sessions: dict[str, StoredSession] = {}
-        """What was read or written last, good for as long as nobody else writes."""
+        """Cached session rows, valid while no other connection writes."""
         self._version: object = None
 
     def begin(self) -> None:
-        """Start to write: nobody else does, until this ends."""
+        """Begin an exclusive write transaction."""
         self._is_moved = False
         self._connection.execute("BEGIN IMMEDIATE")
         [(version,)] = self._connection.execute("PRAGMA data_version").fetchall()
@@ -186,7 +186,7 @@ class Transaction:
             self._version = version
 
     def finish(self) -> None:
-        """Write down where the journal ends now; the commit itself comes after."""
+        """Write the end of the journal to the store row; `commit` follows."""
         if self._last_position is not None and self._is_moved:
             self._connection.execute(
                 _SAVE_STORE, (self._last_position, self._key.store_seal(self._last_position))
@@ -215,10 +215,10 @@ class Transaction:
         return Claim(session_id, owner_id, epoch=row.epoch + 1, last_seq=row.last_seq)
 
     def append(self, batch: Batch, body: bytes, *, posts: tuple[EncodedPost, ...] = ()) -> Appended:
-        """Write a batch whose records and items are already encoded."""
+        """Write a batch whose records and items are encoded."""
         session = self._find(batch.claim.session_id)
         if session is None:
-            raise rejected(f"there is no session {batch.claim.session_id}")
+            raise rejected(f"unknown session: {batch.claim.session_id}")
         check_fence(session.row, batch)
         if batch.consumes:
             self._check_consumes(session, batch)
@@ -250,7 +250,7 @@ class Transaction:
         return appended
 
     def post(self, one: EncodedPost) -> Posted:
-        """Keep an item, unless it is there."""
+        """Insert an item, unless its key exists."""
         session_id, kind, key, run = one.post.session_id, one.post.kind, one.post.key, one.run
         session_key = self._key.session_key(session_id)
         known, what = self._connection.execute(_BY_KEY, (session_key, key)).fetchone(), f"key {key}"
@@ -270,17 +270,17 @@ class Transaction:
         post, run = one.post, one.run
         key = self._key.session_key(post.session_id)
         if run is None:
-            # Whoever is gone need not be told.
+            # The target session is deleted: skip the item.
             is_known = self._connection.execute(_BY_KEY, (key, post.key)).fetchone() is not None
             return is_known or self._is_deleted(key)
         if self._connection.execute(_BY_RUN, (run.run_id,)).fetchone() is not None:
             raise conflict(f"run id {run.run_id} was used for another request", session_id)
         if self._find(post.session_id) is not None or self._is_deleted(key):
-            raise conflict(f"session {post.session_id} is there already", session_id)
+            raise conflict(f"session {post.session_id} exists already", session_id)
         return False
 
     def _keep(self, one: EncodedPost) -> int:
-        """Keep an item that is not there; return its number."""
+        """Insert an item; return its number."""
         post, number = one.post, self._number(_LAST_ITEM) + 1
         session_key = self._key.session_key(post.session_id)
         if self._find(post.session_id) is None:
@@ -302,38 +302,38 @@ class Transaction:
         )
 
     def enlist(self, owner_id: str, now_ms: int) -> None:
-        """Note that an owner lives; lock first: a row without a lock is of a dead one."""
+        """Insert or renew an owner; take its lock first, since a row without a lock is a dead owner."""
         self._locks.hold(owner_id)
         self._connection.execute(_ENLIST, (owner_id, now_ms))
 
     def retire(self, owner_id: str) -> None:
-        """Strike an owner off and free its sessions; its lock is let go of after."""
+        """Delete an owner and release its sessions; its lock is released afterwards."""
         self._connection.execute(_FREE, (owner_id,))
         self._connection.execute(_STRIKE, (owner_id,))
         self._sessions.clear()
 
     def bury(self, owner_id: str, now_ms: int) -> bool:
-        """Free the sessions of an owner, if it is still dead; tell whether it is."""
+        """Release the sessions of a dead owner; return whether it is still dead."""
         is_dead = not self.is_alive(owner_id, now_ms)
         if is_dead:
             self.retire(owner_id)
         return is_dead
 
     def put(self, ref: ContentRef, content: bytes, *, session_id: str | None = None) -> None:
-        """Keep bytes under their hash, for a session if one is named, or for good."""
-        # What is there for nobody, as packages are, stays when a session goes that was given it too.
+        """Store bytes by hash, for a session, or permanently if there is none."""
+        # Content without a session, such as packages, stays when a session that also uses it is deleted.
         self._connection.execute(_SHARE, (ref.hash,))
         self._connection.execute(_KEEP, (ref.hash, ref.media_type, content))
         key = 0 if session_id is None else self._key.session_key(session_id)
         self._connection.execute(_USE, (key, ref.hash))
 
     def _use(self, session_key: int, digest: str) -> None:
-        """Note that a session refers to what may be there."""
+        """Record that a session uses a content, if that exists."""
         self._connection.execute(_SHARE, (digest,))
         self._connection.execute(_USE, (session_key, digest))
 
     def save(self, session_id: str, seq: int, *, state: bytes) -> None:
-        """Keep a state, unless a newer one is there or its records are not."""
+        """Save a snapshot, unless a newer one exists or its records do not."""
         session = self._find(session_id)
         if session is not None and seq <= session.row.last_seq:
             seal = self._key.snapshot_seal(session.key, seq, state=state)
@@ -357,7 +357,7 @@ class Transaction:
         self._last_position = None
 
     def is_alive(self, owner_id: str, now_ms: int) -> bool:
-        """Tell whether an owner was heard of and its process lives."""
+        """Return whether an owner has a valid lease and a living process."""
         beat = self._connection.execute(_BEAT, (owner_id,)).fetchone()
         return (
             beat is not None
@@ -387,7 +387,7 @@ class Transaction:
             and row.wake_at_ms == before.wake_at_ms
             and row.owner_id == before.owner_id
         ):
-            # An index is written for each of its columns that a statement names, changed or not.
+            # SQLite updates an index for every column that a statement names, changed or not.
             columns = (row.last_seq, session.last_position, session.chain, seal, session.key)
             self._connection.execute(_LENGTHEN_SESSION, columns)
             self._know(session)
@@ -414,7 +414,7 @@ class Transaction:
             self._connection.execute(_IS_PENDING, (number, session.key)).fetchone() is None
             for number in batch.consumes
         ):
-            raise conflict("an inbox item is not, or no longer, waiting", batch.claim.session_id)
+            raise conflict("an inbox item is unknown or already consumed", batch.claim.session_id)
 
     def _check_runs(self, session: StoredSession, batch: Batch) -> None:
         if not batch.runs and not batch.new_runs:

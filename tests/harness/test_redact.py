@@ -308,3 +308,17 @@ def test_a_registered_secret_is_found_in_any_base64_around_it(
     text = secret.hex()
     encoded = b64encode(before + text.encode() + after).decode()
     assert MASK in Redactor([text]).text(encoded)
+
+
+def test_a_long_text_after_a_login_option_is_masked_also_if_it_was_clean_before() -> None:
+    redactor, login = Redactor(), "alice:" + "correct horse battery staple " * 10
+    assert redactor.value({"text": login}) == {"text": login}
+    assert redactor.value({"text": login, "more": "x"}) == {"text": login, "more": "x"}
+    assert redactor.value(["curl", "-u", login]) == Redactor().value(["curl", "-u", "".join(login)])
+    assert "staple" not in str(redactor.value(["curl", "-u", login]))
+
+
+def test_the_texts_that_are_remembered_as_clean_are_few() -> None:
+    redactor = Redactor()
+    for number in range(40):
+        assert redactor.is_clean({"text": f"{number} " + "word " * 100})

@@ -141,7 +141,7 @@ def test_a_proposal_is_denied_in_a_session_of_another_owner(
                 more["owner"] = owner
             await run(runtime, "Where is the parcel of Zoe", **more)
             before = await runtime.sessions.records("zoe")
-            with pytest.raises(Denied, match="belongs to somebody else"):
+            with pytest.raises(Denied, match="belongs to another owner"):
                 await made.propose(GOAL, proposal_id="zoe")
             assert await runtime.sessions.records("zoe") == before
             assert await made.proposals() == ()

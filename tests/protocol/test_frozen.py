@@ -93,3 +93,11 @@ def test_a_subclass_with_its_own_constructor_leaves_that_of_its_base_alone() -> 
         __slots__ = ()
 
     assert Child(3).x == Base(4).x - 1
+
+
+def test_a_frozen_class_cannot_extend_another_one() -> None:
+    with pytest.raises(TypeError, match="Child extends a frozen class: repeat the fields instead"):
+
+        @frozen
+        class Child(Point):  # pyright: ignore[reportUnusedClass]
+            z: int

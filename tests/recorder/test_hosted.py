@@ -177,4 +177,4 @@ def test_an_unreadable_spool_is_logged_and_the_runtime_opens(
             await asyncio.to_thread(take_in_left, tmp_path / "app.db", durability="process")
 
     asyncio.run(work())
-    assert "app.db is not in the journal yet: [Errno 13] Permission denied" in caplog.text
+    assert "app.db are not in the journal yet: [Errno 13] Permission denied" in caplog.text

@@ -275,7 +275,7 @@ def test_a_runtime_takes_all_its_options(tmp_path: Path) -> None:
             result = await handle.wait()
             assert result.status is RunStatus.COMPLETED
         assert model.requests[1].messages[-1].content == "Nobody looks."
-        assert "Nobody approved the call in time." in model.requests[2].messages[-1].content
+        assert "The approval request expired." in model.requests[2].messages[-1].content
 
     run_in_fake_time(story(), clock=clock)
 

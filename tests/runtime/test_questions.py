@@ -104,7 +104,7 @@ def test_the_question_tool_is_not_offered_where_no_person_can_be_asked(where: st
             handle = await runtime.start(agent, "paint", capabilities=capabilities)
             assert (await handle.wait(timeout=300)).output == "guessed"
         assert model.requests[0].tools == ()
-        assert "Nobody is there to ask" in model.requests[1].messages[-1].content
+        assert "No person can be asked" in model.requests[1].messages[-1].content
 
     play(story())
 

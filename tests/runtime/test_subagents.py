@@ -586,7 +586,7 @@ def test_a_subagent_cannot_ask_if_its_caller_cannot() -> None:
         async with AgentRuntime.in_memory([root]) as runtime:
             handle = await start(runtime, root, capabilities=SessionCapabilities(request_input=False))
             assert (await handle.wait(timeout=300)).output == "Tea, then."
-        assert "nobody is there to ask" in said(child)[-1].content
+        assert "no person can be asked" in said(child)[-1].content
 
     play(story())
 
@@ -647,7 +647,7 @@ def test_hooks_and_the_host_policy_see_the_result_of_a_subagent() -> None:
         root = lead(hooks=[listens])
         async with AgentRuntime.in_memory([root], tool_policy=Wary()) as runtime:
             assert (await (await start(runtime, root)).wait(timeout=300)).output == "Tea, then."
-        assert said(root)[-1].content == "The call was made, and its result is withheld: Not that."
+        assert said(root)[-1].content == "The call ran; its result is withheld: Not that."
 
     play(story())
     assert seen == [("look", "tea is there"), ("reader", "It is tea.")]

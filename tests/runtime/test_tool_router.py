@@ -227,7 +227,7 @@ def test_a_tool_that_cancels_itself_has_failed_and_a_cancelled_caller_is_cancell
     async def main() -> None:
         router = ToolRouter([gives_up, hangs])
         result = await router.dispatch(asked("gives_up"))
-        assert (result.success, "broke off by itself" in str(result.error)) == (False, True)
+        assert (result.success, "cancelled itself" in str(result.error)) == (False, True)
         waiting = asyncio.ensure_future(router.dispatch(asked("hangs")))
         await started.wait()
         waiting.cancel()

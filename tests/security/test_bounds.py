@@ -191,7 +191,7 @@ def test_arguments_of_ten_megabytes_end_the_run(chunk_chars: int | None) -> None
 
 @pytest.mark.promise("L1")
 @pytest.mark.parametrize(
-    ("size", "words"), [(5_000_000, "content store"), (CONTENT_BYTES_MAX + 1, "too many to be kept")]
+    ("size", "words"), [(5_000_000, "content store"), (CONTENT_BYTES_MAX + 1, "too large to be stored")]
 )
 def test_an_output_that_is_too_large_is_cut_with_a_marker_and_memory_stays_bounded(
     size: int, words: str

@@ -390,7 +390,7 @@ def test_an_exception_of_a_tool_is_answered_and_the_sidecar_goes_on(folder: Path
         answer = process.call("tool.invoke", {"name": name})
         result = cast(JsonObject, answer["result"])
         assert result["success"] is False
-        assert ("broke off by itself" in str(result)) == (name == "gives_up")
+        assert ("cancelled itself" in str(result)) == (name == "gives_up")
         process.call("agent.chat.stream", asked(name), call_id=2)
         told = process.until(lambda message: "toolResult" in str(message.get("params")))
         assert cast(JsonObject, params_of(told)["toolResult"])["success"] is False

@@ -17,23 +17,23 @@ from windlass.adapters.journals import memory
 from windlass.engine import driver, effects
 from windlass.engine import inbox as mailbox
 from windlass.engine import writer as loading
-from windlass.engine.clocks import Steady
+from windlass.engine.clocks import PauseClock
 from windlass.engine.driver import Driver
-from windlass.engine.effects import AgentWork
+from windlass.engine.effects import Effects
 from windlass.engine.writer import SessionWriter
 from windlass.errors import Ambiguous
 from windlass.feed.bus import Feed
-from windlass.feed.subscription import SessionLine, StoreLine
+from windlass.feed.subscription import SessionRecords, StoreRecords
 from windlass.ports.store import Appended, Claim, Posted
 from windlass.testing.stores import WrappedStore
 from windlass_harness.loop.events import (
     AnswersGiven,
     CallJudged,
     CallReturned,
-    CancelAsked,
+    CancelRequested,
     ModelFailed,
     Plan,
-    RunAsked,
+    RunRequested,
     RunTool,
     RunWithdrawn,
 )
@@ -96,18 +96,18 @@ def _advancing(change: Callable[[Plan], Plan]) -> list[tuple[Any, str, Any]]:
 
 def _judging(change: Callable[[Any, Any, Any], Any]) -> list[tuple[Any, str, Any]]:
     """Change the policy decision about a call."""
-    judge = AgentWork.judge
+    judge = Effects.judge
 
-    async def judged(self: AgentWork, state: Any, effect: Any) -> Any:
+    async def judged(self: Effects, state: Any, effect: Any) -> Any:
         event = await judge(self, state, effect)
         return change(state, effect, event) if isinstance(event, CallJudged) else event
 
-    return [(AgentWork, "judge", judged)]
+    return [(Effects, "judge", judged)]
 
 
 def _allowed(event: CallJudged, code: str = "ok") -> CallJudged:
     decision = AllowDecision(code=code, reason="fine", policy_refs=_REFS)
-    return replace(event, decision=decision, plea=None)
+    return replace(event, decision=decision, approval_request=None)
 
 
 # intents, effects and results
@@ -138,7 +138,7 @@ def effects_that_must_happen_once_are_repeated_after_a_crash() -> list[tuple[Any
 
 @mutation
 def a_call_that_has_begun_is_passed_on_as_if_it_had_not() -> list[tuple[Any, str, Any]]:
-    return [(AgentWork, "_begin", lambda *_: None)]
+    return [(Effects, "_begin", lambda *_: None)]
 
 
 @mutation
@@ -216,7 +216,7 @@ def an_answer_is_taken_without_a_record() -> list[tuple[Any, str, Any]]:
 
 @mutation
 def a_cancel_is_forgotten() -> list[tuple[Any, str, Any]]:
-    return _taking(CancelAsked, lambda *_, **__: [])
+    return _taking(CancelRequested, lambda *_, **__: [])
 
 
 @mutation
@@ -319,7 +319,7 @@ def model_retries_do_not_wait() -> list[tuple[Any, str, Any]]:
 
 @mutation
 def timers_never_ring() -> list[tuple[Any, str, Any]]:
-    return [(Steady, "timer", lambda *_: None)]
+    return [(PauseClock, "timer", lambda *_: None)]
 
 
 # the journal
@@ -406,24 +406,24 @@ def records_are_shown_before_they_are_durable() -> list[tuple[Any, str, Any]]:
 
 @mutation
 def a_cursor_skips_one() -> list[tuple[Any, str, Any]]:
-    begin = SessionLine.begin
+    begin = SessionRecords.begin
 
     async def further(self: Any, order: int | None) -> Any:
         span = await begin(self, order)
         return replace(span, after=span.after + 1) if order else span
 
-    return [(SessionLine, "begin", further)]
+    return [(SessionRecords, "begin", further)]
 
 
 @mutation
 def a_cursor_repeats_one() -> list[tuple[Any, str, Any]]:
-    begin = StoreLine.begin
+    begin = StoreRecords.begin
 
     async def back(self: Any, order: int | None) -> Any:
         span = await begin(self, order)
         return replace(span, after=max(0, span.after - 1))
 
-    return [(StoreLine, "begin", back)]
+    return [(StoreRecords, "begin", back)]
 
 
 @mutation
@@ -433,7 +433,7 @@ def records_of_other_processes_go_unnoticed() -> list[tuple[Any, str, Any]]:
 
 @mutation
 def the_last_record_of_a_start_is_dropped() -> list[tuple[Any, str, Any]]:
-    def shortened(take: Any, state: Any, event: RunAsked, **more: Any) -> Any:
+    def shortened(take: Any, state: Any, event: RunRequested, **more: Any) -> Any:
         return take(state, event, **more)[:-1]
 
-    return _taking(RunAsked, shortened)
+    return _taking(RunRequested, shortened)

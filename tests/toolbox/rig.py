@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 from pydantic import JsonValue
 
-from windlass.engine.approval import settled
+from windlass.engine.approval import maybe_await
 from windlass.errors import Rejected
 from windlass.toolbox import Workspace
 from windlass.tools import Tool
@@ -73,7 +73,7 @@ async def reminders(tool: Tool[..., object], session: str = "s1") -> list[str]:
     """The reminders of a tool after a compaction."""
     assert tool.on_compaction is not None
     context = CompactionContext(session, "r1", agent_id="a", state=SessionValues(state_of(session)))
-    return [*await settled(tool.on_compaction(context))]
+    return [*await maybe_await(tool.on_compaction(context))]
 
 
 async def text(tool: Tool[..., object], **arguments: object) -> str:

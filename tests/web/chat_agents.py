@@ -1,10 +1,12 @@
 """Agents for the tests with chat clients of others, served by a real server."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from windlass import Agent, tool
 from windlass.adapters.models.demo import DemoModel
+from windlass.parts import SystemClock
 from windlass.ports.model import LLMMessage, LLMUsage
 from windlass.testing import Answer, ScriptedModel, call, fail, say
 from windlass.tools.question import ask_question
@@ -65,13 +67,14 @@ _counted: list[int] = []
 
 def _talker(messages: Sequence[LLMMessage]) -> Answer:
     _counted.append(1)
-    return say(f"Hello, number {len(_counted)}.", usage=USAGE)
+    # With a pause before each chunk: chunks that arrive at once are shown as one delta.
+    return replace(say(f"Hello, number {len(_counted)}.", usage=USAGE), delay_s=0.02)
 
 
 clerk = Agent("clerk", model=ScriptedModel(_clerk, chunk_chars=CHUNK_CHARS), tools=[look, pay])
 agents = [
     clerk,
-    Agent("talker", model=ScriptedModel(_talker, chunk_chars=CHUNK_CHARS)),
+    Agent("talker", model=ScriptedModel(_talker, chunk_chars=CHUNK_CHARS, clock=SystemClock())),
     Agent("slow", model=DemoModel(pace_s=PACE_S), tools=[look]),
     Agent("twice", model=ScriptedModel(_twice), tools=[pay]),
     Agent("curious", model=ScriptedModel(_curious), tools=[ask_question]),

@@ -13,7 +13,7 @@ from windlass_harness.compaction import completed_data, plan, plan_eviction
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.events import (
     AnswersGiven,
-    AskedCall,
+    ApprovalRequest,
     CallJudged,
     CallModel,
     CallRefused,
@@ -33,12 +33,12 @@ from windlass_harness.loop.events import (
     Moment,
     OutputChecked,
     Plan,
-    Plea,
+    RequestedCall,
     ReviewReport,
-    RunAsked,
+    RunRequested,
     RunTool,
+    SessionClaimed,
     StateChange,
-    Taken,
 )
 from windlass_harness.loop.notes import CONSENTED
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
@@ -84,8 +84,8 @@ def moment(ms: int) -> Moment:
     return Moment(at.isoformat(timespec="milliseconds")[:23] + "Z", int(at.timestamp() * 1000))
 
 
-def run_asked(run_id: str = "r1", /, **more: JsonValue) -> RunAsked:
-    return RunAsked({"runId": run_id, "agentId": "helper", "message": "do it", **more})
+def run_asked(run_id: str = "r1", /, **more: JsonValue) -> RunRequested:
+    return RunRequested({"runId": run_id, "agentId": "helper", "message": "do it", **more})
 
 
 class Session:
@@ -237,11 +237,11 @@ def long_call(number: int, chars: int = 800) -> ModelAnswered:
     )
 
 
-def call(tool: str, call_id: str | None = None, **arguments: JsonValue) -> AskedCall:
-    return AskedCall(call_id or f"c-{tool}", tool, arguments)
+def call(tool: str, call_id: str | None = None, **arguments: JsonValue) -> RequestedCall:
+    return RequestedCall(call_id or f"c-{tool}", tool, arguments)
 
 
-def calls(*asked: AskedCall, text: str = "I look.", tokens: int = 10) -> ModelAnswered:
+def calls(*asked: RequestedCall, text: str = "I look.", tokens: int = 10) -> ModelAnswered:
     usage: JsonObject = {"inputTokens": tokens - 1, "outputTokens": 1, "costMicros": tokens}
     return ModelAnswered(text, FinishReason.TOOL_CALLS, asked, reasoning="hm", usage=usage, latency_ms=5)
 
@@ -273,7 +273,7 @@ def judged(
     decision: PolicyDecision = ALLOW,
     *,
     kind: EffectClass = EffectClass.READ,
-    plea: Plea | None = None,
+    approval_request: ApprovalRequest | None = None,
 ) -> CallJudged:
     arguments = effect.input if isinstance(effect.input, dict) else {}
     if isinstance(decision, ModifyDecision):
@@ -285,7 +285,8 @@ def judged(
         mode="read",
         arguments=arguments,
         arguments_hash=hash_of(arguments),
-        plea=plea or (Plea("May I?") if isinstance(decision, AskDecision) else None),
+        approval_request=approval_request
+        or (ApprovalRequest("May I?") if isinstance(decision, AskDecision) else None),
     )
 
 
@@ -305,7 +306,7 @@ def kept(effect: RunTool, values: JsonObject) -> CallReturned:
 class Tool:
     effect: EffectClass = EffectClass.READ
     decision: PolicyDecision = ALLOW
-    plea: Plea | None = None
+    approval_request: ApprovalRequest | None = None
     delegation: Delegation | None = None
 
 
@@ -374,7 +375,10 @@ class World:
             decision = CONSENT
         if isinstance(decision, DeferDecision) and now.ms >= moment(60_000).ms:
             decision = ALLOW
-        return replace(judged(effect, decision, kind=tool.effect, plea=tool.plea), delegation=tool.delegation)
+        return replace(
+            judged(effect, decision, kind=tool.effect, approval_request=tool.approval_request),
+            delegation=tool.delegation,
+        )
 
     def check(self, effect: CheckOutput, rejections: int) -> OutputChecked:
         return self.outputs[rejections]
@@ -473,12 +477,14 @@ def asked(*answers: ModelAnswered, rules: Rules = DEFAULT_RULES, **body: JsonVal
     return session
 
 
-def judge_all(session: Session, decision: PolicyDecision = ALLOW, **more: Plea) -> list[JudgeCall]:
+def judge_all(session: Session, decision: PolicyDecision = ALLOW, **more: ApprovalRequest) -> list[JudgeCall]:
     """Let a policy say the same of every call that is to be judged."""
     effects = [effect for effect in session.turn() if isinstance(effect, JudgeCall)]
     for effect in effects:
         kind = TOOLS.get(effect.tool_name, Tool()).effect
-        session.done(effect, judged(effect, decision, kind=kind, plea=more.get("plea")))
+        session.done(
+            effect, judged(effect, decision, kind=kind, approval_request=more.get("approval_request"))
+        )
     return effects
 
 
@@ -504,5 +510,5 @@ CONTRACT: Final[JsonObject] = {
 def interrupt(session: Session, cut: int, *, epoch: int = 2) -> Session:
     """A new owner finds the first records of a session, and nothing else."""
     after = Session(session.records[:cut], epoch=epoch, rules=session.rules, ms=session.ms)
-    after.tell(Taken(epoch, "recovery"))
+    after.tell(SessionClaimed(epoch, "recovery"))
     return after

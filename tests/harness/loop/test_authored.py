@@ -22,7 +22,7 @@ from windlass_harness.loop.authored import (
     STATE_TOO_LARGE,
     state_problem,
 )
-from windlass_harness.loop.events import CancelAsked, StateChange, StateGiven
+from windlass_harness.loop.events import CancelRequested, StateChange, StateGiven
 from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_harness.views.session import fold_session
 from windlass_protocol import ActionStatus, JsonObject
@@ -139,7 +139,7 @@ def test_the_host_can_change_the_state_of_an_idle_or_running_session() -> None:
     session = asked()
     session.tell(StateGiven(StateChange({"a": 1})))
     assert session.records[-1].run_id == "r1"
-    session.tell(CancelAsked("r1"))
+    session.tell(CancelRequested("r1"))
     session.under_way.clear()
     session.turn()
     assert session.end == "cancelled"

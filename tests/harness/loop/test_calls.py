@@ -25,7 +25,14 @@ from tests.harness.loop.stage import (
     says,
 )
 
-from windlass_harness.loop.events import AskedCall, CallModel, CallRefused, CallReturned, JudgeCall, RunTool
+from windlass_harness.loop.events import (
+    CallModel,
+    CallRefused,
+    CallReturned,
+    JudgeCall,
+    RequestedCall,
+    RunTool,
+)
 from windlass_harness.loop.rules import DEFER_MS_MIN, Rules
 from windlass_harness.views.history import NOT_EXECUTED
 from windlass_harness.views.payloads import DENIED
@@ -120,7 +127,7 @@ def test_a_call_of_an_unknown_tool_fails_with_a_message_for_the_model() -> None:
 
 
 def test_calls_that_cannot_be_made_are_counted_and_bounded() -> None:
-    wrong = [calls(AskedCall("c", "look", "{not json"))]
+    wrong = [calls(RequestedCall("c", "look", "{not json"))]
     rules = Rules(refusals_max=2)
     session = World([wrong, wrong, [says()]]).drive(Session(rules=rules), run_asked())
     assert session.end == "completed"
@@ -240,7 +247,7 @@ def test_a_call_id_may_come_again_in_a_later_step() -> None:
 
 
 def test_arguments_that_are_no_object_are_run_as_none() -> None:
-    session = asked(calls(AskedCall("c", "look", "text")))
+    session = asked(calls(RequestedCall("c", "look", "text")))
     (effect,) = begin_all(session)
     assert effect.arguments == {}
 

@@ -26,19 +26,19 @@ from tests.harness.loop.stage import (
 )
 from tests.harness.loop.test_calls import outputs
 
-from windlass_harness.loop.events import CancelAsked, JudgeCall, RunRefused, RunWithdrawn, Stopped
+from windlass_harness.loop.events import CancelRequested, JudgeCall, RunRefused, RunWithdrawn, Stopped
 from windlass_harness.views import fold_runs
 from windlass_harness.views.history import INTERRUPTED, NOT_EXECUTED
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, RetryClass
 
-CANCEL = CancelAsked("r1", by="ann", reason="enough")
+CANCEL = CancelRequested("r1", by="ann", reason="enough")
 ENDING = ["turn.cancelled", "run.cancelled", "session.waiting"]
 
 
 def cancel(session: Session) -> None:
     assert session.tell(CANCEL) == ["run.cancel_requested"]
     assert session.tell(CANCEL) == [], "once is enough"
-    assert session.tell(CancelAsked("r2")) == [], "another run"
+    assert session.tell(CancelRequested("r2")) == [], "another run"
 
 
 def assert_cancelled(session: Session) -> None:
@@ -61,7 +61,7 @@ def test_a_run_may_be_cancelled_before_its_first_step() -> None:
 
 def test_a_cancel_may_say_nothing_but_its_run() -> None:
     session = asked()
-    session.tell(CancelAsked("r1"))
+    session.tell(CancelRequested("r1"))
     assert session.data("run.cancel_requested") == {"runId": "r1"}
 
 
@@ -276,7 +276,7 @@ def test_a_call_that_is_under_way_when_its_run_is_cancelled_has_an_unknown_outco
 def test_a_run_cancelled_during_a_read_ends_without_an_ambiguous_error_and_with_the_reason() -> None:
     session = asked(calls(call("look")))
     begin_all(session)
-    session.tell(CancelAsked("r1", "ann", "The customer has left."))
+    session.tell(CancelRequested("r1", "ann", "The customer has left."))
     session.under_way.clear()
     session.turn()
     (data,) = session.all("action.result")

@@ -26,14 +26,14 @@ from windlass_harness.compaction import Weights, estimate_tokens
 from windlass_harness.loop.compaction import prompt_tokens
 from windlass_harness.loop.events import (
     CallModel,
-    CancelAsked,
+    CancelRequested,
     Compact,
-    CompactionAsked,
     CompactionBroken,
-    HandedOver,
+    CompactionRequested,
     HistoryCompacted,
     ModelAnswered,
     ModelFailed,
+    SessionReleased,
 )
 from windlass_harness.loop.rules import DEFAULT_RULES, INTERRUPTIONS_MAX, CompactionRule, Rules
 from windlass_harness.retry import RetryPolicy
@@ -269,7 +269,7 @@ def test_an_interrupted_compaction_is_repeated_a_limited_number_of_times() -> No
 def test_an_owner_that_lets_go_in_order_is_no_crash() -> None:
     session, _ = open_compaction()
     for times in range(3 * INTERRUPTIONS_MAX):
-        assert session.tell(HandedOver()) == ["compaction.failed"]
+        assert session.tell(SessionReleased()) == ["compaction.failed"]
         assert session.data("compaction.failed")["code"] == "handed_over"
         session = interrupt(session, len(session.records), epoch=times + 2)
         assert session.types[-1] == "compaction.failed", "nothing was interrupted"
@@ -281,12 +281,12 @@ def test_an_owner_that_lets_go_in_order_is_no_crash() -> None:
 def test_an_owner_breaks_off_nothing_that_is_not_its_own() -> None:
     session, _ = open_compaction()
     after = interrupt(session, len(session.records))
-    assert after.tell(HandedOver()) == []
+    assert after.tell(SessionReleased()) == []
 
 
 def test_a_cancelled_run_forgets_its_compaction() -> None:
     session, effect = open_compaction()
-    session.tell(CancelAsked("r1"))
+    session.tell(CancelRequested("r1"))
     assert session.turn() == []
     session.under_way.clear()
     session.turn()
@@ -374,7 +374,7 @@ def test_a_refusal_without_anything_to_leave_out_fails_clearly() -> None:
 
 def test_a_session_at_rest_is_compacted_at_once() -> None:
     session = ended()
-    assert session.tell(CompactionAsked()) == ["compaction.requested"]
+    assert session.tell(CompactionRequested()) == ["compaction.requested"]
     assert session.records[-1].run_id is None
     used = dict(session.state.run_notes.usage)
     World(LONG).drive(session)
@@ -385,7 +385,7 @@ def test_a_session_at_rest_is_compacted_at_once() -> None:
 
 def test_a_compaction_at_rest_survives_crashes() -> None:
     session = ended()
-    session.tell(CompactionAsked())
+    session.tell(CompactionRequested())
     session.turn()
     after = interrupt(session, len(session.records))
     World(LONG).drive(after)
@@ -404,8 +404,8 @@ def test_a_requested_compaction_runs_before_the_next_model_call() -> None:
     (effect,) = session.turn()
     session.done(effect, long_call(0))
     begin_all(session)
-    assert session.tell(CompactionAsked()) == ["compaction.requested"]
-    assert session.tell(CompactionAsked()) == [], "one is coming"
+    assert session.tell(CompactionRequested()) == ["compaction.requested"]
+    assert session.tell(CompactionRequested()) == [], "one is coming"
     assert session.turn() == [], "not while a call is under way"
     (run,) = session.under_way.values()
     session.done(run, returned("c-0", "x" * 4_000))
@@ -421,7 +421,7 @@ def test_a_requested_compaction_runs_after_the_end_of_the_run() -> None:
     session = Session()
     session.tell(run_asked())
     (effect,) = session.turn()
-    session.tell(CompactionAsked())
+    session.tell(CompactionRequested())
     session.done(effect, says("x" * 8_000))
     assert [one.key for one in session.turn()] == ["compact"]
     assert session.end == "completed"
@@ -429,12 +429,12 @@ def test_a_requested_compaction_runs_after_the_end_of_the_run() -> None:
 
 
 def test_there_is_nothing_to_compact_in_a_new_session() -> None:
-    assert Session().tell(CompactionAsked()) == []
+    assert Session().tell(CompactionRequested()) == []
 
 
 def test_a_short_history_stays_as_it_is() -> None:
     session = World([[says()]]).drive(Session(), run_asked())
-    session.tell(CompactionAsked())
+    session.tell(CompactionRequested())
     World([]).drive(session)
     assert session.data("compaction.failed")["code"] == "nothing_to_compact"
     assert session.turn() == []

@@ -27,7 +27,7 @@ from tests.harness.loop.stage import (
     says,
 )
 
-from windlass_harness.loop.events import OutputChecked, RunAsked
+from windlass_harness.loop.events import OutputChecked, RunRequested
 from windlass_harness.loop.rules import DEFAULT_COMPACTION, CompactionRule, Rules
 from windlass_harness.record import Record
 from windlass_harness.retry import RetryPolicy
@@ -39,7 +39,7 @@ class Scene:
     """A run, and the world in which it happens."""
 
     world: Callable[[], World]
-    asked: RunAsked
+    asked: RunRequested
     end: str = "completed"
     compaction: CompactionRule = DEFAULT_COMPACTION
 

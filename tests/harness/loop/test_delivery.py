@@ -8,7 +8,7 @@ from windlass_harness.loop.delivery import INTERRUPTED, errands, joined
 from windlass_harness.loop.events import (
     ID_CHARS_MAX,
     CallHooks,
-    CancelAsked,
+    CancelRequested,
     Deliver,
     DeliverySettled,
     Effect,
@@ -181,7 +181,7 @@ def test_sinks_with_one_key_in_one_run_are_two_sinks() -> None:
 def test_only_a_run_that_completed_delivers() -> None:
     one = Errands(rules=Rules(sinks=(BOX,)))
     one.tell(run_asked())
-    one.tell(CancelAsked("r1"))
+    one.tell(CancelRequested("r1"))
     assert one.turn() == []
     assert one.end == "cancelled"
     assert one.left() == []

@@ -24,17 +24,17 @@ from tests.harness.loop.stage import (
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.events import (
     AnswersGiven,
-    AskedCall,
     CallAsks,
     CallModel,
     CallReturned,
-    CancelAsked,
+    CancelRequested,
     ChildSaid,
     Draft,
     Effect,
     JudgeCall,
     LoopEvent,
     OutputChecked,
+    RequestedCall,
     ReviewReport,
     RunRefused,
     RunTool,
@@ -98,7 +98,7 @@ def judge(session: Session) -> list[Post]:
     return told
 
 
-def waiting(*asks: AskedCall, rules: Rules = DEFAULT_RULES, **body: JsonValue) -> Session:
+def waiting(*asks: RequestedCall, rules: Rules = DEFAULT_RULES, **body: JsonValue) -> Session:
     """A session with a run that waits for its subagents."""
     session = asked(calls(*(asks or (call("child"),))), rules=rules, **body)
     judge(session)
@@ -128,7 +128,7 @@ def ended(call_id: str = "c-child", **more: JsonValue) -> ChildSaid:
 
 
 def test_the_start_of_a_subagent_is_posted_with_the_record_of_the_call() -> None:
-    session = asked(calls(AskedCall("c-child", "child", {"message": "help"}, "child")))
+    session = asked(calls(RequestedCall("c-child", "child", {"message": "help"}, "child")))
     (post,) = judge(session)
     assert session.types[-3:] == ["policy.decided", "action.started", "subagent.called"]
     assert (post.session_id, post.kind, post.key) == (f"session:{CHILD}", "start", f"start:{CHILD}")
@@ -278,7 +278,7 @@ def test_a_report_counts_once_and_only_from_the_child_that_was_called() -> None:
 
 def test_a_report_that_comes_after_the_end_of_the_run_is_let_be() -> None:
     session = waiting()
-    session.tell(CancelAsked("r1"))
+    session.tell(CancelRequested("r1"))
     session.turn()
     assert session.end == "cancelled"
     assert session.tell(ended()) == []
@@ -367,7 +367,7 @@ def test_names_of_subagents_are_known_by_how_they_begin(name: str, is_kept: bool
 def test_the_end_of_a_run_cancels_its_subagents() -> None:
     session = waiting(call("child"), call("child", "c-2"))
     session.tell(ended("c-2"))
-    session.tell(CancelAsked("r1"))
+    session.tell(CancelRequested("r1"))
     (draft,) = [one for one in planned(session) if one.posts]
     assert draft.type == "run.cancelled"
     assert [post.key for post in draft.posts] == [f"cancel:{CHILD}"]
@@ -420,7 +420,7 @@ def test_a_failed_or_cancelled_subagent_reports_the_error_to_its_caller() -> Non
     told = up(take(session.state, Stopped(ERROR), now=session.now, rules=session.rules), REPORT)
     assert (told["status"], told["isError"]) == ("failed", True)
     assert told["error"] == {"code": "subagent_failed", "message": "it broke"}
-    session.tell(CancelAsked("r1"))
+    session.tell(CancelRequested("r1"))
     told = up(planned(session), REPORT)
     assert told["error"] == {
         "code": "subagent_cancelled",

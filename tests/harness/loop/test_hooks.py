@@ -9,7 +9,7 @@ from windlass_harness.loop.events import (
     AnswersGiven,
     CallHooks,
     CallRefused,
-    CancelAsked,
+    CancelRequested,
     CheckOutput,
     Effect,
     HooksRan,
@@ -25,7 +25,7 @@ from windlass_harness.loop.notes import (
     BEFORE_TOOL_CALL,
     ON_RUN_CANCEL_REQUESTED,
     RUN_STARTING,
-    Hooked,
+    HookNotes,
 )
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import dump_loop, load_loop
@@ -271,7 +271,7 @@ def test_arguments_that_a_hook_changed_are_those_of_every_later_judgement() -> N
 def test_hooks_see_that_a_run_is_cancelled_before_its_end_is_written() -> None:
     one = begun(ON_RUN_CANCEL_REQUESTED)
     (model,) = one.turn()
-    one.tell(CancelAsked("r1"))
+    one.tell(CancelRequested("r1"))
     assert one.turn() == []
     del one.under_way[model.key]
     (effect,) = one.turn()
@@ -285,7 +285,7 @@ def test_hooks_see_that_a_run_is_cancelled_before_its_end_is_written() -> None:
 def test_the_result_of_a_start_hook_is_only_recorded_if_the_run_was_cancelled_meanwhile() -> None:
     one = begun(RUN_STARTING)
     (effect,) = one.turn()
-    one.tell(CancelAsked("r1"))
+    one.tell(CancelRequested("r1"))
     assert one.done(effect, ran(RUN_STARTING, context=("more",))) == ["hook.completed"]
 
 
@@ -306,7 +306,7 @@ def test_records_of_hooks_that_say_nothing_useful_change_nothing() -> None:
         "hook.failed",
         {"hookId": "h", "point": "p", "status": "failed", "error": {"code": "c", "message": "m"}},
     )
-    assert one.state.run_notes.hooked == Hooked()
+    assert one.state.run_notes.hooked == HookNotes()
 
 
 def test_a_change_without_arguments_leaves_them() -> None:

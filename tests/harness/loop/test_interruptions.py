@@ -21,14 +21,14 @@ from tests.harness.loop.stage import (
 
 from windlass_harness.loop.events import (
     AnswersGiven,
+    ApprovalRequest,
     CallModel,
     CallReturned,
     CallUnbegun,
-    CancelAsked,
-    HandedOver,
+    CancelRequested,
     JudgeCall,
-    Plea,
     RunTool,
+    SessionReleased,
 )
 from windlass_harness.loop.rules import INTERRUPTIONS_MAX, Rules
 from windlass_protocol import ActionStatus, ErrorInfo, InputResponse, RetryClass
@@ -179,7 +179,7 @@ def test_an_owner_that_lets_go_in_order_does_not_count() -> None:
     for _ in range(3 * INTERRUPTIONS_MAX):
         (effect,) = session.turn()
         assert isinstance(effect, CallModel)
-        assert session.tell(HandedOver()) == ["step.retrying"]
+        assert session.tell(SessionReleased()) == ["step.retrying"]
         assert session.data("step.retrying")["code"] == "handed_over"
         session = crash(session)
         assert session.types[-1] == "step.retrying", "nothing has to be recovered"
@@ -194,12 +194,12 @@ def test_a_handover_records_nothing_about_effects_of_an_older_owner() -> None:
     session.tell(run_asked())
     session.turn()
     session = crash(session)
-    assert session.tell(HandedOver()) == []
+    assert session.tell(SessionReleased()) == []
     idle = Session()
-    assert idle.tell(HandedOver()) == []
+    assert idle.tell(SessionReleased()) == []
     running = asked(calls(call("look")))
     assert isinstance(begin_all(running)[0], RunTool)
-    assert running.tell(HandedOver()) == []
+    assert running.tell(SessionReleased()) == []
 
 
 # calls that never began
@@ -236,7 +236,7 @@ def test_a_run_that_ends_says_which_calls_never_began(attempts: int) -> None:
         session = crash(session)
     (effect,) = begin_all(session)
     session.done(effect, CallUnbegun(effect.call_id))
-    session.tell(CancelAsked("r1"))
+    session.tell(CancelRequested("r1"))
     session.turn()
     error = session.data("action.result")["error"]
     assert isinstance(error, dict)
@@ -247,7 +247,7 @@ def test_a_run_that_ends_says_which_calls_never_began(attempts: int) -> None:
 @pytest.mark.parametrize("ms", [4_999, 5_000])
 def test_a_call_that_never_began_has_not_used_its_consent_nor_does_that_outlive_its_request(ms: int) -> None:
     session = asked(calls(call("send")))
-    judge_all(session, ASK, plea=Plea("May I?", expires_at=moment(5_000).at))
+    judge_all(session, ASK, approval_request=ApprovalRequest("May I?", expires_at=moment(5_000).at))
     session.turn()
     (request_id,) = session.state.session.requests
     session.tell(AnswersGiven((InputResponse(request_id=request_id, option_id="approve"),)))

@@ -26,10 +26,10 @@ from tests.harness.loop.test_calls import outputs
 
 from windlass_harness.loop.events import (
     AnswersGiven,
+    ApprovalRequest,
     CallModel,
-    CancelAsked,
+    CancelRequested,
     JudgeCall,
-    Plea,
     RequestDispatched,
     RunTool,
 )
@@ -42,11 +42,11 @@ from windlass_protocol import InputResponse
 HASH = hash_of({"n": 1})
 
 
-def asking(plea: Plea | None = None, *, two: bool = False) -> Session:
+def asking(approval_request: ApprovalRequest | None = None, *, two: bool = False) -> Session:
     """A session that waits for consent to a payment, or to two."""
     payments = [call("pay", n=1), *([call("pay", "c-2", n=2)] if two else [])]
     session = asked(calls(*payments))
-    judge_all(session, ASK, plea=plea or Plea("May I pay?"))
+    judge_all(session, ASK, approval_request=approval_request or ApprovalRequest("May I pay?"))
     session.turn()
     return session
 
@@ -69,7 +69,7 @@ NOTED = ["approval.candidate"]
 
 
 def test_a_request_shows_the_call_and_is_bound_to_its_arguments() -> None:
-    session = asking(Plea("Pay 1?", expires_at=moment(90_000).at, responders=("ann", "bob")))
+    session = asking(ApprovalRequest("Pay 1?", expires_at=moment(90_000).at, responders=("ann", "bob")))
     assert request(session) == {
         "requestId": "approval:r1:0:c-pay:1",
         "action": {"kind": "tool-call", "callId": "c-pay", "toolName": "pay", "input": {"n": 1}},
@@ -99,7 +99,7 @@ def test_names_made_of_long_names_are_not_too_long() -> None:
 
 
 def test_a_grant_for_the_session_is_offered_only_if_it_may_be() -> None:
-    options = request(asking(Plea("Pay?", can_grant_session=False)))["options"]
+    options = request(asking(ApprovalRequest("Pay?", can_grant_session=False)))["options"]
     assert isinstance(options, list)
     assert [one["id"] for one in options if isinstance(one, dict)] == ["approve", "deny"]
 
@@ -144,26 +144,26 @@ def test_a_denied_call_is_not_made(text: str | None, told: str) -> None:
 
 
 def test_a_request_expires_at_its_moment_and_not_before() -> None:
-    session = asking(Plea("Pay?", expires_at=moment(5_000).at))
+    session = asking(ApprovalRequest("Pay?", expires_at=moment(5_000).at))
     assert session.plan().wake_at_ms == moment(5_000).ms
     session.ms = 4_999
     assert session.turn() == []
     session.ms = 5_000
     assert answer(session) == NOTED, "too late"
     assert session.turn() == [CallModel(1, 1)]
-    assert outputs(session) == [("c-pay", "Nobody approved the call in time.")]
+    assert outputs(session) == [("c-pay", "The approval request expired.")]
     assert session.data("run.resumed")["reason"] == "expired"
     assert session.data("approval.settled")["outcome"] == "expired"
 
 
 def test_an_answer_in_the_last_moment_counts() -> None:
-    session = asking(Plea("Pay?", expires_at=moment(5_000).at))
+    session = asking(ApprovalRequest("Pay?", expires_at=moment(5_000).at))
     session.ms = 4_999
     assert answer(session) == SETTLED
 
 
 def test_a_denial_given_before_the_deadline_counts_when_taken_after_it() -> None:
-    session = asking(Plea("Pay?", expires_at=moment(5_000).at))
+    session = asking(ApprovalRequest("Pay?", expires_at=moment(5_000).at))
     session.ms = 9_000
     late = InputResponse(
         request_id=str(request(session)["requestId"]), option_id="deny", text="not this month"
@@ -175,7 +175,7 @@ def test_a_denial_given_before_the_deadline_counts_when_taken_after_it() -> None
 
 
 def test_an_approval_given_before_the_deadline_and_taken_after_it_is_asked_again() -> None:
-    session = asking(Plea("Pay?", expires_at=moment(5_000).at))
+    session = asking(ApprovalRequest("Pay?", expires_at=moment(5_000).at))
     session.ms = 9_000
     yes = InputResponse(request_id=str(request(session)["requestId"]), option_id="approve")
     assert session.tell(AnswersGiven((yes,), given_ms=moment(4_999).ms)) == SETTLED
@@ -189,7 +189,9 @@ def test_one_request_may_expire_while_another_waits() -> None:
     first, second = session.turn()
     assert isinstance(first, JudgeCall)
     assert isinstance(second, JudgeCall)
-    session.done(first, judged(first, ASK, plea=Plea("?", expires_at=moment(5_000).at)))
+    session.done(
+        first, judged(first, ASK, approval_request=ApprovalRequest("?", expires_at=moment(5_000).at))
+    )
     session.done(second, judged(second, ASK))
     session.turn()
     session.ms = 5_000
@@ -216,7 +218,7 @@ def test_an_answer_counts_once() -> None:
 def test_an_answer_after_the_end_of_its_run_is_a_record_of_the_session_alone() -> None:
     session = asking()
     late = AnswersGiven((InputResponse(request_id="approval:r1:0:c-pay:1", option_id="approve"),))
-    session.tell(CancelAsked("r1"))
+    session.tell(CancelRequested("r1"))
     session.turn()
     assert session.end == "cancelled"
     assert session.tell(late) == NOTED
@@ -242,7 +244,7 @@ def test_an_answer_after_the_end_of_its_run_is_a_record_of_the_session_alone() -
     ],
 )
 def test_an_answer_that_does_not_fit_its_request_is_only_noted(response: dict[str, str | None]) -> None:
-    session = asking(Plea("Pay?", responders=("ann",)))
+    session = asking(ApprovalRequest("Pay?", responders=("ann",)))
     option = response.pop("option_id")
     assert answer(session, option, **response) == NOTED
     assert session.turn() == []

@@ -32,22 +32,22 @@ from tests.harness.views.journal import streams
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.events import (
     AnswersGiven,
-    AskedCall,
+    ApprovalRequest,
     CallJudged,
     CallModel,
     CallRefused,
     CallReturned,
-    CancelAsked,
+    CancelRequested,
     CheckOutput,
     Effect,
     JudgeCall,
     LoopEvent,
     ModelAnswered,
     OutputChecked,
-    Plea,
+    RequestedCall,
     RunTool,
+    SessionClaimed,
     Stopped,
-    Taken,
 )
 from windlass_harness.loop.state import LoopState, dump_loop, load_loop
 from windlass_harness.record import Record
@@ -87,7 +87,7 @@ def test_a_snapshot_that_cannot_be_read_is_none() -> None:
 
 CALL_IDS = st.sampled_from(["a", "b"])
 INPUTS = st.sampled_from([{}, {"n": 1}, "no json", None])
-ASKED = st.builds(AskedCall, CALL_IDS, st.sampled_from(["look", "send", "none"]), INPUTS)
+ASKED = st.builds(RequestedCall, CALL_IDS, st.sampled_from(["look", "send", "none"]), INPUTS)
 ANSWERED = st.builds(
     ModelAnswered,
     st.sampled_from(["", "words"]),
@@ -107,7 +107,7 @@ JUDGED = st.builds(
     mode=st.just("read"),
     arguments=st.just({"n": 1}),
     arguments_hash=st.just(hash_of({"n": 1})),
-    plea=st.just(Plea("?")),
+    approval_request=st.just(ApprovalRequest("?")),
 )
 REFUSED = st.builds(
     CallRefused, CALL_IDS, st.sampled_from(["unknown_tool", "invalid_arguments"]), st.just("?")
@@ -134,7 +134,13 @@ RESPONSES = st.builds(
 )
 ANSWERS = st.lists(RESPONSES, max_size=3).map(lambda some: AnswersGiven(tuple(some)))
 STRAY: st.SearchStrategy[LoopEvent] = st.one_of(
-    MODEL, JUDGED, REFUSED, RETURNED, ANSWERS, st.just(Stopped(error())), st.just(Taken(9, "recovery"))
+    MODEL,
+    JUDGED,
+    REFUSED,
+    RETURNED,
+    ANSWERS,
+    st.just(Stopped(error())),
+    st.just(SessionClaimed(9, "recovery")),
 )
 BODIES: st.SearchStrategy[JsonObject] = st.fixed_dictionaries(
     {},
@@ -185,7 +191,7 @@ def test_under_random_events_records_are_valid_and_a_run_ends_once(
             case _:
                 pass
     session.under_way.clear()
-    session.tell(CancelAsked("r1"))
+    session.tell(CancelRequested("r1"))
     assert session.turn() == []
     assert [kind in ENDS for kind in session.types].count(True) == 1
     assert session.state.run is None

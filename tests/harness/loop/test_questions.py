@@ -17,7 +17,7 @@ from tests.harness.loop.stage import (
 )
 from tests.harness.loop.test_calls import outputs
 
-from windlass_harness.loop.events import AnswersGiven, CallAsks, CallModel, JudgeCall, Steered
+from windlass_harness.loop.events import AnswersGiven, CallAsks, CallModel, JudgeCall, MessageSent
 from windlass_harness.loop.people import matched
 from windlass_protocol import InputRequest, InputResponse
 
@@ -55,7 +55,7 @@ def answer(session: Session, **more: str) -> list[str]:
 
 
 def steer(session: Session, text: str) -> list[str]:
-    return session.tell(Steered({"message": text, "messageId": "m1", "sender": "ann"}))
+    return session.tell(MessageSent({"message": text, "messageId": "m1", "sender": "ann"}))
 
 
 def test_a_question_is_shown_with_its_options_and_the_run_waits() -> None:
@@ -131,7 +131,7 @@ def test_a_message_instead_of_an_approval_does_not_approve() -> None:
     assert steer(session, "approve") == ["input.resolved", "approval.settled", "message.received"]
     assert session.turn() == [CallModel(1, 1)]
     ((_, told),) = outputs(session)
-    assert "went on without answering" in str(told)
+    assert "was skipped by a new message" in str(told)
 
 
 def test_a_message_does_not_settle_a_recovery_request() -> None:
@@ -170,7 +170,7 @@ def test_a_message_while_tools_run_follows_their_results() -> None:
 
 def test_a_message_to_a_run_records_its_sender() -> None:
     session = asked(calls(call("look")))
-    session.tell(Steered({"message": "hurry", "source": {"kind": "user", "id": "ann"}}))
+    session.tell(MessageSent({"message": "hurry", "source": {"kind": "user", "id": "ann"}}))
     assert session.data("message.received")["sender"] == "ann"
     run = session.state.run
     assert run is not None

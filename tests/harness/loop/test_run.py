@@ -31,8 +31,8 @@ from windlass_harness.loop.events import (
     ModelFailed,
     Note,
     OutputChecked,
+    SessionClaimed,
     Stopped,
-    Taken,
 )
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.take import take
@@ -85,7 +85,7 @@ def test_nothing_happens_without_a_run() -> None:
     session = Session()
     assert session.turn() == []
     assert session.tell(says()) == []
-    assert session.tell(Taken(2, "recovery")) == []
+    assert session.tell(SessionClaimed(2, "recovery")) == []
     assert session.tell(Stopped(error())) == []
     assert session.records == []
 

@@ -230,9 +230,9 @@ def test_a_session_belongs_to_the_owner_of_its_first_run(path: Path | None) -> N
         handle = await runtime.start("clerk", "go", session_id="s1", run_id="r1", owner="ann")
         await until(handle, "run.waiting")
         before = await runtime.sessions.get("s1")
-        with pytest.raises(Denied, match="belongs to somebody else"):
+        with pytest.raises(Denied, match="belongs to another owner"):
             await runtime.start("clerk", "mine now", session_id="s1", run_id="r2", owner="bob")
-        with pytest.raises(Denied, match="belongs to somebody else"):
+        with pytest.raises(Denied, match="belongs to another owner"):
             await runtime.steer("clerk", "mine now", session_id="s1", owner="bob")
         assert await runtime.sessions.get("s1") == before
         await runtime.steer("clerk", "never mind", session_id="s1", owner="ann")

@@ -37,7 +37,7 @@ class TimedModel(ScriptedModel):
 
     def __init__(self, script: Iterable[Answer], clock: FakeClock) -> None:
         super().__init__(script)
-        self._steady = clock
+        self._pause_clock = clock
         self.asked_s: list[float] = []
 
     async def stream(
@@ -47,7 +47,7 @@ class TimedModel(ScriptedModel):
         tools: Iterable[JsonObject] | None = None,
         temperature: float | None = None,
     ) -> AsyncIterator[LLMStreamChunk]:
-        self.asked_s.append(self._steady.monotonic())
+        self.asked_s.append(self._pause_clock.monotonic())
         async for chunk in super().stream(messages, tools=tools, temperature=temperature):
             yield chunk
 

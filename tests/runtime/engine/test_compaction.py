@@ -551,7 +551,7 @@ def test_a_provider_may_break_off_a_summary_by_itself() -> None:
     broken = fail(asyncio.CancelledError())
     status, records = play(walk_of(ScriptedModel(failing(guide, broken))))
     assert status is RunStatus.COMPLETED
-    assert "broke off" in str(of(records, "compaction.failed")[0].data["message"])
+    assert "cancelled its summary itself" in str(of(records, "compaction.failed")[0].data["message"])
 
 
 def test_a_call_in_a_summary_is_not_made() -> None:

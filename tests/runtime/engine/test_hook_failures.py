@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from tests.runtime.engine.hook_rig import CHARGE, HookRun, Ledger, events_of, play, run, shop
 
 from windlass.engine.binding import Binding
-from windlass.engine.deadline import Late, Raised, Returned, cut
+from windlass.engine.deadline import Raised, Returned, TimedOut, run_with_deadline
 from windlass.engine.hook_points import after_call
 from windlass.engine.hooks import BoundHook, Hooks
 from windlass.hooks import POINTS, hook
@@ -204,7 +204,7 @@ def test_a_result_with_a_failed_hook_is_withheld():
     assert (found.result.status, found.ledger.charges) == ("completed", [5])
     result = found.all("action.result")[0]
     assert result["status"] == "failed"
-    assert "The call was made, and its result is withheld: hook h failed" in str(result["error"])
+    assert "The call ran; its result is withheld: hook h failed" in str(result["error"])
     assert '"charged"' not in str(result)
 
 
@@ -240,11 +240,11 @@ FLOODS: list[tuple[str, object, str]] = [
     ("run_starting", Change(arguments={}), "at run_starting only context can be changed"),
     ("before_tool_call", Change(arguments={"cents": 1}, prompt="x"), "only arguments can be changed"),
     ("before_tool_call", LOOSE_CHANGE(arguments=[1]), "arguments are parameters by name"),
-    ("before_tool_call", Change(arguments={"cents": "x" * 600_000}), "its change is not good JSON"),
-    ("before_tool_call", LOOSE_CHANGE(arguments={"cents": object()}), "its change is not good JSON"),
+    ("before_tool_call", Change(arguments={"cents": "x" * 600_000}), "its change is not valid JSON"),
+    ("before_tool_call", LOOSE_CHANGE(arguments={"cents": object()}), "its change is not valid JSON"),
     ("before_tool_call", Change(arguments={"cents": "many"}), "the arguments of charge do not fit"),
     ("before_tool_call", Change(arguments={"dollars": 1}), "the arguments of charge do not fit"),
-    ("after_tool_call", Change(result="x" * (TOOL_OUTPUT_CHARS_MAX + 1)), "its change is not good JSON"),
+    ("after_tool_call", Change(result="x" * (TOOL_OUTPUT_CHARS_MAX + 1)), "its change is not valid JSON"),
 ]
 
 
@@ -419,16 +419,20 @@ def test_a_coroutine_is_cut_at_its_timeout_and_the_cancel_of_its_caller_passes()
             task.cancel()
             await asyncio.Event().wait()
 
-        found: list[object] = [await cut(quick(), 5), await cut(slow(), 0.001), await cut(itself(), 5)]
-        task = asyncio.create_task(cut(slow(), 5))
+        found: list[object] = [
+            await run_with_deadline(quick(), 5),
+            await run_with_deadline(slow(), 0.001),
+            await run_with_deadline(itself(), 5),
+        ]
+        task = asyncio.create_task(run_with_deadline(slow(), 5))
         await asyncio.wait({task}, timeout=0.001)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         return found
 
-    assert play(story()) == [Returned(5), Late(), Late()]
-    assert Raised(ValueError()) != Late()
+    assert play(story()) == [Returned(5), TimedOut(), TimedOut()]
+    assert Raised(ValueError()) != TimedOut()
 
 
 def test_nothing_of_a_run_without_hooks_is_different():

@@ -12,8 +12,8 @@ from tests.faults.rig import runtime_on
 from tests.faults.scene import Scene, records_of
 
 from windlass import Agent, AgentRuntime, LLMProvider, tool
-from windlass.engine.clocks import Steady
-from windlass.engine.effects import AgentWork
+from windlass.engine.clocks import PauseClock
+from windlass.engine.effects import Effects
 from windlass.engine.engine import SWEEP_S, SWEPT_MAX
 from windlass.errors import Conflict
 from windlass.feed import Feed
@@ -278,7 +278,7 @@ def test_runs_that_wait_for_an_unavailable_agent_are_logged_once(
 
     with caplog.at_level(logging.WARNING, "windlass"):
         Scene().play(story)
-    assert caplog.messages == ["2 unfinished runs wait for agent A, which is not here"]
+    assert caplog.messages == ["2 unfinished runs wait for agent A, which this process does not have"]
 
 
 def test_a_process_without_agents_only_answers_and_is_not_warned(caplog: pytest.LogCaptureFixture) -> None:
@@ -292,7 +292,7 @@ def test_a_process_without_agents_only_answers_and_is_not_warned(caplog: pytest.
 
     Scene().play(story)
     told = [(one.levelname, one.message) for one in caplog.records if "unfinished" in one.message]
-    assert told == [("INFO", "1 unfinished run waits for agent A, which is not here")]
+    assert told == [("INFO", "1 unfinished run waits for agent A, which this process does not have")]
 
 
 class Shelf:
@@ -338,7 +338,7 @@ def test_a_process_without_the_model_does_not_block_the_session_for_others(
         Scene().play(story)
     (told,) = caplog.messages
     assert told.startswith(
-        "session s waits for what is not here: missing provider adapter for package route lab; "
+        "session s waits for another process: missing provider adapter for package route lab; "
     )
 
 
@@ -485,7 +485,7 @@ def test_an_exception_while_looking_for_work_does_not_stop_the_sweep(
 
     with caplog.at_level(logging.WARNING, "windlass"):
         Scene().play(story)
-    assert caplog.messages == ["sessions are not looked after for now: ZeroDivisionError"]
+    assert caplog.messages == ["store unreachable, sessions not swept: ZeroDivisionError"]
 
 
 def test_an_item_of_a_newer_release_is_left_for_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -505,7 +505,7 @@ def test_an_item_of_a_newer_release_is_left_for_it(caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.WARNING, "windlass"):
         Scene().play(story)
     assert len(caplog.messages) == 1
-    assert "does not know" in caplog.messages[0]
+    assert "unknown kind of inbox item" in caplog.messages[0]
 
 
 def test_a_cancel_is_taken_by_its_own_run_among_similar_ids() -> None:
@@ -536,7 +536,7 @@ def test_a_run_that_is_delivered_and_the_next_one_are_both_bound_once() -> None:
             return SimpleNamespace(rules_from=same, four_eyes=False, responders=None)
 
         unused: Any = None
-        work = AgentWork(bind, unused, shared=unused, steady=Steady(FakeClock(), {}))
+        work = Effects(bind, unused, shared=unused, pause_clock=PauseClock(FakeClock(), {}))
         for run_id in ("r1", "r2", "r1", "r2", "r3", "r2"):
             run: Any = SimpleNamespace(run_id=run_id)
             assert await work.rules(run, DEFAULT_RULES) == DEFAULT_RULES

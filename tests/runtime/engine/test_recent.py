@@ -7,7 +7,7 @@ from tests.runtime.runtime_rig import play
 from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.system import SystemClock
-from windlass.engine.engine import BYTES_MAX, MESSAGE_BYTES, SESSIONS_MAX, Known, Recent
+from windlass.engine.engine import BYTES_MAX, MESSAGE_BYTES, SESSIONS_MAX, CachedSession, SessionCache
 from windlass.engine.model_call import Prompt
 from windlass.engine.writer import Loaded
 from windlass.feed import Feed
@@ -18,13 +18,13 @@ from windlass_harness.record import Record
 from windlass_protocol import UserMessage
 
 
-def known(seq: int, *, chars: int = 0) -> Known:
+def known(seq: int, *, chars: int = 0) -> CachedSession:
     """A session with a number of records, and a message of a number of characters if any."""
     state = LoopState()
     state.session.seq = seq
     if chars:
         state.session.history.messages.append(UserMessage(content="x" * chars))
-    return Known(Loaded(state, 0), Prompt())
+    return CachedSession(Loaded(state, 0), Prompt())
 
 
 def counting() -> Agent:
@@ -46,7 +46,7 @@ class ReadStore(MemoryStore):
 
 
 def test_a_session_is_given_back_once_and_only_as_the_journal_has_it() -> None:
-    recent, one = Recent(), known(7)
+    recent, one = SessionCache(), known(7)
     recent.keep("s1", one)
     assert recent.take("s1", seq=7) is one
     assert recent.take("s1", seq=7) is None
@@ -56,7 +56,7 @@ def test_a_session_is_given_back_once_and_only_as_the_journal_has_it() -> None:
 
 
 def test_the_oldest_ones_make_room() -> None:
-    recent = Recent()
+    recent = SessionCache()
     for number in range(SESSIONS_MAX + 1):
         recent.keep(f"s{number}", known(1))
     assert recent.take("s0", seq=1) is None
@@ -64,7 +64,7 @@ def test_the_oldest_ones_make_room() -> None:
 
 
 def test_the_cache_is_limited_in_bytes_not_in_records() -> None:
-    recent, third = Recent(), BYTES_MAX // 3 - 3 * MESSAGE_BYTES
+    recent, third = SessionCache(), BYTES_MAX // 3 - 3 * MESSAGE_BYTES
     for number in range(4):
         recent.keep(f"s{number}", known(3, chars=third))
     assert recent.take("s0", seq=3) is None, "four thirds do not fit"
@@ -75,7 +75,7 @@ def test_the_cache_is_limited_in_bytes_not_in_records() -> None:
 
 
 def test_a_session_that_does_not_fit_evicts_no_other() -> None:
-    recent = Recent()
+    recent = SessionCache()
     recent.keep("s1", known(1))
     recent.keep("large", known(1, chars=BYTES_MAX))
     assert recent.take("large", seq=1) is None

@@ -8,7 +8,7 @@ from tests.runtime.runtime_rig import look, play
 
 from windlass import Agent, AgentRuntime
 from windlass.engine import output as holding
-from windlass.engine.output import Holding, strict_schema
+from windlass.engine.output import StructuredOutput, strict_schema
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, ModelFault, ModelRejected
 from windlass.testing import ScriptedModel, call, say
 from windlass_protocol import JsonObject, OutputContract, RetryClass, SchemaVersion
@@ -122,7 +122,7 @@ def test_any_other_failure_is_a_failure() -> None:
 
 def test_the_memory_of_refused_schemas_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holding, "REFUSED_MAX", 1)
-    known = Holding()
+    known = StructuredOutput()
 
     server = Server(say(GOOD), say(GOOD), error=refusal())
     version = SchemaVersion(major=1, minor=0, patch=0)

@@ -97,7 +97,7 @@ def test_a_cursor_from_the_future_is_refused_when_the_stream_is_opened(scope: st
         world = await three_records()
         stream = JOIN[scope](world, FUTURE[scope])
         for _ in range(2):
-            with pytest.raises(Rejected, match="the cursor is after record 4, and the last one is 3"):
+            with pytest.raises(Rejected, match="it is after record 4, the last record is 3"):
                 await stream.open()
         with pytest.raises(Rejected):
             await anext(stream)

@@ -88,7 +88,7 @@ def test_a_database_of_something_else_is_refused_and_left_alone(path: Path) -> N
     other.execute("CREATE TABLE diary (day TEXT)")
     other.close()
     before = path.read_bytes()
-    run(refused(path, "store.db is a database of something else"))
+    run(refused(path, "store.db is the database of another application"))
     assert path.read_bytes() == before
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from windlass_harness.loop import failures
 from windlass_harness.loop import subagents as family
-from windlass_harness.loop.events import CancelAsked, Draft, Moment, RunRefused, RunWithdrawn
+from windlass_harness.loop.events import CancelRequested, Draft, Moment, RunRefused, RunWithdrawn
 from windlass_harness.loop.notes import CallNotes, number_in
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import INTERRUPTED, NOT_EXECUTED, STOPPED_READING, Call, CallStage
@@ -179,7 +179,7 @@ def _told(event: RunWithdrawn | RunRefused, ended: Draft) -> Draft:
     return family.told_end(run, ended)
 
 
-def cancel_facts(run_id: str, event: CancelAsked | RunWithdrawn) -> JsonObject:
+def cancel_facts(run_id: str, event: CancelRequested | RunWithdrawn) -> JsonObject:
     """Return the data of the record that a cancel was requested."""
     data: JsonObject = {"runId": run_id}
     if event.by is not None:

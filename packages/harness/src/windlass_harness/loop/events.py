@@ -46,7 +46,7 @@ class Note:
 
 
 @frozen
-class RunAsked:
+class RunRequested:
     """A run was requested. `body` is its `run.started` data and its input:
     `message`, `parts`, `context`, `contract`, `session`."""
 
@@ -54,7 +54,7 @@ class RunAsked:
 
 
 @frozen
-class Steered:
+class MessageSent:
     """A message was sent to the current run.
 
     `body` has `message` and `messageId`, and optionally `parts`, `context`, `source`, `sender`.
@@ -80,7 +80,7 @@ class RequestDispatched:
 
 
 @frozen
-class CancelAsked:
+class CancelRequested:
     """Cancellation of a run was requested."""
 
     run_id: str
@@ -112,7 +112,7 @@ class RunRefused:
 
 
 @frozen
-class AskedCall:
+class RequestedCall:
     """A call that the model requested. `input` is a string if it is not valid JSON."""
 
     call_id: str
@@ -128,7 +128,7 @@ class ModelAnswered:
 
     text: str
     finish_reason: FinishReason
-    calls: tuple[AskedCall, ...] = ()
+    calls: tuple[RequestedCall, ...] = ()
     reasoning: str = ""
     usage: JsonObject | None = None
     latency_ms: int | None = None
@@ -151,7 +151,7 @@ class ModelFailed:
 
 
 @frozen
-class CompactionAsked:
+class CompactionRequested:
     """A compaction was requested."""
 
 
@@ -181,7 +181,7 @@ class CompactionBroken:
 
 
 @frozen
-class Plea:
+class ApprovalRequest:
     """The content of an approval request: its prompt, expiry and responders."""
 
     prompt: str
@@ -214,7 +214,7 @@ class CallJudged:
     mode: str
     arguments: JsonObject
     arguments_hash: str
-    plea: Plea | None = None
+    approval_request: ApprovalRequest | None = None
     """The approval request; set if the decision is ask."""
     delegation: Delegation | None = None
     """Set if the call is allowed and is for a subagent."""
@@ -319,7 +319,7 @@ class OutputChecked:
 
 
 @frozen
-class Taken:
+class SessionClaimed:
     """A new owner claimed the session and continues it."""
 
     epoch: int
@@ -327,7 +327,7 @@ class Taken:
 
 
 @frozen
-class HandedOver:
+class SessionReleased:
     """The owner releases the session in order; the next owner continues it."""
 
 
@@ -367,16 +367,16 @@ class DeliverySettled:
 
 
 LoopEvent = (
-    RunAsked
-    | Steered
+    RunRequested
+    | MessageSent
     | AnswersGiven
     | RequestDispatched
-    | CancelAsked
+    | CancelRequested
     | RunWithdrawn
     | RunRefused
     | ModelAnswered
     | ModelFailed
-    | CompactionAsked
+    | CompactionRequested
     | HistoryCompacted
     | CompactionBroken
     | CallJudged
@@ -386,8 +386,8 @@ LoopEvent = (
     | CallUnbegun
     | ChildSaid
     | OutputChecked
-    | Taken
-    | HandedOver
+    | SessionClaimed
+    | SessionReleased
     | Stopped
     | HooksRan
     | DeliverySettled

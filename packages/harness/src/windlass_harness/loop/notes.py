@@ -31,7 +31,7 @@ AFTER_RUN_TERMINAL: Final = "after_run_terminal"
 
 
 @dataclass(slots=True)
-class Hooked:
+class HookNotes:
     """Hooks that have run."""
 
     points: set[str] = field(default_factory=set[str])
@@ -199,7 +199,7 @@ class RunNotes:
     """What the run waits for; None if it does not wait."""
     children: int = 0
     """Number of subagent calls."""
-    hooked: Hooked = field(default_factory=Hooked)
+    hooked: HookNotes = field(default_factory=HookNotes)
 
     def wait(self, record: Record) -> None:
         """Start waiting, or change what is waited for."""
@@ -320,7 +320,7 @@ ASKED: Final = "asked"
 
 
 @dataclass(slots=True)
-class Compacting:
+class CompactionNotes:
     """The open compaction, and the result of the last one."""
 
     reason: str = ""
@@ -421,11 +421,11 @@ def lowered(tokens: int) -> int:
     return tokens * 3 // 4
 
 
-_FOLLOW: Final[dict[str, Callable[[Compacting, Record], None]]] = {
-    "compaction.requested": Compacting.requested,
-    "compaction.failed": Compacting.failed,
-    "compaction.completed": Compacting.completed,
-    "context.cleared": Compacting.cleared,
+_FOLLOW: Final[dict[str, Callable[[CompactionNotes, Record], None]]] = {
+    "compaction.requested": CompactionNotes.requested,
+    "compaction.failed": CompactionNotes.failed,
+    "compaction.completed": CompactionNotes.completed,
+    "context.cleared": CompactionNotes.cleared,
 }
 COMPACTION_RECORDS: Final = frozenset({*_FOLLOW, *RUN_ENDS})
 """Record types that `Compacting` is folded from; the loop applies further ones."""

@@ -49,10 +49,10 @@ INTERRUPTED_AGAIN: Final = (
 
 def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> JsonObject:
     """Return the approval request of a call, bound to the hash of its arguments."""
-    plea = judged.plea
-    assert plea is not None, "an ask decision has a prompt"
+    approval_request = judged.approval_request
+    assert approval_request is not None, "an ask decision has a prompt"
     options: list[JsonValue] = [{"id": APPROVE, "label": "Approve", "style": "primary"}]
-    if plea.can_grant_session:
+    if approval_request.can_grant_session:
         # The grant covers any arguments, so its label must say so.
         label = f"Approve every call of {call.tool_name} in this session"
         options.append({"id": APPROVE_SESSION, "label": label})
@@ -60,17 +60,17 @@ def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> Jso
     request: JsonObject = {
         "requestId": _request_id(state, call, "approval"),
         "action": _action(call, judged.arguments),
-        "prompt": plea.prompt,
+        "prompt": approval_request.prompt,
         "display": "confirmation",
         "options": options,
         "allowFreeform": True,
         "kind": InputKind.APPROVAL.value,
         "argumentsHash": judged.arguments_hash,
     }
-    if plea.expires_at is not None:
-        request["expiresAt"] = plea.expires_at
-    if plea.responders is not None:
-        request["responders"] = list(plea.responders)
+    if approval_request.expires_at is not None:
+        request["expiresAt"] = approval_request.expires_at
+    if approval_request.responders is not None:
+        request["responders"] = list(approval_request.responders)
     return request
 
 

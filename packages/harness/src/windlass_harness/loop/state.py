@@ -20,7 +20,7 @@ from windlass_harness.loop.notes import (
     NO_LIMITS,
     REFUSALS,
     CallNotes,
-    Compacting,
+    CompactionNotes,
     Grant,
     RunNotes,
     follow_child,
@@ -95,7 +95,7 @@ class LoopState:
         self.grants: dict[str, Grant] = {}
         """Approvals for the rest of the session, by request id."""
         self.deliveries = Deliveries()
-        self.compacting, self.weights = Compacting(), Weights()
+        self.compacting, self.weights = CompactionNotes(), Weights()
         self.epoch = 0
         """Epoch of the current owner; open intents of an earlier epoch were interrupted."""
 
@@ -126,7 +126,7 @@ class LoopState:
 
     def disown(self) -> None:
         """Drop grants and deliveries of the session that this one was copied from."""
-        self.grants, self.deliveries, self.compacting = {}, Deliveries(), Compacting()
+        self.grants, self.deliveries, self.compacting = {}, Deliveries(), CompactionNotes()
 
     @property
     def is_ending(self) -> bool:
@@ -446,7 +446,7 @@ class LoopSnapshot:
     run_notes: RunNotes
     grants: dict[str, Grant]
     deliveries: Deliveries
-    compacting: Compacting
+    compacting: CompactionNotes
 
 
 def dump_loop(state: LoopState) -> bytes:

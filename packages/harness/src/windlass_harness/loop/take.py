@@ -10,34 +10,34 @@ from windlass_harness.loop.advance import found, give_up, retried
 from windlass_harness.loop.ends import refused
 from windlass_harness.loop.events import (
     AnswersGiven,
-    AskedCall,
     CallAsks,
     CallJudged,
     CallRefused,
     CallReturned,
     CallUnbegun,
-    CancelAsked,
+    CancelRequested,
     ChildSaid,
-    CompactionAsked,
     CompactionBroken,
+    CompactionRequested,
     DeliverySettled,
     Draft,
-    HandedOver,
     HistoryCompacted,
     HooksRan,
     LoopEvent,
+    MessageSent,
     ModelAnswered,
     ModelFailed,
     Moment,
     OutputChecked,
     RequestDispatched,
-    RunAsked,
+    RequestedCall,
     RunRefused,
+    RunRequested,
     RunWithdrawn,
+    SessionClaimed,
+    SessionReleased,
     StateGiven,
-    Steered,
     Stopped,
-    Taken,
     within_limit,
 )
 from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER
@@ -49,7 +49,7 @@ from windlass_harness.views.session import SessionStatus
 from windlass_protocol import JsonObject, OutputError, PolicyDecision, RecoveryChoice
 
 
-def _start(state: LoopState, event: RunAsked, now: Moment) -> list[Draft]:
+def _start(state: LoopState, event: RunRequested, now: Moment) -> list[Draft]:
     body = event.body
     run_id, agent_id = str(body["runId"]), str(body["agentId"])
     if run_id in state.session.run_ids:
@@ -77,7 +77,7 @@ def _start(state: LoopState, event: RunAsked, now: Moment) -> list[Draft]:
     return drafts
 
 
-def _steered(state: LoopState, event: Steered, now: Moment) -> list[Draft]:
+def _steered(state: LoopState, event: MessageSent, now: Moment) -> list[Draft]:
     """Record a message; open requests are skipped."""
     if state.run is None or state.is_ending:
         return []
@@ -92,7 +92,7 @@ def _said(body: JsonObject) -> JsonObject:
     return {name: body[name] for name in ends.SAID if body.get(name) is not None}
 
 
-def _cancel(state: LoopState, event: CancelAsked, now: Moment) -> list[Draft]:
+def _cancel(state: LoopState, event: CancelRequested, now: Moment) -> list[Draft]:
     run = state.run
     if run is None or run.run_id != event.run_id or run.is_cancel_requested:
         return []
@@ -148,21 +148,21 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             drafts = _take_work(state, event, now, rules)
         case ModelFailed() | CallRefused() | CallAsks() | CallUnbegun() | OutputChecked() | Stopped():
             drafts = _take_work(state, event, now, rules)
-        case RunAsked():
+        case RunRequested():
             return _start(state, event, now)
-        case Steered():
+        case MessageSent():
             return _steered(state, event, now)
         case AnswersGiven():
             return people.answered(state, event, now=now)
         case RequestDispatched():
             return people.dispatched(state, event, now=now)
-        case CancelAsked():
+        case CancelRequested():
             return _cancel(state, event, now)
         case RunWithdrawn() | RunRefused():
             return ends.ended_unstarted(state, event, now=now)
-        case Taken():
+        case SessionClaimed():
             return _taken(state, event, now)
-        case HandedOver():
+        case SessionReleased():
             return _handed_over(state, now)
         case ChildSaid():
             return subagents.said(state, event, now=now)
@@ -170,7 +170,7 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return hooks.ran(state, event, now=now, rules=rules)
         case DeliverySettled():
             return delivery.settled(state, event, now=now)
-        case CompactionAsked():
+        case CompactionRequested():
             return compaction.asked(state, now=now, rules=rules)
         case HistoryCompacted():
             return compaction.compacted(state, event, now=now)
@@ -216,7 +216,7 @@ def _take_work(state: LoopState, event: _Work, now: Moment, rules: Rules) -> lis
 # the owner
 
 
-def _taken(state: LoopState, event: Taken, now: Moment) -> list[Draft]:
+def _taken(state: LoopState, event: SessionClaimed, now: Moment) -> list[Draft]:
     run = state.run
     if run is None or not _is_interrupted(state, event.epoch):
         return []
@@ -284,7 +284,7 @@ def _answered(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules)
     return drafts
 
 
-def _action(call: AskedCall) -> JsonObject:
+def _action(call: RequestedCall) -> JsonObject:
     if call.subagent is None:
         return {"kind": "tool-call", "callId": call.call_id, "toolName": call.tool_name, "input": call.input}
     return {

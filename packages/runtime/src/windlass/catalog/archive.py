@@ -33,7 +33,7 @@ from windlass.ports.store import (
 from windlass.refusals import bad_request, check_id, notes_name, unknown_session
 from windlass_harness.ledger.proposals import is_notes
 from windlass_harness.loop.advance import advance
-from windlass_harness.loop.events import CancelAsked, Draft, Moment
+from windlass_harness.loop.events import CancelRequested, Draft, Moment
 from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.take import take
 from windlass_harness.record import Record, from_wire, number, to_wire
@@ -605,7 +605,7 @@ def _closing(
 
     add([Draft("session.forked", now.at, {"predecessor": session_id, "predecessorSeq": cut})])
     if state.run is not None:
-        add(take(state, CancelAsked(state.run.run_id, reason=_REASON), now=now))
+        add(take(state, CancelRequested(state.run.run_id, reason=_REASON), now=now))
     while state.run is not None:
         plan = advance(state, frozenset(), now=now)
         assert plan.drafts, "a cancelled run without open work ends"

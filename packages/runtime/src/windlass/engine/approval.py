@@ -12,7 +12,7 @@ from pydantic_core import from_json, to_json
 
 from windlass.engine.binding import Binding
 from windlass.engine.clocks import stamp
-from windlass.engine.deadline import TooLate, within
+from windlass.engine.deadline import DeadlineExceeded, await_within
 from windlass.engine.hook_points import Gate, before_call, before_request
 from windlass.engine.masking import log_failure, masked
 from windlass.errors import Rejected, is_for_us
@@ -23,7 +23,7 @@ from windlass.tools import SHELL_PARAMETER, Tool
 from windlass.tools.calling import Arguments, arguments_hash, arguments_of
 from windlass.tools.question import question_of
 from windlass.tools.router import unknown_tool
-from windlass_harness.loop.events import CallAsks, CallJudged, CallRefused, JudgeCall, Note, Plea
+from windlass_harness.loop.events import ApprovalRequest, CallAsks, CallJudged, CallRefused, JudgeCall, Note
 from windlass_harness.loop.notes import CONSENTED
 from windlass_harness.loop.state import LoopState
 from windlass_harness.policy import CallFacts, Taint, decide_tool_mode
@@ -169,7 +169,7 @@ def under_version(decision: AskDecision, version: str) -> AskDecision:
     return decision.model_copy(update={"policy_refs": (ref, *decision.policy_refs)})
 
 
-def plead(
+def request_approval(
     binding: Binding,
     run: RunState | None,
     *,
@@ -177,7 +177,7 @@ def plead(
     decision: AskDecision,
     clock: Clock,
     can_grant_session: bool,
-) -> Plea | DenyDecision:
+) -> ApprovalRequest | DenyDecision:
     """Build the approval request; deny if no responder is eligible or the prompt is too long."""
     tool, arguments = call
     responders = responders_of(binding, run)
@@ -198,7 +198,9 @@ def plead(
     expires_at = None
     if lifetime_ms is not None:
         expires_at = stamp(clock.now() + timedelta(milliseconds=min(lifetime_ms, WAIT_MS_MAX)))
-    return Plea(prompt, expires_at=expires_at, responders=responders, can_grant_session=can_grant_session)
+    return ApprovalRequest(
+        prompt, expires_at=expires_at, responders=responders, can_grant_session=can_grant_session
+    )
 
 
 def responders_of(binding: Binding, run: RunState | None) -> tuple[str, ...] | str | None:
@@ -338,10 +340,10 @@ async def _weigh(
         decision = _deny(
             "policy.changed_arguments", "The arguments were changed while hooks or the policy read them."
         )
-    plea = None
+    approval_request = None
     if isinstance(decision, AskDecision):
         can_grant = _can_grant(binding, state, tool=tool, arguments=final, decision=decision)
-        asked = plead(
+        asked = request_approval(
             binding,
             state.run,
             call=(tool, final),
@@ -349,8 +351,12 @@ async def _weigh(
             clock=clock,
             can_grant_session=can_grant,
         )
-        decision, plea = (decision, asked) if isinstance(asked, Plea) else (asked, None)
-    return Judged(_judged(effect.call_id, tool, decision, final, plea=plea, notes=notes), final)
+        decision, approval_request = (
+            (decision, asked) if isinstance(asked, ApprovalRequest) else (asked, None)
+        )
+    return Judged(
+        _judged(effect.call_id, tool, decision, final, approval_request=approval_request, notes=notes), final
+    )
 
 
 def _judged(
@@ -359,7 +365,7 @@ def _judged(
     decision: PolicyDecision,
     arguments: Arguments,
     *,
-    plea: Plea | None = None,
+    approval_request: ApprovalRequest | None = None,
     notes: tuple[Note, ...] = (),
 ) -> CallJudged:
     return CallJudged(
@@ -369,7 +375,7 @@ def _judged(
         mode=decide_tool_mode(tool.name, tool.mode)._value_,
         arguments=arguments.json,
         arguments_hash=arguments.hash,
-        plea=plea,
+        approval_request=approval_request,
         notes=notes,
     )
 
@@ -474,8 +480,8 @@ async def _by_policy(
     try:
         facts = call_facts(tool, arguments, taint=cast(frozenset[Taint], state.session.taint))
         answer = policy.before(facts, is_attended=is_attended or is_rules)
-        decision = cast(object, await within(answer, most_ms))
-    except TooLate:
+        decision = cast(object, await await_within(answer, most_ms))
+    except DeadlineExceeded:
         return timed_out(most_ms, "the call is denied")
     except BaseException as error:  # a policy is application code: any error denies the call
         if is_for_us(error):
@@ -509,7 +515,7 @@ def call_facts(
     )
 
 
-async def settled(value: T | Awaitable[T]) -> T:
+async def maybe_await(value: T | Awaitable[T]) -> T:
     """Return the value; await it first if it is awaitable."""
     return cast(T, await value) if isawaitable(value) else cast(T, value)
 

@@ -42,7 +42,7 @@ SESSIONS_MAX: Final = 10_000
 """Parked sessions whose pauses are kept in memory; pauses of further ones end by the wall clock."""
 
 
-class Steady:
+class PauseClock:
     """Monotonic ends of a session's pauses, and the active time of its run."""
 
     def __init__(self, clock: Clock, ends: dict[Pause, float]) -> None:
@@ -118,20 +118,20 @@ class Steady:
         return {pause: end for pause, end in self._ends.items() if end > over_s}
 
 
-class Parked:
+class ParkedPauses:
     """Pauses of sessions that this process parked, by session."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ends: dict[str, dict[Pause, float]] = {}
 
-    def take(self, session_id: str) -> Steady:
+    def take(self, session_id: str) -> PauseClock:
         """Remove and return the pauses of a session."""
-        return Steady(self._clock, self._ends.pop(session_id, {}))
+        return PauseClock(self._clock, self._ends.pop(session_id, {}))
 
-    def keep(self, session_id: str, steady: Steady) -> None:
+    def keep(self, session_id: str, pause_clock: PauseClock) -> None:
         """Keep the pauses of a parked session, if there is room."""
-        held = steady.held()
+        held = pause_clock.held()
         if held and len(self._ends) < SESSIONS_MAX:
             self._ends[session_id] = held
 

@@ -9,9 +9,17 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from windlass.engine.binding import Binding
-from windlass.engine.deadline import LEAVE_S, Deadlines, Late, Raised, TooLate, cut, within
+from windlass.engine.deadline import (
+    LEAVE_S,
+    DeadlineExceeded,
+    Deadlines,
+    Raised,
+    TimedOut,
+    await_within,
+    run_with_deadline,
+)
 from windlass.engine.masking import MaskedAnswer
-from windlass.engine.model_call import Asked, Collector, listen, to_llm
+from windlass.engine.model_call import Collector, ModelRequest, listen, to_llm
 from windlass.engine.results import broken_off, model_error
 from windlass.errors import Unavailable, is_for_us, is_told_to_end
 from windlass.limits import ON_COMPACTION_TIMEOUT_MS, REMINDER_CHARS_MAX, REMINDERS_PER_TOOL_MAX
@@ -48,7 +56,7 @@ _USABLE: Final = frozenset({FinishReason.STOP, FinishReason.LENGTH, FinishReason
 
 
 @frozen
-class Patience:
+class SummaryLimits:
     """Time limit of a summary, and the random number that spreads retries."""
 
     limit_ms: int
@@ -56,7 +64,7 @@ class Patience:
 
 
 async def compact(
-    binding: Binding, state: LoopState, *, effect: Compact, patience: Patience
+    binding: Binding, state: LoopState, *, effect: Compact, patience: SummaryLimits
 ) -> HistoryCompacted | CompactionBroken:
     """Compact the history; a failure is returned as an event."""
     pinned = await _reminders(binding, state)
@@ -118,9 +126,9 @@ async def _told_by(tool: Tool[..., object], context: CompactionContext) -> list[
         return []
     try:
         asked = cast(Sequence[object] | Awaitable[Sequence[object]], tool.on_compaction(context))
-        told = await within(asked, ON_COMPACTION_TIMEOUT_MS)
+        told = await await_within(asked, ON_COMPACTION_TIMEOUT_MS)
         texts = [text for text in told if isinstance(text, str) and text.strip()]
-    except TooLate:
+    except DeadlineExceeded:
         _LOG.warning("on_compaction of tool %s took over %d ms", tool.name, ON_COMPACTION_TIMEOUT_MS)
         return []
     except BaseException as error:  # tool boundary: compaction continues without its reminder
@@ -134,11 +142,11 @@ async def _told_by(tool: Tool[..., object], context: CompactionContext) -> list[
 # the summary
 
 
-async def _listened(asked: Asked, collector: Collector, most_s: float) -> None:
+async def _listened(asked: ModelRequest, collector: Collector, most_s: float) -> None:
     """Call the model; a provider that ignores cancellation is abandoned."""
     work = listen(asked, collector, most_s=most_s, deadlines=Deadlines())
-    match await cut(work, most_s + LEAVE_S, is_patient=True):
-        case Late():
+    match await run_with_deadline(work, most_s + LEAVE_S, is_patient=True):
+        case TimedOut():
             raise TimeoutError
         case Raised(error):
             raise error
@@ -147,11 +155,11 @@ async def _listened(asked: Asked, collector: Collector, most_s: float) -> None:
 
 
 async def _summarise(
-    binding: Binding, request: Sequence[ModelMessage], patience: Patience
+    binding: Binding, request: Sequence[ModelMessage], patience: SummaryLimits
 ) -> ModelAnswered | CompactionBroken:
     collector = Collector(MaskedAnswer(_Unseen(), binding.redactor), binding.redactor)
     messages = [one for message in request for one in to_llm(message)]
-    asked = Asked(binding.summary_provider, messages, temperature=0)
+    asked = ModelRequest(binding.summary_provider, messages, temperature=0)
     try:
         await _listened(asked, collector, patience.limit_ms / 1_000)
         answer = collector.answer(latency_ms=0)

@@ -28,13 +28,13 @@ class Raised:
 
 
 @frozen
-class Late:
+class TimedOut:
     """The time limit passed; the work was cancelled and is not awaited."""
 
 
-async def cut(
+async def run_with_deadline(
     work: Coroutine[object, object, T], timeout_s: float | Callable[[], float], *, is_patient: bool = False
-) -> Returned[T] | Raised | Late:
+) -> Returned[T] | Raised | TimedOut:
     """Run work with a time limit; errors are returned, not raised.
 
     Unlike `asyncio.timeout` it does not wait for work that ignores cancellation. Pass a callable as
@@ -57,7 +57,7 @@ async def cut(
     if task.done() and not task.cancelled():
         return task.result()
     _leave(task)
-    return Late()
+    return TimedOut()
 
 
 class _Watch:
@@ -93,11 +93,11 @@ async def _ended(task: asyncio.Task[T]) -> T:
     return task.result()
 
 
-class TooLate(Exception):
+class DeadlineExceeded(Exception):
     """The awaited code exceeded its time limit."""
 
 
-async def within(value: T | Awaitable[T], timeout_ms: int) -> T:
+async def await_within(value: T | Awaitable[T], timeout_ms: int) -> T:
     """Return a value; if it is awaitable, wait for at most `timeout_ms`.
 
     Raises:
@@ -105,13 +105,13 @@ async def within(value: T | Awaitable[T], timeout_ms: int) -> T:
     """
     if not isawaitable(value):
         return cast(T, value)
-    match await cut(_waited(value), timeout_ms / 1_000):
+    match await run_with_deadline(_waited(value), timeout_ms / 1_000):
         case Returned(found):
             return found
         case Raised(error):
             raise error
         case _:
-            raise TooLate
+            raise DeadlineExceeded
 
 
 async def _waited(value: Awaitable[T]) -> T:
@@ -254,7 +254,7 @@ class Limit:
             self._on_left()
 
 
-class Inner:
+class Interruptible:
     """Awaits work of the driver itself, such as policy decisions; a cancel interrupts it.
 
     When an item arrives meanwhile, `is_unwanted` says whether to interrupt the work.

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from windlass.engine.clocks import Steady, moment
-from windlass.engine.deadline import Inner
-from windlass.engine.effects import AgentWork, Performed
-from windlass.engine.inbox import Mailbox, Post
-from windlass.engine.quarantine import NO_CARE, Care
+from windlass.engine.clocks import PauseClock, moment
+from windlass.engine.deadline import Interruptible
+from windlass.engine.effects import Effects, Performed
+from windlass.engine.inbox import InboxReader, Mailbox
+from windlass.engine.quarantine import NO_QUARANTINE, Quarantine
 from windlass.engine.writer import Lost, SessionWriter
 from windlass.errors import Unavailable
 from windlass.ports.store import Standing
@@ -26,13 +26,13 @@ from windlass_harness.loop.events import (
     CallModel,
     Compact,
     Effect,
-    HandedOver,
     LoopEvent,
     Moment,
     Plan,
     RunTool,
+    SessionClaimed,
+    SessionReleased,
     Stopped,
-    Taken,
     is_errand,
 )
 from windlass_harness.loop.rules import Rules
@@ -52,9 +52,9 @@ class Driver:
         state: LoopState,
         writer: SessionWriter,
         *,
-        inbox: Post,
-        work: AgentWork,
-        steady: Steady,
+        inbox: InboxReader,
+        effects: Effects,
+        pause_clock: PauseClock,
         rules: Rules,
         is_enough: Callable[[Plan], bool] | None = None,
     ) -> None:
@@ -62,13 +62,15 @@ class Driver:
         self._is_enough = is_enough
         """Whether to leave a plan to the next drive: none of it is written or performed."""
         self._writer = writer
-        self._mailbox = Mailbox(inbox, writer.session_id, clock=steady.clock, has_agent=work.has_agent)
-        self._work = work
-        self._clock = steady.clock
-        self._steady = steady
+        self._mailbox = Mailbox(
+            inbox, writer.session_id, clock=pause_clock.clock, has_agent=effects.has_agent
+        )
+        self._effects = effects
+        self._clock = pause_clock.clock
+        self._pause_clock = pause_clock
         self._rules = rules
         self._events: deque[LoopEvent] = deque()
-        self._care = NO_CARE
+        self._quarantine = NO_QUARANTINE
         self._ruled: str | None = None
         self._run_rules = rules
         """The rules of the run `_ruled`: the newest one, which may have ended."""
@@ -78,9 +80,9 @@ class Driver:
         """Keys of the effects that were started."""
         self._waiter: asyncio.Future[None] | None = None
         """Set while the driver waits."""
-        self._tasks = work.tasks
+        self._tasks = effects.tasks
         self._tasks.ring = self._wake
-        self._inner = Inner(self._is_to_end)
+        self._interruptible = Interruptible(self._must_interrupt)
         self._is_cut = False
         """Whether a policy decision was interrupted because the run is to end."""
         self._has_mail = True
@@ -95,7 +97,7 @@ class Driver:
         """Tell the driver that the inbox has a new item."""
         self._has_mail = True
         self._wake()
-        self._inner.ring()
+        self._interruptible.ring()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -106,17 +108,17 @@ class Driver:
 
         The run does not end: the next owner of the session continues it.
         """
-        self._is_stopping = self._writer.is_hurried = True
-        self._work.stop()
+        self._is_stopping = self._writer.is_stopping = True
+        self._effects.stop()
         self._tasks.stop(CallModel.key, Compact.key)
-        self._inner.break_off()
+        self._interruptible.break_off()
         self._wake()
 
     def lose(self) -> None:
         """Do nothing more: the session has another owner."""
         self.is_lost = True
-        self._is_stopping = self._writer.is_hurried = True
-        self._inner.break_off()
+        self._is_stopping = self._writer.is_stopping = True
+        self._interruptible.break_off()
         self._tasks.abandon()
 
     @property
@@ -129,20 +131,20 @@ class Driver:
         """Whether the inbox has new items that were not read."""
         return self._has_mail
 
-    async def drive(self, care: Care = NO_CARE) -> None:
+    async def drive(self, quarantine: Quarantine = NO_QUARANTINE) -> None:
         """Continue until the session is parked or has another owner.
 
         Raises:
             AgentError: the journal refuses the records; the session has to be read again.
         """
-        self._care = care
-        self._events.append(Taken(self.state.epoch, "recovery"))
-        if care.stop is not None:
-            self._events.append(care.stop)
+        self._quarantine = quarantine
+        self._events.append(SessionClaimed(self.state.epoch, "recovery"))
+        if quarantine.stop is not None:
+            self._events.append(quarantine.stop)
         try:
-            if care.is_careful:
+            if quarantine.is_itemwise:
                 # The items of the inbox follow, in an append of their own.
-                await self._crank()
+                await self._advance()
             while not self._is_stopping and not await self._turn():
                 pass
             if self._is_stopping and not self._writer.is_released and not self.is_lost:
@@ -159,10 +161,10 @@ class Driver:
         if self._has_mail:
             self._has_mail = False
             await self._mailbox.read()
-        await self._crank()
+        await self._advance()
         if self._writer.is_released:
             return True
-        if self._is_stopping or (self._care.is_careful and self._has_untaken()):
+        if self._is_stopping or (self._quarantine.is_itemwise and self._has_untaken()):
             return False
         if self._is_done():
             await self._write(is_last=True)
@@ -170,7 +172,7 @@ class Driver:
         await self._wait()
         return False
 
-    async def _crank(self) -> None:
+    async def _advance(self) -> None:
         """Record events and plan what follows, until there is nothing to do but to wait."""
         now = moment(self._clock)
         while True:
@@ -193,7 +195,7 @@ class Driver:
                     continue
             newest = self.state.session.run
             if newest is not None and newest.run_id != self._ruled:
-                self._run_rules = await self._work.rules(newest, self._rules)
+                self._run_rules = await self._effects.rules(newest, self._rules)
                 self._ruled = newest.run_id
             rules = self._run_rules
             plan = self._plan(now, rules)
@@ -218,13 +220,13 @@ class Driver:
     def _take_events(self, now: Moment) -> None:
         state, has_clock = self.state, self.state.run_notes.limits.max_wall_ms is not None
         while self._events:
-            aged = self._steady.aged(state, now) if has_clock else now
+            aged = self._pause_clock.aged(state, now) if has_clock else now
             self._writer.add(take(state, self._events.popleft(), now=aged, rules=self._rules))
 
     async def _bind(self, run: RunState) -> bool:
         """Bind a run to the agent of this process; return whether it is bound."""
         try:
-            bound = await self._work.bind(self.state, self._inner)
+            bound = await self._effects.bind(self.state, self._interruptible)
         except Unavailable:
             # Another process may have what is missing here.
             await self._writer.release()
@@ -242,7 +244,7 @@ class Driver:
         under_way = self._tasks.under_way.keys()
         if self._ready:
             under_way = under_way | {effect.key for effect in self._ready if not is_errand(effect)}
-        plan = advance(self.state, under_way, now=self._steady.at(self.state, now), rules=rules)
+        plan = advance(self.state, under_way, now=self._pause_clock.at(self.state, now), rules=rules)
         if self._is_enough is not None and self._is_enough(plan):
             plan = NOTHING
         self._wake_at_ms = plan.wake_at_ms
@@ -262,12 +264,12 @@ class Driver:
         if rules.hook_points:
             # Hooks are code of the application: everything that they see must be durable.
             await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
-        work = self._work.perform(self.state, effect)
-        event = await work if isinstance(effect, CallHooks) else await self._inner.do(work)
+        work = self._effects.perform(self.state, effect)
+        event = await work if isinstance(effect, CallHooks) else await self._interruptible.do(work)
         if event is not None:
             self._events.append(event)
 
-    async def _is_to_end(self) -> bool:
+    async def _must_interrupt(self) -> bool:
         """Return whether the run under way is to end, or the driver is to stop."""
         while self._has_mail and not self._is_stopping:
             self._has_mail = False
@@ -298,16 +300,16 @@ class Driver:
         self._tasks.start(effect, self._perform)
 
     def _perform(self, effect: Effect) -> Performed:
-        return self._work.perform(self.state, effect)
+        return self._effects.perform(self.state, effect)
 
     async def _write(self, *, is_last: bool) -> None:
         standing, wake_at_ms = self._standing()
         if is_last:
             # The model call of a waiting run is handed over in order: it was not interrupted.
-            self._events.append(HandedOver())
+            self._events.append(SessionReleased())
             self._take_events(moment(self._clock))
         await self._writer.commit(standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
-        self._work.recorded(self.state)
+        self._effects.recorded(self.state)
 
     def _standing(self) -> tuple[Standing, int | None]:
         if self.state.run is None:
@@ -319,7 +321,7 @@ class Driver:
             # Also during a short wait: after a crash the session has to be continued at once.
             return Standing.RUNNING, None
         wake = self._wake_at_ms
-        return Standing.WAITING, wake and self._steady.wake_at_ms(wake, moment(self._clock))
+        return Standing.WAITING, wake and self._pause_clock.wake_at_ms(wake, moment(self._clock))
 
     async def _finish_tools(self) -> None:
         """Record the results of tools that were running when the driver was stopped."""
@@ -331,7 +333,7 @@ class Driver:
             self._has_mail, self._wake_at_ms = False, None
             await self._wait()
             self._take_events(moment(self._clock))
-        self._events.append(HandedOver())
+        self._events.append(SessionReleased())
         self._take_events(moment(self._clock))
         await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None, is_last=True)
 
@@ -343,7 +345,7 @@ class Driver:
             self._waiter = asyncio.get_running_loop().create_future()
             # Re-read the inbox before a timeout takes effect: an answer may have arrived.
             wake_at_ms = self._wake_at_ms
-            timer = None if wake_at_ms is None else self._steady.timer(wake_at_ms, self.ring)
+            timer = None if wake_at_ms is None else self._pause_clock.timer(wake_at_ms, self.ring)
             try:
                 await self._waiter
             finally:
@@ -363,7 +365,7 @@ class Driver:
             return True
         if self.state.run is None:
             return False  # a compaction between runs: a waiting row would hold back the next run
-        return self._steady.delay_ms(self._wake_at_ms, moment(self._clock)) > SHORT_WAIT_MS
+        return self._pause_clock.delay_ms(self._wake_at_ms, moment(self._clock)) > SHORT_WAIT_MS
 
     def _has_untaken(self) -> bool:
         """Return whether there are items that need not wait for the run to end."""
@@ -380,10 +382,10 @@ class Driver:
 
     async def _take_items(self, now: Moment) -> bool:
         """Take items up to one that changes the meaning of the next; return whether any was taken."""
-        if self._care.is_careful and self._writer.consuming:
+        if self._quarantine.is_itemwise and self._writer.consuming:
             return False
         is_busy, is_ending = self._hears()
-        mail = await self._mailbox.take(is_busy=is_busy, is_ending=is_ending, care=self._care)
+        mail = await self._mailbox.take(is_busy=is_busy, is_ending=is_ending, quarantine=self._quarantine)
         for run, item in mail.begun:
             self._writer.begin(run, item)
         for item in mail.taken:

@@ -11,9 +11,9 @@ from pydantic_core import from_json
 
 from windlass.dynamic import DynamicContext, Placed
 from windlass.engine.binding import Binding
-from windlass.engine.deadline import TooLate, within
+from windlass.engine.deadline import DeadlineExceeded, await_within
 from windlass.engine.masking import log_failure
-from windlass.engine.writer import patiently
+from windlass.engine.writer import retry_store_call
 from windlass.errors import AgentError, Rejected, check_text, is_for_us, kind_of, wrong
 from windlass.limits import INSTRUCTIONS_CHARS_MAX, PACKAGE_BYTES_MAX, TOOLS_PER_AGENT_MAX
 from windlass.ports.clock import Clock
@@ -196,7 +196,7 @@ class Resolution:
 
 
 @frozen
-class Means:
+class ResolverPorts:
     """Ports of the runtime that resolving needs."""
 
     content: ContentStore
@@ -204,7 +204,7 @@ class Means:
     can_ask: bool
 
 
-async def resolve_run(binding: Binding, state: LoopState, *, means: Means) -> Resolution | Stopped:
+async def resolve_run(binding: Binding, state: LoopState, *, means: ResolverPorts) -> Resolution | Stopped:
     """Resolve the parts of a session and a turn that are not recorded yet.
 
     If calls of a step are open, the parts of that step are restored too.
@@ -222,7 +222,7 @@ async def resolve_run(binding: Binding, state: LoopState, *, means: Means) -> Re
     return Resolution(replace(stepped.binding, unstepped=found.binding), (*found.notes, *stepped.notes))
 
 
-async def resolve_step(binding: Binding, state: LoopState, *, means: Means) -> Resolution | Stopped:
+async def resolve_step(binding: Binding, state: LoopState, *, means: ResolverPorts) -> Resolution | Stopped:
     """Resolve the parts of the step that is about to start.
 
     Raises:
@@ -243,7 +243,7 @@ async def _resolve(
     state: LoopState,
     *,
     scopes: Collection[ResolverScope],
-    means: Means,
+    means: ResolverPorts,
     is_new: bool = False,
 ) -> Resolution:
     parts: list[Part] = []
@@ -276,7 +276,9 @@ def _known(state: LoopState, placed: Placed) -> Resolved | None:
     return known if known.scope is ResolverScope.SESSION or known.run_id == run.run_id else None
 
 
-async def _again(binding: Binding, given: Part, *, known: Resolved, content: bytes, means: Means) -> Part:
+async def _again(
+    binding: Binding, given: Part, *, known: Resolved, content: bytes, means: ResolverPorts
+) -> Part:
     """Return the recorded part with the current functions; Rejected if it must not change."""
     if known.content.hash == _hash(content):
         return given
@@ -285,12 +287,12 @@ async def _again(binding: Binding, given: Part, *, known: Resolved, content: byt
     return part_under(given, await _read(known, means))
 
 
-async def _read(known: Resolved, means: Means) -> bytes:
-    return await patiently(lambda: means.content.get(known.content), means.clock)
+async def _read(known: Resolved, means: ResolverPorts) -> bytes:
+    return await retry_store_call(lambda: means.content.get(known.content), means.clock)
 
 
-async def _note(given: Part, content: bytes, means: Means) -> Note:
-    ref = await patiently(lambda: means.content.put(content), means.clock)
+async def _note(given: Part, content: bytes, means: ResolverPorts) -> Note:
+    ref = await retry_store_call(lambda: means.content.put(content), means.clock)
     spec = given.placed.spec
     data: JsonObject = {
         "resolver": spec.name,
@@ -315,21 +317,23 @@ def _has_secret(binding: Binding, content: bytes) -> bool:
     return binding.redactor.text(text) != mask_text(text)
 
 
-async def _given(binding: Binding, placed: Placed, *, state: LoopState, means: Means) -> tuple[Part, bytes]:
+async def _given(
+    binding: Binding, placed: Placed, *, state: LoopState, means: ResolverPorts
+) -> tuple[Part, bytes]:
     """Call a resolver; return its part and the bytes to store.
 
     With `fails_open`, a failure or a value that cannot be stored gives an empty part.
     """
     dynamic, problem = placed.dynamic, ""
     try:
-        found = await within(_called(placed, _context(state, means)), dynamic.timeout_ms)
+        found = await await_within(_called(placed, _context(state, means)), dynamic.timeout_ms)
         part = part_of(placed, found)
         check_fit(binding, part)
         content = part.content
         if not _has_secret(binding, content):
             return part, content
         problem = "returned a registered secret; read secrets inside the tools"
-    except TooLate:
+    except DeadlineExceeded:
         problem = f"took over {dynamic.timeout_ms:,} ms"
     except (AgentError, CodecError) as error:
         problem = f"cannot be used: {error.message}"
@@ -352,7 +356,7 @@ async def _called(placed: Placed, context: DynamicContext) -> object:
     return cast(object, await found) if isawaitable(found) else found
 
 
-def _context(state: LoopState, means: Means) -> DynamicContext:
+def _context(state: LoopState, means: ResolverPorts) -> DynamicContext:
     run, turn = state.run, state.session.turn
     assert run is not None, "only for a run is anything resolved"
     return DynamicContext(

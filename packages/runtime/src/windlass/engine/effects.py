@@ -12,15 +12,15 @@ from pydantic import JsonValue
 
 from windlass.agent import receipt_of
 from windlass.engine.approval import Judged, deciders_of, judge, judge_allowed, settled_by_rules
-from windlass.engine.binding import NOBODY, Binder, Binding
-from windlass.engine.clocks import Lease, Steady
-from windlass.engine.compaction import Patience, compact
-from windlass.engine.deadline import Deadlines, Inner, Late, Raised, cut
-from windlass.engine.dynamic import Means, resolve_run, resolve_step
+from windlass.engine.binding import MISSING_AGENT, Binder, Binding
+from windlass.engine.clocks import Lease, PauseClock
+from windlass.engine.compaction import SummaryLimits, compact
+from windlass.engine.deadline import Deadlines, Interruptible, Raised, TimedOut, run_with_deadline
+from windlass.engine.dynamic import ResolverPorts, resolve_run, resolve_step
 from windlass.engine.hook_points import after_call, at_point, check_answer, hook_call
 from windlass.engine.masking import MaskedAnswer, SecretInputs, log_failure
-from windlass.engine.model_call import Asked, Collector, Prompt, elapsed_ms, listen, system_words
-from windlass.engine.output import Holding
+from windlass.engine.model_call import Collector, ModelRequest, Prompt, elapsed_ms, listen, system_words
+from windlass.engine.output import StructuredOutput
 from windlass.engine.results import (
     Results,
     broken_off,
@@ -228,16 +228,18 @@ def _broken_off(effect: Effect) -> list[LoopEvent]:
     """Return the event of an effect that the code of the application has cancelled."""
     match effect:
         case RunTool():
-            told = f"{effect.tool_name} broke off by itself; whether it did anything is not known"
-            return [failed(effect.call_id, "cancelled", message=told)]
+            return [failed(effect.call_id, "cancelled", message=_CANCELLED.format(effect.tool_name))]
         case CallModel():
             return [ModelFailed(broken_off("answer"))]
         case Compact():
             return [CompactionBroken(broken_off("summary"))]
         case Deliver():
-            return [DeliverySettled(effect.delivery_id, reason="The sink broke off the delivery by itself.")]
+            return [DeliverySettled(effect.delivery_id, reason="The sink cancelled the delivery itself.")]
         case _:
             return []
+
+
+_CANCELLED: Final = "{} cancelled itself; its outcome is unknown"
 
 
 def _forget_left(task: "asyncio.Task[LoopEvent]") -> None:
@@ -261,7 +263,7 @@ def shown_by(live: MaskedAnswer | None, effect: RunTool) -> Callable[[JsonValue]
     return show
 
 
-class Turns:
+class CallTurns:
     """The turns of the calls of one session, for tools with a limit on concurrent calls.
 
     The turn of a call that changed the state of the session lasts until its result is recorded: the next call
@@ -295,7 +297,7 @@ class Turns:
 
 
 @frozen
-class Shared:
+class EffectPorts:
     """Ports and limits that all sessions of a runtime share to perform effects."""
 
     content: ContentStore
@@ -332,8 +334,8 @@ async def deliver(sinks: Mapping[str, OutputSink], effect: Deliver, *, clock: Cl
 
 async def _attempt(sink: OutputSink, effect: Deliver) -> DeliverySettled:
     delivery_id = effect.delivery_id
-    outcome = await cut(_given(sink, _output(effect)), DELIVERY_TIMEOUT_MS / 1_000)
-    if isinstance(outcome, Late):
+    outcome = await run_with_deadline(_given(sink, _output(effect)), DELIVERY_TIMEOUT_MS / 1_000)
+    if isinstance(outcome, TimedOut):
         reason = f"The sink did not answer within {DELIVERY_TIMEOUT_MS:,} ms."
         return DeliverySettled(delivery_id, reason=reason)
     if not isinstance(outcome, Raised):
@@ -415,7 +417,7 @@ class _Call:
             end()
 
 
-class AgentWork:
+class Effects:
     """Performs the effects of one session."""
 
     def __init__(
@@ -423,8 +425,8 @@ class AgentWork:
         binder: Binder,
         writer: SessionWriter,
         *,
-        shared: Shared,
-        steady: Steady,
+        shared: EffectPorts,
+        pause_clock: PauseClock,
         prompt: Prompt | None = None,
         has_agent: Callable[[str], bool] = lambda _: True,
     ) -> None:
@@ -432,9 +434,9 @@ class AgentWork:
         self._binder = binder
         self._writer = writer
         self._shared = shared
-        self._steady = steady
+        self._pause_clock = pause_clock
         self._prompt = prompt or Prompt()
-        self._holding = Holding()
+        self._structured_output = StructuredOutput()
         self._live: MaskedAnswer | None = None
         self._bound: dict[str, Binding] = {}
         """Bindings by run id: the current run, and the previous one until it is delivered."""
@@ -446,11 +448,11 @@ class AgentWork:
         """Arguments of judged calls, as they will run."""
         self._allowed: dict[tuple[str, frozenset[str]], AllowDecision] = {}
         """Decisions that hold for any arguments, by tool and taint."""
-        self._turns = Turns()
+        self._turns = CallTurns()
         self._unbegun: dict[str, asyncio.Task[LoopEvent]] = {}
         """Tasks of calls that have not begun: they had no effect."""
         self._is_stopping = False
-        self.tasks = Tasks(steady.clock)
+        self.tasks = Tasks(pause_clock.clock)
 
     def perform(self, state: LoopState, effect: Effect) -> Performed:
         """Return the coroutine that performs an effect; its result is the event that follows.
@@ -494,24 +496,24 @@ class AgentWork:
         """Whether a person can be asked, through the channel of the run."""
         return self._shared.is_attended and (state.run is None or state.run.can_ask)
 
-    async def bind(self, state: LoopState, inner: Inner) -> tuple[Note, ...] | Stopped | None:
+    async def bind(self, state: LoopState, interruptible: Interruptible) -> tuple[Note, ...] | Stopped | None:
         """Bind the current run to the agent of this process."""
         try:
             binding = await self._binding(state)
         except Rejected as error:
             return Stopped(error.info())
         if binding is None or not binding.resolvers:
-            return Stopped(NOBODY) if binding is None else binding.notes
+            return Stopped(MISSING_AGENT) if binding is None else binding.notes
         # Resolvers are application code: everything that they see must be durable.
         await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
-        found = await inner.do(resolve_run(binding, state, means=self._means(state)))
+        found = await interruptible.do(resolve_run(binding, state, means=self._means(state)))
         if found is None or isinstance(found, Stopped):
             return found
         self._use(found.binding, state)
         return (*binding.notes, *found.notes)
 
-    def _means(self, state: LoopState) -> Means:
-        return Means(self._shared.content, self._shared.clock, self._can_ask(state))
+    def _means(self, state: LoopState) -> ResolverPorts:
+        return ResolverPorts(self._shared.content, self._shared.clock, self._can_ask(state))
 
     def _use(self, binding: Binding, state: LoopState) -> None:
         if state.run is not None:
@@ -538,7 +540,7 @@ class AgentWork:
         """Validate a call and ask the policy; has no side effects."""
         binding, shared = await self._binding(state), self._shared
         if binding is None:
-            return Stopped(NOBODY)
+            return Stopped(MISSING_AGENT)
         lost = self._remember(effect, binding.redactor)
         if lost is not None:
             return lost
@@ -578,7 +580,7 @@ class AgentWork:
         """Review a subagent's report before the model sees it; has no side effects."""
         run, binding, shared = state.run, await self._binding(state), self._shared
         if run is None or binding is None:
-            return Stopped(NOBODY)
+            return Stopped(MISSING_AGENT)
         return await reviewed(
             binding, run, state=state, effect=effect, content=shared.content, clock=shared.clock
         )
@@ -600,7 +602,7 @@ class AgentWork:
         contract, binding = state.run_notes.contract, await self._binding(state)
         assert contract is not None, "only an answer to a contract is checked"
         if binding is None:
-            return Stopped(NOBODY)
+            return Stopped(MISSING_AGENT)
         return await check_answer(
             binding, state, contract=contract, text=effect.text, clock=self._shared.clock
         )
@@ -632,7 +634,7 @@ class AgentWork:
         """Call the model; a failure is returned as an event."""
         binding = await self._binding(state)
         if binding is None:
-            return Stopped(NOBODY)
+            return Stopped(MISSING_AGENT)
         if not binding.resolvers:
             return await self._ask(binding, state)
         try:
@@ -692,11 +694,11 @@ class AgentWork:
         except AgentError as error:
             return CompactionBroken(error.info(), chance=shared.random())
         if binding is None:
-            return CompactionBroken(NOBODY)
+            return CompactionBroken(MISSING_AGENT)
         limit_ms = MODEL_TIMEOUT_MS
         if state.run is not None:
-            limit_ms = self._steady.time_left_ms(state, most_ms=limit_ms)
-        patience = Patience(limit_ms, shared.random())
+            limit_ms = self._pause_clock.time_left_ms(state, most_ms=limit_ms)
+        patience = SummaryLimits(limit_ms, shared.random())
         return await compact(binding, state, effect=effect, patience=patience)
 
     async def _converse(
@@ -710,7 +712,9 @@ class AgentWork:
         collector = Collector(live, binding.redactor, calls_max=shared.calls_max)
         started = shared.clock.monotonic()
         tools = binding.definitions(can_ask=self._can_ask(state))
-        provider = self._holding.of(binding.provider, state.run_notes.contract, has_tools=bool(tools))
+        provider = self._structured_output.of(
+            binding.provider, state.run_notes.contract, has_tools=bool(tools)
+        )
 
         def leave() -> None:
             live.close()
@@ -721,9 +725,9 @@ class AgentWork:
 
         try:
             await listen(
-                Asked(provider, messages, tools, binding.temperature),
+                ModelRequest(provider, messages, tools, binding.temperature),
                 collector,
-                most_s=self._steady.time_left_ms(state, most_ms=MODEL_TIMEOUT_MS) / 1000,
+                most_s=self._pause_clock.time_left_ms(state, most_ms=MODEL_TIMEOUT_MS) / 1000,
                 deadlines=shared.deadlines,
                 on_left=leave,
                 after_chunk=shared.after_chunk,
@@ -754,7 +758,7 @@ class AgentWork:
     ) -> ModelFailed:
         if failure.retry_after_ms is not None:
             # A provider's retry-after must not exceed the time budget of the run.
-            wait_ms = self._steady.time_left_ms(state, most_ms=failure.retry_after_ms)
+            wait_ms = self._pause_clock.time_left_ms(state, most_ms=failure.retry_after_ms)
             failure = failure.model_copy(update={"retry_after_ms": wait_ms})
         return ModelFailed(failure, chance=self._shared.random(), usage=usage, notes=notes)
 
@@ -803,7 +807,7 @@ class AgentWork:
         except asyncio.CancelledError:
             if self.tasks.is_cancelled():
                 raise
-            told = f"{tool.name} cancelled itself; its outcome is unknown"
+            told = _CANCELLED.format(tool.name)
             duration_ms = elapsed_ms(self._shared.clock, call.started)
             return failed(call_id, "cancelled", message=told, duration_ms=duration_ms)
         finally:

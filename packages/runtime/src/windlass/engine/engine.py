@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Final, Protocol, runtime_checkable
 
 from windlass.engine.binding import Binder
-from windlass.engine.clocks import Parked, moment
+from windlass.engine.clocks import ParkedPauses, moment
 from windlass.engine.driver import Driver
-from windlass.engine.effects import AgentWork, SessionContent, Shared
+from windlass.engine.effects import EffectPorts, Effects, SessionContent
 from windlass.engine.inbox import agent_of, each_item
 from windlass.engine.masking import log_failure
 from windlass.engine.model_call import Prompt
-from windlass.engine.quarantine import NO_CARE, Care, Refusal
+from windlass.engine.quarantine import NO_QUARANTINE, Quarantine, RefusedDrive
 from windlass.engine.writer import Loaded, Publisher, Scribe, SessionWriter, load, save, wants_snapshot
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
@@ -33,7 +33,7 @@ LEFT_MS: Final = 30_000
 """How long a session whose agent is missing is left to other processes before the next attempt."""
 
 
-class Reach:
+class AgentAvailability:
     """Agent availability: which agents this process has, and which sessions wait for others."""
 
     def __init__(self, store: Store, clock: Clock, *, agents: Callable[[], Collection[str] | None]) -> None:
@@ -115,7 +115,7 @@ class Reach:
                 _LOG.log(level, "%s for agent %s, which this process does not have", told, agent_id)
 
 
-class LateWakes:
+class ClockJumpWakes:
     """Wakes sessions on time after the wall clock was set back."""
 
     def __init__(self, store: Catalog, clock: Clock, *, wake: Callable[[str], None]) -> None:
@@ -156,7 +156,7 @@ MESSAGE_BYTES: Final = 2_048
 
 
 @frozen
-class Known:
+class CachedSession:
     """A cached session, as its last driver left it."""
 
     loaded: Loaded
@@ -171,15 +171,15 @@ class Known:
         return BYTES_PER_TOKEN * tokens + MESSAGE_BYTES * (len(history.messages) + 1)
 
 
-class Recent:
+class SessionCache:
     """Cache of the sessions that were driven last."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[Known, int]] = OrderedDict()
+        self._known: OrderedDict[str, tuple[CachedSession, int]] = OrderedDict()
         """Sessions with their sizes in bytes."""
         self._bytes = 0
 
-    def take(self, session_id: str, *, seq: int) -> Known | None:
+    def take(self, session_id: str, *, seq: int) -> CachedSession | None:
         """Remove and return a session; None if its journal does not end at `seq`."""
         if session_id not in self._known:
             return None
@@ -187,7 +187,7 @@ class Recent:
         self._bytes -= size
         return known if known.loaded.state.seq == seq else None
 
-    def keep(self, session_id: str, known: Known) -> None:
+    def keep(self, session_id: str, known: CachedSession) -> None:
         """Cache a session that is no longer driven, if it fits."""
         self.take(session_id, seq=0)
         size = known.size
@@ -219,7 +219,7 @@ _ITEMS_END: Final = 2**53 - 1
 
 
 @runtime_checkable
-class Watched(Protocol):
+class SharedStore(Protocol):
     """A store that other processes may also write to."""
 
     async def change_token(self) -> int:
@@ -233,7 +233,7 @@ class Ports:
 
     store: Store
     publisher: Publisher
-    shared: Shared
+    shared: EffectPorts
     scribe: Scribe
     clock: Clock
     binder: Binder
@@ -252,13 +252,13 @@ class Engine:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._dropped: dict[str, int] = {}
         """Sessions whose last drive failed, with the number of failures in a row; they are retried."""
-        self._reach = Reach(ports.store, ports.clock, agents=ports.agents)
-        self._recent = Recent()
-        self._parked = Parked(ports.clock)
+        self._availability = AgentAvailability(ports.store, ports.clock, agents=ports.agents)
+        self._cache = SessionCache()
+        self._parked = ParkedPauses(ports.clock)
         self._turn = asyncio.Semaphore(DRIVEN_MAX)
         self._keeper: asyncio.Task[None] | None = None
-        self._late = LateWakes(ports.store, ports.clock, wake=self.wake)
-        self._watched = ports.store if isinstance(ports.store, Watched) else None
+        self._clock_jumps = ClockJumpWakes(ports.store, ports.clock, wake=self.wake)
+        self._watched = ports.store if isinstance(ports.store, SharedStore) else None
         self._change: int | None = None
         self._newest_item = 0
         """Largest item number at the last look for new items."""
@@ -270,7 +270,7 @@ class Engine:
             return
         ports = self._ports
         await self._beat()
-        await self._reach.tell_missed()
+        await self._availability.tell_missed()
         self._newest_item = (await ports.store.arrivals(after=_ITEMS_END)).newest
         await self._sweep()
         self._keeper = asyncio.create_task(self._keep(), name=IDLE)
@@ -300,12 +300,12 @@ class Engine:
         elif driver is not None and driver.has_mail:
             self.wake(session_id)
         elif driver is not None and driver.has_unknown_item:
-            self._reach.leave(session_id, "unknown kind of inbox item; a newer release wrote it")
+            self._availability.leave(session_id, "unknown kind of inbox item; a newer release wrote it")
 
     def _drop(self, session_id: str, error: BaseException) -> None:
         """Retry at the next sweep: `ATTEMPTS_MAX` times, or without limit if the store is unreachable."""
         if isinstance(error, Unavailable) and error.retry is RetryClass.HOST_CONFIGURATION_NEEDED:
-            self._reach.leave(session_id, error.message)
+            self._availability.leave(session_id, error.message)
             return
         self._end_if_stopped(error)
         is_passing = isinstance(error, Unavailable | Ambiguous)
@@ -328,7 +328,7 @@ class Engine:
         if self.is_closed:
             return
         self.is_closed = True
-        helpers = [*self._late.tasks, *(() if self._keeper is None else (self._keeper,))]
+        helpers = [*self._clock_jumps.tasks, *(() if self._keeper is None else (self._keeper,))]
         for task in helpers:
             task.cancel()
         if helpers:
@@ -344,22 +344,22 @@ class Engine:
 
     async def _drive(self, session_id: str) -> None:
         async with self._turn:
-            care: Care | None = NO_CARE
-            refusal = await self._drive_once(session_id, care)
+            quarantine: Quarantine | None = NO_QUARANTINE
+            refusal = await self._drive_once(session_id, quarantine)
             while refusal is not None:
-                care = care.after(refusal)
-                if care is None:
+                quarantine = quarantine.after(refusal)
+                if quarantine is None:
                     raise refusal.error
-                refusal = await self._drive_once(session_id, care)
+                refusal = await self._drive_once(session_id, quarantine)
         self._dropped.pop(session_id, None)
 
-    async def _drive_once(self, session_id: str, care: Care) -> Refusal | None:
+    async def _drive_once(self, session_id: str, quarantine: Quarantine) -> RefusedDrive | None:
         """Drive a session until it is parked; return the refusal if this drive can never be committed."""
         ports = self._ports
         claim = await self._claim(session_id)
         if claim is None:
             return None
-        known = self._recent.take(session_id, seq=claim.last_seq) or Known(
+        known = self._cache.take(session_id, seq=claim.last_seq) or CachedSession(
             await load(ports.store, ports.store, session_id=session_id), Prompt()
         )
         if session_id in self._dropped:
@@ -375,35 +375,37 @@ class Engine:
             scribe=ports.scribe,
             clock=ports.clock,
         )
-        writer.rouse = self.wake
-        if not await self._reach.can_drive(state, session_id):
+        writer.on_item_posted = self.wake
+        if not await self._availability.can_drive(state, session_id):
             await writer.release()
-            await self._reach.tell_missed()
+            await self._availability.tell_missed()
             return None
-        steady = self._parked.take(session_id)
-        work = AgentWork(
+        pause_clock = self._parked.take(session_id)
+        effects = Effects(
             ports.binder,
             writer,
             shared=replace(ports.shared, content=SessionContent(ports.shared.content, session_id)),
-            steady=steady,
+            pause_clock=pause_clock,
             prompt=known.prompt,
-            has_agent=self._reach.has_agent,
+            has_agent=self._availability.has_agent,
         )
-        driver = Driver(state, writer, inbox=ports.store, work=work, steady=steady, rules=ports.rules)
+        driver = Driver(
+            state, writer, inbox=ports.store, effects=effects, pause_clock=pause_clock, rules=ports.rules
+        )
         self._drivers[session_id] = driver
         if self.is_closed:
             driver.stop()
         try:
-            await driver.drive(care)
+            await driver.drive(quarantine)
         except Exception as error:
             if not self._is_refusal(session_id, error):
                 raise
-            return Refusal(error, writer.consuming)
+            return RefusedDrive(error, writer.consuming)
         finally:
-            work.close()
-        self._reach.left.pop(session_id, None)
+            effects.close()
+        self._availability.left.pop(session_id, None)
         if writer.is_released:
-            self._parked.keep(session_id, steady)
+            self._parked.keep(session_id, pause_clock)
             await self._remember(session_id, known)
         return None
 
@@ -416,14 +418,14 @@ class Engine:
         attempts = self._dropped.get(session_id, 0) + 1
         return not is_passing and attempts >= attempts_max - 1
 
-    async def _remember(self, session_id: str, known: Known) -> None:
+    async def _remember(self, session_id: str, known: CachedSession) -> None:
         """Cache the state of a session, and save a snapshot if one is due."""
         loaded = known.loaded
         if wants_snapshot(loaded.state, loaded.snapshot_seq):
             with suppress(AgentError):
                 await save(self._ports.store, session_id, state=loaded.state)
-            known = Known(Loaded(loaded.state, loaded.state.seq), known.prompt)
-        self._recent.keep(session_id, known)
+            known = CachedSession(Loaded(loaded.state, loaded.state.seq), known.prompt)
+        self._cache.keep(session_id, known)
 
     async def _claim(self, session_id: str) -> Claim | None:
         ports = self._ports
@@ -451,7 +453,7 @@ class Engine:
             back_ms = ahead_ms - (now_ms - ports.clock.monotonic() * 1_000)
             try:
                 if back_ms >= CLOCK_BACK_MS_MIN:
-                    await self._late.catch(now_ms + int(back_ms))
+                    await self._clock_jumps.catch(now_ms + int(back_ms))
                 ahead_ms -= back_ms
                 if abs(now_ms - beat_ms) >= OWNER_LEASE_MS / 4:
                     await self._beat()
@@ -506,11 +508,11 @@ class Engine:
     async def _sweep(self) -> None:
         ports = self._ports
         # Sessions that were given up on are still due; make room so that they do not hide others.
-        room = SWEPT_MAX + len(self._dropped) + len(self._reach.left)
+        room = SWEPT_MAX + len(self._dropped) + len(self._availability.left)
         now_ms = moment(ports.clock).ms
         due = await ports.store.due(now_ms=now_ms, limit=room, agents=ports.agents())
         again = [one for one, times in self._dropped.items() if times < ATTEMPTS_MAX]
         # The store returns sessions that have waited longest first.
         for session_id in dict.fromkeys((*due, *again)):
-            if self._reach.left.get(session_id, 0) <= now_ms:
+            if self._availability.left.get(session_id, 0) <= now_ms:
                 self.wake(session_id)

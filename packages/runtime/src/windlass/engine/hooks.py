@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic import JsonValue
 
-from windlass.engine.deadline import Late, Raised, cut
+from windlass.engine.deadline import Raised, TimedOut, run_with_deadline
 from windlass.engine.masking import log_failure
 from windlass.engine.model_call import elapsed_ms, whole
 from windlass.errors import Rejected, kind_of
@@ -187,7 +187,7 @@ _DENIAL_REFUSES: Final = frozenset(
 
 
 @frozen
-class Refusal:
+class HookDenial:
     """A hook's denial."""
 
     hook_id: str
@@ -203,7 +203,7 @@ class Outcome:
     """The call with every change applied."""
     notes: tuple[Note, ...] = ()
     context: tuple[str, ...] = ()
-    refusal: Refusal | None = None
+    refusal: HookDenial | None = None
     stop: ErrorInfo | None = None
     """Why the run must end; also recorded in the notes."""
 
@@ -324,8 +324,8 @@ async def _answer(bound: BoundHook, call: HookCall) -> Change | Veto | _Failed |
         return _Failed(HookStatus.FAILED, "stuck", f"{stuck.count} earlier calls of it have not ended")
     timeout_ms = spec.timeout_ms or HOOK_TIMEOUT_MS
     thread = _Thread(stuck)
-    outcome = await cut(_called(hook, copied(call), thread), timeout_ms / 1_000)
-    if isinstance(outcome, Late):
+    outcome = await run_with_deadline(_called(hook, copied(call), thread), timeout_ms / 1_000)
+    if isinstance(outcome, TimedOut):
         thread.leave()
         return _Failed(HookStatus.TIMED_OUT, "timeout", f"it did not answer within {timeout_ms:,} ms")
     if isinstance(outcome, Raised):
@@ -356,7 +356,7 @@ def _completed(bound: BoundHook, after: Outcome, answer: object, facts: JsonObje
     data["reason"] = answer.reason
     if bound.spec.point in _VETO_STOPS:
         return _stopping(after, "hook.completed", data, _denied(bound, answer.reason))
-    refusal = Refusal(bound.spec.hook_id, answer.reason, "hook.veto")
+    refusal = HookDenial(bound.spec.hook_id, answer.reason, "hook.veto")
     return replace(after, notes=(*after.notes, Note("hook.completed", data)), refusal=refusal)
 
 
@@ -384,7 +384,7 @@ def _failed(bound: BoundHook, before: Outcome, failed: _Failed, facts: JsonObjec
         case HookFailure.FAIL_OPEN:
             return replace(before, notes=(*before.notes, Note("hook.failed", data)))
         case HookFailure.DENY if bound.spec.point in _DENIAL_REFUSES:
-            refusal = Refusal(bound.spec.hook_id, reason, "hook.failed")
+            refusal = HookDenial(bound.spec.hook_id, reason, "hook.failed")
             return replace(before, notes=(*before.notes, Note("hook.failed", data)), refusal=refusal)
         case HookFailure.DENY:
             return _stopping(before, "hook.failed", data, _denied(bound, reason))

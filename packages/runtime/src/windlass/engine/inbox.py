@@ -5,23 +5,23 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol
 
-from windlass.engine.quarantine import NO_CARE, Care
-from windlass.engine.writer import Lost, patiently
+from windlass.engine.quarantine import NO_QUARANTINE, Quarantine
+from windlass.engine.writer import Lost, retry_store_call
 from windlass.ports.clock import Clock
 from windlass.ports.store import CANCEL, COMPACT, START, STATE, STEER, Inbox, InboxItem, NewRun, RunRow
 from windlass_harness.loop.events import (
     AnswersGiven,
-    CancelAsked,
+    CancelRequested,
     ChildSaid,
-    CompactionAsked,
+    CompactionRequested,
     LoopEvent,
+    MessageSent,
     RequestDispatched,
-    RunAsked,
     RunRefused,
+    RunRequested,
     RunWithdrawn,
     StateChange,
     StateGiven,
-    Steered,
     within_limit,
 )
 from windlass_harness.loop.subagents import ASK, REPORT, SETTLE
@@ -44,7 +44,7 @@ def item_key(kind: str, name: str) -> str:
 
 
 @dataclass(slots=True)
-class Mail:
+class SortedItems:
     """The result of sorting inbox items: events, consumed items, and items that must wait."""
 
     events: list[LoopEvent] = field(default_factory=list[LoopEvent])
@@ -76,15 +76,15 @@ def sort(
     is_busy: bool,
     has_agent: Callable[[str], bool],
     is_ending: bool = False,
-    care: Care = NO_CARE,
-) -> Mail:
+    quarantine: Quarantine = NO_QUARANTINE,
+) -> SortedItems:
     """Convert items into events in order, up to one that may start or end a run.
 
     Later items can mean something else after that, so they are sorted in the next pass. Starts wait behind
     the current run, and for a process that has their agent. Messages go to the current run; if it has ended
     they start a new run.
     """
-    mail = Mail()
+    mail = SortedItems()
     first = None if is_busy else next_run(items, has_agent)
     is_turned = False
     for item in items:
@@ -93,9 +93,9 @@ def sort(
         if is_turned or is_late or (begins and item is not first):
             mail.left.append(item)
             continue
-        is_turned = care.is_careful or begins or item.kind == CANCEL
+        is_turned = quarantine.is_itemwise or begins or item.kind == CANCEL
         mail.taken.append(item.number)
-        if item.number in care.gone:
+        if item.number in quarantine.dropped:
             continue
         if item.kind == STEER and begins:
             mail.begun.append((_run_of(item), item.number))
@@ -103,7 +103,7 @@ def sort(
         if queued is not None:
             mail.left.remove(queued)
             mail.taken.append(queued.number)
-        mail.events.append(_asked(item, care) if begins else _event(item, queued, care))
+        mail.events.append(_asked(item, quarantine) if begins else _event(item, queued, quarantine))
     return mail
 
 
@@ -112,15 +112,15 @@ def _run_of(item: InboxItem) -> NewRun:
     return NewRun(str(body["runId"]), str(body["agentId"]), str(body["packageFingerprint"]))
 
 
-def _asked(item: InboxItem, care: Care) -> LoopEvent:
-    if item.number not in care.bare:
-        return RunAsked(item.body)
-    assert care.why is not None, "an item is bare for a reason"
-    return RunRefused(_facts(item), care.why)
+def _asked(item: InboxItem, quarantine: Quarantine) -> LoopEvent:
+    if item.number not in quarantine.minimal:
+        return RunRequested(item.body)
+    assert quarantine.error is not None, "an item is bare for a reason"
+    return RunRefused(_facts(item), quarantine.error)
 
 
-def _event(item: InboxItem, queued: InboxItem | None, care: Care) -> LoopEvent:
-    if item.number in care.bare:
+def _event(item: InboxItem, queued: InboxItem | None, quarantine: Quarantine) -> LoopEvent:
+    if item.number in quarantine.minimal:
         return _bare(item, queued)
     return _EVENTS[item.kind](item) if queued is None else _withdraw(queued, item)
 
@@ -166,7 +166,7 @@ def _withdraw(start: InboxItem, cancel: InboxItem) -> LoopEvent:
 
 def _cancel(item: InboxItem) -> LoopEvent:
     by, reason = item.body.get("by"), item.body.get("reason")
-    return CancelAsked(
+    return CancelRequested(
         str(item.body["runId"]),
         by if isinstance(by, str) else None,
         reason if isinstance(reason, str) else None,
@@ -182,7 +182,7 @@ def answers_in(item: InboxItem) -> AnswersGiven:
 
 
 def _steered(item: InboxItem) -> LoopEvent:
-    return Steered(item.body)
+    return MessageSent(item.body)
 
 
 def _state(item: InboxItem) -> LoopEvent:
@@ -207,11 +207,11 @@ def _bare_report(item: InboxItem) -> LoopEvent:
 
 
 _BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
-    STEER: lambda _: Steered({"message": _NOT_KEPT}),
-    COMPACT: lambda _: CompactionAsked(),
+    STEER: lambda _: MessageSent({"message": _NOT_KEPT}),
+    COMPACT: lambda _: CompactionRequested(),
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
     STATE: lambda _: StateGiven(StateChange({})),
-    CANCEL: lambda item: CancelAsked(str(item.body["runId"])),
+    CANCEL: lambda item: CancelRequested(str(item.body["runId"])),
     REPORT: _bare_report,
 }
 _BARE: Final = frozenset(
@@ -222,7 +222,7 @@ _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     ANSWER: answers_in,
     CANCEL: _cancel,
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
-    COMPACT: lambda _: CompactionAsked(),
+    COMPACT: lambda _: CompactionRequested(),
     STATE: _state,
     **dict.fromkeys((ASK, SETTLE, REPORT), _child_said),
 }
@@ -233,7 +233,7 @@ PAGE_ITEMS: Final = 16
 """Items per read; each can be as large as a record."""
 
 
-class Post(Protocol):
+class InboxReader(Protocol):
     """The part of the store that a mailbox reads: pending items and runs."""
 
     async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
@@ -263,7 +263,7 @@ class Mailbox:
     """
 
     def __init__(
-        self, inbox: Post, session_id: str, *, clock: Clock, has_agent: Callable[[str], bool]
+        self, inbox: InboxReader, session_id: str, *, clock: Clock, has_agent: Callable[[str], bool]
     ) -> None:
         self._inbox = inbox
         self._session_id = session_id
@@ -313,16 +313,24 @@ class Mailbox:
     def _are_starts(self) -> bool:
         return all(item.kind == START for item in self._items)
 
-    async def take(self, *, is_busy: bool, is_ending: bool = False, care: Care = NO_CARE) -> Mail:
+    async def take(
+        self, *, is_busy: bool, is_ending: bool = False, quarantine: Quarantine = NO_QUARANTINE
+    ) -> SortedItems:
         """Return the events of the items that can be handled now; the others stay."""
         if not self._items or (is_busy and not self._has_new and self._are_starts):
-            return Mail()
+            return SortedItems()
         self._has_new = False
         for at in self._wanted(is_busy=is_busy):
             self._items[at] = await self._whole(self._items[at].number)
         if not is_busy:
             await self._name_next()
-        mail = sort(self._items, is_busy=is_busy, has_agent=self._has_agent, is_ending=is_ending, care=care)
+        mail = sort(
+            self._items,
+            is_busy=is_busy,
+            has_agent=self._has_agent,
+            is_ending=is_ending,
+            quarantine=quarantine,
+        )
         self._items = mail.left
         return mail
 
@@ -332,7 +340,7 @@ class Mailbox:
         if item is None or item.kind == START:
             return
         run_id = str(item.body["runId"])
-        while await patiently(partial(self._inbox.run, run_id), self._clock) is not None:
+        while await retry_store_call(partial(self._inbox.run, run_id), self._clock) is not None:
             # Item numbers are unique, so no other message gets this run id.
             run_id = within_limit(f"{run_id}/{item.number}")
         self._items[self._items.index(item)] = replace(item, body={**item.body, "runId": run_id})
@@ -347,7 +355,7 @@ class Mailbox:
         return found[0]
 
     async def _page(self, after: int, limit: int) -> tuple[InboxItem, ...]:
-        return await patiently(
+        return await retry_store_call(
             lambda: self._inbox.pending(self._session_id, after=after, limit=limit), self._clock
         )
 

@@ -12,7 +12,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from windlass.engine.deadline import Deadlines, cut
+from windlass.engine.deadline import Deadlines, run_with_deadline
 from windlass.engine.masking import MaskedAnswer
 from windlass.errors import AgentError, Rejected, Unavailable, kind_of
 from windlass.limits import (
@@ -25,7 +25,7 @@ from windlass.limits import (
 from windlass.ports.clock import Clock
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, LLMUsage, ToolCallDelta
 from windlass.tools.calling import ARGUMENT_LIMITS
-from windlass_harness.loop.events import AskedCall, ModelAnswered, Note
+from windlass_harness.loop.events import ModelAnswered, Note, RequestedCall
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX
 from windlass_harness.redact import Redactor
 from windlass_harness.views.history import HistoryDraft
@@ -224,13 +224,13 @@ def _check_size(what: str, value: JsonValue) -> None:
         raise _rejected(f"answer too large: its {what} has {size:,} bytes as JSON, over the limit of {limit}")
 
 
-def _named(pieces: dict[int, _Piece], redactor: Redactor, known: dict[str, bytes]) -> list[AskedCall]:
+def _named(pieces: dict[int, _Piece], redactor: Redactor, known: dict[str, bytes]) -> list[RequestedCall]:
     """Return the calls with unique ids: models omit and repeat them.
 
     An id with unusual characters, or one that would be masked, is replaced too: an approval must refer to
     exactly one call.
     """
-    calls: list[AskedCall] = []
+    calls: list[RequestedCall] = []
     taken: set[str] = set()
     for index, piece in sorted(pieces.items()):
         is_plain = _CALL_ID(piece.call_id) and redactor.text(piece.call_id) == piece.call_id
@@ -241,7 +241,7 @@ def _named(pieces: dict[int, _Piece], redactor: Redactor, known: dict[str, bytes
         given = _input(piece)
         if piece.canonical is not None:
             known[call_id] = piece.canonical
-        calls.append(AskedCall(call_id, _name(redactor.text(piece.name)), given))
+        calls.append(RequestedCall(call_id, _name(redactor.text(piece.name)), given))
     return calls
 
 
@@ -304,7 +304,7 @@ async def _close(stream: object) -> None:
     """Close a stream; abandon it after the time limit."""
     close = getattr(stream, "aclose", None)
     if close is not None:
-        await cut(close(), CLOSE_S)
+        await run_with_deadline(close(), CLOSE_S)
 
 
 def elapsed_ms(clock: Clock, since: float) -> int:
@@ -321,7 +321,7 @@ _IDLE_SLACK: Final = 0.05
 
 
 @frozen
-class Asked:
+class ModelRequest:
     """The arguments of a model call."""
 
     provider: LLMProvider
@@ -331,7 +331,7 @@ class Asked:
 
 
 async def listen(
-    asked: Asked,
+    asked: ModelRequest,
     collector: Collector,
     *,
     most_s: float,

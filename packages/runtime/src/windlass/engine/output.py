@@ -53,7 +53,7 @@ _LOST: Final = frozenset(
 """Keywords that some providers refuse; the validation here still applies them."""
 
 
-class Holding:
+class StructuredOutput:
     """Provider-side structured output of a session: which schemas a provider accepts."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from windlass_protocol.frozen import frozen
 
 
 @frozen
-class Refusal:
+class RefusedDrive:
     """A drive whose records the journal will never accept."""
 
     error: Exception
@@ -24,35 +24,35 @@ class Refusal:
 
 
 @frozen
-class Care:
+class Quarantine:
     """Quarantine settings of the next drive."""
 
-    is_careful: bool = False
+    is_itemwise: bool = False
     """Whether to write one inbox item per append."""
-    bare: frozenset[int] = frozenset()
+    minimal: frozenset[int] = frozenset()
     """Items of which only the minimal facts are written."""
-    gone: frozenset[int] = frozenset()
+    dropped: frozenset[int] = frozenset()
     """Items of which nothing is written, because the minimal facts were refused too."""
-    why: ErrorInfo | None = None
+    error: ErrorInfo | None = None
     """The error that caused the quarantine."""
     stop: Stopped | None = None
     """Ends the current run, if the run is at fault."""
 
-    def after(self, refusal: Refusal) -> "Care | None":
+    def after(self, refusal: RefusedDrive) -> "Quarantine | None":
         """Return the settings of the next drive; None if there is nothing left to try."""
         why = _info(refusal.error)
-        if not self.is_careful and refusal.items:
-            return replace(self, is_careful=True)
-        if refusal.items - self.bare:
-            return replace(self, bare=self.bare | refusal.items, why=why)
-        if refusal.items - self.gone:
-            return replace(self, gone=self.gone | refusal.items)
+        if not self.is_itemwise and refusal.items:
+            return replace(self, is_itemwise=True)
+        if refusal.items - self.minimal:
+            return replace(self, minimal=self.minimal | refusal.items, error=why)
+        if refusal.items - self.dropped:
+            return replace(self, dropped=self.dropped | refusal.items)
         if self.stop is None and not refusal.items:
-            return replace(self, is_careful=True, stop=Stopped(why))
+            return replace(self, is_itemwise=True, stop=Stopped(why))
         return None
 
 
-NO_CARE: Final = Care()
+NO_QUARANTINE: Final = Quarantine()
 
 
 def _info(error: Exception) -> ErrorInfo:

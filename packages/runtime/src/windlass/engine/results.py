@@ -7,10 +7,10 @@ from pydantic_core import to_json
 
 from windlass.engine.approval import call_facts, timed_out
 from windlass.engine.binding import Binding
-from windlass.engine.deadline import TooLate, within
+from windlass.engine.deadline import DeadlineExceeded, await_within
 from windlass.engine.masking import has_mask, log_failure, masked, masked_end
 from windlass.engine.model_call import whole
-from windlass.engine.writer import patiently
+from windlass.engine.writer import retry_store_call
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.limits import CONTENT_BYTES_MAX, FAILED_CHARS_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.policy import decides_by_rules
@@ -64,7 +64,7 @@ class Results:
         if body is None:
             return _completed(call_id, kept, duration_ms)
         try:
-            ref = await patiently(lambda: self._content.put(body), self._clock)
+            ref = await retry_store_call(lambda: self._content.put(body), self._clock)
         except AgentError:
             # The effect has happened: record its result even if all of it cannot be stored.
             return _completed(call_id, clipped(text, "they could not be kept"), duration_ms)
@@ -165,11 +165,11 @@ async def review(
         return returned
     try:
         asked = binding.policy.after(call_facts(tool, arguments), returned.output)
-        decision = await within(asked, binding.policy_timeout_ms)
+        decision = await await_within(asked, binding.policy_timeout_ms)
         if isinstance(decision, AllowDecision):
             return returned
         code, reason = decision.code, decision.reason
-    except TooLate:
+    except DeadlineExceeded:
         late = timed_out(binding.policy_timeout_ms, "nobody gets it")
         code, reason = late.code, late.reason
     except BaseException as error:  # a policy is application code: any error withholds the result

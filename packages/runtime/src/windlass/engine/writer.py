@@ -25,27 +25,27 @@ RETRY_DELAY_S: Final = 0.05
 
 
 DELAY_S_MAX: Final = 1.0
-DEAR_S_MAX: Final = 600.0
+RESULT_RETRY_S_MAX: Final = 600.0
 """How long results of effects are retried, for example while the disk is full."""
 
 
-async def patiently(
+async def retry_store_call(
     call: Callable[[], Awaitable[T]],
     clock: Clock,
     *,
-    is_dear: Callable[[], bool] = lambda: False,
+    must_keep: Callable[[], bool] = lambda: False,
     first: Ambiguous | Unavailable | None = None,
 ) -> T:
     """Call the store; retry a few times with growing delays.
 
-    While `is_dear()` it is retried for up to ten minutes, unless the store has stopped for good. `first` is
+    While `must_keep()` it is retried for up to ten minutes, unless the store has stopped for good. `first` is
     the error of an attempt that the caller made.
 
     Raises:
         Unavailable: every attempt failed.
         Ambiguous: the last attempt may have been written.
     """
-    attempts, until_s = 0, clock.monotonic() + DEAR_S_MAX
+    attempts, until_s = 0, clock.monotonic() + RESULT_RETRY_S_MAX
     while True:
         attempts += 1
         try:
@@ -55,7 +55,7 @@ async def patiently(
             return await call()
         except (Ambiguous, Unavailable) as error:
             is_passing = isinstance(error, Ambiguous) or error.retry is RetryClass.RETRYABLE
-            is_worth_it = is_passing and is_dear() and clock.monotonic() < until_s
+            is_worth_it = is_passing and must_keep() and clock.monotonic() < until_s
             if attempts >= ATTEMPTS_MAX and not is_worth_it:
                 raise
         await clock.sleep(min(RETRY_DELAY_S * 2 ** min(attempts - 1, ATTEMPTS_MAX), DELAY_S_MAX))
@@ -99,11 +99,11 @@ class SessionWriter:
         scribe: Scribe,
         clock: Clock,
     ) -> None:
-        self.rouse: Callable[[str], None] = lambda _: None
+        self.on_item_posted: Callable[[str], None] = lambda _: None
         """Called with each session that received an inbox item."""
         self.session_id = claim.session_id
         self.is_released = False
-        self.is_hurried = False
+        self.is_stopping = False
         """Whether the driver is stopping: results are then not retried for long."""
         self.state = state
         self._claim = claim
@@ -203,7 +203,7 @@ class SessionWriter:
                     self.step = record
             self._publisher.publish(records)
         for post in batch.posts:
-            self.rouse(post.session_id)
+            self.on_item_posted(post.session_id)
 
     async def release(self) -> None:
         """Release the session; drafts are discarded.
@@ -227,13 +227,15 @@ class SessionWriter:
                 raise
 
         try:
-            return await patiently(attempt, self._clock, is_dear=lambda: self._is_dear(batch), first=error)
+            return await retry_store_call(
+                attempt, self._clock, must_keep=lambda: self._holds_results(batch), first=error
+            )
         except Conflict as refusal:
             raise Lost from refusal
 
-    def _is_dear(self, batch: Batch) -> bool:
+    def _holds_results(self, batch: Batch) -> bool:
         """Whether a batch holds results of effects, which cannot be produced again."""
-        return not self.is_hurried and any(draft.type in _DEAR for draft in batch.drafts)
+        return not self.is_stopping and any(draft.type in _RESULT_RECORDS for draft in batch.drafts)
 
     async def _look(self, batch: Batch) -> Appended | None:
         """Read back an ambiguous append; None if it did not happen."""
@@ -248,7 +250,7 @@ class SessionWriter:
         return Appended(batch.expected_seq + 1, records[0].position or 0)
 
 
-_DEAR: Final = frozenset({"action.result", *DELIVERY_RECORDS} - {"delivery.intended"})
+_RESULT_RECORDS: Final = frozenset({"action.result", *DELIVERY_RECORDS} - {"delivery.intended"})
 
 SNAPSHOT_RECORDS_MIN: Final = 256
 """Shorter tails are read faster than a snapshot is written."""

@@ -9,15 +9,15 @@ from weakref import ReferenceType, ref
 
 from windlass.errors import AgentError
 from windlass.feed.cursors import EVENTS_PER_READ, checked_id
-from windlass.feed.live import LiveStep, Pieces, Shown, show, weight
+from windlass.feed.live import LiveStep, PublishedRecord, StepDeltas, show, weight
 from windlass.feed.overflow import QueuedSubscription
 from windlass.feed.subscription import (
     EVERYTHING,
     Floor,
-    Line,
-    RunLine,
-    SessionLine,
-    StoreLine,
+    RecordSequence,
+    RunRecords,
+    SessionRecords,
+    StoreRecords,
     Subscription,
     Topic,
     ends_step,
@@ -86,12 +86,14 @@ class Feed:
         tails = self._settle(session_id, records) if session_id in self._live else ()
         if not self._topics:
             return
-        shown: list[Shown] | None = None
+        shown: list[PublishedRecord] | None = None
         for key, first in ((session_id, records[0].seq), (EVERYTHING, records[0].position)):
             topic = self._listened(key)
             if topic is None:
                 continue
-            shown = shown or [Shown(record, show(record), weight(record.data)) for record in records]
+            shown = shown or [
+                PublishedRecord(record, show(record), weight(record.data)) for record in records
+            ]
             for seq, pieces in tails:
                 topic.add_tail((session_id, seq), pieces)
             if first is None:
@@ -127,7 +129,7 @@ class Feed:
         self, cursor: Cursor | None = None, *, options: StreamOptions = DEFAULT_OPTIONS
     ) -> EventStream:
         """Subscribe to all events, in the order of `position`."""
-        line = StoreLine(self._store, wants=_everything, floor=self._floor)
+        line = StoreRecords(self._store, wants=_everything, floor=self._floor)
         return self._stream(line, cursor, start=AllCursor(position=0), options=options)
 
     def subscribe_session(
@@ -135,7 +137,7 @@ class Feed:
     ) -> EventStream:
         """Subscribe to a session, which need not exist yet."""
         start = checked_id(lambda name: SessionCursor(session_id=name, seq=0), session_id)
-        line = SessionLine(self._store, session_id, wants=_everything)
+        line = SessionRecords(self._store, session_id, wants=_everything)
         return self._stream(line, cursor, start=start, options=options)
 
     def subscribe_run(
@@ -148,7 +150,7 @@ class Feed:
     ) -> EventStream:
         """Subscribe to a run; `until_terminal` ends the stream after the terminal event."""
         start = checked_id(lambda name: RunCursor(run_id=name, seq=0), run_id)
-        line = RunLine(self._store, run_id, wants=partial(_of_run, run_id), until_terminal=until_terminal)
+        line = RunRecords(self._store, run_id, wants=partial(_of_run, run_id), until_terminal=until_terminal)
         return self._stream(line, cursor, start=start, options=options, until_terminal=until_terminal)
 
     def subscribe_agent(
@@ -156,7 +158,7 @@ class Feed:
     ) -> EventStream:
         """Subscribe to all runs of an agent."""
         start = checked_id(lambda name: AgentCursor(agent_id=name, position=0), agent_id)
-        line = StoreLine(self._store, wants=partial(_of_agent, agent_id), floor=self._floor)
+        line = StoreRecords(self._store, wants=partial(_of_agent, agent_id), floor=self._floor)
         return self._stream(line, cursor, start=start, options=options)
 
     def subscribe_filtered(
@@ -168,7 +170,7 @@ class Feed:
     ) -> EventStream:
         """Subscribe to the events that a filter accepts."""
         start = FilterCursor(fingerprint=event_filter.fingerprint, position=0)
-        line = StoreLine(self._store, wants=event_filter.matches, floor=self._floor)
+        line = StoreRecords(self._store, wants=event_filter.matches, floor=self._floor)
         return self._stream(line, cursor, start=start, options=options)
 
     def replay_run_from_cursor(self, run_id: str, cursor: Cursor | None = None) -> EventStream:
@@ -252,7 +254,7 @@ class Feed:
 
     def _stream(
         self,
-        line: Line,
+        line: RecordSequence,
         cursor: Cursor | None,
         *,
         start: Cursor,
@@ -311,10 +313,10 @@ class Feed:
         if not waiting:
             self._ends.pop(run_id, None)
 
-    def _settle(self, session_id: str, records: Sequence[Record]) -> Iterable[tuple[int, Pieces]]:
+    def _settle(self, session_id: str, records: Sequence[Record]) -> Iterable[tuple[int, StepDeltas]]:
         """Drop the deltas that records replace; return the deltas to show before a record."""
         step = self._live[session_id]
-        tails: list[tuple[int, Pieces]] = []
+        tails: list[tuple[int, StepDeltas]] = []
         for record in records:
             pieces = step.pieces
             if record.seq <= step.started.seq or pieces is None:
@@ -325,7 +327,7 @@ class Feed:
                 if pieces.next_index > pieces.base:
                     pieces.follow(record.seq - 1)
                     tails.append((record.seq, pieces))
-                    step.pieces = Pieces(step.started, pieces.next_index)
+                    step.pieces = StepDeltas(step.started, pieces.next_index)
                 if ends_step(record):
                     step.close()
         if step.pieces is not None:

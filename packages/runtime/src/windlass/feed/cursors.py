@@ -33,7 +33,7 @@ _TEXT: Final = re.compile(
 _DIGEST: Final = "sha256:"
 
 
-class Place:
+class ReaderPosition:
     """The position of a reader while it reads: a mutable cursor."""
 
     __slots__ = ("_cursor", "_index", "order")
@@ -80,7 +80,7 @@ def cursor_of(event: Event, before: Cursor) -> Cursor:
 
     `before` names the scope; a new reader starts at number 0. Pass every event, in order.
     """
-    place = Place(before)
+    place = ReaderPosition(before)
     place.pass_by(event)
     return place.cursor(place.order)
 

@@ -15,7 +15,7 @@ _META_FIELDS: Final = set(EventMeta.model_fields)
 _EVENT_FIELDS: Final = set(Event.model_fields)
 
 
-class Shown(NamedTuple):
+class PublishedRecord(NamedTuple):
     """A record and its event."""
 
     record: Record
@@ -120,7 +120,7 @@ Newest = tuple[str, JsonObject]
 """A delta that replaces the previous one of its kind: its type and data."""
 
 
-class Pieces:
+class StepDeltas:
     """Deltas of a step since its last message.
 
     The index of a delta is its position here plus `base`.
@@ -276,7 +276,7 @@ class LiveStep:
         on_close: "Callable[[LiveStep], None]",
     ) -> None:
         self.started = started
-        self.pieces: Pieces | None = Pieces(started)
+        self.pieces: StepDeltas | None = StepDeltas(started)
         """None after `close`."""
         self.stamp = 0
         self._on_change = on_change

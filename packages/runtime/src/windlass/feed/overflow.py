@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import JsonValue
 
-from windlass.feed.cursors import Place
+from windlass.feed.cursors import ReaderPosition
 from windlass.feed.subscription import Subscription
 from windlass.ports.feed import (
     PROGRESS_TYPES,
@@ -158,7 +158,7 @@ class QueuedSubscription:
     def __init__(self, inner: Subscription, options: QueueOptions) -> None:
         self._inner = inner
         self._queue = OverflowQueue(options, inner.place.order_of)
-        self._place = Place(inner.cursor)
+        self._place = ReaderPosition(inner.cursor)
         self._held: Event | None = None
         """An event that did not fit into the queue."""
         self._has_ended = False

@@ -7,8 +7,8 @@ from typing import Final, Protocol, Self
 from weakref import WeakSet
 
 from windlass.errors import AgentError
-from windlass.feed.cursors import EVENTS_PER_READ, RING_BYTES_MAX, TAIL_BYTES_MAX, TAILS_MAX, Place
-from windlass.feed.live import LiveStep, Pieces, Shown, show
+from windlass.feed.cursors import EVENTS_PER_READ, RING_BYTES_MAX, TAIL_BYTES_MAX, TAILS_MAX, ReaderPosition
+from windlass.feed.live import LiveStep, PublishedRecord, StepDeltas, show
 from windlass.ports.feed import CursorExpired, FeedStore, StreamOptions, refused
 from windlass.ports.store import RunRow
 from windlass.refusals import unknown_run
@@ -27,7 +27,7 @@ Floor = Callable[[], Awaitable[int]]
 
 
 @frozen
-class Span:
+class StreamStart:
     """Start of a stream, and the end of the journal at that moment."""
 
     after: int
@@ -36,7 +36,7 @@ class Span:
     """Whether no more records can follow."""
 
 
-class Line(Protocol):
+class RecordSequence(Protocol):
     """An ordered sequence of records for one reader."""
 
     @property
@@ -60,7 +60,7 @@ class Line(Protocol):
         """
         ...
 
-    async def begin(self, order: int | None) -> Span:
+    async def begin(self, order: int | None) -> StreamStart:
         """Start after a number; None starts at the first record that is kept.
 
         Raises:
@@ -78,7 +78,7 @@ class Line(Protocol):
         ...
 
 
-class SessionLine:
+class SessionRecords:
     """The records of a session."""
 
     __slots__ = ("_floor", "_last", "_store", "_wants", "topic")
@@ -102,12 +102,12 @@ class SessionLine:
     async def find(self) -> None:
         """Nothing to find: a session need not exist yet."""
 
-    async def begin(self, order: int | None) -> Span:
+    async def begin(self, order: int | None) -> StreamStart:
         """Start after a record of the session."""
         last = self._last = await self._last_seq()
         if order is None:
             self._floor = 0
-        return Span(check_past(order or 0, last), last)
+        return StreamStart(check_past(order or 0, last), last)
 
     async def read(self, after: int) -> tuple[Record, ...]:
         """Return the next records of the session."""
@@ -125,7 +125,7 @@ class SessionLine:
         return 0 if row is None else row.last_seq
 
 
-class RunLine(SessionLine):
+class RunRecords(SessionRecords):
     """The records of a session, starting at a run."""
 
     __slots__ = ("_is_bounded", "_run_id")
@@ -139,7 +139,7 @@ class RunLine(SessionLine):
         """Find the session of the run."""
         self.topic = (await find_run(self._store, self._run_id)).session_id
 
-    async def begin(self, order: int | None) -> Span:
+    async def begin(self, order: int | None) -> StreamStart:
         """Start after a record of the session, but not before the run."""
         # Read the end first: a run without records now has none up to that end.
         last = await self._last_seq()
@@ -151,10 +151,10 @@ class RunLine(SessionLine):
         self._last = last
         if order is None:
             self._floor = first
-        return Span(max(check_past(order or 0, last), first), last, is_over)
+        return StreamStart(max(check_past(order or 0, last), first), last, is_over)
 
 
-class StoreLine:
+class StoreRecords:
     """The records of the whole store."""
 
     __slots__ = ("_floor", "_store", "_wants", "topic")
@@ -176,14 +176,14 @@ class StoreLine:
     async def find(self) -> None:
         """Nothing to find: there is one store."""
 
-    async def begin(self, order: int | None) -> Span:
+    async def begin(self, order: int | None) -> StreamStart:
         """Start after a position."""
         last = await self._store.last_position()
         after = check_past(order or 0, last)
         floor = await self._floor_now()
         if order is None:
             after = min(floor, last)
-        return Span(after, last)
+        return StreamStart(after, last)
 
     async def read(self, after: int) -> tuple[Record, ...]:
         """Return the next records of the store."""
@@ -247,12 +247,12 @@ class Topic:
         """Number before the first held event; None if the end of the journal is unknown."""
         self._last = 0
         self._orders: list[int] = []
-        self._shown: list[Shown] = []
+        self._shown: list[PublishedRecord] = []
         self._bytes = 0
         self._awake: WeakSet[Reader] = WeakSet()
         self._parked: dict[Reader, Future[None]] = {}
         self._parked_live: dict[Reader, Future[None]] = {}
-        self.tails: dict[tuple[str, int], Pieces] = {}
+        self.tails: dict[tuple[str, int], StepDeltas] = {}
         """Deltas to show before a record, by session id and sequence number."""
         self.version = 0
         """Changes with every publish."""
@@ -292,7 +292,7 @@ class Topic:
         if self._parked.pop(reader, None) or self._parked_live.pop(reader, None):
             self._awake.add(reader)
 
-    def add(self, shown: Sequence[Shown], *, first: int) -> None:
+    def add(self, shown: Sequence[PublishedRecord], *, first: int) -> None:
         """Add durable events, numbered from `first` without gaps, and wake all readers."""
         self.version += 1
         if self._floor is not None and first <= self._last:
@@ -321,7 +321,7 @@ class Topic:
             excess += 1
         return excess
 
-    def add_tail(self, place: tuple[str, int], pieces: Pieces) -> None:
+    def add_tail(self, place: tuple[str, int], pieces: StepDeltas) -> None:
         """Hold the deltas before a record until all readers have passed it."""
         self.tails[place] = pieces
         total = sum(one.weight for one in self.tails.values())
@@ -340,7 +340,7 @@ class Topic:
         self._wake(self._parked)
         self._wake(self._parked_live)
 
-    def after(self, order: int) -> list[Shown] | None:
+    def after(self, order: int) -> list[PublishedRecord] | None:
         """Return the next events after a number; None if they must be read from the journal."""
         if self._floor is None or order < self._floor:
             return None
@@ -444,7 +444,7 @@ class Subscription(Reader):
     def __init__(
         self,
         source: Source,
-        line: Line,
+        line: RecordSequence,
         *,
         cursor: Cursor | None,
         start: Cursor,
@@ -453,7 +453,7 @@ class Subscription(Reader):
     ) -> None:
         self._source = source
         self._line = line
-        self._place = Place(cursor or start)
+        self._place = ReaderPosition(cursor or start)
         self._start = None if cursor is None else self._place.order
         self._options = options
         self._until_terminal = until_terminal
@@ -479,7 +479,7 @@ class Subscription(Reader):
         return len(self._ready) - self._next
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ReaderPosition:
         """The position of the reader, updated while it reads."""
         return self._place
 
@@ -562,7 +562,7 @@ class Subscription(Reader):
         if self._end is not None and self._after >= self._end:
             await self.aclose()
             return True
-        items: Sequence[Shown | Record] | None = topic.after(self._after)
+        items: Sequence[PublishedRecord | Record] | None = topic.after(self._after)
         # Another process may have written records before the end that the topic does not know.
         if items is None or (not items and self._end is not None):
             version = topic.version
@@ -579,13 +579,13 @@ class Subscription(Reader):
             return True
         return self._options.with_live and self._take_live(topic)
 
-    def _take(self, topic: Topic, items: Sequence[Shown | Record]) -> None:
+    def _take(self, topic: Topic, items: Sequence[PublishedRecord | Record]) -> None:
         """Make records ready, each after the deltas that precede it."""
         ready: list[Event] = []
         line, end = self._line, self._end
         has_live = self._options.with_live and self._options.follow
         for item in items:
-            record = item.record if isinstance(item, Shown) else item
+            record = item.record if isinstance(item, PublishedRecord) else item
             order = line.order(record)
             if end is not None and order > end:
                 self._after = end
@@ -594,7 +594,7 @@ class Subscription(Reader):
             if has_live:
                 self._take_tail(topic, record, ready=ready)
             if line.wants(record.type, record):
-                ready.append(item.event if isinstance(item, Shown) else show(item))
+                ready.append(item.event if isinstance(item, PublishedRecord) else show(item))
                 if self._until_terminal and record.type in RUN_ENDS:
                     self._end = order
                     break
@@ -620,7 +620,7 @@ class Subscription(Reader):
         self._ready = ready
         return bool(ready)
 
-    def _unseen(self, pieces: Pieces) -> Iterable[Event]:
+    def _unseen(self, pieces: StepDeltas) -> Iterable[Event]:
         started, end = pieces.started, pieces.next_index
         at_seq, index = self._seen.get(started.session_id, (0, 0))
         # An index beyond the end was counted by a process that wrote the same step before a crash.

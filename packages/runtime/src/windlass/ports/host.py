@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from pydantic import JsonValue
 
 from windlass.ports.model import LLMMessage
-from windlass_harness.loop.events import AskedCall
+from windlass_harness.loop.events import RequestedCall
 from windlass_harness.policy import CallFacts
 from windlass_protocol import (
     InputRequest,
@@ -85,7 +85,7 @@ class HookCall:
     """The messages of the next model call."""
     text: str | None = None
     """The text of the model's answer."""
-    asked: tuple[AskedCall, ...] = ()
+    asked: tuple[RequestedCall, ...] = ()
     """The calls in the model's answer."""
     value: JsonValue = None
     """The typed output."""

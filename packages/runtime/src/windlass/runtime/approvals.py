@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from windlass.engine.deadline import Late, Raised, Returned, cut
+from windlass.engine.deadline import Raised, Returned, TimedOut, run_with_deadline
 from windlass.engine.inbox import DISPATCHED, each_item, item_key
 from windlass.engine.writer import Publisher, load
 from windlass.errors import AgentError
@@ -155,12 +155,12 @@ class ApprovalDesk:
     ) -> Returned[InputResponse | None] | None:
         """Call the dispatcher; the request stays open if it fails."""
         asked = self._dispatch(request, session_id, run_id)
-        match await cut(asked, self._timeout_s):
+        match await run_with_deadline(asked, self._timeout_s):
             case Returned() as returned:
                 return returned
             case Raised(error):
                 _LOG.warning("an approval dispatcher failed: %s", type(error).__name__)
-            case Late():
+            case TimedOut():
                 _LOG.warning("an approval dispatcher failed: %s", TimeoutError.__name__)
         return None
 

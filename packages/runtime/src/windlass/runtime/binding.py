@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from windlass.engine.approval import settled
+from windlass.engine.approval import maybe_await
 from windlass.engine.binding import Binding
 from windlass.engine.hooks import BoundHook, Hooks
 from windlass.errors import Rejected
@@ -137,7 +137,7 @@ class RuntimeBinder:
             raise invalid_package(
                 "the agent of the run is not registered with this runtime any more", run.run_id
             )
-        return check_package(await settled(resolver.resolve(run.package_id)))
+        return check_package(await maybe_await(resolver.resolve(run.package_id)))
 
     async def _move(self, pinned: str, package: RuntimePackage, changes: str) -> Note:
         body = package_json(package)

@@ -9,7 +9,7 @@ from typing import Final, Self
 from windlass.catalog.agent_sessions import AgentSessions
 from windlass.catalog.sessions import Sessions
 from windlass.engine.clocks import moment
-from windlass.engine.effects import Shared
+from windlass.engine.effects import EffectPorts
 from windlass.engine.engine import Engine, Ports
 from windlass.engine.inbox import ANSWER, item_key
 from windlass.errors import Conflict, Rejected
@@ -312,7 +312,7 @@ class CoreRuntime(RuntimeViews):
         if approvals.dispatcher is not None:
             ask, answer, limit_ms = approvals.dispatcher, self.answer_session, approvals.timeout_ms
             self._desk = ApprovalDesk(ask, bus, store=store, answer=answer, timeout_ms=limit_ms)
-        shared = Shared(
+        shared = EffectPorts(
             content,
             bus,
             machine.clock,

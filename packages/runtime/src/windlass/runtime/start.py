@@ -11,8 +11,8 @@ from typing import Final, cast
 
 from windlass.agent import check_sink, output_contract, subagent_tool, subagent_words
 from windlass.attachments import check_parts
-from windlass.engine.approval import settled, timed_out
-from windlass.engine.deadline import TooLate, within
+from windlass.engine.approval import maybe_await, timed_out
+from windlass.engine.deadline import DeadlineExceeded, await_within
 from windlass.engine.subagents import Task
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.hooks import Hook, check_hook
@@ -200,7 +200,7 @@ async def resolve_package(ports: RuntimePorts, package_id: str) -> RuntimePackag
         raise missing_port("runtime package resolver")
     problem = ""
     try:
-        package: object = await settled(resolver.resolve(package_id))
+        package: object = await maybe_await(resolver.resolve(package_id))
     except AgentError:
         raise
     except BaseException as error:  # host code: its exception may quote secrets
@@ -277,8 +277,8 @@ async def _check_policy(
     problem = ""
     decision: object = None
     try:
-        decision = await within(policy(request, package), timeout_ms)
-    except TooLate:
+        decision = await await_within(policy(request, package), timeout_ms)
+    except DeadlineExceeded:
         decision = timed_out(timeout_ms, "the run is denied")
     except AgentError as error:
         raise error.caused_by(CausalIds(run_id=request.run_id)) from None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Final, cast
 
-from windlass.engine.approval import settled
+from windlass.engine.approval import maybe_await
 from windlass.engine.clocks import moment
 from windlass.feed.live import LiveStep
 from windlass.ports.clock import Clock
@@ -111,7 +111,7 @@ class Emitter:
         agent_id = event.agent_id if identity is None else identity.agent_id
         shown = event.model_copy(update={"meta": meta, "agent_id": agent_id})
         try:
-            await settled(config.handle_event(shown, messages))
+            await maybe_await(config.handle_event(shown, messages))
         except Exception as error:  # noqa: BLE001 - host code: an exception must not end the session
             _LOG.warning("handle_event failed with %s on %s", type(error).__name__, event.type)
 

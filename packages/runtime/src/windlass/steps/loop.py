@@ -12,11 +12,11 @@ from pydantic_core import to_json
 
 from windlass.agent import output_contract, subagent_tool
 from windlass.attachments import check_parts
-from windlass.engine.approval import settled
+from windlass.engine.approval import maybe_await
 from windlass.engine.binding import Binding
-from windlass.engine.clocks import Steady, moment
+from windlass.engine.clocks import PauseClock, moment
 from windlass.engine.driver import Driver
-from windlass.engine.effects import AgentWork, Shared
+from windlass.engine.effects import EffectPorts, Effects
 from windlass.engine.inbox import ANSWER
 from windlass.engine.masking import SecretInputs
 from windlass.engine.subagents import Task
@@ -118,9 +118,9 @@ class _Harness:
         self._random = config.random
         self._gates, self._secret_inputs = ToolGates(), SecretInputs()
 
-    def shared(self, emitter: Emitter) -> Shared:
+    def shared(self, emitter: Emitter) -> EffectPorts:
         """Return the shared parts of effects; an emitter replaces the event bus."""
-        return Shared(
+        return EffectPorts(
             self._content,
             cast(EventBus, emitter),
             clock=self.clock,
@@ -179,7 +179,7 @@ class _Harness:
 
     async def _model(self, reference: ModelReference) -> LLMProvider:
         try:
-            return await settled(self.config.resolve_model(reference))
+            return await maybe_await(self.config.resolve_model(reference))
         except Exception as error:  # noqa: BLE001 - host code: an unresolved model is a failed answer
             return _NoModel(error)
 
@@ -258,7 +258,7 @@ class _Step:
 
     async def _drive(self) -> None:
         harness, clock = self._harness, self._harness.clock
-        steady, shared = Steady(clock, {}), harness.shared(self._emitter)
+        pause_clock, shared = PauseClock(clock, {}), harness.shared(self._emitter)
         while True:
             writer = SessionWriter(
                 self._loop,
@@ -269,13 +269,13 @@ class _Step:
                 clock=clock,
             )
             self._change_contract(writer)
-            work = AgentWork(self._bind, writer, shared=shared, steady=steady)
+            effects = Effects(self._bind, writer, shared=shared, pause_clock=pause_clock)
             driver = Driver(
                 self._loop,
                 writer,
                 inbox=self,
-                work=work,
-                steady=steady,
+                effects=effects,
+                pause_clock=pause_clock,
                 rules=harness.rules,
                 is_enough=self._is_over,
             )
@@ -283,7 +283,7 @@ class _Step:
             try:
                 await driver.drive()
             finally:
-                work.close()
+                effects.close()
             is_asking = self._loop.session.requests or any(True for _ in self._delegated())
             if self._is_enough or self._wake_at_ms is None or is_asking:
                 return

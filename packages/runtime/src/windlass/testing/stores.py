@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final, Literal, Protocol, TypeVar
 
-from windlass.engine.engine import Watched
+from windlass.engine.engine import SharedStore
 from windlass.errors import Ambiguous, Unavailable
 from windlass.ports.clock import Clock, Random
 from windlass.ports.store import (
@@ -180,7 +180,7 @@ class WrappedStore:
 
     async def change_token(self) -> int:
         """Return the change token of the inner store; 0 if it has none."""
-        return await self.inner.change_token() if isinstance(self.inner, Watched) else 0
+        return await self.inner.change_token() if isinstance(self.inner, SharedStore) else 0
 
     async def aclose(self) -> None:
         await self.inner.aclose()

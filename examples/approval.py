@@ -3,7 +3,7 @@
 import asyncio
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
-from windlass.testing import ScriptedModel, call, say
+from windlass.testing import ScriptedModel, by_history, call, say
 
 
 @tool(mode="read")
@@ -18,13 +18,15 @@ async def pay(cents: int, ctx: ToolContext) -> str:
     return f"paid, receipt {ctx.idempotency_key}"
 
 
-# A script in place of a model. A real one: model="anthropic/claude-sonnet-4-5" and ANTHROPIC_API_KEY.
+# A script in place of a model: the answer follows from the history, also in a new process after a crash.
+# A real model: model="anthropic/claude-sonnet-4-5" and ANTHROPIC_API_KEY.
 script = [
     call("find_bill", {"hotel": "Fjord Inn"}),
     call("pay", {"cents": 9900}),
     say("The Fjord Inn has its money."),
 ]
-agent = Agent("clerk", model=ScriptedModel(script), tools=[find_bill, pay], instructions="You pay bills.")
+model = ScriptedModel(by_history(script))
+agent = Agent("clerk", model=model, tools=[find_bill, pay], instructions="You pay bills.")
 
 
 async def main() -> None:

@@ -83,6 +83,7 @@ def test_a_request_is_answered_in_another_process_and_the_run_resumed(
     assert run_here(capsys, "approvals", "answer", "approval:none", "approve").code == 2
     ran = run_here(capsys, "approvals", "answer", request_id, "approve")
     assert f"windlass runs resume {run_id}" in ran.err
+    assert "answered already; drive the run" in run_here(capsys, "approvals", "list").out
     again = run_here(capsys, "approvals", "answer", request_id, "deny")
     assert again.code == 2
     assert "answered already" in again.err

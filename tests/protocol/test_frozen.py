@@ -100,4 +100,4 @@ def test_a_frozen_class_cannot_extend_another_one() -> None:
 
         @frozen
         class Child(Point):  # pyright: ignore[reportUnusedClass]
-            z: int
+            z: int = 0

@@ -29,21 +29,26 @@ def list_requests(
     Example: windlass approvals list
     """
     terminal = command_of(context).terminal
+    answered: set[str] = set()
+    """Requests with an answer that no process has taken yet."""
 
     def show(items: "Sequence[RequestRow]") -> None:
         for one in items:
-            terminal.write(f"{_block(one)}\n")
+            terminal.write(f"{_block(one, is_answered=one.request.request_id in answered)}\n")
         if items:
             terminal.say("Answer with: windlass approvals answer REQUEST ANSWER", "dim")
 
     async def work(backend: Backend) -> None:
         page = await backend.sessions.requests(limit=limit)
+        for run_id in dict.fromkeys(one.run_id for one in page.items):
+            found = await backend.handle(run_id).requests()
+            answered.update(one.request_id for one in found if one.is_answered)
         show_page(terminal, page, show=show, empty="No open requests.", as_json=as_json)
 
     command_of(context).ask(work)
 
 
-def _block(one: "RequestRow") -> str:
+def _block(one: "RequestRow", *, is_answered: bool = False) -> str:
     """Return a request with the whole input of its action."""
     request = one.request
     until = "" if request.expires_at is None else f", expires {when(request.expires_at)}"
@@ -51,7 +56,9 @@ def _block(one: "RequestRow") -> str:
     lines = (
         f"{one.agent_id}, run {one.run_id}, asked {when(one.asked_at)}{until}",
         *asked(request).splitlines(),
-        f"answers: {answers}",
+        f"answered already; drive the run: windlass runs resume {one.run_id}"
+        if is_answered
+        else f"answers: {answers}",
     )
     return "\n  ".join((request.request_id, *lines))
 

@@ -152,6 +152,8 @@ class ScriptedModel:
             raise ValueError(f"chunk_chars must be 1 or more, found {chunk_chars}")
         self._write = script if callable(script) else None
         self._answers = () if callable(script) else tuple(script)
+        for at, answer in enumerate(self._answers):
+            _check_answer(answer, f"answer {at} of a ScriptedModel")
         self._chunk_chars = chunk_chars
         self._clock = clock
         self.route_id = route_id
@@ -174,6 +176,7 @@ class ScriptedModel:
         number = len(self.requests)
         self.requests.append(Request(tuple(messages), tuple(tools or ()), temperature))
         answer = _nth(self._answers, number) if self._write is None else self._write(messages)
+        _check_answer(answer, "the answer of a script")
         is_at_end = False
         try:
             if answer.gate is not None:
@@ -196,6 +199,15 @@ class ScriptedModel:
         if self._clock is None:
             raise ValueError("an answer with a delay needs a clock: ScriptedModel(script, clock=clock)")
         await self._clock.sleep(seconds)
+
+
+def _check_answer(answer: object, what: str) -> None:
+    if not isinstance(answer, Answer):
+        raise Rejected(
+            f"{what} must be say(…), call(…) or fail(…), found {type(answer).__name__}",
+            kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+            retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+        )
 
 
 def _nth(answers: Sequence[Answer], number: int) -> Answer:

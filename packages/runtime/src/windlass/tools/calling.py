@@ -299,7 +299,7 @@ async def call_tool(
     """Call the function of a tool; in a thread if it is not async.
 
     Raises:
-        BaseException: whatever the tool raises; see `failed_run`.
+        BaseException: whatever the tool raises; see `outcome_of`.
     """
     signature = tool.shape.signature
     given = dict(values)

@@ -293,7 +293,7 @@ def test_with_refuse_a_run_fails_if_its_resolver_gives_something_else(tmp_path: 
             result = await handle.wait(timeout=STORY_S_MAX)
             assert result.status == "failed"
             assert result.error is not None
-            assert "resolver more gives something else" in result.error.message
+            assert "resolver more returned another value" in result.error.message
 
     play(story())
 
@@ -390,17 +390,17 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "no tool": ({"tools": [dynamic(lambda _: [1], name="x")]}, "it gives Tools"),
     "no list": ({"tools": [dynamic(lambda _: "look", name="x")]}, "it gives Tools"),
     "no skill": ({"skills": [dynamic(lambda _: [LOOK], name="x")]}, "it gives Skills"),
-    "a taken name": ({"tools": [LOOK, dynamic(lambda _: LOOK, name="x")]}, "there is a look already"),
-    "one name twice": ({"tools": [dynamic(lambda _: [LOOK, LOOK], name="x")]}, "there is a look already"),
+    "a taken name": ({"tools": [LOOK, dynamic(lambda _: LOOK, name="x")]}, "duplicate name: look"),
+    "one name twice": ({"tools": [dynamic(lambda _: [LOOK, LOOK], name="x")]}, "duplicate name: look"),
     "one name from two": (
         {"tools": [dynamic(lambda _: LOOK, name="x"), dynamic(lambda _: LOOK, name="y")]},
-        "there is a look already",
+        "duplicate name: look",
     ),
     "too many": (
         {"tools": [dynamic(lambda _: [made(f"t{n}") for n in range(TOOLS_PER_AGENT_MAX + 1)], name="x")]},
         "limit 512",
     ),
-    "a secret": ({"instructions": dynamic(lambda _: SECRET, name="x")}, "gave a registered secret"),
+    "a secret": ({"instructions": dynamic(lambda _: SECRET, name="x")}, "returned a registered secret"),
     "half a character": (
         {"instructions": dynamic(lambda _: "\ud83d", name="x")},
         "resolver x cannot be used",

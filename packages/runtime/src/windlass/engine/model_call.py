@@ -24,7 +24,7 @@ from windlass.limits import (
 )
 from windlass.ports.clock import Clock
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, LLMUsage, ToolCallDelta
-from windlass.tools.calling import ARGUMENT_LIMITS
+from windlass.tools.calling import ARGUMENT_LIMITS, omitted_arguments
 from windlass_harness.loop.events import ModelAnswered, Note, RequestedCall
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX
 from windlass_harness.redact import Redactor
@@ -257,7 +257,7 @@ def _input(piece: _Piece) -> JsonValue:
     text = whole("".join(piece.text)) if piece.text else ""
     size = len(text) if piece.arguments is None else piece.size
     if size > ARGUMENT_BYTES_MAX:
-        return f"(arguments omitted: {size:,} characters are over the limit)"
+        return omitted_arguments(size)
     if piece.arguments is None and not text.strip():
         return {}
     try:

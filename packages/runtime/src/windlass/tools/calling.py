@@ -53,7 +53,6 @@ from windlass_protocol.codec_issues import invalid
 
 ARGUMENT_LIMITS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=ARGUMENT_LEVELS_MAX)
 _OMITTED: Final = re.compile(r"\(arguments of ([\d,]+) characters, which are too many to be kept\)")
-"""The text that a record holds in place of arguments that are too large."""
 _OWN_CHECKS: Final = frozenset({"value_error", "assertion_error"})
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 
@@ -71,6 +70,11 @@ class Arguments:
 
 
 Mask = Callable[[str], str]
+
+
+def omitted_arguments(size: int) -> str:
+    """Return the text that a record holds in place of arguments that are too large. It never changes."""
+    return f"(arguments of {size:,} characters, which are too many to be kept)"
 
 
 def arguments_of(

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx2
 from tests.server.keyring import Keyring
-from tests.server.rig import FAST, Wire, ended, payer, run, serving, talker, waiting
+from tests.server.rig import FAST, Json, Wire, ended, payer, run, serving, talker, waiting
 
 from windlass import Agent, AgentRuntime
 from windlass.testing import ScriptedModel, call, say
@@ -89,9 +89,11 @@ def test_a_session_can_be_read_also_before_anything_was_said_in_it(tmp_path: Pat
 def test_everything_that_waits_for_a_person_is_in_one_list_and_answered_there(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:
-            begun = [(await client.post("/sessions", json={"message": "Pay."})).json() for _ in range(3)]
-            for one in begun:
-                await waiting(client, one["runId"])
+            begun: list[Json] = []
+            for _ in range(3):
+                # One after the other: the list is in the order of the requests.
+                begun.append((await client.post("/sessions", json={"message": "Pay."})).json())
+                await waiting(client, begun[-1]["runId"])
             asked = (await client.get("/approvals")).json()["requests"]
             assert [one["runId"] for one in asked] == [one["runId"] for one in begun]
             first = asked[0]["request"]

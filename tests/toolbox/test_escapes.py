@@ -14,6 +14,7 @@ from windlass.tools import ToolFailed
 
 PATHS_MIN = 120
 SWAPS = 300
+ATTEMPTS_MAX = 50
 
 
 def outside_of(root: Path) -> dict[str, bytes | str]:
@@ -188,10 +189,17 @@ def test_a_folder_that_took_the_place_of_the_workspace_is_not_used(tmp_path: Pat
 
 @pytest.mark.skipif(not CAN_EXCHANGE, reason="only Linux can let two files change their names at one moment")
 def test_links_that_are_swapped_while_a_path_is_walked_lead_nowhere(tmp_path: Path) -> None:
-    told = swaps(tmp_path, count=SWAPS)
-    assert told["swaps"] >= SWAPS
-    assert told["escapes"] == 0
-    assert told["reads"], "the honest file was never read: nothing was proved"
+    reads = 0
+    for attempt in range(ATTEMPTS_MAX):
+        (tmp_path / f"{attempt}").mkdir()
+        told = swaps(tmp_path / f"{attempt}", count=SWAPS)
+        assert told["swaps"] >= SWAPS
+        assert told["escapes"] == 0
+        reads += told["reads"]
+        if reads:
+            # On a busy machine the reader may miss every moment in which the path is honest.
+            return
+    pytest.fail("the honest file was never read: nothing was proved")
 
 
 @pytest.mark.skipif(not CAN_EXCHANGE, reason="only Linux can let two files change their names at one moment")

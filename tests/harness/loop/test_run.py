@@ -3,9 +3,12 @@
 The order of its records, and one terminal record.
 """
 
+from typing import cast
+
 import pytest
 from pydantic import JsonValue
 from tests.harness.loop.stage import (
+    ALLOW,
     CONTRACT,
     JsonObject,
     Session,
@@ -17,6 +20,7 @@ from tests.harness.loop.stage import (
     calls,
     error,
     judge_all,
+    judged,
     run_asked,
     says,
 )
@@ -27,6 +31,7 @@ from windlass_harness.loop.events import (
     CallRefused,
     CallReturned,
     CheckOutput,
+    JudgeCall,
     ModelAnswered,
     ModelFailed,
     Note,
@@ -37,7 +42,14 @@ from windlass_harness.loop.events import (
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.take import take
 from windlass_harness.record import number
-from windlass_protocol import ActionStatus, AssistantMessage, FinishReason, ReasoningPart, UserMessage
+from windlass_protocol import (
+    ActionStatus,
+    AllowDecision,
+    AssistantMessage,
+    FinishReason,
+    ReasoningPart,
+    UserMessage,
+)
 
 OPENING = ["session.started", "run.started", "turn.started", "message.received"]
 STEP = ["step.started", "reasoning.completed", "message.completed", "actions.requested", "step.completed"]
@@ -369,3 +381,15 @@ def test_answers_that_never_fit_fail_the_run(repairs: int | None, attempts: int)
     assert told + "/a: not a number." in str(session.data("run.failed"))
     assert session.types.count("step.started") == attempts
     assert session.types[-4:] == ["output.failed", "turn.failed", "run.failed", "session.waiting"]
+
+
+def test_every_decision_is_recorded_as_it_was_made_however_many_there_are() -> None:
+    codes = [f"code-{number}" for number in range(70)]
+    rules = Rules(calls_per_step_max=len(codes))
+    session = asked(calls(*(call("look", code) for code in codes)), rules=rules)
+    effects = [effect for effect in session.turn() if isinstance(effect, JudgeCall)]
+    for effect, code in zip(effects, codes, strict=True):
+        decision = AllowDecision(code=code, reason="fine", policy_refs=ALLOW.policy_refs)
+        session.done(effect, judged(effect, decision))
+    found = [one.data["decision"] for one in session.records if one.type == "policy.decided"]
+    assert [cast(JsonObject, one)["code"] for one in found] == codes

@@ -101,3 +101,17 @@ def test_a_frozen_class_cannot_extend_another_one() -> None:
         @frozen
         class Child(Point):  # pyright: ignore[reportUnusedClass]
             z: int = 0
+
+
+def test_an_instance_can_be_created_while_another_thread_compiles_the_constructor() -> None:
+    @frozen
+    class Fresh:
+        x: int
+
+    stale = vars(Fresh)["__init__"]
+    assert Fresh(1).x == 1
+    assert vars(Fresh)["__init__"] is not stale
+    # The thread that comes second still holds the constructor that compiles.
+    second = object.__new__(Fresh)
+    stale(second, 2)
+    assert second.x == 2

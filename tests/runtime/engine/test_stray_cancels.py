@@ -208,6 +208,43 @@ def test_a_stubborn_tool_does_not_stop_the_time_limits_of_other_sessions() -> No
     assert Scene().play(story)["error"]["code"] == "timeout"
 
 
+def test_a_left_call_does_not_touch_a_later_call_with_the_same_id() -> None:
+    seen: list[str] = []
+
+    @tool(mode="read", timeout=0.5, concurrency=1)
+    async def look(name: str) -> str:
+        """Look."""
+        seen.append(name)
+        if name == "stubborn":
+            await sleeping(2)
+        if name == "other":
+            await asyncio.sleep(0.4)
+        return name
+
+    async def story(scene: Scene) -> list[JsonObject]:
+        script = [
+            call("look", {"name": "stubborn"}, call_id="c1"),
+            call("look", {"name": "next"}, call_id="c1"),
+        ]
+        one = Agent("one", model=ScriptedModel([*script, say("ok")]), tools=[look])
+        two = Agent(
+            "two", model=ScriptedModel([call("look", {"name": "other"}), say("ok")] * 9), tools=[look]
+        )
+        async with scene.runtime([one, two]) as runtime:
+            first = await runtime.start("one", "go", session_id="s1")
+            # Other sessions hold the one place of the tool until the left call has ended.
+            await asyncio.sleep(0.9)
+            others = [await runtime.start("two", "go", session_id=f"t{number}") for number in range(4)]
+            for handle in (first, *others):
+                assert (await handle.wait()).output == "ok"
+            await asyncio.sleep(3)
+            return await results(scene)
+
+    found = Scene().play(story)
+    assert [one.get("status") for one in found] == ["failed", "completed"]
+    assert seen.count("next") == 1
+
+
 def test_a_left_answer_does_not_change_the_arguments_of_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windlass.engine.model_call.MODEL_IDLE_TIMEOUT_MS", 500)
     paid: list[str] = []

@@ -14,7 +14,7 @@ STATE_KEYS_MAX: Final = 1_024
 STATE_BYTES_MAX: Final = 262_144
 """Bytes of all keys and values of a session, as JSON."""
 STATE_TOO_LARGE: Final = "state_too_large"
-"""Error code of a call whose state changes exceed the limits."""
+"""Error code of a call that fails because its state changes exceed the limits."""
 
 
 def changed(values: JsonObject, change: StateChange) -> JsonObject:
@@ -45,7 +45,7 @@ class Kept:
 
 
 def keep(state: LoopState, event: CallReturned, *, now: Moment) -> Kept:
-    """Draft the state changes of a call; a call whose changes exceed the limits fails."""
+    """Draft the state changes of a call; the call fails if they exceed the limits."""
     if event.state is None:
         return Kept(event)
     problem = state_problem(state.session.authored, event.state)

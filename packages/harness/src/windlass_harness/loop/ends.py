@@ -103,7 +103,7 @@ def _started(state: LoopState) -> list[Call]:
 
 
 def _unfinished(state: LoopState, call: Call, now: Moment) -> Draft:
-    """Return the result of a call whose run ends first.
+    """Return the result of a call that has none when its run ends.
 
     It is unknown, unless the call only reads or never began.
     """

@@ -291,7 +291,7 @@ class CallReturned:
 
 @frozen
 class CallUnbegun:
-    """A call whose intent is written was not begun by this owner."""
+    """This owner wrote the intent of a call and did not begin the call."""
 
     call_id: str
     notes: tuple[Note, ...] = ()

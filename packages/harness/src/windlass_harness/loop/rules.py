@@ -18,7 +18,7 @@ SUBAGENT_DEPTH_MAX: Final = 3
 SUBAGENT_CALLS_MAX: Final = 32
 DEFAULT_RETRY: Final = RetryPolicy()
 COMPACTION_THRESHOLD_TOKENS: Final = 100_000
-"""Threshold for a model whose context window is unknown."""
+"""Threshold for a model with an unknown context window."""
 RECENT_MESSAGES: Final = 10
 
 

@@ -331,7 +331,7 @@ def _action_result(state: LoopState, record: Record) -> None:
 
 
 def _input_requested(state: LoopState, record: Record) -> None:
-    # Requests of a subagent are about its own calls, whose ids may equal ours.
+    # Requests of a subagent are about its own calls; their ids may equal ids of this session.
     for request in objects_in(record.data, "requests") if "childSessionId" not in record.data else ():
         action = cast(JsonObject, request["action"])
         call_id = str(action["callId"])
@@ -407,7 +407,7 @@ def _compaction(state: LoopState, record: Record) -> None:
 
 
 _BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
-"""Finish reasons of answers whose calls are not performed."""
+"""Finish reasons that discard the calls of an answer."""
 
 _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "run.started": _run_started,

@@ -129,7 +129,7 @@ def checked(state: LoopState, event: OutputChecked, *, now: Moment, rules: Rules
 
 
 def repair_prompt(errors: tuple[OutputError, ...]) -> str:
-    """Return the message for a model whose answer does not fit the output contract."""
+    """Return the message that tells a model why its answer does not fit the output contract."""
     lines = "\n".join(f"- {error.path or '/'}: {error.message}" for error in errors)
     return (
         "Your last answer does not fit the required output schema:\n"

@@ -64,7 +64,7 @@ MISSING_AGENT: Final = ErrorInfo(
     retry=RetryClass.HOST_CONFIGURATION_NEEDED,
     message="this process does not have the agent of the run; open the runtime with its agent",
 )
-"""Error of a run whose agent this process does not have."""
+"""Error of a run if this process does not have its agent."""
 NO_SECRETS: Final = Redactor()
 """Masks strings that look like secrets; no secret is registered."""
 

@@ -39,7 +39,7 @@ _ROUNDING_S: Final = 1e-6
 _JUMP_MS_MIN: Final = 1_000
 """Smaller jumps of the wall clock are ignored."""
 SESSIONS_MAX: Final = 10_000
-"""Parked sessions whose pauses are kept in memory; pauses of further ones end by the wall clock."""
+"""Parked sessions with pauses in memory; pauses of further ones end by the wall clock."""
 
 
 class PauseClock:

@@ -104,7 +104,7 @@ def read_part(placed: Placed, content: bytes) -> Part:
 def part_under(given: Part, content: bytes) -> Part:
     """Return the recorded part with the functions of the current one.
 
-    A tool whose definition changed refuses calls; a tool that was removed is missing.
+    A tool with a changed definition refuses calls; a tool that was removed is missing.
     """
     recorded = read_part(given.placed, content)
     today = {tool.name: tool for tool in given.tools}

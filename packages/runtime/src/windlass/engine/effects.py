@@ -273,7 +273,7 @@ class CallTurns:
     def __init__(self) -> None:
         self._lasting: set[str] = set()
         self._over: dict[str, asyncio.Semaphore] = {}
-        """Semaphores of ended calls whose turn lasts until their result is recorded."""
+        """Semaphores of ended calls that keep their turn until their result is recorded."""
 
     def leave(self, call_id: str, gate: asyncio.Semaphore) -> None:
         """End the turn of a call, unless it lasts."""
@@ -377,7 +377,7 @@ def _nobody(sink_id: str) -> ErrorInfo:
 
 
 _BOUND_MAX: Final = 2
-"""Runs of a session whose bindings are kept at the same time."""
+"""Bindings that a session keeps, one for each run."""
 
 
 def _current_task() -> "asyncio.Task[LoopEvent]":
@@ -884,7 +884,7 @@ class Effects:
     def _context(
         self, tool: Tool[..., object], state: LoopState, *, run: RunState, effect: RunTool
     ) -> ToolContext | None:
-        """Return the context of a call, whose time begins now; None if the tool does not take it."""
+        """Return the context of a call; None if the tool does not take it. The time limit starts now."""
         if tool.shape.signature.context_name is None:
             return None
         return ToolContext(

@@ -30,7 +30,7 @@ from windlass_protocol.frozen import frozen
 _LOG: Final = logging.getLogger(__name__)
 
 LEFT_MS: Final = 30_000
-"""How long a session whose agent is missing is left to other processes before the next attempt."""
+"""How long a session with a missing agent is left to other processes before the next attempt."""
 
 
 class AgentAvailability:
@@ -41,7 +41,7 @@ class AgentAvailability:
         self._clock = clock
         self._agents = agents
         self._missed: set[str] = set()
-        """Missing agents whose runs wait; each is logged once."""
+        """Missing agents with waiting runs; each is logged once."""
         self.left: dict[str, int] = {}
         """Sessions left to other processes, each with the time in milliseconds of the next attempt."""
 
@@ -238,7 +238,7 @@ class Ports:
     clock: Clock
     binder: Binder
     agents: Callable[[], Collection[str] | None]
-    """The agents whose runs this process can drive; None means any."""
+    """The agents that this process can drive; None means any."""
     rules: Rules
     owner_id: str
 
@@ -251,7 +251,7 @@ class Engine:
         self._drivers: dict[str, Driver | None] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._dropped: dict[str, int] = {}
-        """Sessions whose last drive failed, with the number of failures in a row; they are retried."""
+        """Sessions after a failed drive, with the number of failures in a row; they are retried."""
         self._availability = AgentAvailability(ports.store, ports.clock, agents=ports.agents)
         self._cache = SessionCache()
         self._parked = ParkedPauses(ports.clock)

@@ -271,7 +271,7 @@ class Mailbox:
         self._has_agent = has_agent
         self._items: list[InboxItem] = []
         self._slim: set[int] = set()
-        """Numbers of items whose bodies must be read again."""
+        """Numbers of items held without their bodies; the bodies must be read again."""
         self._seen = 0
         self._has_new = False
         self.has_unknown_item = False

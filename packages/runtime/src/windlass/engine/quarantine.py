@@ -16,7 +16,7 @@ from windlass_protocol.frozen import frozen
 
 @frozen
 class RefusedDrive:
-    """A drive whose records the journal will never accept."""
+    """A drive that failed because the journal never accepts its records."""
 
     error: Exception
     items: frozenset[int]

@@ -131,7 +131,7 @@ def kept_arguments(tool: Tool[..., object], effect: RunTool) -> Arguments | Call
 
 
 def lost_secret(call_id: str, kept: JsonValue) -> CallRefused | None:
-    """Refuse a call whose arguments exist only in the journal, with a masked secret."""
+    """Refuse a call if its arguments exist only in the journal, with a masked secret."""
     return CallRefused(call_id, SECRET_ARGUMENTS, _NOT_KEPT) if has_mask(kept) else None
 
 

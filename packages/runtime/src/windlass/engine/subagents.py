@@ -34,7 +34,7 @@ from windlass_protocol import AllowDecision, JsonObject, ModifyDecision, ToolRes
 from windlass_protocol.frozen import frozen
 
 REFUSED = "subagent_refused"
-"""Error code of a call whose subagent cannot start."""
+"""Error code of a call if its subagent cannot start."""
 
 
 @frozen

@@ -22,7 +22,7 @@ LIVE_PIECES_MAX: Final = 32_768
 LIVE_CHARS_MAX: Final = 1_048_576
 """Characters kept of an answer in progress; a longer one continues without deltas."""
 TAILS_MAX: Final = 64
-"""Ended answers whose last deltas are held for readers that are waking up."""
+"""Ended answers with last deltas that are held for readers that are waking up."""
 CURSOR_CHARS_MAX: Final = 3_000
 """Characters of a cursor as text; the longest id of 512 characters fits."""
 

@@ -38,31 +38,33 @@ Ruling = bool | float | tuple[float, str]
 CheckFunction = Callable[[Attempt], Ruling | Awaitable[Ruling]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Weighted:
+    """The common part of all criteria."""
+
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_criterion(cast("Criterion", self))
+
+
 @dataclass(frozen=True, slots=True)
-class Exact:
+class Exact(_Weighted):
     """The answer equals this value: a text, without surrounding whitespace, or JSON data."""
 
     expected: JsonValue
     _: KW_ONLY
     name: str = "exact"
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        _check_criterion(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Contains:
+class Contains(_Weighted):
     """The answer contains all of these texts; the score is the share that it contains."""
 
     texts: Sequence[str] | str
     _: KW_ONLY
     is_case_sensitive: bool = False
     name: str = "contains"
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        _check_criterion(self)
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -71,47 +73,35 @@ class Contains:
 
 
 @dataclass(frozen=True, slots=True)
-class FitsSchema:
+class FitsSchema(_Weighted):
     """The answer fits a JSON Schema; a text answer is parsed as JSON."""
 
     json_schema: JsonObject
     _: KW_ONLY
     name: str = "schema"
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        _check_criterion(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(_Weighted):
     """The run stays within a limit of tokens, cost, steps or time."""
 
     measure: Measure
     most: float
     _: KW_ONLY
     name: str = "limit"
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        _check_criterion(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(_Weighted):
     """A function, sync or async, rates the run; an exception counts as failed."""
 
     function: CheckFunction
     _: KW_ONLY
     name: str = "check"
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        _check_criterion(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class Judge(_Weighted):
     """A model scores the answer from 0 to 1; it gets the goal, the task and the answer."""
 
     question: str
@@ -120,10 +110,6 @@ class Judge:
     pass_score: float = 0.7
     """The criterion is met from this score on."""
     name: str = "judge"
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        _check_criterion(self)
 
 
 Criterion = Exact | Contains | FitsSchema | Limit | Check | Judge

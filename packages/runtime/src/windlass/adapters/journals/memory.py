@@ -106,7 +106,7 @@ class MemoryIndex:
     """Number of requests ever made."""
 
     def check_owner(self, session_id: str, told: Told) -> None:
-        """Refuse a run request whose owner is not the owner of the session."""
+        """Refuse a run request of another owner than that of the session."""
         known = self.sessions.get(session_id)
         if told.owner is not None and known is not None and known.owner != told.owner:
             raise not_owned(session_id)

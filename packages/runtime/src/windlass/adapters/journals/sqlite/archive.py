@@ -51,7 +51,7 @@ class ArchiveTransaction(Transaction):
     """A transaction that can also import and delete sessions."""
 
     def keep(self, copy: SessionCopy) -> None:
-        """Import a session whose appends are encoded."""
+        """Import a session; its appends are encoded already."""
         session_id = copy.session_id
         if self._find(session_id) is not None:
             raise conflict(f"session {session_id} exists already", session_id)

@@ -50,7 +50,7 @@ class IndexWrites:
         self._connection = connection
 
     def check_owner(self, session_key: int, told: Told, *, session_id: str) -> None:
-        """Refuse a run request whose owner is not the owner of the session."""
+        """Refuse a run request of another owner than that of the session."""
         if told.owner is None:
             return
         row = self._connection.execute(_OWNER, (session_key,)).fetchone()

@@ -109,7 +109,7 @@ class OwnerLocks:
         return True
 
     def owners(self) -> tuple[str, ...]:
-        """Return the owners whose locks are held here."""
+        """Return the owners with a lock that is held here."""
         return tuple(self._held)
 
     def close(self) -> None:
@@ -215,7 +215,7 @@ class Transaction:
         return Claim(session_id, owner_id, epoch=row.epoch + 1, last_seq=row.last_seq)
 
     def append(self, batch: Batch, body: bytes, *, posts: tuple[EncodedPost, ...] = ()) -> Appended:
-        """Write a batch whose records and items are encoded."""
+        """Write a batch; its records and items are encoded already."""
         session = self._find(batch.claim.session_id)
         if session is None:
             raise rejected(f"unknown session: {batch.claim.session_id}")

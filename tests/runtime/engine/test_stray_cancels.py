@@ -9,12 +9,29 @@ import pytest
 from tests.faults.scene import Scene, records_of
 
 from windlass import Agent, AgentRuntime, tool
+from windlass.engine.effects import Tasks
 from windlass.policy import RulesPolicy
 from windlass.ports.model import LLMMessage, LLMStreamChunk
-from windlass.testing import ScriptedModel, call, say
+from windlass.testing import FakeClock, ScriptedModel, call, say
 from windlass.tools import Tool
+from windlass_harness.loop.events import (
+    CallModel,
+    CallReturned,
+    Compact,
+    CompactionBroken,
+    ModelFailed,
+    RunTool,
+)
 from windlass_harness.policy import PolicySet
-from windlass_protocol import AllowDecision, DenyDecision, JsonObject, PolicyKind, PolicyRef, RunStatus
+from windlass_protocol import (
+    AllowDecision,
+    CompactionConfig,
+    DenyDecision,
+    JsonObject,
+    PolicyKind,
+    PolicyRef,
+    RunStatus,
+)
 
 REFS = (PolicyRef(kind=PolicyKind.HOST, id="test", version="1"),)
 ALLOWED = AllowDecision(code="ok", reason="ok", policy_refs=REFS)
@@ -238,6 +255,8 @@ def test_a_left_call_does_not_touch_a_later_call_with_the_same_id() -> None:
             for handle in (first, *others):
                 assert (await handle.wait()).output == "ok"
             await asyncio.sleep(3)
+            records = await records_of(scene.store, "s1")
+            assert not [one.type for one in records if one.type.startswith("recovery.")]
             return await results(scene)
 
     found = Scene().play(story)
@@ -255,7 +274,8 @@ def test_a_left_answer_does_not_change_the_arguments_of_the_next_one(monkeypatch
             calls.append(1)
             number = len(calls)
             name = "mallory" if number == 1 else "alice"
-            answer = call("pay", {"to": name}, call_id="c1") if number < 3 else say("ok")
+            answer = call("pay", {"to": name}, call_id="c1") + call("rest", call_id="c2")
+            answer = answer if number < 3 else say("ok")
             async for chunk in ScriptedModel([answer]).stream(messages):
                 yield chunk
             if number == 1:
@@ -267,11 +287,17 @@ def test_a_left_answer_does_not_change_the_arguments_of_the_next_one(monkeypatch
         paid.append(to)
         return to
 
+    @tool(mode="read")
+    async def rest() -> str:
+        """Keep the session awake while the person is asked."""
+        await asyncio.sleep(9)
+        return ""
+
     async def story(scene: Scene) -> None:
-        async with scene.runtime([agent(Provider(), pay)]) as runtime:
+        async with scene.runtime([agent(Provider(), pay, rest)]) as runtime:
             handle = await runtime.start("a", "go", session_id="s1")
             async for event in handle.events():
-                if event.type == "run.waiting":
+                if event.type == "input.requested":
                     break
             [asked] = await handle.requests()
             await asyncio.sleep(3)
@@ -284,20 +310,22 @@ def test_a_left_answer_does_not_change_the_arguments_of_the_next_one(monkeypatch
 
 def test_time_limits_hold_in_a_second_event_loop() -> None:
     @tool(mode="read", timeout=0.05)
-    async def slow() -> str:
-        """Take long."""
-        await asyncio.sleep(300)
-        return ""
+    async def look(seconds: int) -> str:
+        """Look."""
+        await asyncio.sleep(seconds)
+        return "seen"
 
-    model = ScriptedModel([say("one"), call("slow"), say("two")])
-    runtime = AgentRuntime.in_memory([agent(model, slow)])
+    script = [call("look", {"seconds": 0}), say("one"), call("look", {"seconds": 5}), say("two")]
+    runtime = AgentRuntime.in_memory([agent(ScriptedModel(script), look)])
 
-    async def one() -> str | None:
-        return (await (await runtime.start("a", "go", session_id="s")).wait(300)).output
+    async def one() -> list[Any]:
+        handle = await runtime.start("a", "go", session_id="s")
+        await handle.wait()
+        return [one.data["status"] async for one in handle.events() if one.type == "action.result"]
 
-    # The first loop leaves a timer behind that never fires.
-    assert asyncio.run(one()) == "one"
-    assert asyncio.run(one()) == "two"
+    # The first loop leaves a timer behind that never fires, and is earlier than every limit of the second.
+    assert asyncio.run(one()) == ["completed"]
+    assert asyncio.run(one()) == ["failed"]
 
 
 def test_a_policy_of_the_application_is_asked_about_every_call() -> None:
@@ -325,3 +353,26 @@ def test_a_policy_of_the_application_is_asked_about_every_call() -> None:
 
     asyncio.run(story())
     assert runs == ["/a"]
+
+
+@pytest.mark.parametrize(
+    ("effect", "kind"),
+    [
+        (RunTool("c1", "write", {}, "key", 0, 1), CallReturned),
+        (CallModel(0, 1), ModelFailed),
+        (Compact(CompactionConfig(threshold=1, recent_window_size=1), 0), CompactionBroken),
+    ],
+)
+def test_an_effect_that_is_cancelled_from_outside_has_an_event(effect: Any, kind: type) -> None:
+    async def cancelled(_: object) -> Any:
+        raise asyncio.CancelledError
+
+    async def story() -> list[Any]:
+        tasks = Tasks(FakeClock())
+        tasks.start(effect, cancelled)
+        await asyncio.wait(tasks.under_way.values())
+        return tasks.collect()
+
+    # Without an event the effect would be performed again, and again.
+    [event] = asyncio.run(story())
+    assert isinstance(event, kind)

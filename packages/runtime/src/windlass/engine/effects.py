@@ -233,9 +233,8 @@ def _broken_off(effect: Effect) -> list[LoopEvent]:
             return [ModelFailed(broken_off("answer"))]
         case Compact():
             return [CompactionBroken(broken_off("summary"))]
-        case Deliver():
-            return [DeliverySettled(effect.delivery_id, reason="The sink cancelled the delivery itself.")]
         case _:
+            # A delivery without a result is recorded as unknown, and the others touch nothing.
             return []
 
 

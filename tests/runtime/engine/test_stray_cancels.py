@@ -233,7 +233,7 @@ def test_a_left_call_does_not_touch_a_later_call_with_the_same_id() -> None:
         """Look."""
         seen.append(name)
         if name == "stubborn":
-            await sleeping(2)
+            await sleeping(1.5)
         if name == "other":
             await asyncio.sleep(0.4)
         return name

@@ -176,6 +176,7 @@ def test_a_step_does_as_much_in_a_long_conversation_as_in_a_short_one(
     wire: Wire, wrap: Callable[[LLMProvider], LLMProvider]
 ) -> None:
     work = work_of_steps(wire, wrap)
-    # Occasional calls of the clock are left out.
+    # What arrives in one read of the socket varies, and with it a few calls. Work that grew with the
+    # conversation would add at least one call for each message.
     early, late = min(work[EARLY]), min(work[LATE])
-    assert late <= early, work
+    assert late - early < LATE.start - EARLY.start, work

@@ -3,11 +3,25 @@
 from functools import cache
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic_core import to_json
 from tests.harness.compaction.histories import config, says, user
 
-from windlass_harness.compaction import estimate_tokens, input_tokens, should_compact
-from windlass_protocol import ModelMessage, ToolMessage
+from windlass_harness.compaction import estimate_tokens, input_tokens, should_compact, tokens_at_most
+from windlass_protocol import (
+    AssistantMessage,
+    JsonValue,
+    ModelMessage,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolMessage,
+    ToolOutput,
+    ToolOutputType,
+    ToolResultPart,
+    UserMessage,
+)
 
 
 def test_four_bytes_of_json_are_a_token_and_a_rest_is_one_too() -> None:
@@ -90,3 +104,55 @@ def _result(**more: object) -> dict[str, object]:
 def test_a_message_of_results_is_estimated_by_the_bytes_of_its_json(message: dict[str, object]) -> None:
     made = ToolMessage.model_validate({"role": "tool", **message})
     assert estimate_tokens(made) == -(-len(to_json(made)) // 4)
+
+
+IDS = st.text(min_size=1, max_size=8)
+NUMBERS = st.one_of(st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False))
+LEAVES = st.one_of(st.none(), st.booleans(), NUMBERS, st.text())
+JSON: st.SearchStrategy[JsonValue] = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner, max_size=3)),
+)
+OPTIONS = st.one_of(st.none(), st.dictionaries(IDS, JSON, max_size=2))
+MESSAGES = st.one_of(
+    st.builds(UserMessage, content=st.text()),
+    st.builds(
+        AssistantMessage,
+        content=st.one_of(
+            st.text(),
+            st.lists(
+                st.one_of(
+                    st.builds(TextPart, text=st.text()),
+                    st.builds(ReasoningPart, text=st.text(), provider_options=OPTIONS),
+                    st.builds(
+                        ToolCallPart,
+                        tool_call_id=IDS,
+                        tool_name=IDS,
+                        input=st.one_of(JSON, st.dictionaries(st.text(), JSON, max_size=20)),
+                        provider_executed=st.sampled_from([None, True]),
+                    ),
+                ),
+                max_size=4,
+            ).map(tuple),
+        ),
+        provider_options=OPTIONS,
+    ),
+    st.builds(
+        ToolMessage,
+        content=st.lists(
+            st.builds(
+                ToolResultPart,
+                tool_call_id=IDS,
+                tool_name=IDS,
+                output=st.builds(ToolOutput, type=st.just(ToolOutputType.JSON), value=JSON),
+                provider_options=OPTIONS,
+            ),
+            max_size=3,
+        ).map(tuple),
+    ),
+)
+
+
+@given(message=MESSAGES)
+def test_the_estimate_never_exceeds_its_quick_bound(message: ModelMessage) -> None:
+    assert estimate_tokens(message) <= tokens_at_most(message)

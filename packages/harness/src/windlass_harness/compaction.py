@@ -11,7 +11,6 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import Final, TypeGuard, TypeVar
 
-from pydantic import JsonValue
 from pydantic_core import to_json
 
 from windlass_protocol import (
@@ -24,6 +23,7 @@ from windlass_protocol import (
     ImagePart,
     JsonObject,
     ModelMessage,
+    ReasoningPart,
     SystemMessage,
     TextPart,
     ToolCallPart,
@@ -64,33 +64,71 @@ def estimate_tokens(value: object) -> int:
 
     Bytes and not characters, because scripts that need three bytes for a character also need more tokens.
     """
-    plain = _plain_results(value) if isinstance(value, ToolMessage) else None
-    return -(-len(to_json(value if plain is None else plain)) // BYTES_PER_TOKEN)
+    return -(-len(to_json(value)) // BYTES_PER_TOKEN)
 
 
-def _plain_results(message: ToolMessage) -> JsonObject | None:
-    """Return the JSON of a message of plain results; None if it has anything else.
+def tokens_at_most(message: ModelMessage) -> int:
+    """Return a number that `estimate_tokens` of the message never exceeds.
 
-    Every step estimates such a message, and the serialiser of its model calls Python for each output.
+    It costs a fraction of the estimate for the messages of an ordinary step: their texts are not scanned.
     """
-    if message.provider_options is not None or message.model_extra:
-        return None
-    content: list[JsonValue] = []
-    for part in message.content:
-        if not isinstance(part, ToolResultPart) or part.provider_options is not None or part.model_extra:
-            return None
-        output = part.output
-        if output.model_extra or output.model_fields_set != _PLAIN_OUTPUT:
-            return None
-        said: JsonValue = {"type": output.type, "value": output.value}
-        name: JsonValue = part.tool_name
-        content.append(
-            {"toolCallId": part.tool_call_id, "toolName": name, "output": said, "type": "tool-result"}
-        )
-    return {"content": content, "role": "tool"}
+    content = message.content
+    if message.provider_options is not None or message.__pydantic_extra__:
+        return estimate_tokens(message)
+    if isinstance(content, str):
+        return (_BARE_BYTES + _CHAR_BYTES_MAX * len(content)) // BYTES_PER_TOKEN
+    most = _BARE_BYTES
+    for part in content:
+        size = None if part.__pydantic_extra__ else _part_at_most(part)
+        if size is None:
+            return estimate_tokens(message)
+        most += size
+    return most // BYTES_PER_TOKEN
 
 
-_PLAIN_OUTPUT: Final = {"type", "value"}
+def _part_at_most(part: UserPart | AssistantPart | ToolPart) -> int | None:
+    """Return the bytes of a part of an ordinary step, at most; None for any other part."""
+    if isinstance(part, ToolResultPart):
+        value = part.output.value
+        if not isinstance(value, str) or part.provider_options is not None:
+            return None
+        if part.output.reason is not None or part.output.__pydantic_extra__:
+            return None
+        chars = len(part.tool_call_id) + len(part.tool_name) + len(value)
+        return _BARE_BYTES + _CHAR_BYTES_MAX * chars
+    if isinstance(part, ToolCallPart):
+        if not isinstance(part.input, dict) or part.provider_options is not None:
+            return None
+        if len(part.input) > _MEMBERS_MAX:
+            return None
+        chars = len(part.tool_call_id) + len(part.tool_name)
+        return _BARE_BYTES + _CHAR_BYTES_MAX * chars + _bytes_at_most(part.input)
+    if isinstance(part, TextPart | ReasoningPart) and part.provider_options is None:
+        return _BARE_BYTES + _CHAR_BYTES_MAX * len(part.text)
+    return None
+
+
+def _bytes_at_most(members: JsonObject) -> int:
+    most = 2
+    for name, value in members.items():
+        most += 8 + _CHAR_BYTES_MAX * len(name)
+        if isinstance(value, str):
+            most += _CHAR_BYTES_MAX * len(value)
+        elif type(value) is not int or value.bit_length() > _NUMBER_BITS_MAX:
+            most += len(to_json(value))
+        else:
+            most += _NUMBER_BYTES_MAX
+    return most
+
+
+_BARE_BYTES: Final = 128
+"""More bytes than a message or a part has beside its texts."""
+_CHAR_BYTES_MAX: Final = 6
+"""Bytes of a character in JSON, at most."""
+_NUMBER_BITS_MAX: Final = 64
+_NUMBER_BYTES_MAX: Final = 21
+_MEMBERS_MAX: Final = 16
+"""Arguments with more members are encoded to find their size."""
 
 
 def input_tokens(

@@ -13,8 +13,14 @@ def canonical_text(value: JsonValue) -> str:
     if isinstance(value, str):
         return encode_basestring(value)
     if isinstance(value, dict):
-        keys = sorted(value, key=_utf16)
-        return "{" + ",".join(f"{encode_basestring(key)}:{canonical_text(value[key])}" for key in keys) + "}"
+        # The order of UTF-16 code units is that of the characters, if all of them are ASCII.
+        keys = sorted(value) if "".join(value).isascii() else sorted(value, key=_utf16)
+        members: list[str] = []
+        for key in keys:
+            member = value[key]
+            written = encode_basestring(member) if type(member) is str else canonical_text(member)
+            members.append(f"{encode_basestring(key)}:{written}")
+        return "{" + ",".join(members) + "}"
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(canonical_text, value)) + "]"
     if value is None:

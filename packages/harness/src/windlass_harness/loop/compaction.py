@@ -39,7 +39,7 @@ def before_step(state: LoopState, *, now: Moment, rules: Rules) -> Plan | None:
     if rule.limit is not None and note.tokens_after > rule.limit:
         error = failures.does_not_fit(note.tokens_after, rule.limit)
         return Plan(ends.failed(state, error, now=now))
-    if prompt_tokens(state, rule) > _bound(state, rule):
+    if _is_too_long(state, rule):
         return Plan((_requested(state, THRESHOLD, now, rule),))
     return None
 
@@ -110,12 +110,29 @@ def prompt_tokens(state: LoopState, rule: CompactionRule) -> int:
 
     Same result as `input_tokens`, but each message is estimated once.
     """
-    history, known = state.session.history, state.session.compaction
-    tokens, count = known.last_known_input_tokens, known.last_known_prompt_message_count
-    if tokens is None or count is None or count > len(history.messages):
-        tokens, count = _overhead_tokens(state, rule), 0
+    history = state.session.history
+    tokens, count = _counted(state, rule)
     since = state.weights.since(count, history.messages, revision=history.revision)
     return min(tokens + since, INTEGER_MAX)
+
+
+def _is_too_long(state: LoopState, rule: CompactionRule) -> bool:
+    """Return whether the prompt of the next model call exceeds the threshold.
+
+    The messages are estimated only if a quick upper bound exceeds it: most steps are far below.
+    """
+    history, bound = state.session.history, _bound(state, rule)
+    tokens, count = _counted(state, rule)
+    most = tokens + state.bounds.since(count, history.messages, revision=history.revision)
+    return most > bound and prompt_tokens(state, rule) > bound
+
+
+def _counted(state: LoopState, rule: CompactionRule) -> tuple[int, int]:
+    """Return the prompt tokens that the provider counted last, and the number of messages in that prompt."""
+    tokens, count = state.session.counted
+    if tokens is None or count is None or count > len(state.session.history.messages):
+        return _overhead_tokens(state, rule), 0
+    return tokens, count
 
 
 def _overhead_tokens(state: LoopState, rule: CompactionRule) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, cast
 
 from windlass_harness.budget import would_exceed
-from windlass_harness.compaction import Weights
+from windlass_harness.compaction import Weights, tokens_at_most
 from windlass_harness.loop import failures
 from windlass_harness.loop.events import Draft, Moment
 from windlass_harness.loop.notes import (
@@ -96,6 +96,8 @@ class LoopState:
         """Approvals for the rest of the session, by request id."""
         self.deliveries = Deliveries()
         self.compacting, self.weights = CompactionNotes(), Weights()
+        self.bounds = Weights(tokens_at_most)
+        """Upper bounds of the estimates in `weights`, which are cheaper."""
         self.epoch = 0
         """Epoch of the current owner; open intents of an earlier epoch were interrupted."""
 
@@ -205,7 +207,7 @@ class LoopState:
         notes = self.run_notes
         if notes.epoch not in (None, self.epoch):
             return notes.wall_ms(notes.left_at(now.at, paused_until_ms(self)))
-        return notes.wall_ms(now.at) if now.active_ms is None else notes.budget.wall_ms_used + now.active_ms
+        return notes.wall_ms(now.at) if now.active_ms is None else notes.wall_ms_used + now.active_ms
 
     def exceeding(
         self, now: Moment, *, step: bool = False, tool_call: bool = False, tokens: int = 0
@@ -214,7 +216,7 @@ class LoopState:
         notes = self.run_notes
         if notes.limits is NO_LIMITS:
             return ()
-        wall_ms = self.wall_ms(now) - notes.budget.wall_ms_used
+        wall_ms = self.wall_ms(now) - notes.wall_ms_used
         return would_exceed(
             notes.budget, notes.limits, step=step, tool_call=tool_call, tokens=tokens, wall_ms=wall_ms
         )
@@ -258,7 +260,7 @@ def _step_started(state: LoopState, record: Record) -> None:
     notes.hooked.begin_step()
     if not notes.is_retry:
         notes.failures = 0
-        notes.use(steps=1)
+        notes.steps_used += 1
     notes.is_retry = False
 
 
@@ -321,7 +323,7 @@ def _action_started(state: LoopState, record: Record) -> None:
     state.run_notes.refusals = 0
     call = state.call(call_id)
     if call is not None and call.attempt == 1:
-        state.run_notes.use(tool_calls=1)
+        state.run_notes.tool_calls_used += 1
 
 
 def _action_result(state: LoopState, record: Record) -> None:

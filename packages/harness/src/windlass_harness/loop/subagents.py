@@ -21,7 +21,7 @@ from windlass_harness.loop.events import (
     joined,
     within_limit,
 )
-from windlass_harness.loop.notes import NOTHING_USED, Child, objects_in
+from windlass_harness.loop.notes import Child, objects_in
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Post
@@ -46,6 +46,7 @@ _SESSION: Final = "session:"
 _SUBAGENT: Final = "subagent:"
 """Prefix of the run ids of all subagents, and of no other runs."""
 _CANCELLED: Final = "The run that called it has ended."
+_NOTHING_USED: Final = BudgetState()
 _LIMITS: Final = (
     ("maxTokens", "max_tokens"),
     ("maxSteps", "max_steps"),
@@ -261,7 +262,7 @@ def told_settled(state: LoopState, resolved: Draft) -> Draft:
 
 
 def told_end(
-    run: RunState, ended: Draft, *, used: BudgetState = NOTHING_USED, taint: Set[str] = frozenset()
+    run: RunState, ended: Draft, *, used: BudgetState = _NOTHING_USED, taint: Set[str] = frozenset()
 ) -> Draft:
     """Return the end of a run, with a report for the parent run."""
     data, status = ended.data, ended.type.removeprefix("run.")

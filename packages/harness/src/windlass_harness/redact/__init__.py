@@ -5,7 +5,7 @@ values that the host application registered, in every common encoding (`redact.t
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import InitVar, dataclass, field
 from enum import Enum
 from itertools import count
@@ -48,6 +48,8 @@ class Redactor:
     _plain_keys: set[tuple[object, ...]] = field(init=False, repr=False, compare=False)
     _clean_texts: dict[int, str] = field(init=False, repr=False, compare=False)
     """Long texts without secrets that were inspected last, by identity."""
+    _clean_words: set[str] = field(init=False, repr=False, compare=False)
+    """Short texts without secrets: records repeat their ids, names and reasons."""
 
     def __post_init__(self, secrets: Iterable[str]) -> None:
         registered = _registered(secrets)
@@ -66,6 +68,7 @@ class Redactor:
         object.__setattr__(self, "_long_numbers", long)
         object.__setattr__(self, "_plain_keys", set())
         object.__setattr__(self, "_clean_texts", {})
+        object.__setattr__(self, "_clean_words", set())
 
     def text(self, text: str) -> str:
         """Mask the secrets in a text; return the same object if there are none."""
@@ -101,10 +104,10 @@ class Redactor:
 
         Only plain JSON of Python's built-in types can be clean; any other type is not inspected.
         """
-        return self._is_clean(value, self._clean_texts)
+        return self._is_clean(value, self._clean_texts, self._clean_words)
 
-    def _is_clean(self, value: object, known: Mapping[int, str]) -> bool:
-        """Inspect a value; long texts that are `known` to be clean are left out."""
+    def _is_clean(self, value: object, known: Mapping[int, str], words: Set[str]) -> bool:
+        """Inspect a value; texts that are `known` to be clean are left out."""
         texts: list[str] = []
         level: list[object] = [value]
         plain, has_digits, has_known = self._plain_keys, self._has_digits, False
@@ -112,7 +115,7 @@ class Redactor:
             below: list[object] = []
             for item in level:
                 if isinstance(item, str):
-                    if known.get(id(item)) is item:
+                    if item in words if len(item) <= _WORD_CHARS_MAX else known.get(id(item)) is item:
                         has_known = True
                     else:
                         texts.append(item)
@@ -132,8 +135,8 @@ class Redactor:
             if not below:
                 if has_known and any(_LOGIN_OPTION in text.lower() for text in texts):
                     # A text after such an option may be a password, whatever it looks like alone.
-                    return self._is_clean(value, {})
-                return self._are_clean(texts)
+                    return self._is_clean(value, {}, frozenset())
+                return not texts or self._are_clean(texts)
             # A value that contains itself twice doubles with every level: each container is visited once.
             level = below if len(below) < _SHARING_MIN else list({id(item): item for item in below}.values())
         return False
@@ -143,7 +146,13 @@ class Redactor:
         if may_hold_secret(text) or (self._has_known and self._known.spans(text)):
             return False
         for one in texts:
-            if _LONG_CHARS_MIN <= len(one) <= _LONG_CHARS_MAX:
+            if len(one) <= _WORD_CHARS_MAX:
+                # A login option is no word: it makes a secret of the text after it.
+                if _LOGIN_OPTION not in one.lower():
+                    if len(self._clean_words) >= _CLEAN_WORDS_MAX:
+                        self._clean_words.clear()
+                    self._clean_words.add(one)
+            elif _LONG_CHARS_MIN <= len(one) <= _LONG_CHARS_MAX:
                 # A tool result is masked before it is cut to size, and again as part of its record.
                 if len(self._clean_texts) >= _CLEAN_TEXTS_MAX:
                     self._clean_texts.clear()
@@ -358,6 +367,8 @@ _LOGIN_OPTION: Final = "-u"
 _LONG_CHARS_MIN: Final = 256
 _LONG_CHARS_MAX: Final = 65_536
 _CLEAN_TEXTS_MAX: Final = 16
+_WORD_CHARS_MAX: Final = 48
+_CLEAN_WORDS_MAX: Final = 1_024
 _PLAIN_KEYS_MAX: Final = 4_096
 _VALUE_KEYS: Final = frozenset({"value", "default", "const", "example", "examples"})
 _SCHEMA_KEYS: Final = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum"})

@@ -1,7 +1,7 @@
 """Record payloads as message parts: calls, results, text and reasoning."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar, cast
 
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
@@ -221,7 +221,7 @@ def part_of(action: RuntimeActionRequest) -> ToolCallPart:
 
 def read_started(data: JsonObject) -> tuple[Place, Started]:
     """Return the intent of a call, and its place."""
-    place, effect = _place(data), _EFFECTS.get(str(data.get("effect")))
+    place, effect, arguments = _place(data), _EFFECTS.get(str(data.get("effect"))), data.get("arguments")
     call_id, name, key = data.get("callId"), data.get("toolName"), data.get("idempotencyKey")
     is_usual = type(call_id) is str and type(name) is str and type(key) is str
     if place is None or effect is None or not is_usual:
@@ -230,7 +230,8 @@ def read_started(data: JsonObject) -> tuple[Place, Started]:
             found.call_id, found.tool_name, found.effect, found.idempotency_key, found.arguments
         )
         return Place(found.turn_id, found.step_index), started
-    return place, Started(str(call_id), str(name), effect, str(key), own(data.get("arguments")))
+    own_arguments = None if arguments is None else own(arguments)
+    return place, Started(str(call_id), str(name), effect, str(key), own_arguments)
 
 
 def read_result(data: JsonObject) -> tuple[str, ToolOutput]:
@@ -240,7 +241,7 @@ def read_result(data: JsonObject) -> tuple[str, ToolOutput]:
         call_id, value = result.get("callId"), result.get("output")
         if type(call_id) is str and "output" in result and result.get("kind") == "tool-result":
             kind = ToolOutputType.TEXT if type(value) is str else ToolOutputType.JSON
-            return call_id, output(type=kind, value=own(value))
+            return call_id, output(type=kind, value=value if type(value) is str else own(value))
     found = read(ActionResultData, data)
     return found.result.call_id, tool_output(found)
 
@@ -254,11 +255,15 @@ def own(value: JsonValue) -> JsonValue:
     return value
 
 
+_new_place: Final = cast("Callable[[type[Place], tuple[str, int]], Place]", tuple.__new__)  # pyright: ignore[reportUnknownMemberType]
+"""Makes a place without the constructor of the named tuple, which is Python code."""
+
+
 def _place(data: JsonObject) -> Place | None:
     """Return the place of a payload; None if it does not have the usual shape."""
     turn_id, step_index = data.get("turnId"), data.get("stepIndex")
     if type(turn_id) is str and type(step_index) is int:
-        return Place(turn_id, step_index)
+        return _new_place(Place, (turn_id, step_index))
     return None
 
 

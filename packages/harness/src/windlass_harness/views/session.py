@@ -276,6 +276,12 @@ class SessionDraft:
         return self._compaction
 
     @property
+    def counted(self) -> tuple[int | None, int | None]:
+        """The prompt tokens that the provider counted last, and the number of messages in that prompt."""
+        known = self._compaction
+        return self._counted or (known.last_known_input_tokens, known.last_known_prompt_message_count)
+
+    @property
     def position(self) -> Position:
         """The last applied record."""
         return Position(self._session_id, self.seq)

@@ -276,17 +276,20 @@ async def judge(
 
 
 def judge_allowed(
-    binding: Binding, effect: JudgeCall, decision: AllowDecision, canonical_json: bytes | None
+    binding: Binding,
+    call_id: str,
+    tool_name: str,
+    given: JsonValue,
+    decision: AllowDecision,
+    canonical_json: bytes | None,
 ) -> Judged | CallRefused:
     """Judge a call of a tool that the rules allow with any arguments; see `settled_by_rules`."""
-    tool = binding.tools[effect.tool_name]
+    tool = binding.tools[tool_name]
     try:
-        arguments = arguments_of(
-            tool, effect.input, mask=binding.redactor.text, canonical_json=canonical_json
-        )
+        arguments = arguments_of(tool, given, mask=binding.redactor.text, canonical_json=canonical_json)
     except Rejected as error:
-        return CallRefused(effect.call_id, "invalid_arguments", error.message)
-    return Judged(_judged(effect.call_id, tool, decision, arguments), arguments)
+        return CallRefused(call_id, "invalid_arguments", error.message)
+    return Judged(_judged(call_id, tool, decision, arguments), arguments)
 
 
 def settled_by_rules(binding: Binding, effect: JudgeCall, judged: object) -> AllowDecision | None:
@@ -297,6 +300,7 @@ def settled_by_rules(binding: Binding, effect: JudgeCall, judged: object) -> All
         return None
     is_by_rules = isinstance(policy, RulesPolicy) and decides_by_rules(policy) and not policy.reads_arguments
     is_plain = isinstance(tool.approval, ApprovalRule) and not tool.is_shell and not tool.is_question
+    is_plain = is_plain and tool.delegates is None
     return decision if is_by_rules and is_plain and not binding.hooks.points else None
 
 

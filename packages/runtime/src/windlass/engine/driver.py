@@ -26,6 +26,7 @@ from windlass_harness.loop.events import (
     CallModel,
     Compact,
     Effect,
+    JudgeCall,
     LoopEvent,
     Moment,
     Plan,
@@ -264,6 +265,10 @@ class Driver:
         if rules.hook_points:
             # Hooks are code of the application: everything that they see must be durable.
             await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
+        at_once = self._effects.judge_at_once(self.state, effect) if isinstance(effect, JudgeCall) else None
+        if at_once is not None:
+            self._events.append(at_once)
+            return
         work = self._effects.perform(self.state, effect)
         event = await work if isinstance(effect, CallHooks) else await self._interruptible.do(work)
         if event is not None:

@@ -128,7 +128,8 @@ class Tasks:
         """Perform an effect."""
         tasks, key = self.errands if is_errand(effect) else self.under_way, effect.key
         self._effects[key] = effect
-        tasks[key] = asyncio.create_task(self._perform(perform, effect))
+        # Without the layers of `create_task`; a task factory of the application is not asked.
+        tasks[key] = asyncio.Task(self._perform(perform, effect), loop=asyncio.get_running_loop())
 
     def take_over(self, key: str, task: "asyncio.Task[LoopEvent]", finish: Callable[[], Performed]) -> None:
         """Finish an effect in another task, and leave its own to itself; nothing if it was dropped."""
@@ -183,7 +184,7 @@ class Tasks:
     async def drop_stray_cancel(self) -> None:
         """Take back a cancel of the current task by the code that it ran, which has returned nevertheless."""
         task = asyncio.current_task()
-        if task is None or not task.cancelling() or task in self._cancelled:
+        if task is None or task in self._cancelled:
             return
         with suppress(asyncio.CancelledError):
             # A cancel that is pending is raised here.
@@ -535,6 +536,29 @@ class Effects:
         self._is_stopping = True
         self.tasks.cancel_all(self._unbegun.values())
 
+    def _task_of(self, key: str) -> "asyncio.Task[LoopEvent]":
+        """Return the current task, which performs the effect of a key."""
+        return self.tasks.under_way.get(key) or _current_task()
+
+    def judge_at_once(self, state: LoopState, effect: JudgeCall) -> LoopEvent | None:
+        """Judge a call of a tool that the rules are known to allow; None if that takes more."""
+        run = state.run
+        binding = None if run is None else self._bound.get(run.run_id)
+        call_id, written = effect.call_id, self._inputs.get(effect.call_id)
+        decision = self._allowed.get((effect.tool_name, state.session.taint))
+        if decision is None or binding is None or written is None:
+            return None
+        if effect.approved_hash is not None or state.grants:
+            return None
+        judged = judge_allowed(
+            binding, call_id, effect.tool_name, written, decision, self._canonical.pop(call_id, None)
+        )
+        if isinstance(judged, CallRefused):
+            return judged
+        self._arguments[call_id] = judged.arguments
+        self._inputs[call_id] = judged.arguments.json
+        return judged.event
+
     async def judge(self, state: LoopState, effect: JudgeCall) -> LoopEvent:
         """Validate a call and ask the policy; has no side effects."""
         binding, shared = await self._binding(state), self._shared
@@ -549,17 +573,12 @@ class Effects:
             effect = JudgeCall(
                 effect.call_id, effect.tool_name, written, effect.approved_hash, effect.approved_policy
             )
-        known = (effect.tool_name, state.session.taint)
-        decision = self._allowed.get(known)
-        if decision is not None and effect.approved_hash is None and not state.grants:
-            judged = judge_allowed(binding, effect, decision, self._canonical.pop(effect.call_id, None))
-        else:
-            judged = await judge(
-                binding, state, effect=effect, clock=shared.clock, is_attended=self._can_ask(state)
-            )
-            settled = settled_by_rules(binding, effect, judged)
-            if settled is not None and not state.grants:
-                self._allowed[known] = settled
+        judged = await judge(
+            binding, state, effect=effect, clock=shared.clock, is_attended=self._can_ask(state)
+        )
+        settled = settled_by_rules(binding, effect, judged)
+        if settled is not None and not state.grants:
+            self._allowed[effect.tool_name, state.session.taint] = settled
         if isinstance(judged, Judged):
             self._arguments[effect.call_id] = judged.arguments
             # If the call is judged again, these are the arguments that it runs with.
@@ -706,7 +725,7 @@ class Effects:
         """Call the model; a failure is returned as an event."""
         shared, step = self._shared, self._writer.step
         assert step is not None, "a step begins before its model is called"
-        task = _current_task()
+        task = self._task_of(CallModel.key)
         live = self._live = MaskedAnswer(shared.bus.live(step), binding.redactor)
         collector = Collector(live, binding.redactor, calls_max=shared.calls_max)
         started = shared.clock.monotonic()
@@ -731,7 +750,8 @@ class Effects:
                 on_left=leave,
                 after_chunk=shared.after_chunk,
             )
-            await self.tasks.drop_stray_cancel()
+            if task.cancelling():
+                await self.tasks.drop_stray_cancel()
             answer = collector.answer(latency_ms=elapsed_ms(shared.clock, started), notes=notes)
         except asyncio.CancelledError:
             live.close()
@@ -769,7 +789,7 @@ class Effects:
         call_id = effect.call_id
         if self._is_stopping:
             return CallUnbegun(call_id)
-        task = _current_task()
+        task = self._task_of(effect.key)
         self._unbegun[call_id] = task
         try:
             return await self._run(state, effect, task)
@@ -850,7 +870,8 @@ class Effects:
         if limit.is_left:
             # Another task has finished the call.
             raise asyncio.CancelledError
-        await self.tasks.drop_stray_cancel()
+        if call.task.cancelling():
+            await self.tasks.drop_stray_cancel()
         if context is not None and context.state.change is not None and call.on_end is not None:
             self._turns.last(call.effect.call_id)
         return outcome

@@ -104,9 +104,9 @@ class _Piece:
     text: list[str] = field(default_factory=list[str])
     arguments: JsonObject | None = None
     size: int = 0
-    """Characters of arguments that arrived whole."""
+    """Size of arguments that arrived whole."""
     canonical: bytes | None = None
-    """The canonical JSON of arguments that came whole."""
+    """The canonical JSON of arguments that arrived whole; None if they have none."""
 
 
 class Collector:
@@ -160,10 +160,16 @@ class Collector:
 
     def _take_call(self, delta: ToolCall | ToolCallDelta) -> None:
         if isinstance(delta, ToolCall):
-            size = len(json.dumps(delta.arguments))
-            self._grow(len(delta.id) + len(delta.name) + size)
-            index = max(self._calls, default=-1) + 1
-            self._calls[index] = _Piece(delta.id, delta.name, arguments=delta.arguments, size=size)
+            piece = _Piece(delta.id, delta.name, arguments=delta.arguments)
+            try:
+                piece.canonical = canonical(delta.arguments, ARGUMENT_LIMITS)
+                piece.size = len(piece.canonical)
+            except CodecError:
+                # A record cannot hold it; the argument check reports what is wrong with the text.
+                piece.text.append(json.dumps(delta.arguments))
+                piece.size = len(piece.text[0])
+            self._grow(len(delta.id) + len(delta.name) + piece.size)
+            self._calls[max(self._calls) + 1 if self._calls else 0] = piece
         else:
             self._grow(len(delta.id or "") + len(delta.name or "") + len(delta.arguments_delta))
             piece = self._calls.setdefault(delta.index, _Piece())
@@ -254,20 +260,21 @@ def _name(name: str) -> str:
 
 
 def _input(piece: _Piece) -> JsonValue:
+    if piece.canonical is not None:
+        return piece.arguments
     text = whole("".join(piece.text)) if piece.text else ""
     size = len(text) if piece.arguments is None else piece.size
     if size > ARGUMENT_BYTES_MAX:
         return omitted_arguments(size)
-    if piece.arguments is None and not text.strip():
+    if piece.arguments is not None:
+        return text
+    if not text.strip():
         return {}
     try:
-        if piece.arguments is None:
-            return parse(text.encode(), ARGUMENT_LIMITS)
-        piece.canonical = canonical(piece.arguments, ARGUMENT_LIMITS)
+        return parse(text.encode(), ARGUMENT_LIMITS)
     except CodecError:
         # A record cannot hold it as JSON; the argument check reports what is wrong with the text.
-        return text if piece.arguments is None else json.dumps(piece.arguments)
-    return piece.arguments
+        return text
 
 
 def whole(text: str) -> str:

@@ -63,9 +63,13 @@ class Delegator(Protocol):
 
 def with_subagents(answer: ModelAnswered, tools: Mapping[str, Tool[..., object]]) -> ModelAnswered:
     """Return the answer with its subagent calls marked."""
-    names = {name for name, tool in tools.items() if tool.delegates is not None}
-    if not any(call.tool_name in names for call in answer.calls):
+    for call in answer.calls:
+        tool = tools.get(call.tool_name)
+        if tool is not None and tool.delegates is not None:
+            break
+    else:
         return answer
+    names = {name for name, tool in tools.items() if tool.delegates is not None}
     calls = tuple(
         replace(call, subagent=call.tool_name) if call.tool_name in names else call for call in answer.calls
     )

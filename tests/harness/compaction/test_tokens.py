@@ -106,29 +106,31 @@ def test_a_message_of_results_is_estimated_by_the_bytes_of_its_json(message: dic
     assert estimate_tokens(made) == -(-len(to_json(made)) // 4)
 
 
+TEXTS = st.text(max_size=3).map(lambda text: text * 200)
+"""Long, so that the bytes of a message are mostly those of its texts."""
 IDS = st.text(min_size=1, max_size=8)
 NUMBERS = st.one_of(st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False))
-LEAVES = st.one_of(st.none(), st.booleans(), NUMBERS, st.text())
+LEAVES = st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS)
 JSON: st.SearchStrategy[JsonValue] = st.recursive(
     LEAVES,
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner, max_size=3)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
 )
 OPTIONS = st.one_of(st.none(), st.dictionaries(IDS, JSON, max_size=2))
 MESSAGES = st.one_of(
-    st.builds(UserMessage, content=st.text()),
+    st.builds(UserMessage, content=TEXTS),
     st.builds(
         AssistantMessage,
         content=st.one_of(
-            st.text(),
+            TEXTS,
             st.lists(
                 st.one_of(
-                    st.builds(TextPart, text=st.text()),
-                    st.builds(ReasoningPart, text=st.text(), provider_options=OPTIONS),
+                    st.builds(TextPart, text=TEXTS),
+                    st.builds(ReasoningPart, text=TEXTS, provider_options=OPTIONS),
                     st.builds(
                         ToolCallPart,
                         tool_call_id=IDS,
                         tool_name=IDS,
-                        input=st.one_of(JSON, st.dictionaries(st.text(), JSON, max_size=20)),
+                        input=st.one_of(JSON, st.dictionaries(TEXTS, JSON, max_size=20)),
                         provider_executed=st.sampled_from([None, True]),
                     ),
                 ),

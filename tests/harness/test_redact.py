@@ -14,7 +14,7 @@ from typing import Any, cast
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from windlass_harness.redact import (
@@ -316,6 +316,24 @@ def test_a_long_text_after_a_login_option_is_masked_also_if_it_was_clean_before(
     assert redactor.value({"text": login, "more": "x"}) == {"text": login, "more": "x"}
     assert redactor.value(["curl", "-u", login]) == Redactor().value(["curl", "-u", "".join(login)])
     assert "staple" not in str(redactor.value(["curl", "-u", login]))
+
+
+WORDS = st.sampled_from(
+    ["-u", "--user", "-U", "joe:hunter2222", "uid:gid", "--password", "password", "hunter2222", "curl", "x",
+     "call-user-1", "token=abcdef123456", "sk-" + "a1" * 12, "Bearer abcdef123456", "correct horse"]
+)  # fmt: skip
+VALUES = st.recursive(
+    WORDS, lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(WORDS, inner, max_size=3))
+)
+
+
+@example(values=["joe:hunter2222", ["curl", "-u", "joe:hunter2222"]])
+@example(values=[["curl", "-u"], ["curl", "-u", "joe:hunter2222"]])
+@given(values=st.lists(VALUES, min_size=2, max_size=6))
+def test_what_was_inspected_before_does_not_change_what_is_masked(values: list[object]) -> None:
+    redactor = Redactor(["correct horse"])
+    for value in values:
+        assert redactor.value(value) == Redactor(["correct horse"]).value(value)
 
 
 def test_the_texts_that_are_remembered_as_clean_are_few() -> None:

@@ -114,26 +114,31 @@ class Redactor:
         for _ in range(DEPTH_MAX):
             below: list[object] = []
             for item in level:
-                if isinstance(item, str):
-                    if item in words if len(item) <= _WORD_CHARS_MAX else known.get(id(item)) is item:
+                kind = type(item)
+                if kind is str:
+                    text: str = item  # pyright: ignore[reportAssignmentType] - a cast costs a call for each value
+                    if text in words if len(text) <= _WORD_CHARS_MAX else known.get(id(text)) is text:
                         has_known = True
                     else:
-                        texts.append(item)
-                elif type(item) is dict:
-                    entries: dict[object, object] = item  # pyright: ignore[reportUnknownVariableType] - a cast costs a call for each value
+                        texts.append(text)
+                elif kind is int or kind is float:
+                    if has_digits and self.is_secret_number(item):  # pyright: ignore[reportArgumentType]
+                        return False
+                elif kind is dict:
+                    entries: dict[object, object] = item  # pyright: ignore[reportAssignmentType]
                     # Records have few shapes, so key sets repeat.
                     if (keys := tuple(entries)) not in plain and not self._are_plain(keys):
                         return False
                     below += entries.values()
-                elif type(item) is list or type(item) is tuple:
-                    below += item  # pyright: ignore[reportUnknownArgumentType]
-                elif type(item) is int or type(item) is float:
-                    if has_digits and self.is_secret_number(item):
-                        return False
-                elif item is not None and type(item) is not bool:
+                elif kind is list or kind is tuple:
+                    items: list[object] = item  # pyright: ignore[reportAssignmentType]
+                    below += items
+                elif isinstance(item, str):
+                    texts.append(item)
+                elif item is not None and kind is not bool:
                     return False
             if not below:
-                if has_known and any(_LOGIN_OPTION in text.lower() for text in texts):
+                if has_known and texts and any(_LOGIN_OPTION in text.lower() for text in texts):
                     # A text after such an option may be a password, whatever it looks like alone.
                     return self._is_clean(value, {}, frozenset())
                 return not texts or self._are_clean(texts)

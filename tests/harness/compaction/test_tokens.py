@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from pydantic_core import to_json
 from tests.harness.compaction.histories import config, says, user
 
-from windlass_harness.compaction import estimate_tokens, input_tokens, should_compact, tokens_at_most
+from windlass_harness.compaction import (
+    BYTES_PER_CHAR_MAX,
+    estimate_tokens,
+    input_tokens,
+    message_size,
+    should_compact,
+)
 from windlass_protocol import (
     AssistantMessage,
     JsonValue,
@@ -111,11 +117,10 @@ TEXTS = st.text(max_size=3).map(lambda text: text * 200)
 IDS = st.text(min_size=1, max_size=8)
 NUMBERS = st.one_of(st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False))
 LEAVES = st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS)
-JSON: st.SearchStrategy[JsonValue] = st.recursive(
-    LEAVES,
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
+JSON: st.SearchStrategy[JsonValue] = st.one_of(
+    LEAVES, st.lists(LEAVES, max_size=2), st.dictionaries(TEXTS, LEAVES, max_size=2)
 )
-OPTIONS = st.one_of(st.none(), st.dictionaries(IDS, JSON, max_size=2))
+OPTIONS = st.one_of(st.none(), st.dictionaries(IDS, LEAVES, max_size=1))
 MESSAGES = st.one_of(
     st.builds(UserMessage, content=TEXTS),
     st.builds(
@@ -130,11 +135,11 @@ MESSAGES = st.one_of(
                         ToolCallPart,
                         tool_call_id=IDS,
                         tool_name=IDS,
-                        input=st.one_of(JSON, st.dictionaries(TEXTS, JSON, max_size=20)),
+                        input=st.one_of(JSON, st.dictionaries(TEXTS, JSON, max_size=3)),
                         provider_executed=st.sampled_from([None, True]),
                     ),
                 ),
-                max_size=4,
+                max_size=2,
             ).map(tuple),
         ),
         provider_options=OPTIONS,
@@ -149,12 +154,20 @@ MESSAGES = st.one_of(
                 output=st.builds(ToolOutput, type=st.just(ToolOutputType.JSON), value=JSON),
                 provider_options=OPTIONS,
             ),
-            max_size=3,
+            max_size=2,
         ).map(tuple),
     ),
 )
 
 
 @given(message=MESSAGES)
-def test_the_estimate_never_exceeds_its_quick_bound(message: ModelMessage) -> None:
-    assert estimate_tokens(message) <= tokens_at_most(message)
+def test_the_json_of_a_message_has_at_most_six_bytes_for_each_character_of_its_size(
+    message: ModelMessage,
+) -> None:
+    assert len(to_json(message)) <= BYTES_PER_CHAR_MAX * message_size(message)
+
+
+def test_arguments_with_many_members_are_measured_by_their_json() -> None:
+    part = ToolCallPart(tool_call_id="c", tool_name="t", input={f"\x00{at}": at for at in range(40)})
+    message = AssistantMessage(content=(part,))
+    assert message_size(message) == len(to_json(message))

@@ -67,66 +67,63 @@ def estimate_tokens(value: object) -> int:
     return -(-len(to_json(value)) // BYTES_PER_TOKEN)
 
 
-def tokens_at_most(message: ModelMessage) -> int:
-    """Return a number that `estimate_tokens` of the message never exceeds.
+def message_size(message: ModelMessage) -> int:
+    """Return the size of a message in characters, about: those of its texts, and some for each part.
 
-    It costs a fraction of the estimate for the messages of an ordinary step: their texts are not scanned.
+    It costs a fraction of an estimate for the messages of an ordinary step, whose texts are not scanned. The
+    JSON of the message never has more than `BYTES_PER_CHAR_MAX` bytes for each of these characters.
     """
     content = message.content
     if message.provider_options is not None or message.__pydantic_extra__:
-        return estimate_tokens(message)
+        return len(to_json(message))
     if isinstance(content, str):
-        return (_BARE_BYTES + _CHAR_BYTES_MAX * len(content)) // BYTES_PER_TOKEN
-    most = _BARE_BYTES
+        return _PART_CHARS + len(content)
+    chars = _PART_CHARS
     for part in content:
-        size = None if part.__pydantic_extra__ else _part_at_most(part)
+        size = None if part.__pydantic_extra__ else _part_size(part)
         if size is None:
-            return estimate_tokens(message)
-        most += size
-    return most // BYTES_PER_TOKEN
+            return len(to_json(message))
+        chars += _PART_CHARS + size
+    return chars
 
 
-def _part_at_most(part: UserPart | AssistantPart | ToolPart) -> int | None:
-    """Return the bytes of a part of an ordinary step, at most; None for any other part."""
+def _part_size(part: UserPart | AssistantPart | ToolPart) -> int | None:
+    """Return the characters of a part of an ordinary step; None for any other part."""
     if isinstance(part, ToolResultPart):
         value = part.output.value
         if not isinstance(value, str) or part.provider_options is not None:
             return None
         if part.output.reason is not None or part.output.__pydantic_extra__:
             return None
-        chars = len(part.tool_call_id) + len(part.tool_name) + len(value)
-        return _BARE_BYTES + _CHAR_BYTES_MAX * chars
+        return len(part.tool_call_id) + len(part.tool_name) + len(value)
     if isinstance(part, ToolCallPart):
         if not isinstance(part.input, dict) or part.provider_options is not None:
             return None
         if len(part.input) > _MEMBERS_MAX:
             return None
-        chars = len(part.tool_call_id) + len(part.tool_name)
-        return _BARE_BYTES + _CHAR_BYTES_MAX * chars + _bytes_at_most(part.input)
+        return len(part.tool_call_id) + len(part.tool_name) + _members_size(part.input)
     if isinstance(part, TextPart | ReasoningPart) and part.provider_options is None:
-        return _BARE_BYTES + _CHAR_BYTES_MAX * len(part.text)
+        return len(part.text)
     return None
 
 
-def _bytes_at_most(members: JsonObject) -> int:
-    most = 2
+def _members_size(members: JsonObject) -> int:
+    chars = 0
     for name, value in members.items():
-        most += 8 + _CHAR_BYTES_MAX * len(name)
+        chars += _MEMBER_CHARS + len(name)
         if isinstance(value, str):
-            most += _CHAR_BYTES_MAX * len(value)
+            chars += len(value)
         elif type(value) is not int or value.bit_length() > _NUMBER_BITS_MAX:
-            most += len(to_json(value))
-        else:
-            most += _NUMBER_BYTES_MAX
-    return most
+            chars += len(to_json(value))
+    return chars
 
 
-_BARE_BYTES: Final = 128
-"""More bytes than a message or a part has beside its texts."""
-_CHAR_BYTES_MAX: Final = 6
-"""Bytes of a character in JSON, at most."""
+BYTES_PER_CHAR_MAX: Final = 6
+_PART_CHARS: Final = 32
+"""A part has fewer bytes beside its texts than this many characters may have."""
+_MEMBER_CHARS: Final = 5
+"""The same of a member: its punctuation, and a number."""
 _NUMBER_BITS_MAX: Final = 64
-_NUMBER_BYTES_MAX: Final = 21
 _MEMBERS_MAX: Final = 16
 """Arguments with more members are encoded to find their size."""
 

@@ -6,7 +6,7 @@ so an interrupted one is repeated.
 
 from collections.abc import Set
 
-from windlass_harness.compaction import estimate_tokens
+from windlass_harness.compaction import BYTES_PER_CHAR_MAX, BYTES_PER_TOKEN, estimate_tokens
 from windlass_harness.loop import ends, failures
 from windlass_harness.loop.events import (
     NOTHING,
@@ -123,7 +123,8 @@ def _is_too_long(state: LoopState, rule: CompactionRule) -> bool:
     """
     history, bound = state.session.history, _bound(state, rule)
     tokens, count = _counted(state, rule)
-    most = tokens + state.bounds.since(count, history.messages, revision=history.revision)
+    chars = state.sizes.since(count, history.messages, revision=history.revision)
+    most = tokens + chars * BYTES_PER_CHAR_MAX // BYTES_PER_TOKEN
     return most > bound and prompt_tokens(state, rule) > bound
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, cast
 
 from windlass_harness.budget import would_exceed
-from windlass_harness.compaction import Weights, tokens_at_most
+from windlass_harness.compaction import Weights, message_size
 from windlass_harness.loop import failures
 from windlass_harness.loop.events import Draft, Moment
 from windlass_harness.loop.notes import (
@@ -96,8 +96,8 @@ class LoopState:
         """Approvals for the rest of the session, by request id."""
         self.deliveries = Deliveries()
         self.compacting, self.weights = CompactionNotes(), Weights()
-        self.bounds = Weights(tokens_at_most)
-        """Upper bounds of the estimates in `weights`, which are cheaper."""
+        self.sizes = Weights(message_size)
+        """Sizes of the messages in characters; cheaper than the estimates in `weights`."""
         self.epoch = 0
         """Epoch of the current owner; open intents of an earlier epoch were interrupted."""
 

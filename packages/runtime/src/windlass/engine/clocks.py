@@ -22,10 +22,13 @@ from windlass_harness.times import elapsed_ms
 def moment(clock: Clock) -> Moment:
     """Return the current time; the same object within one millisecond."""
     now = clock.now()
-    ms = int(now.timestamp() * 1000)
+    ms = int(now.timestamp()) * 1000 + now.microsecond // 1000
     last = _NEWEST[0]
     if ms != last.ms:
-        last = _NEWEST[0] = Moment(stamp(now), ms)
+        # Within one second only the milliseconds of the text change.
+        is_near = ms // 1000 == last.ms // 1000
+        text = f"{last.at[:20]}{ms % 1000:03}Z" if is_near else stamp(now)
+        last = _NEWEST[0] = Moment(text, ms)
     return last
 
 

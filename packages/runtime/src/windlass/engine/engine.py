@@ -21,7 +21,6 @@ from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailab
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.clock import IDLE, Clock
 from windlass.ports.store import CANCEL, COMPACT, START, STEER, Catalog, Claim, Standing, Store
-from windlass_harness.compaction import BYTES_PER_TOKEN
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_protocol import RetryClass
@@ -167,8 +166,8 @@ class CachedSession:
         """Approximate size in bytes; compacted messages do not count."""
         state = self.loaded.state
         history = state.session.history
-        tokens = state.weights.since(0, history.messages, revision=history.revision)
-        return BYTES_PER_TOKEN * tokens + MESSAGE_BYTES * (len(history.messages) + 1)
+        chars = state.sizes.since(0, history.messages, revision=history.revision)
+        return chars + MESSAGE_BYTES * (len(history.messages) + 1)
 
 
 class SessionCache:

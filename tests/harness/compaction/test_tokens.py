@@ -17,7 +17,6 @@ from windlass_harness.compaction import (
 )
 from windlass_protocol import (
     AssistantMessage,
-    JsonValue,
     ModelMessage,
     ReasoningPart,
     TextPart,
@@ -117,9 +116,7 @@ TEXTS = st.text(max_size=3).map(lambda text: text * 200)
 IDS = st.text(min_size=1, max_size=8)
 NUMBERS = st.one_of(st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False))
 LEAVES = st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS)
-JSON: st.SearchStrategy[JsonValue] = st.one_of(
-    LEAVES, st.lists(LEAVES, max_size=2), st.dictionaries(TEXTS, LEAVES, max_size=2)
-)
+JSON = st.one_of(LEAVES, st.lists(LEAVES, max_size=2), st.dictionaries(TEXTS, LEAVES, max_size=2))
 OPTIONS = st.one_of(st.none(), st.dictionaries(IDS, LEAVES, max_size=1))
 MESSAGES = st.one_of(
     st.builds(UserMessage, content=TEXTS),

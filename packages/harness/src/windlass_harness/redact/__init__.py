@@ -11,7 +11,7 @@ from enum import Enum
 from itertools import count
 from typing import Final, Protocol, cast, runtime_checkable
 
-from windlass_harness.redact.shapes import is_login_text, is_secret_key, mask_shapes, may_hold_secret
+from windlass_harness.redact.shapes import has_seed, is_login_text, is_secret_key, mask_shapes
 from windlass_harness.redact.text import MASK as MASK
 from windlass_harness.redact.text import MaskedStream, Registered
 
@@ -72,6 +72,8 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Mask the secrets in a text; return the same object if there are none."""
+        if text in self._clean_words:
+            return text
         masked = mask_shapes(self._known.mask(text) if self._has_known else text)
         return text if masked == text else masked
 
@@ -138,22 +140,27 @@ class Redactor:
                 elif item is not None and kind is not bool:
                     return False
             if not below:
-                if has_known and texts and any(_LOGIN_OPTION in text.lower() for text in texts):
+                if not texts:
+                    return True
+                joined = "\n".join(texts)
+                lowered = joined.lower()
+                if has_known and _LOGIN_OPTION in lowered:
                     # A text after such an option may be a password, whatever it looks like alone.
                     return self._is_clean(value, {}, frozenset())
-                return not texts or self._are_clean(texts)
+                if has_seed(lowered) or (self._has_known and self._known.spans(joined)):
+                    return False
+                self._remember(texts)
+                return True
             # A value that contains itself twice doubles with every level: each container is visited once.
             level = below if len(below) < _SHARING_MIN else list({id(item): item for item in below}.values())
         return False
 
-    def _are_clean(self, texts: list[str]) -> bool:
-        text = "\n".join(texts)
-        if may_hold_secret(text) or (self._has_known and self._known.spans(text)):
-            return False
+    def _remember(self, texts: list[str]) -> None:
+        """Note that these texts hold no secret."""
         for one in texts:
             if len(one) <= _WORD_CHARS_MAX:
                 # A login option is no word: it makes a secret of the text after it.
-                if _LOGIN_OPTION not in one.lower():
+                if _LOGIN_OPTION not in one and _LOGIN_OPTION_UPPER not in one:
                     if len(self._clean_words) >= _CLEAN_WORDS_MAX:
                         self._clean_words.clear()
                     self._clean_words.add(one)
@@ -162,7 +169,6 @@ class Redactor:
                 if len(self._clean_texts) >= _CLEAN_TEXTS_MAX:
                     self._clean_texts.clear()
                 self._clean_texts[id(one)] = one
-        return True
 
     def _are_plain(self, keys: tuple[object, ...]) -> bool:
         """Return, and cache, whether none of these keys marks a secret."""
@@ -170,7 +176,7 @@ class Redactor:
         if "value" in keys or any(not isinstance(key, str) or is_secret_key(key) for key in keys):
             return False
         text = "\n".join(cast(tuple[str, ...], keys))
-        if may_hold_secret(text) or self._known.spans(text):
+        if has_seed(text.lower()) or self._known.spans(text):
             return False
         if len(self._plain_keys) < _PLAIN_KEYS_MAX and len(keys) <= _KEYS_MAX:
             self._plain_keys.add(keys)
@@ -369,6 +375,7 @@ _NUMBER_BITS_MAX: Final = 10_000  # Python refuses to convert longer integers to
 _SHARING_MIN: Final = 1_000
 _KEYS_MAX: Final = 24
 _LOGIN_OPTION: Final = "-u"
+_LOGIN_OPTION_UPPER: Final = "-U"
 _LONG_CHARS_MIN: Final = 256
 _LONG_CHARS_MAX: Final = 65_536
 _CLEAN_TEXTS_MAX: Final = 16

@@ -246,9 +246,12 @@ class Shape:
     is_named: bool = False
 
 
-def may_hold_secret(text: str) -> bool:
-    """Return quickly whether `mask_shapes` could change the text; false positives only cost time."""
-    return _SEEDS.search(text.lower()) is not None
+def has_seed(lowered: str) -> bool:
+    """Return quickly whether `mask_shapes` could change a text, given in lower case.
+
+    False positives only cost time.
+    """
+    return _SEEDS.search(lowered) is not None
 
 
 def mask_shapes(text: str) -> str:

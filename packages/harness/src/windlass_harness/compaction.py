@@ -6,7 +6,7 @@ may need, and `apply` returns the new history. All of it is pure; the journal ke
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from itertools import accumulate
 from typing import Final, TypeGuard, TypeVar
@@ -35,6 +35,7 @@ from windlass_protocol import (
     UserMessage,
     UserPart,
 )
+from windlass_protocol.frozen import sealed
 from windlass_protocol.limits import INTEGER_MAX
 
 __all__ = [
@@ -366,7 +367,7 @@ RESULT_CHARS_MIN: Final = 200
 RESULT_CHARS_MAX: Final = 4_000
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class CompactionPlan:
     """The effect of one compaction on one history.
 
@@ -503,7 +504,7 @@ def completed_data(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Scene:
     """A history over the threshold, with the inputs of its plan."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Final, Literal, assert_never, cast, get_args
 
 from pydantic import JsonValue, ValidationError
@@ -21,6 +21,7 @@ from windlass_protocol import (
     PolicyRef,
     ToolMode,
 )
+from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
     from windlass_harness.shell.model import Severity
@@ -219,7 +220,7 @@ GRADE: Final[dict[Severity, int]] = {"safe": 0, "caution": 1, "dangerous": 2}
 WAIT_MS_MAX: Final = 2**53 - 1  # the largest whole number that every language can hold
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class CallFacts:
     """The facts about a tool call that a policy decides on.
 
@@ -256,7 +257,7 @@ class CallFacts:
         check_mapping(self.arguments, "arguments")
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Rule:
     """One rule of a policy: its effect and the calls that it matches.
 
@@ -379,7 +380,7 @@ class Rule:
         return is_unknown and bool(self.commands) and self.effect not in GRANTS
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class PolicySet:
     """A set of rules; their order has no meaning.
 
@@ -483,7 +484,7 @@ def decide_tool_mode(name: str, declared: ToolMode | None = None) -> ToolMode:
     return next((mode for mode, starts in _PREFIXES.items() if lowered.startswith(starts)), ToolMode.EXTERNAL)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Vote:
     """One rule, default or floor that applies to a call."""
 
@@ -576,7 +577,7 @@ def _modified(matching: Sequence[Rule], call: CallFacts) -> dict[str, JsonValue]
     return arguments
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Answer:
     """The fields that all six decisions share."""
 

@@ -6,12 +6,12 @@ of the call: a tool with a non-repeatable effect is never repeated automatically
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil, floor
 from typing import Final, Literal, get_args
 
 from windlass_protocol import RetryClass
+from windlass_protocol.frozen import sealed
 
 FailureKind = Literal["timeout", "connection", "truncated", "malformed", "invalid_output", "cancelled"]
 
@@ -21,7 +21,7 @@ RETRY_AFTER_CHARS_MAX: Final = 64
 _DOUBLINGS_MAX: Final = 31  # one millisecond doubled this often is above DELAY_MS_MAX
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RetryPolicy:
     """The number of attempts and the growth of the delays.
 
@@ -45,7 +45,7 @@ class RetryPolicy:
                 raise ValueError(f"{name} must be from 0 to {DELAY_MS_MAX}, found {delay_ms}")
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ErrorFacts:
     """The facts of a failure that an adapter knows: HTTP status, provider's code, kind.
 

@@ -1,10 +1,10 @@
 """Errors of the codec: codes, positions, issues and texts."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from windlass_protocol.frozen import sealed
 from windlass_protocol.limits import ERROR_KEY_CHARS_MAX, ERROR_PATH_CHARS_MAX, INTEGER_MAX, CodecLimits
 
 NON_FINITE_TEXT: Final = "number not finite: expected one that fits a double"
@@ -29,7 +29,7 @@ class CodecErrorCode(StrEnum):
     INVALID = "invalid"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Position:
     """A place in a message: bytes from 0; lines and characters from 1."""
 
@@ -38,7 +38,7 @@ class Position:
     column: int
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Issue:
     """One violation of a type, with its path."""
 

@@ -1,7 +1,8 @@
 """Every limit of the wire, named with its unit."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from windlass_protocol.frozen import sealed
 
 MESSAGE_BYTES_MAX: Final = 1_048_576
 """Bytes of one wire message: larger content travels by reference."""
@@ -40,7 +41,7 @@ ERROR_PATH_CHARS_MAX: Final = 256
 """Characters of one JSON pointer in an error."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class CodecLimits:
     """The limits that a transport may choose for its own messages.
 

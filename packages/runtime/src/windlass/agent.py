@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, field, replace
 from functools import lru_cache
 from hashlib import sha256
 from typing import Annotated, Final, cast
@@ -52,6 +52,7 @@ from windlass_protocol import (
     canonical,
     parse,
 )
+from windlass_protocol.frozen import sealed
 from windlass_protocol.limits import INTEGER_MAX
 
 _LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX)
@@ -207,7 +208,7 @@ OBJECT_ROUTE: Final = "object"
 """The route of a model that is an object and does not name one."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@sealed(eq=False)
 class Agent:
     """An agent: model, instructions, tools, policy and limits.
 

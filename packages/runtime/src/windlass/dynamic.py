@@ -4,19 +4,20 @@ A function of the host application gives them: once for the session, once for ea
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from typing import Final
 
 from windlass.errors import check_name, check_text, check_whole, kind_of, wrong
 from windlass.limits import INSTRUCTIONS_CHARS_MAX, RESOLVER_TIMEOUT_MS, RESOLVER_TIMEOUT_MS_MAX
 from windlass.tools.context import SessionValues
 from windlass_protocol import ResolverPart, ResolverScope, ResolverSpec, SourceRef
+from windlass_protocol.frozen import sealed
 
 INSTRUCTIONS: Final = "instructions"
 """The default name of a resolver of instructions."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class DynamicContext:
     """The run that a resolver resolves for."""
 
@@ -44,7 +45,7 @@ depend on nothing but its context and durable data.
 """
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@sealed(eq=False)
 class Dynamic:
     """A part of an agent that a function resolves at run time."""
 
@@ -59,7 +60,7 @@ class Dynamic:
         return f"Dynamic({self.name!r}, at={self.scope.value!r})"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Placed:
     """A dynamic part with its place in an agent: instructions, tools or skills."""
 

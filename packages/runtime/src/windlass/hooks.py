@@ -1,7 +1,6 @@
 """Hooks: their definition, and what each hook point allows."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypedDict, TypeVar, Unpack
 
@@ -10,11 +9,12 @@ from windlass.limits import HOOK_TIMEOUT_MS, HOOK_TIMEOUT_MS_MAX
 from windlass.ports.host import HookFunction
 from windlass_harness.loop import notes as hooked
 from windlass_protocol import HookFailure, HookPhase, HookRight, HookSpec
+from windlass_protocol.frozen import sealed
 
 ORDER: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Point:
     """The rights of hooks at a point; every hook may observe."""
 
@@ -48,7 +48,7 @@ POINTS: Final[dict[str, Point]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@sealed(eq=False, weakref_slot=True)
 class Hook:
     """A function that runs at a point of every run of an agent."""
 

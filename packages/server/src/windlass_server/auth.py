@@ -12,7 +12,7 @@ import hmac
 import logging
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from http import HTTPStatus
@@ -37,6 +37,7 @@ from windlass import Rejected
 from windlass.parts import Clock, new_id
 from windlass_harness.ledger.proposals import BUILDER
 from windlass_protocol import CodecError, SourceKind, SourceRef, decode
+from windlass_protocol.frozen import sealed
 from windlass_server.models import Text, Wire
 from windlass_server.problems import Problem
 from windlass_server.settings import RETRY_MS, JwtSettings, Settings, is_loopback, refused
@@ -55,7 +56,7 @@ settles proposals to change its agents.
 ROLES: Final = frozenset[str](get_args(Role))
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Principal:
     """A user of a tenant; tenants share nothing."""
 
@@ -113,7 +114,7 @@ class KeyFile(Wire):
     keys: tuple[KeyEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Read:
     stamp: tuple[int, int, int]
     entries: Mapping[str, KeyEntry]
@@ -359,7 +360,7 @@ _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods without effect; browsers hide their responses from pages of other origins."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Asked:
     """The headers of a request that matter for authentication."""
 

@@ -9,7 +9,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from http import HTTPStatus
 from math import ceil
@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from windlass import AgentError
 from windlass.parts import Clock
 from windlass_protocol import CodecError, CodecLimits, parse
+from windlass_protocol.frozen import mutable
 from windlass_server.auth import Asked, Doorman, Principal
 from windlass_server.problems import Problem, of_agent_error, of_codec_error
 from windlass_server.requests import PREFIX, Caller
@@ -154,7 +155,7 @@ def _marks(raw: bytes) -> int:
     return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
 
 
-@dataclass(slots=True)
+@mutable
 class _Bucket:
     tokens: float
     at: float
@@ -192,7 +193,7 @@ class Meter:
         return bucket
 
 
-@dataclass(slots=True)
+@mutable
 class _Own:
     """The slots of one user."""
 
@@ -201,7 +202,7 @@ class _Own:
     """Requests that hold a slot or wait for one."""
 
 
-@dataclass(slots=True)
+@mutable
 class Slot:
     """The slot of one request."""
 
@@ -216,7 +217,7 @@ class Slot:
             self.slots.free(self.principal)
 
 
-@dataclass(slots=True)
+@mutable
 class Slots:
     """The slots for concurrent requests: of the server, and of each user."""
 
@@ -286,7 +287,7 @@ PUBLIC: Final = frozenset({f"{PREFIX}/health", f"{PREFIX}/openapi.json"})
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
-@dataclass(slots=True)
+@mutable
 class _Body:
     """A body that was read; the route receives it once."""
 

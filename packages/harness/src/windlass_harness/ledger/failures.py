@@ -21,7 +21,6 @@ A budget failure that is caused by a loop is reported as the loop: a larger budg
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, assert_never
 
 from windlass_protocol import (
@@ -34,6 +33,7 @@ from windlass_protocol import (
     ProblemSeverity,
     canonical,
 )
+from windlass_protocol.frozen import sealed
 
 CAUSE_CHARS_MAX: Final = 200
 UNKNOWN: Final = "unknown"
@@ -82,7 +82,7 @@ STALL_DECISIONS_MIN: Final = 5
 """Decisions in a row with nothing new that make a stall."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Loop:
     """A part of a run without progress."""
 
@@ -228,7 +228,7 @@ _ENDS_RUNS: Final = frozenset(
 """Kinds of a critical problem that take precedence over a loop."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Failure:
     """The reason why a run failed."""
 

@@ -6,7 +6,6 @@ verdicts.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Literal, assert_never
 
@@ -29,6 +28,7 @@ from windlass_protocol import (
     FailureKind,
     canonical,
 )
+from windlass_protocol.frozen import sealed
 
 SHOWN_CHARS_MAX: Final = 80
 EXPLANATION_CHARS_MAX: Final = 2_000
@@ -37,7 +37,7 @@ Measure = Literal["cost_micros", "tokens", "duration_ms", "decisions", "failed_d
 """The measures that a limit can use."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Attempt:
     """A run as the input of criteria."""
 
@@ -55,7 +55,7 @@ class Attempt:
         return self.run.status is DecisionRunStatus.COMPLETED
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Verdict:
     """The result of one criterion."""
 
@@ -72,7 +72,7 @@ class Verdict:
         return self.score >= 1
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class GoalScore:
     """The combined result of all criteria."""
 
@@ -207,7 +207,7 @@ def with_evaluations(run: DecisionRun, records: Iterable[Record]) -> DecisionRun
     return draft.freeze() if is_judged else run
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RunFacts:
     """The measures of one run."""
 

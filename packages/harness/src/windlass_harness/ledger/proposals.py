@@ -1,7 +1,7 @@
 """Proposals: the fold of their records, their status, and reserved names."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -18,6 +18,7 @@ from windlass_protocol import (
     ProposalMadeData,
     ProposalSettledData,
 )
+from windlass_protocol.frozen import sealed
 
 
 class ProposalStatus(StrEnum):
@@ -28,7 +29,7 @@ class ProposalStatus(StrEnum):
     APPLIED = "applied"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ProposalState:
     """A proposal with its history."""
 
@@ -43,7 +44,7 @@ class ProposalState:
     applied_at: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ProposalsState:
     """Proposals by id, in the order of their creation."""
 

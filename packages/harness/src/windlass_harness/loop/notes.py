@@ -1,7 +1,7 @@
 """Notes of the loop: facts about runs, calls, hooks and compactions, folded from records."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, cast
 
 from pydantic import JsonValue
@@ -19,7 +19,7 @@ from windlass_protocol import (
     OutputContract,
     RecoveryChoice,
 )
-from windlass_protocol.frozen import frozen
+from windlass_protocol.frozen import frozen, mutable
 from windlass_protocol.limits import INTEGER_MAX
 
 RUN_STARTING: Final = "run_starting"
@@ -30,7 +30,7 @@ ON_RUN_CANCEL_REQUESTED: Final = "on_run_cancel_requested"
 AFTER_RUN_TERMINAL: Final = "after_run_terminal"
 
 
-@dataclass(slots=True)
+@mutable
 class HookNotes:
     """Hooks that have run."""
 
@@ -126,7 +126,7 @@ class Child:
     run_id: str
 
 
-@dataclass(slots=True)
+@mutable
 class CallNotes:
     """Decisions, requests and attempts of a call."""
 
@@ -161,7 +161,7 @@ class CallNotes:
     """Data of `subagent.completed`, after the child ended."""
 
 
-@dataclass(slots=True)
+@mutable
 class RunNotes:
     """Usage and attempts of a run; `Usage` fields by their wire names."""
 
@@ -319,7 +319,7 @@ OVERFLOW: Final = "overflow"
 ASKED: Final = "asked"
 
 
-@dataclass(slots=True)
+@mutable
 class CompactionNotes:
     """The open compaction, and the result of the last one."""
 

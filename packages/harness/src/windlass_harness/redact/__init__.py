@@ -6,7 +6,7 @@ values that the host application registered, in every common encoding (`redact.t
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, field
 from enum import Enum
 from itertools import count
 from typing import Final, Protocol, cast, runtime_checkable
@@ -14,6 +14,7 @@ from typing import Final, Protocol, cast, runtime_checkable
 from windlass_harness.redact.shapes import is_login_text, is_secret_key, mask_shapes, may_hold_secret
 from windlass_harness.redact.text import MASK as MASK
 from windlass_harness.redact.text import MaskedStream, Registered
+from windlass_protocol.frozen import mutable, sealed
 
 TOO_DEEP: Final = "[truncated:depth]"
 CYCLE: Final = "[cycle]"
@@ -27,7 +28,7 @@ _Sequence = list[object] | tuple[object, ...]
 _Container = Mapping[object, object] | _Sequence
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Redactor:
     """Masks secrets by key name, by shape, and the registered ones by value.
 
@@ -188,7 +189,7 @@ class _Hide(Enum):
     ALL = 2
 
 
-@dataclass(slots=True)
+@mutable
 class _Walk:
     """The full walk through a value that may hold secrets."""
 

@@ -8,9 +8,10 @@ the text. The patterns use only syntax that Python and JavaScript share; web/har
 import re
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+from windlass_protocol.frozen import sealed
 
 KEY_CHARS_MAX: Final = 128  # in a longer key, any secret word is enough
 
@@ -101,7 +102,7 @@ _INNOCENT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Found:
     """One match: name, separator, secret, and the characters before and after."""
 
@@ -229,7 +230,7 @@ _SCHEMES: Final = frozenset({"bearer", "basic", "token", "digest", "negotiate", 
 _DOTTED_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*[.][A-Za-z_][A-Za-z0-9_.]*")
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Shape:
     """A kind of secret.
 

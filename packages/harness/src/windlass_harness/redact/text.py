@@ -10,11 +10,12 @@ import re
 from base64 import b64encode
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, field
 from itertools import islice
 from typing import Final
 
 from windlass_harness.redact.shapes import is_secret_key, mask_shapes
+from windlass_protocol.frozen import sealed
 
 
 def forms_of(secret: str) -> Iterator[str]:
@@ -84,7 +85,7 @@ LINE_CHARS_MIN: Final = 16  # base64 is not wrapped into shorter lines, and few 
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Registered:
     """The registered secrets in all their forms.
 

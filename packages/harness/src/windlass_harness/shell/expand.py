@@ -1,7 +1,7 @@
 """Expansion of words into fields, as far as their values are known."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, assert_never
 
 from windlass_harness.shell.arithmetic import evaluate_number
@@ -19,6 +19,7 @@ from windlass_harness.shell.tree import (
     TooMuchWork,
     Word,
 )
+from windlass_protocol.frozen import sealed
 
 _SECRET_VARIABLE = re.compile(SECRET_VARIABLE, re.IGNORECASE)
 _GLOB = re.compile(r"[*?]|\[[^\]]+\]")
@@ -31,7 +32,7 @@ _OPAQUE_MAX = 0x1800
 _FIRST_PIPE = 63
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Piece:
     text: str
     kind: Literal["plain", "quoted", "expanded"]

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from windlass_harness.shell.limits import NESTING_MAX
 from windlass_harness.shell.tree import (
@@ -19,6 +19,7 @@ from windlass_harness.shell.tree import (
     TooMuchWork,
     Word,
 )
+from windlass_protocol.frozen import mutable
 
 META = " \t\n;&|<>()"
 ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[[^\]]*\])?\+?=")
@@ -53,7 +54,7 @@ _UNICODE_MAX = 0x10FFFF
 _BYTE_BITS = 0xFF
 
 
-@dataclass(slots=True)
+@mutable
 class Source:
     """A cursor over program text; `parse` reads a nested script up to its `)`."""
 

@@ -1,7 +1,7 @@
 """Subagents of a session and the requests that they forward."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from windlass_harness.record import Record
 from windlass_harness.views.fold import read
@@ -12,9 +12,10 @@ from windlass_protocol import (
     SubagentCalledData,
     SubagentCompletedData,
 )
+from windlass_protocol.frozen import sealed
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ChildSession:
     """The session of a subagent that a call of this session started; it has ended if there is a status."""
 
@@ -25,7 +26,7 @@ class ChildSession:
     status: RunStatus | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ProxiedRequest:
     """A request of a subagent at any depth; the answer goes to the subagent's session."""
 

@@ -10,7 +10,7 @@ there is no result, and takes the real one if it arrives later.
 """
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final
 
@@ -43,7 +43,7 @@ from windlass_protocol import (
     ToolResultPart,
     UserMessage,
 )
-from windlass_protocol.frozen import frozen
+from windlass_protocol.frozen import frozen, mutable
 
 INTERRUPTED: Final = "No result: the call was interrupted. It may or may not have taken effect."
 STOPPED_READING: Final = "No result: the call was cancelled. It only reads, so nothing was changed."
@@ -127,7 +127,7 @@ class OpenStep:
     epoch: int | None = None
 
 
-@dataclass(slots=True, eq=False)
+@mutable(eq=False)
 class Step:
     """An open step while records are applied."""
 

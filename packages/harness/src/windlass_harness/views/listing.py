@@ -7,13 +7,13 @@ appends of steps need not write to the index.
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from pydantic import JsonValue
 
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import RunStatus, Usage
+from windlass_protocol.frozen import sealed
 
 TITLE_CHARS_MAX: Final = 120
 TITLE_WORDS_MAX: Final = 16
@@ -51,7 +51,7 @@ class Entry(Protocol):
     def agent_id(self) -> str | None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RunTold:
     """The new status of a run."""
 
@@ -66,7 +66,7 @@ class RunTold:
     """The run ended before it started, so the current run is another one."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Told:
     """New facts about a session."""
 

@@ -5,7 +5,7 @@ request stays `cancelling` until it ends, also while it waits or resumes.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -34,7 +34,7 @@ from windlass_protocol import (
     SourceRef,
     Usage,
 )
-from windlass_protocol.frozen import frozen
+from windlass_protocol.frozen import frozen, mutable
 
 
 class DeliveryStage(StrEnum):
@@ -68,7 +68,7 @@ class DeliveryState:
     """Why the outcome is unknown."""
 
 
-@dataclass(slots=True)
+@mutable
 class Deliveries:
     """The deliveries of a session; records are applied one by one."""
 

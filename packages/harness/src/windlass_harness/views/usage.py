@@ -6,7 +6,7 @@ sessions count it too, but it is charged to the budget of the calling run.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from windlass_harness.record import Record
@@ -28,13 +28,14 @@ from windlass_protocol import (
     SubagentCompletedData,
     Usage,
 )
+from windlass_protocol.frozen import sealed
 from windlass_protocol.limits import INTEGER_MAX
 
 MICROS: Final = 1_000_000
 NO_USAGE: Final = Usage()
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Tally:
     """An amount used. `delegated` is the usage of subagents."""
 
@@ -47,7 +48,7 @@ class Tally:
 NOTHING: Final = Tally()
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RunTime:
     """Start and end of a run."""
 
@@ -55,7 +56,7 @@ class RunTime:
     ended_at: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class UsageState:
     """The usage of a session, with runs, turns and models by id."""
 

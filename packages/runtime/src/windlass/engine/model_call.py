@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from inspect import isasyncgen, isawaitable
 from math import ceil, isfinite
 from typing import Final, cast
@@ -52,7 +52,7 @@ from windlass_protocol import (
     canonical,
     parse,
 )
-from windlass_protocol.frozen import frozen
+from windlass_protocol.frozen import frozen, mutable
 from windlass_protocol.unchecked import unchecked
 
 COUNT_MAX: Final = 10**11
@@ -95,7 +95,7 @@ _CALL_ID: Final = re.compile(r"[A-Za-z0-9_.+-]{1,128}").fullmatch
 """Request ids contain call ids with colons as separators, so call ids must not have colons."""
 
 
-@dataclass(slots=True)
+@mutable
 class _Piece:
     """A call while its chunks arrive."""
 

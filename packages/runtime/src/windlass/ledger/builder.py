@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
@@ -80,12 +79,13 @@ from windlass_protocol import (
     ToolOutputType,
     canonical,
 )
+from windlass_protocol.frozen import sealed
 
 ATTEMPTS_MAX: Final = 3
 """Answers of the Builder's model per proposal; each refused answer is returned to it with the reason."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Origin:
     """The origin of a proposal."""
 

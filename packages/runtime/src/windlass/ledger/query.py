@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
@@ -38,6 +38,7 @@ from windlass_harness.record import Record
 from windlass_harness.views.runs import run_id_of
 from windlass_protocol import Decision as WireDecision
 from windlass_protocol import DecisionRun, DecisionRunStatus, FailureKind, JsonObject
+from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
     from windlass.runtime.core import CoreRuntime
@@ -52,7 +53,7 @@ PENDING_CAUSE: Final = "Run failed and no decision did; {count} had no outcome (
 INTERRUPTED: Final = "The process that recorded the run is gone; {count} decisions had no outcome"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class FailureAnalysis:
     """Why a run failed, derived from its decisions."""
 
@@ -98,7 +99,7 @@ class FailureAnalysis:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class PatternAnalysis:
     """Patterns in the runs of a goal."""
 

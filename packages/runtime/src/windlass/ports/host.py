@@ -4,7 +4,7 @@ An async policy has a timeout (`POLICY_TIMEOUT_MS`); a policy that exceeds it or
 """
 
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final, Protocol
 
@@ -22,6 +22,7 @@ from windlass_protocol import (
     RunRequest,
     RuntimePackage,
 )
+from windlass_protocol.frozen import sealed
 
 
 class StartPolicy(Protocol):
@@ -61,7 +62,7 @@ class Unchanged(Enum):
 UNCHANGED: Final = Unchanged.UNCHANGED
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class HookCall:
     """The argument of a hook. Fields that do not belong to its point are empty."""
 
@@ -97,7 +98,7 @@ class HookCall:
     """The state of the session, read-only."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Change:
     """Changes by a hook; each point allows at most one of these fields."""
 
@@ -111,7 +112,7 @@ class Change:
     """before_approval_request: the prompt; tool and arguments are always shown with it."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Veto:
     """Refuses a call, stops the run, or sends the run back to work, depending on the point."""
 
@@ -149,7 +150,7 @@ class ApprovalDispatcher(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Elicitation:
     """A question of an MCP server. The text is untrusted: show which server asks."""
 
@@ -179,7 +180,7 @@ class PackageResolver(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Delivery:
     """The output of a run for one sink."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Generic, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
@@ -57,10 +57,11 @@ from windlass_protocol import (
     RunStatus,
 )
 from windlass_protocol.codec_errors import shown
+from windlass_protocol.frozen import sealed
 from windlass_protocol.limits import INTEGER_MAX
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Asking:
     """A session with open requests, and the answers to them."""
 
@@ -466,7 +467,7 @@ def _cursor(run_id: str, after: object) -> Cursor | None:
 T = TypeVar("T", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class TypedResult(Generic[T]):
     """Result of a run with a typed output."""
 

@@ -7,7 +7,7 @@ and codes, and never free text.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import Final
 
@@ -20,6 +20,7 @@ from windlass_harness.times import ms_of
 from windlass_harness.tracing import LLM_SPAN, TOOL_SPAN, WAIT_SPAN
 from windlass_harness.views.fold import text_in
 from windlass_protocol import JsonObject, TraceEvent, TraceSpan
+from windlass_protocol.frozen import sealed
 
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
@@ -177,7 +178,7 @@ _FINISH: Final = {"tool-calls": "tool_call", "content-filter": "content_filter"}
 """Finish reasons with another name in the conventions."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RunFacts:
     """The facts that all spans of a run share."""
 
@@ -192,7 +193,7 @@ class RunFacts:
     """The seed of the span ids."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Place:
     """The place of a span in its trace, and its events."""
 

@@ -6,7 +6,6 @@ import re
 import ssl
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from email.message import Message
 from functools import partial
 from importlib import import_module
@@ -30,6 +29,7 @@ from windlass.toolbox.read import Window, encoding_of
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.calling import in_thread
 from windlass.tools.context import ToolContext
+from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
     from httpcore2 import AsyncNetworkStream
@@ -72,7 +72,7 @@ _UNCLEAN: Final = re.compile(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029\ufeff]")
 HOST_CHARS_MAX: Final = 253
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Target:
     """A checked URL in parts, without its fragment."""
 
@@ -191,7 +191,7 @@ Dial = Callable[[str, int], "Awaitable[AsyncNetworkStream]"]
 """Connects to an IP address and a port; raises OSError if that fails."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Reply:
     """The response of a server, before it is decompressed."""
 
@@ -207,7 +207,7 @@ async def resolve(host: str, port: int) -> list[str]:
     return [str(entry[4][0]) for entry in found]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Network:
     """Access to the network; tests replace it."""
 

@@ -5,10 +5,12 @@ a hostile page of a few megabytes.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import unescape
 from typing import Final
 from urllib.parse import urljoin
+
+from windlass_protocol.frozen import mutable
 
 _DROPPED: Final = frozenset(
     {"script", "style", "template", "noscript", "svg", "math", "iframe", "object", "select"}
@@ -91,7 +93,7 @@ def _tag_end(page: str, start: int) -> int:
     return min(at + 1, len(page))
 
 
-@dataclass(slots=True)
+@mutable
 class _Text:
     """The text so far."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from datetime import datetime
 from hashlib import sha256
 from typing import Final, cast
@@ -23,6 +23,7 @@ from windlass.tools.results import result_value
 from windlass_harness.loop.events import StateChange
 from windlass_protocol import CodecError, CodecErrorCode, CodecLimits, JsonObject, canonical
 from windlass_protocol.codec_errors import shown
+from windlass_protocol.frozen import sealed
 
 
 class ToolFailed(Exception):
@@ -154,7 +155,7 @@ def _copied(value: JsonValue) -> JsonValue:
     return [_copied(one) for one in value] if isinstance(value, list) else value
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class CompactionContext:
     """The argument of `on_compaction`, before the history of a session is compacted."""
 
@@ -210,7 +211,7 @@ class ToolControl:
             self._loop.call_soon_threadsafe(self._report, shown)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ToolContext:
     """The call that a tool serves.
 

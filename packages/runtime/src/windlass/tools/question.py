@@ -1,12 +1,13 @@
 """ask_question: the tool that asks a person."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Final, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from windlass.tools import tool
 from windlass_protocol import ApprovalRule, EffectClass, JsonObject, ToolMode
+from windlass_protocol.frozen import sealed
 
 QUESTION_CHARS_MAX: Final = 4_000
 OPTION_CHARS_MAX: Final = 200
@@ -27,7 +28,7 @@ Prompt = Annotated[str, Field(min_length=1, max_length=QUESTION_CHARS_MAX)]
 Options = Annotated[list[QuestionOption], Field(max_length=OPTIONS_MAX)]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Question:
     """A question of a model to a person."""
 

@@ -23,6 +23,7 @@ from pydantic_core import CoreSchema
 from windlass.errors import wrong
 from windlass.tools.context import ToolContext
 from windlass_protocol import JsonObject
+from windlass_protocol.frozen import sealed
 
 MISSING: Final = inspect.Parameter.empty
 _KINDS: Final = {
@@ -32,7 +33,7 @@ _KINDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Parameter:
     """One parameter that the model fills in."""
 
@@ -41,7 +42,7 @@ class Parameter:
     default: object = MISSING
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Signature:
     """The parameters of a tool."""
 
@@ -323,7 +324,7 @@ _SPHINX_ITEM: Final = re.compile(r":(?:param|parameter|arg|argument)\s+(?:[^:]*\
 _SPHINX_FIELD: Final = re.compile(r":\w+(?:\s[^:]*)?:")
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Docstring:
     """A parsed docstring."""
 

@@ -5,7 +5,6 @@ host application trusts them, and a person approves the hash of the whole descri
 """
 
 import re
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Protocol, cast
 
@@ -22,6 +21,7 @@ from windlass.limits import DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX
 from windlass.tools import PIN, Tool, arguments_problem, json_tool
 from windlass.tools.context import ToolContext
 from windlass_protocol import CodecError, CodecLimits, EffectClass, JsonObject, ToolMode, canonical
+from windlass_protocol.frozen import sealed
 
 BETWEEN: Final = "__"
 """Separates the name of a server from that of its tool."""
@@ -33,7 +33,7 @@ _DIGEST_CHARS: Final = 8
 _OLD_DIALECTS: Final = re.compile(r"https?://json-schema\.org/(draft-0[67]|draft/2019-09)/schema#?")
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Definition:
     """A tool as its server describes it."""
 

@@ -5,7 +5,6 @@ status, and the error code and parameter if they have the form of an identifier.
 """
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, cast
 
@@ -13,6 +12,7 @@ from windlass.errors import AgentError
 from windlass.ports.model import ModelFault, ModelRejected, ModelUnavailable
 from windlass_harness.retry import ErrorFacts, classify_error, parse_retry_after_ms
 from windlass_protocol import RetryClass
+from windlass_protocol.frozen import sealed
 
 EVENT_BYTES_MAX: Final = 8 * 1_048_576
 """Bytes of one event of a stream."""
@@ -29,7 +29,7 @@ _HOST_ERRORS: Final = frozenset({"UnsupportedProtocol", "LocalProtocolError", "I
 """A wrong address, or a key that cannot be a header."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Problem:
     """The fields of a provider's error."""
 

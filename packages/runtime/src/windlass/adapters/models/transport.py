@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,6 +16,7 @@ from windlass.adapters.models.errors import EVENT_BYTES_MAX, cut_off, error_even
 from windlass.errors import AgentError, Unavailable
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass_protocol import ErrorKind, JsonObject, RetryClass
+from windlass_protocol.frozen import mutable, sealed
 
 if TYPE_CHECKING:
     from httpx2 import Response, ServerSentEvent
@@ -31,7 +32,7 @@ DRAIN_TIMEOUT_S: Final = 1.0
 ERROR_BYTES_MAX: Final = 65_536
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ModelSettings:
     """Settings of a provider; None means the default of the server."""
 
@@ -58,7 +59,7 @@ class Environment(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Address:
     """Base URL and key of a provider; never logged."""
 
@@ -92,7 +93,7 @@ class MakeClient(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@mutable
 class Line:
     """The connection to a server, shared by a provider and its variants."""
 

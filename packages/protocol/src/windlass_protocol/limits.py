@@ -19,6 +19,9 @@ NUMBER_CHARS_MAX: Final = 128
 INTEGER_MAX: Final = 9_007_199_254_740_991
 """The largest magnitude of an integer: 2**53 - 1, the last that JavaScript holds exactly."""
 
+ID_CHARS_MAX: Final = 512
+"""Characters of an id, as in the schema."""
+
 ADAPTERS_MAX: Final = 1_024
 """Types with cached validators."""
 

@@ -19,8 +19,7 @@ from windlass.errors import (
     option_problem,
 )
 from windlass.limits import CONTENT_BYTES_MAX, NAMES_SHOWN_MAX, WAIT_MS_MAX
-from windlass_harness.ledger.proposals import NOTES
-from windlass_harness.loop.events import ID_CHARS_MAX
+from windlass_harness.ledger.names import NOTES
 from windlass_harness.loop.people import matched, refusal
 from windlass_harness.views.listing import TURNING
 from windlass_protocol import (
@@ -40,6 +39,7 @@ from windlass_protocol import (
 )
 from windlass_protocol.codec_errors import shown
 from windlass_protocol.codec_issues import invalid
+from windlass_protocol.limits import ID_CHARS_MAX
 
 NAME_SHOWN_CHARS_MAX: Final = 128
 """Characters of a name that an error message quotes."""

@@ -35,7 +35,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, ValidationError
 
 from windlass import Rejected
 from windlass.parts import Clock, new_id
-from windlass_harness.ledger.proposals import BUILDER
+from windlass_harness.ledger.names import BUILDER
 from windlass_protocol import CodecError, SourceKind, SourceRef, decode
 from windlass_protocol.frozen import sealed
 from windlass_server.models import Text, Wire

@@ -6,15 +6,12 @@ verdicts.
 """
 
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
 from typing import Final, Literal, assert_never
 
 from pydantic import JsonValue
 
 from windlass_harness.ledger.failures import blamed, classify
-from windlass_harness.ledger.proposals import EVALUATIONS
 from windlass_harness.ledger.versions import Sample
-from windlass_harness.loop.events import ID_CHARS_MAX
 from windlass_harness.record import Record
 from windlass_harness.views.decisions import RunDraft
 from windlass_harness.views.fold import read
@@ -183,14 +180,6 @@ def _shown(value: JsonValue) -> str:
 
 
 EVALUATED: Final = "decision.evaluated"
-
-
-def evaluation_session(run_id: str) -> str:
-    """Return the session that holds the judgements of a run."""
-    named = EVALUATIONS + run_id
-    if len(named) <= ID_CHARS_MAX:
-        return named
-    return f"{EVALUATIONS}sha256:{sha256(run_id.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def with_evaluations(run: DecisionRun, records: Iterable[Record]) -> DecisionRun:

@@ -111,23 +111,6 @@ _HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
     "proposal.applied": _Draft.applied,
 }
 
-BUILDER: Final = "windlass-builder"
-"""The agent that proposes changes, the goal of its runs, and the owner of their sessions.
-
-It is reserved: these sessions quote runs of all owners.
-"""
-NOTES: Final = "notes:"
-"""The prefix of these session ids, reserved for them."""
-PROPOSALS: Final = NOTES + "proposals"
-"""The session that holds all proposals of a store."""
-EVALUATIONS: Final = NOTES + "evaluation/"
-"""The prefix of the ids of sessions with judgements of a run."""
-
-
-def is_notes(session_id: str) -> bool:
-    """Whether a session id has the reserved prefix for notes."""
-    return session_id.startswith(NOTES)
-
 
 def differences(before: JsonValue, after: JsonValue) -> tuple[PackageDifference, ...]:
     """Return every path at which two values differ; a missing side is absent."""

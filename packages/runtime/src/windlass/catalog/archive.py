@@ -31,7 +31,7 @@ from windlass.ports.store import (
     StoredAppend,
 )
 from windlass.refusals import bad_request, check_id, notes_name, unknown_session
-from windlass_harness.ledger.proposals import is_notes
+from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.events import CancelRequested, Draft, Moment
 from windlass_harness.loop.state import LoopState

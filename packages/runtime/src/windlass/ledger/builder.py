@@ -42,21 +42,9 @@ from windlass.runtime.registry import Registry, register_agent
 from windlass.tools import Tool, ToolOptions, tool
 from windlass.tools.context import ToolFailed
 from windlass_harness.budget import BudgetLimit
-from windlass_harness.ledger.goals import (
-    EVALUATED,
-    Attempt,
-    GoalScore,
-    evaluation,
-    evaluation_session,
-    judged_decision,
-)
-from windlass_harness.ledger.proposals import (
-    BUILDER,
-    PROPOSALS,
-    ProposalState,
-    ProposalStatus,
-    fold_proposals,
-)
+from windlass_harness.ledger.goals import EVALUATED, Attempt, GoalScore, evaluation, judged_decision
+from windlass_harness.ledger.names import BUILDER, PROPOSALS, evaluation_session
+from windlass_harness.ledger.proposals import ProposalState, ProposalStatus, fold_proposals
 from windlass_harness.ledger.reports import report_text
 from windlass_harness.record import Record
 from windlass_harness.views.payloads import as_text

@@ -21,7 +21,8 @@ from windlass.ledger.model import (
     RunSummary,
 )
 from windlass.ports.recorded import RunStore
-from windlass_harness.ledger.goals import evaluation_session, run_facts, with_evaluations
+from windlass_harness.ledger.goals import run_facts, with_evaluations
+from windlass_harness.ledger.names import evaluation_session
 from windlass_harness.record import Record
 from windlass_harness.views import DecisionsState, fold_decisions, narrate, summarize_run
 from windlass_harness.views.fold import text_in

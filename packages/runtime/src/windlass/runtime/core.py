@@ -44,7 +44,8 @@ from windlass.runtime.start import (
     start_body,
 )
 from windlass.tools.question import ask_question
-from windlass_harness.ledger.goals import evaluation_session, with_evaluations
+from windlass_harness.ledger.goals import with_evaluations
+from windlass_harness.ledger.names import evaluation_session
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Record
 from windlass_harness.views.decisions import DecisionsState, fold_decisions, with_options

@@ -26,7 +26,7 @@ from windlass.refusals import (
     unknown_session,
 )
 from windlass.tools.context import SessionValues
-from windlass_harness.ledger.proposals import is_notes
+from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.authored import state_problem
 from windlass_harness.loop.events import StateChange
 from windlass_harness.loop.people import matched, refusal

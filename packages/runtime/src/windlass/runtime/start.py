@@ -35,7 +35,7 @@ from windlass.refusals import (
 )
 from windlass.runtime.registry import RuntimePorts
 from windlass.tools import Tool, as_pinned
-from windlass_harness.ledger.proposals import BUILDER, is_notes
+from windlass_harness.ledger.names import BUILDER, is_notes
 from windlass_harness.loop.notes import Child
 from windlass_harness.loop.subagents import is_childs
 from windlass_harness.redact import mask_text

@@ -17,11 +17,11 @@ from pydantic_core import from_json, to_json
 from windlass.adapters.journals.rules import rejected, started_by, too_large
 from windlass.limits import BATCH_RECORDS_MAX, CONTENT_BYTES_MAX, INBOX_ITEM_BYTES_MAX, RECORD_BYTES_MAX
 from windlass.ports.store import STEER, Batch, NewRun, SessionCopy, StoredAppend
-from windlass_harness.loop.events import ID_CHARS_MAX
 from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import Told, told_by_start
 from windlass_protocol import ContentRef, JsonObject, PrivacyClass
 from windlass_protocol.frozen import frozen
+from windlass_protocol.limits import ID_CHARS_MAX
 
 _PLAIN: Final = b"\x00"
 _WORDS_1: Final = b"\x01"

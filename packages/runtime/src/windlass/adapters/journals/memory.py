@@ -72,8 +72,7 @@ from windlass.ports.store import (
     StoredAppend,
     Waiting,
 )
-from windlass_harness.ledger.goals import evaluation_session
-from windlass_harness.ledger.proposals import is_notes
+from windlass_harness.ledger.names import evaluation_session, is_notes
 from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import RunTold, Told, told_by, words_in
 from windlass_protocol import ContentRef, InputRequest, JsonObject, RunStatus, Usage

@@ -1,4 +1,4 @@
-"""Packages that import their public names on first use."""
+"""Modules that import or make their public names on first use."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -23,5 +23,24 @@ def lazy_names(
 
     def names() -> list[str]:
         return sorted(home_of)
+
+    return get, names
+
+
+def lazy_values(
+    module: dict[str, object], makers: Mapping[str, Callable[[], object]]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return the `__getattr__` and `__dir__` of a module that makes its values when they are asked for.
+
+    `module` is its `globals()`, which keeps each value. Threads that ask at the same time get the same value.
+    """
+
+    def get(name: str) -> object:
+        if name not in makers:
+            raise AttributeError(f"module {module['__name__']!r} has no attribute {name!r}")
+        return module.setdefault(name, makers[name]())
+
+    def names() -> list[str]:
+        return sorted({*module, *makers})
 
     return get, names

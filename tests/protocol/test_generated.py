@@ -316,7 +316,7 @@ import windlass_protocol
 from windlass_protocol.generated import MODULE_OF
 
 def made():
-    found = [vars(one) for name, one in sys.modules.items() if name.startswith("windlass_protocol.generated.")]
+    found = [vars(one) for name, one in sys.modules.items() if "windlass_protocol.generated." in name]
     return sorted(name for module in found for name in module if name in MODULE_OF)
 
 print(made())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Final, Literal, assert_never, cast, get_args
@@ -22,6 +21,7 @@ from windlass_protocol import (
     ToolMode,
 )
 from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from windlass_harness.shell.model import Severity
@@ -181,7 +181,7 @@ FAMILIES: Final = {
 }
 """Programs with subcommands, and the subcommands that run arbitrary programs."""
 
-_SUFFIX: Final = re.compile(r"(?:[-.]?[0-9][0-9.]*)?(?:-dbg)?(?:\.(?:exe|cmd|bat|com))?$")
+_SUFFIX: Final = lazy_pattern(r"(?:[-.]?[0-9][0-9.]*)?(?:-dbg)?(?:\.(?:exe|cmd|bat|com))?$")
 
 
 def runs_anything(words: tuple[str, ...]) -> bool:
@@ -459,7 +459,7 @@ def _check_command(rule: Rule, command: str) -> None:
         )
 
 
-_COMMAND: Final = re.compile(r"[A-Za-z0-9_./:@+,=-]+(?: [A-Za-z0-9_./:@+,=-]+)*")
+_COMMAND: Final = lazy_pattern(r"[A-Za-z0-9_./:@+,=-]+(?: [A-Za-z0-9_./:@+,=-]+)*")
 
 _PREFIXES: Final[dict[ToolMode, tuple[str, ...]]] = {
     ToolMode.READ: ("get_", "list_", "read_", "search_"),

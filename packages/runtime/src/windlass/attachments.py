@@ -9,10 +9,11 @@ from urllib.parse import unquote_to_bytes
 from windlass.refusals import bad_request
 from windlass_protocol import FilePart, ImagePart, RunRequest
 from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
-_DATA_URL: Final = re.compile(r"data:(?P<media>[^;,]*)(?P<options>(?:;[^;,]*)*),", re.IGNORECASE)
-_ADDRESS: Final = re.compile(r"https?://", re.IGNORECASE)
-_CONTENT_ID: Final = re.compile(r"sha256:[0-9a-f]{64}")
+_DATA_URL: Final = lazy_pattern(r"data:(?P<media>[^;,]*)(?P<options>(?:;[^;,]*)*),", re.IGNORECASE)
+_ADDRESS: Final = lazy_pattern(r"https?://", re.IGNORECASE)
+_CONTENT_ID: Final = lazy_pattern(r"sha256:[0-9a-f]{64}")
 """A content id: a provider of the host application may resolve it, those of the runtime do not."""
 
 

@@ -12,7 +12,6 @@
 are stable, texts are not. A message never carries a payload.
 """
 
-import re
 from asyncio import CancelledError, current_task
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -21,6 +20,7 @@ from typing import ClassVar, Final, Self, TypedDict, Unpack
 from windlass.limits import CLOSE_NAMES_MAX, NAME_CHARS_MAX
 from windlass_harness.retry import DELAY_MS_MAX
 from windlass_protocol import CausalIds, ErrorCode, ErrorInfo, ErrorKind, PolicyRef, RetryClass, SourceRef
+from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import ERROR_MESSAGE_CHARS_MAX
 
 
@@ -163,7 +163,7 @@ CLASS_OF_KIND: dict[ErrorKind, type[AgentError]] = {
 """The class of an error by its kind, unless the code that raises it chooses another."""
 
 _LAMBDA: Final = (lambda: None).__name__
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+_NAME: Final = lazy_pattern(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 
 
 def wrong(message: str) -> Rejected:

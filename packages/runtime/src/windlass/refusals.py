@@ -1,6 +1,5 @@
 """Refusals: the typed errors of bad requests and bad options, and their checks."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar, cast
 
@@ -39,6 +38,7 @@ from windlass_protocol import (
 )
 from windlass_protocol.codec_errors import shown
 from windlass_protocol.codec_issues import invalid
+from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import ID_CHARS_MAX
 
 NAME_SHOWN_CHARS_MAX: Final = 128
@@ -330,7 +330,7 @@ _WRITE: Final[Mapping[str, str]] = {
     "message": "a string, or a list of TextPart, ImagePart and FilePart of windlass_protocol",
 }
 """The expected value by field name, for error messages."""
-_ID: Final = re.compile(rf"[^\x00-\x1f\x7f\ud800-\udfff{TURNING}]{{1,{ID_CHARS_MAX}}}")
+_ID: Final = lazy_pattern(rf"[^\x00-\x1f\x7f\ud800-\udfff{TURNING}]{{1,{ID_CHARS_MAX}}}")
 
 
 def check_options(

@@ -1,7 +1,6 @@
 """Skills: instructions loaded on demand, from SKILL.md files or code."""
 
 import os
-import re
 import stat
 from collections.abc import Iterator
 from dataclasses import KW_ONLY
@@ -26,6 +25,7 @@ from windlass.tools import Tool, ToolFailed, tool
 from windlass_protocol import JsonObject, canonical
 from windlass_protocol.codec_errors import shown
 from windlass_protocol.frozen import mutable, sealed
+from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +100,7 @@ def _fields(text: str, where: str) -> dict[str, str]:
 
 
 SKILL_FILE: Final = "SKILL.md"
-_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_NAME: Final = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 

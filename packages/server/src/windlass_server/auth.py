@@ -10,7 +10,6 @@ then, the last good content stays valid and the log has an error:
 import asyncio
 import hmac
 import logging
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -38,6 +37,7 @@ from windlass.parts import Clock, new_id
 from windlass_harness.ledger.names import BUILDER
 from windlass_protocol import CodecError, SourceKind, SourceRef, decode
 from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 from windlass_server.models import Text, Wire
 from windlass_server.problems import Problem
 from windlass_server.settings import RETRY_MS, JwtSettings, Settings, is_loopback, refused
@@ -81,7 +81,7 @@ LOCAL: Final = Principal("local", "local", is_operator=True, roles=ROLES)
 
 
 _LOG: Final = logging.getLogger("windlass.server")
-_KEY: Final = re.compile(r"wl_([a-z0-9]{1,64})_([0-9a-f]{64})")
+_KEY: Final = lazy_pattern(r"wl_([a-z0-9]{1,64})_([0-9a-f]{64})")
 _NO_KEY: Final = sha256(b"no key").hexdigest()
 """Compared with an unknown key, so that it takes as long as a known one."""
 _KeyName = Annotated[Text, Field(pattern=NAME_PATTERN)]
@@ -217,8 +217,8 @@ JWKS_RETRY_S: Final = 10.0
 LEEWAY_S: Final = 30
 """The largest difference to the clock of the issuer, seconds."""
 TOKEN_CHARS_MAX: Final = 8_192
-_NAME_RE: Final = re.compile(NAME_PATTERN)
-_HALF: Final = re.compile(r"[\ud800-\udfff]")
+_NAME_RE: Final = lazy_pattern(NAME_PATTERN)
+_HALF: Final = lazy_pattern(r"[\ud800-\udfff]")
 """An unpaired surrogate, which JSON can express and UTF-8 cannot."""
 
 

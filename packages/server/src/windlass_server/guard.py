@@ -22,6 +22,7 @@ from windlass import AgentError
 from windlass.parts import Clock
 from windlass_protocol import CodecError, CodecLimits, parse
 from windlass_protocol.frozen import mutable
+from windlass_protocol.lazy import lazy_pattern
 from windlass_server.auth import Asked, Doorman, Principal
 from windlass_server.problems import Problem, of_agent_error, of_codec_error
 from windlass_server.requests import PREFIX, Caller
@@ -88,7 +89,7 @@ def _method(name: str) -> str:
 _JSON: Final = "application/json"
 _DIGITS_MAX: Final = 20
 """Digits of a Content-Length; a longer one is too large in any case."""
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+_STRING: Final = lazy_pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 """A string of JSON; an unterminated one extends to the end, so that matching stays linear."""
 
 

@@ -4,7 +4,6 @@ Every id in a path goes through `OwnSession`, `OwnHistory` or `OwnRun`, and ever
 `caller.sessions`, which is bound to its user: a route that uses them cannot show what another user owns.
 """
 
-import re
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
@@ -25,6 +24,7 @@ from windlass.runtime.options import RunOptions
 from windlass_protocol import Cursor, ErrorKind, RetryClass, RunStatus, UserContent
 from windlass_protocol.codec import canonical
 from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 from windlass_server.auth import Principal
 from windlass_server.models import RunWishes
 from windlass_server.problems import Problem, not_found, of_agent_error
@@ -33,7 +33,7 @@ from windlass_server.tenants import Reserved, Tenant
 
 PREFIX: Final = "/v1"
 JSON_TYPE: Final = "application/json"
-_ID: Final = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,512}")
+_ID: Final = lazy_pattern(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,512}")
 T = TypeVar("T", bound=BaseModel)
 
 

@@ -5,7 +5,6 @@ Reservations are small tables beside the store: sessions without a message, and 
 
 import asyncio
 import logging
-import re
 import sqlite3
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
@@ -25,6 +24,7 @@ from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import RuntimePorts
 from windlass_protocol import ErrorKind, RetryClass, RunStatus
 from windlass_protocol.frozen import mutable, sealed
+from windlass_protocol.lazy import lazy_pattern
 from windlass_server.problems import Problem
 from windlass_server.settings import (
     KEYS_KEPT_MAX,
@@ -306,7 +306,7 @@ class Insight:
 NAME_SUFFIX: Final = ".tenant"
 EMPTY_SUFFIX: Final = ".empty"
 _MOVING: Final = (RunStatus.RUNNING, RunStatus.CANCELLING)
-_PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_PLAIN: Final = lazy_pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 @mutable

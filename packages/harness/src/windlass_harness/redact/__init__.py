@@ -4,7 +4,6 @@ Three filters, applied together: the names of keys and the shapes of values (`re
 values that the host application registered, in every common encoding (`redact.text`).
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import InitVar, field
 from enum import Enum
@@ -15,6 +14,7 @@ from windlass_harness.redact.shapes import is_login_text, is_secret_key, mask_sh
 from windlass_harness.redact.text import MASK as MASK
 from windlass_harness.redact.text import MaskedStream, Registered
 from windlass_protocol.frozen import mutable, sealed
+from windlass_protocol.lazy import lazy_pattern
 
 TOO_DEEP: Final = "[truncated:depth]"
 CYCLE: Final = "[cycle]"
@@ -345,11 +345,11 @@ def _number_text(value: float) -> str:
     return str(int(value)) if value.is_integer() else repr(value)
 
 
-_OPTION: Final = re.compile("--[A-Za-z][A-Za-z0-9_-]{1,40}").fullmatch
-_OPTION_VALUE: Final = re.compile(r"(--[A-Za-z][A-Za-z0-9_-]{1,40})=([\s\S]+)").fullmatch
-_DIGITS: Final = re.compile("[0-9]+").fullmatch
+_OPTION: Final = lazy_pattern("--[A-Za-z][A-Za-z0-9_-]{1,40}").fullmatch
+_OPTION_VALUE: Final = lazy_pattern(r"(--[A-Za-z][A-Za-z0-9_-]{1,40})=([\s\S]+)").fullmatch
+_DIGITS: Final = lazy_pattern("[0-9]+").fullmatch
 # Not every language parses these exactly, so they are compared as floats.
-_LONG_NUMBER: Final = re.compile("[1-9][0-9]{15,298}").fullmatch
+_LONG_NUMBER: Final = lazy_pattern("[1-9][0-9]{15,298}").fullmatch
 _LONG_NUMBER_MAX: Final = 1e300
 _LOGIN_OPTIONS: Final = frozenset({"-u", "--user", "--proxy-user"})
 _NUMBER_BITS_MAX: Final = 10_000  # Python refuses to convert longer integers to digits

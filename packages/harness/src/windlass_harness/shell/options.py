@@ -10,16 +10,16 @@ Operands: `path`, `text`, `write`, `copy` (the last one is written), `link` (lik
 `command` (the rest is a command), `code` (the rest is shell code), `none`; the last kind repeats.
 """
 
-import re
 from dataclasses import field
 from functools import lru_cache
 
 from windlass_harness.shell.scene import Field
 from windlass_protocol.frozen import mutable, sealed
+from windlass_protocol.lazy import lazy_pattern
 
 _SIGNS = "=@>$%?!~"
 _WITH_VALUE = ("=", "@", ">", "$", "%")
-_SHORT = re.compile(r"([^ ])([=@>$%?!~]?)")
+_SHORT = lazy_pattern(r"([^ ])([=@>$%?!~]?)")
 
 
 @sealed

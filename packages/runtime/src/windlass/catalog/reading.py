@@ -1,7 +1,6 @@
 """Reading one session: chat, history, prompts, traces, pages."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final, Generic, TypeVar, cast
 
@@ -44,6 +43,7 @@ from windlass_protocol import (
     TraceSpan,
 )
 from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import INTEGER_MAX
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ T_co = TypeVar("T_co", covariant=True)
 PAGE_ITEMS_MAX: Final = 200
 """Sessions, runs, requests or messages of one page."""
 PAGE_RECORDS_MAX: Final = 1_000
-_CURSOR: Final = re.compile(r"([a-z]+)\.([1-9][0-9]{0,15})")
+_CURSOR: Final = lazy_pattern(r"([a-z]+)\.([1-9][0-9]{0,15})")
 
 
 @sealed

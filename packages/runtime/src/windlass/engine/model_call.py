@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field
 from inspect import isasyncgen, isawaitable
@@ -53,6 +52,7 @@ from windlass_protocol import (
     parse,
 )
 from windlass_protocol.frozen import frozen, mutable
+from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.unchecked import unchecked
 
 COUNT_MAX: Final = 10**11
@@ -91,7 +91,7 @@ CHUNKS_IN_A_ROW_MAX: Final = 256
 """Chunks per turn of the event loop."""
 CLOSE_S: Final = 1.0
 """Time limit for closing a stream."""
-_CALL_ID: Final = re.compile(r"[A-Za-z0-9_.+-]{1,128}").fullmatch
+_CALL_ID: Final = lazy_pattern(r"[A-Za-z0-9_.+-]{1,128}").fullmatch
 """Request ids contain call ids with colons as separators, so call ids must not have colons."""
 
 

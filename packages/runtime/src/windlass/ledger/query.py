@@ -1,7 +1,6 @@
 """BuilderQuery: find, count and analyse recorded runs."""
 
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
@@ -39,12 +38,13 @@ from windlass_harness.views.runs import run_id_of
 from windlass_protocol import Decision as WireDecision
 from windlass_protocol import DecisionRun, DecisionRunStatus, FailureKind, JsonObject
 from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from windlass.runtime.core import CoreRuntime
 
 
-_CODE: Final = re.compile(r"[a-z][a-z0-9_.]*")
+_CODE: Final = lazy_pattern(r"[a-z][a-z0-9_.]*")
 _EMPTY: Final = frozenset({"failed", "tool_failure"})
 """Error codes without information beyond the failure."""
 NO_FAILED_DECISION: Final = "Unknown - no decision marked as failed"

@@ -21,15 +21,16 @@ from windlass_harness.tracing import LLM_SPAN, TOOL_SPAN, WAIT_SPAN
 from windlass_harness.views.fold import text_in
 from windlass_protocol import JsonObject, TraceEvent, TraceSpan
 from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
 TRACESTATE_CHARS_MAX: Final = 512
 
-_PARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
-_TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
-_SPAN_ID: Final = re.compile(r"[0-9a-f]{16}")
-_STATE: Final = re.compile(r"[\x20-\x7e]*")
+_PARENT: Final = lazy_pattern(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_TRACE_ID: Final = lazy_pattern(r"[0-9a-f]{32}")
+_SPAN_ID: Final = lazy_pattern(r"[0-9a-f]{16}")
+_STATE: Final = lazy_pattern(r"[\x20-\x7e]*")
 _SAMPLED: Final = 1
 
 

@@ -32,8 +32,9 @@ from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.calling import in_thread
 from windlass.tools.context import ToolContext
 from windlass_protocol.frozen import mutable, sealed
+from windlass_protocol.lazy import lazy_pattern
 
-_BRACES: Final = re.compile(r"\{([^{}]*)\}")
+_BRACES: Final = lazy_pattern(r"\{([^{}]*)\}")
 _Part = re.Pattern[str] | None
 """None is `**`: any number of folders."""
 

@@ -5,7 +5,6 @@ The policy of a call is decided before; see `windlass.policy`.
 
 import asyncio
 import inspect
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
@@ -50,9 +49,10 @@ from windlass_protocol import (
 from windlass_protocol.codec_errors import CodecErrorCode, shown
 from windlass_protocol.codec_issues import invalid
 from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 ARGUMENT_LIMITS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=ARGUMENT_LEVELS_MAX)
-_OMITTED: Final = re.compile(r"\(arguments of ([\d,]+) characters, which are too many to be kept\)")
+_OMITTED: Final = lazy_pattern(r"\(arguments of ([\d,]+) characters, which are too many to be kept\)")
 _OWN_CHECKS: Final = frozenset({"value_error", "assertion_error"})
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 

@@ -13,11 +13,12 @@ from windlass.ports.model import ModelFault, ModelRejected, ModelUnavailable
 from windlass_harness.retry import ErrorFacts, classify_error, parse_retry_after_ms
 from windlass_protocol import RetryClass
 from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 EVENT_BYTES_MAX: Final = 8 * 1_048_576
 """Bytes of one event of a stream."""
-_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.\[\]-]{0,63}").fullmatch
-_OVERFLOW: Final = re.compile(
+_WORD: Final = lazy_pattern(r"[A-Za-z][A-Za-z0-9_.\[\]-]{0,63}").fullmatch
+_OVERFLOW: Final = lazy_pattern(
     r"(?:prompt|input) is too long|too many (?:input )?tokens|maximum context length"
     r"|\bexceeds?\b.{0,60}\bcontext\b|\bcontext (?:length|window|size)\b.{0,60}\bexceed",
     re.IGNORECASE,

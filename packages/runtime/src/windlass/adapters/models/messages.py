@@ -1,7 +1,6 @@
 """Message conversion shared by providers: caching, attachments, tool names."""
 
 import base64
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
@@ -16,6 +15,7 @@ from windlass.attachments import Address, Inline, Unreadable, read_place
 from windlass.ports.model import LLMMessage, ModelFault, ModelRejected
 from windlass_protocol import JsonObject, RetryClass
 from windlass_protocol.frozen import mutable, sealed
+from windlass_protocol.lazy import lazy_pattern
 
 T = TypeVar("T")
 
@@ -184,7 +184,7 @@ def _as_words(text: str, filename: str | None) -> str:
 
 NAME_CHARS_MAX: Final = 64
 CALL_ID_CHARS_MAX: Final = 40
-_FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
+_FOREIGN: Final = lazy_pattern(r"[^A-Za-z0-9_-]")
 _DIGEST_CHARS: Final = 8
 
 

@@ -13,6 +13,7 @@ from windlass.adapters.models.errors import cut_off, malformed
 from windlass.adapters.models.messages import Turns, system_count
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, LLMUsage
 from windlass_protocol import FinishReason, JsonObject, JsonValue, ToolCall
+from windlass_protocol.lazy import lazy_pattern
 
 FINAL: Final = "final"
 TOOL: Final = "tool"
@@ -103,11 +104,11 @@ def _json(value: JsonValue) -> str:
     return to_json(value).decode()
 
 
-_FINAL_BEGINS: Final = re.compile(r'\s*(?:```(?:json)?\s*)?\{\s*"final"\s*:\s*"').match
-_FENCED: Final = re.compile(r"\s*```(?:json)?\s*(.*?)\s*```\s*", re.DOTALL).fullmatch
-_ESCAPE: Final = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])').match
+_FINAL_BEGINS: Final = lazy_pattern(r'\s*(?:```(?:json)?\s*)?\{\s*"final"\s*:\s*"').match
+_FENCED: Final = lazy_pattern(r"\s*```(?:json)?\s*(.*?)\s*```\s*", re.DOTALL).fullmatch
+_ESCAPE: Final = lazy_pattern(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])').match
 _CALLS: Final = attrgetter("tool_calls")
-_FIRST_HALF: Final = re.compile(r"\\u[dD][89abAB]..").fullmatch
+_FIRST_HALF: Final = lazy_pattern(r"\\u[dD][89abAB]..").fullmatch
 
 
 @runtime_checkable

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from copy import copy
@@ -17,6 +16,7 @@ from windlass.errors import AgentError, Unavailable
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass_protocol import ErrorKind, JsonObject, RetryClass
 from windlass_protocol.frozen import mutable, sealed
+from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from httpx2 import Response, ServerSentEvent
@@ -68,7 +68,7 @@ class Address:
 
 
 _EVENT_STREAM: Final = "text/event-stream"
-_MEDIA_TYPE: Final = re.compile(r"[a-z]+/[a-z0-9.+-]{1,64}").fullmatch
+_MEDIA_TYPE: Final = lazy_pattern(r"[a-z]+/[a-z0-9.+-]{1,64}").fullmatch
 _DONE: Final = "[DONE]"
 _LAST: Final = "message_stop"
 

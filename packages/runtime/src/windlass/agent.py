@@ -30,7 +30,7 @@ from windlass.limits import (
 )
 from windlass.ports.model import LLMProvider
 from windlass.skills import Skill, Skills
-from windlass.tools import Tool, ToolFailed, tool
+from windlass.tools import Tool, ToolFailed, library_tool
 from windlass.tools.schema import PlainSchema, plain_schema
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.loop.rules import RECENT_MESSAGES, Dedupe, SinkRule
@@ -56,7 +56,7 @@ from windlass_protocol.frozen import sealed
 from windlass_protocol.limits import INTEGER_MAX
 
 _LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX)
-_FIRST: Final = SchemaVersion(major=1, minor=0, patch=0)
+_FIRST: Final = SchemaVersion.model_construct(major=1, minor=0, patch=0)
 
 Output = type | Mapping[str, object] | OutputContract
 """A type that pydantic supports (a model, a dataclass, list[int]), a JSON Schema, or an OutputContract."""
@@ -157,7 +157,8 @@ def subagent_tool(name: str, description: str, *, package_id: str) -> Tool[..., 
     The call itself has mode read: the policy decides about each call of the subagent.
     """
     told = description or f"Give work to the agent {name}."
-    made = tool(_delegate, name=name, description=told, mode=ToolMode.READ, effect=EffectClass.IDEMPOTENT)
+    effect = EffectClass.IDEMPOTENT
+    made = library_tool(_delegate, name=name, description=told, mode=ToolMode.READ, effect=effect)
     return replace(made, delegates=package_id)
 
 

@@ -19,8 +19,6 @@ from windlass.errors import (
 )
 from windlass.limits import CONTENT_BYTES_MAX, NAMES_SHOWN_MAX, WAIT_MS_MAX
 from windlass_harness.ledger.names import NOTES
-from windlass_harness.loop.people import matched, refusal
-from windlass_harness.views.listing import TURNING
 from windlass_protocol import (
     CausalIds,
     CodecError,
@@ -36,7 +34,7 @@ from windlass_protocol import (
     SourceRef,
     canonical,
 )
-from windlass_protocol.codec_errors import shown
+from windlass_protocol.codec_errors import TURNING, shown
 from windlass_protocol.codec_issues import invalid
 from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import ID_CHARS_MAX
@@ -256,32 +254,6 @@ def answered_already(response: InputResponse, session_id: str, *, agent_id: str 
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=CausalIds(session_id=session_id, request_id=response.request_id),
     )
-
-
-def check_answers(
-    responses: Sequence[InputResponse],
-    requests: Mapping[str, InputRequest],
-    *,
-    session_id: str,
-    now_ms: int,
-) -> None:
-    """Refuse a set of answers if one of them is invalid.
-
-    Raises:
-        Conflict: a request is not open any more.
-        Denied: this responder may not answer.
-        Rejected: an answer does not fit its request, or a request is answered twice.
-    """
-    seen: set[str] = set()
-    for given in responses:
-        request = requests.get(given.request_id)
-        response = given if request is None else matched(request, given)
-        problem = refusal(request, response, now_ms=now_ms)
-        if problem is None and response.request_id in seen:
-            problem = "the request is answered twice in one call"
-        if problem is not None:
-            raise refused_answer(request, response, problem=problem, session_id=session_id)
-        seen.add(response.request_id)
 
 
 def no_value(result: RunResult) -> AgentError:

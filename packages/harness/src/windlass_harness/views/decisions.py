@@ -213,7 +213,7 @@ def _total(amounts: Iterable[int | None]) -> int:
     return min(sum(amount or 0 for amount in amounts), INTEGER_MAX)
 
 
-_NO_METRICS: Final = RunMetrics(
+_NO_METRICS: Final = RunMetrics.model_construct(
     total_decisions=0,
     successful_decisions=0,
     failed_decisions=0,

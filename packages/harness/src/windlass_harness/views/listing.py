@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import RunStatus, Usage
+from windlass_protocol.codec_errors import TURNING
 from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
 
@@ -28,8 +29,6 @@ RUN_STATUSES: Final = {
     **RUN_ENDS,
 }
 """The records that change the status of a run, with the new status."""
-TURNING: Final = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-"""Characters that change the direction of text, as a part of a pattern."""
 _UNSEEN: Final = lazy_pattern(rf"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f{TURNING}]")
 """Control sequences that a terminal would execute; spaces and line ends are not among them."""
 _TELLING: Final = frozenset({*RUN_STATUSES, "message.received", "session.forked"})

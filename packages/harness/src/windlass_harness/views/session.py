@@ -82,7 +82,7 @@ def resolved_by(data: AgentResolvedData, *, agent_id: str, run_id: str | None) -
 
 THRESHOLD_TOKENS: Final = 100_000
 RECENT_WINDOW_SIZE: Final = 10
-DEFAULT_COMPACTION: Final = CompactionConfig(
+DEFAULT_COMPACTION: Final = CompactionConfig.model_construct(
     threshold=THRESHOLD_TOKENS, recent_window_size=RECENT_WINDOW_SIZE
 )
 NO_HISTORY: Final = History()

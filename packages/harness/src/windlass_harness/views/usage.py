@@ -32,7 +32,7 @@ from windlass_protocol.frozen import sealed
 from windlass_protocol.limits import INTEGER_MAX
 
 MICROS: Final = 1_000_000
-NO_USAGE: Final = Usage()
+NO_USAGE: Final = Usage.model_construct()
 
 
 @sealed

@@ -22,6 +22,7 @@ from windlass.refusals import (
     check_seconds,
     misfit,
     no_value,
+    refused_answer,
     unknown_run,
     unknown_session,
 )
@@ -332,6 +333,32 @@ class Runs:
             None if child.status is not None or child.run_id is None else await self._store.run(child.run_id)
         )
         return child if row is None or row.status not in TERMINAL else replace(child, status=row.status)
+
+
+def check_answers(
+    responses: Sequence[InputResponse],
+    requests: Mapping[str, InputRequest],
+    *,
+    session_id: str,
+    now_ms: int,
+) -> None:
+    """Refuse a set of answers if one of them is invalid.
+
+    Raises:
+        Conflict: a request is not open any more.
+        Denied: this responder may not answer.
+        Rejected: an answer does not fit its request, or a request is answered twice.
+    """
+    seen: set[str] = set()
+    for given in responses:
+        request = requests.get(given.request_id)
+        response = given if request is None else matched(request, given)
+        problem = refusal(request, response, now_ms=now_ms)
+        if problem is None and response.request_id in seen:
+            problem = "the request is answered twice in one call"
+        if problem is not None:
+            raise refused_answer(request, response, problem=problem, session_id=session_id)
+        seen.add(response.request_id)
 
 
 def _counts(response: InputResponse, requests: Mapping[str, InputRequest], given_ms: int | None) -> bool:

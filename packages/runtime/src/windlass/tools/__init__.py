@@ -45,6 +45,7 @@ __all__ = [
     "arguments_problem",
     "as_pinned",
     "json_tool",
+    "library_tool",
     "tool",
 ]
 
@@ -234,7 +235,15 @@ def tool(
     return _made(function, options)
 
 
-def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
+def library_tool(function: Callable[P, R], /, **options: Unpack[ToolOptions]) -> Tool[P, R]:
+    """Make a tool that ships with Windlass.
+
+    Its types are known to have a JSON form: they are not checked, because a check makes the schema.
+    """
+    return _made(function, options, is_checked=False)
+
+
+def _made(function: Callable[P, R], options: ToolOptions, *, is_checked: bool = True) -> Tool[P, R]:
     problem = option_problem(options, ToolOptions, what="tool")
     if problem is not None:
         raise wrong(problem)
@@ -267,7 +276,8 @@ def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
     )
     if made.is_shell and not has_parameter(shape.signature, SHELL_PARAMETER):
         raise wrong(f"tool {name}: a shell tool must take its command in a parameter named {SHELL_PARAMETER}")
-    shape.check()
+    if is_checked:
+        shape.check()
     router = options.get("router")
     if router is None:
         return made

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import KW_ONLY, field
 from datetime import datetime
 from hashlib import sha256
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
@@ -20,10 +20,12 @@ from windlass.limits import (
     STATE_VALUE_BYTES_MAX,
 )
 from windlass.tools.results import result_value
-from windlass_harness.loop.events import StateChange
 from windlass_protocol import CodecError, CodecErrorCode, CodecLimits, JsonObject, canonical
 from windlass_protocol.codec_errors import shown
 from windlass_protocol.frozen import sealed
+
+if TYPE_CHECKING:
+    from windlass_harness.loop.events import StateChange
 
 
 class ToolFailed(Exception):
@@ -100,10 +102,12 @@ class ToolState(SessionValues, MutableMapping[str, JsonValue]):
         self._removed[key] = None
 
     @property
-    def change(self) -> StateChange | None:
+    def change(self) -> "StateChange | None":
         """The changes of this call; None without any."""
         if not self._set and not self._removed:
             return None
+        from windlass_harness.loop.events import StateChange  # noqa: PLC0415 - slow to import
+
         return StateChange(dict(self._set), tuple(self._removed))
 
 

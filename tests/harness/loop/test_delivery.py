@@ -16,8 +16,7 @@ from windlass_harness.loop.events import (
     OutputChecked,
     is_errand,
 )
-from windlass_harness.loop.notes import AFTER_RUN_TERMINAL
-from windlass_harness.loop.rules import Dedupe, Rules, SinkRule
+from windlass_harness.loop.rules import AFTER_RUN_TERMINAL, Dedupe, Rules, SinkRule
 from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_harness.views.runs import Deliveries
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, JsonObject, RetryClass, RunMode

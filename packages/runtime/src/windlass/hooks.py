@@ -7,7 +7,7 @@ from typing import Final, TypedDict, TypeVar, Unpack
 from windlass.errors import check_name, check_whole, kind_of, option_problem, wrong
 from windlass.limits import HOOK_TIMEOUT_MS, HOOK_TIMEOUT_MS_MAX
 from windlass.ports.host import HookFunction
-from windlass_harness.loop import notes as hooked
+from windlass_harness.loop import rules as hooked
 from windlass_protocol import HookFailure, HookPhase, HookRight, HookSpec
 from windlass_protocol.frozen import sealed
 

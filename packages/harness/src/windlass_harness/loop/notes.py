@@ -7,6 +7,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from windlass_harness.budget import BudgetLimit, BudgetState
+from windlass_harness.loop.rules import AFTER_APPROVAL_DECISION, BEFORE_RUN_COMPLETE
 from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms, ms_of, stamp_of
 from windlass_harness.views.runs import RUN_ENDS
@@ -21,13 +22,6 @@ from windlass_protocol import (
 )
 from windlass_protocol.frozen import frozen, mutable
 from windlass_protocol.limits import INTEGER_MAX
-
-RUN_STARTING: Final = "run_starting"
-BEFORE_TOOL_CALL: Final = "before_tool_call"
-AFTER_APPROVAL_DECISION: Final = "after_approval_decision"
-BEFORE_RUN_COMPLETE: Final = "before_run_complete"
-ON_RUN_CANCEL_REQUESTED: Final = "on_run_cancel_requested"
-AFTER_RUN_TERMINAL: Final = "after_run_terminal"
 
 
 @mutable

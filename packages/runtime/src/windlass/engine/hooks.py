@@ -39,7 +39,7 @@ from windlass.ports.host import UNCHANGED, Change, HookAnswer, HookCall, Veto
 from windlass.ports.model import LLMMessage
 from windlass.tools.calling import failure_text, in_thread
 from windlass_harness.loop.events import Note
-from windlass_harness.loop.notes import AFTER_APPROVAL_DECISION, BEFORE_TOOL_CALL, RUN_STARTING
+from windlass_harness.loop.rules import AFTER_APPROVAL_DECISION, BEFORE_TOOL_CALL, RUN_STARTING
 from windlass_harness.redact import Redactor
 from windlass_protocol import (
     CodecError,

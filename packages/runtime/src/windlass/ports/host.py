@@ -3,26 +3,30 @@
 An async policy has a timeout (`POLICY_TIMEOUT_MS`); a policy that exceeds it or raises denies.
 """
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pydantic import JsonValue
 
-from windlass.ports.model import LLMMessage
-from windlass_harness.loop.events import RequestedCall
-from windlass_harness.policy import CallFacts
-from windlass_protocol import (
-    InputRequest,
-    InputResponse,
-    JsonObject,
-    OutputError,
-    PolicyDecision,
-    RunRequest,
-    RuntimePackage,
-)
 from windlass_protocol.frozen import sealed
+
+if TYPE_CHECKING:
+    from windlass.ports.model import LLMMessage
+    from windlass_harness.loop.events import RequestedCall
+    from windlass_harness.policy import CallFacts
+    from windlass_protocol import (
+        InputRequest,
+        InputResponse,
+        JsonObject,
+        OutputError,
+        PolicyDecision,
+        RunRequest,
+        RuntimePackage,
+    )
 
 
 class StartPolicy(Protocol):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field, replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import Annotated, Final, cast
+from typing import TYPE_CHECKING, Annotated, Final, cast
 
 from pydantic import Field, JsonValue, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -53,6 +53,7 @@ from windlass_protocol import (
     parse,
 )
 from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_values
 from windlass_protocol.limits import INTEGER_MAX
 
 _LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX)
@@ -162,8 +163,14 @@ def subagent_tool(name: str, description: str, *, package_id: str) -> Tool[..., 
     return replace(made, delegates=package_id)
 
 
-agent_tool: Final = subagent_tool("agent", _HERE, package_id=ITSELF)
-"""Lets a model delegate to a copy of itself in a new session; add it to the tools of an agent."""
+if TYPE_CHECKING:
+    agent_tool: Tool[..., object]
+    """Lets a model delegate to a copy of itself in a new session; add it to the tools of an agent."""
+else:
+    # Few agents have it.
+    __getattr__, __dir__ = lazy_values(
+        globals(), {"agent_tool": lambda: subagent_tool("agent", _HERE, package_id=ITSELF)}
+    )
 
 
 def subagent_words(name: str, description: str | None, *, message: str) -> str:

@@ -1,9 +1,9 @@
 """Refusals: the typed errors of bad requests and bad options, and their checks."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeVar, cast
+from __future__ import annotations
 
-from pydantic import JsonValue, ValidationError
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from windlass.errors import (
     AgentError,
@@ -24,20 +24,20 @@ from windlass_protocol import (
     CodecError,
     CodecLimits,
     ErrorKind,
-    InputRequest,
-    InputResponse,
-    PolicyDecision,
     RetryClass,
     RunRequest,
-    RunResult,
     RunStatus,
-    SourceRef,
     canonical,
 )
 from windlass_protocol.codec_errors import TURNING, shown
 from windlass_protocol.codec_issues import invalid
 from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import ID_CHARS_MAX
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue, ValidationError
+
+    from windlass_protocol import InputRequest, InputResponse, PolicyDecision, RunResult, SourceRef
 
 NAME_SHOWN_CHARS_MAX: Final = 128
 """Characters of a name that an error message quotes."""
@@ -347,7 +347,7 @@ def misfit(error: ValidationError, what: str, *, value: Mapping[str, object]) ->
 
     For a union, the innermost issue is reported: it is where the value came closest to one of the types.
     """
-    issues = invalid(error, cast(JsonValue, value)).issues
+    issues = invalid(error, cast("JsonValue", value)).issues
     first = max(issues, key=lambda issue: issue.path.count("/"))
     names = [str(part) for part in error.errors(include_url=False, include_input=False)[0]["loc"][:1]]
     steps = first.path.split("/")[1:3] or names or ["the value"]

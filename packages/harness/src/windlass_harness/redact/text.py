@@ -315,7 +315,7 @@ class _ShapeStream:
 
     def _part(self, part: str) -> str:
         text = self._held + part
-        if self._dropping is None and len(text) <= HOLD_CHARS_MAX and _RUN(part):
+        if self._dropping is None and len(text) <= HOLD_CHARS_MAX and _RUN.fullmatch(part):
             self._held = text  # the word continues
             return ""
         shown, rest = self._drop(text)
@@ -350,7 +350,7 @@ class _ShapeStream:
             return ""
         held, self._held = self._held, ""
         masked = _masked(held)
-        hint = _MASK_AT_END(masked)
+        hint = _MASK_AT_END.search(masked)
         if hint is not None and not held.endswith("]"):
             self._dropping = _LINE_END if hint[1] in _HINTS_OF_LINES else _WORD_END
             return masked
@@ -397,11 +397,11 @@ def _opened(text: str) -> int:
 
 
 _RUN_CHARS: Final = "".join(map(chr, range(33, 127)))
-_RUN: Final = lazy_pattern("[!-~]*").fullmatch
+_RUN: Final = lazy_pattern("[!-~]*")
 _WORD_END: Final = lazy_pattern(r"""(?=[ \t\r\n\f\v"'])""")
 _LINE_END: Final = lazy_pattern(r"""(?=[\r\n"'\\])""")
 _HINTS_OF_LINES: Final = frozenset({":authorization", ":cookie"})
-_MASK_AT_END: Final = lazy_pattern(r"\[redacted(:[a-z_]+|)\]\Z").search
+_MASK_AT_END: Final = lazy_pattern(r"\[redacted(:[a-z_]+|)\]\Z")
 _NESTING_MAX: Final = 4
 _OPENED_CHARS_MAX: Final = 640  # only a header starts with more
 _BEGUN_CHARS_MAX: Final = 256

@@ -91,7 +91,7 @@ CHUNKS_IN_A_ROW_MAX: Final = 256
 """Chunks per turn of the event loop."""
 CLOSE_S: Final = 1.0
 """Time limit for closing a stream."""
-_CALL_ID: Final = lazy_pattern(r"[A-Za-z0-9_.+-]{1,128}").fullmatch
+_CALL_ID: Final = lazy_pattern(r"[A-Za-z0-9_.+-]{1,128}")
 """Request ids contain call ids with colons as separators, so call ids must not have colons."""
 
 
@@ -233,7 +233,7 @@ def _named(pieces: dict[int, _Piece], redactor: Redactor, known: dict[str, bytes
     calls: list[RequestedCall] = []
     taken: set[str] = set()
     for index, piece in sorted(pieces.items()):
-        is_plain = _CALL_ID(piece.call_id) and redactor.text(piece.call_id) == piece.call_id
+        is_plain = _CALL_ID.fullmatch(piece.call_id) and redactor.text(piece.call_id) == piece.call_id
         call_id = piece.call_id if is_plain else f"call_{index}"
         while call_id in taken:
             call_id = f"{call_id}+"

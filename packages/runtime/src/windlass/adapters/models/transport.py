@@ -68,7 +68,7 @@ class Address:
 
 
 _EVENT_STREAM: Final = "text/event-stream"
-_MEDIA_TYPE: Final = lazy_pattern(r"[a-z]+/[a-z0-9.+-]{1,64}").fullmatch
+_MEDIA_TYPE: Final = lazy_pattern(r"[a-z]+/[a-z0-9.+-]{1,64}")
 _DONE: Final = "[DONE]"
 _LAST: Final = "message_stop"
 
@@ -170,7 +170,7 @@ class Line:
             answer: object = json.loads(body)
             if isinstance(answer, dict) and "error" in answer:
                 raise error_event(cast(object, answer), key_name=self.key_name)
-        shown = found if _MEDIA_TYPE(found) else "no content type"
+        shown = found if _MEDIA_TYPE.fullmatch(found) else "no content type"
         raise malformed(f"expected {_EVENT_STREAM}, found {shown}")
 
     def _event(self, data: str) -> JsonObject | None:

@@ -22,7 +22,6 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema, to_json
 
 T = TypeVar("T")
@@ -98,6 +97,12 @@ Bool = Annotated[bool, Strict()]
 Float = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 
+def wire_name(name: str) -> str:
+    """Return the name of a field on the wire; several times as fast as `to_camel` of pydantic."""
+    first, *others = name.split("_")
+    return first + "".join([other.capitalize() for other in others])
+
+
 class Closed(BaseModel):
     """A wire type that refuses unknown fields.
 
@@ -108,7 +113,7 @@ class Closed(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        alias_generator=to_camel,
+        alias_generator=wire_name,
         validate_by_name=True,
         validate_by_alias=True,
         serialize_by_alias=True,

@@ -169,18 +169,18 @@ class _Fields:
         self, names: tuple[str, ...], annotations: dict[str, object], given: dict[str, object]
     ) -> None:
         self.names = names
-        self._shadow = {"__annotations__": annotations, **given}
-        self._made: type | None = None
+        # With a docstring: `dataclass` would make one of the signature.
+        self._body = {"__annotations__": annotations, "__doc__": "Fields.", **given}
+        self._made: dict[str, Field[Any]] | None = None
 
-    @property
-    def shadow(self) -> type:
-        """A dataclass with the same fields."""
-        if self._made is None:
-            self._made = dataclass(type("_Shadow", (), dict(self._shadow)))
-        return self._made
+    def shadow(self, *, init: bool) -> type:
+        """Return a dataclass with the same fields, and with methods only if `init` is set."""
+        return dataclass(init=init, repr=False, eq=False)(type("_Shadow", (), dict(self._body)))
 
     def __get__(self, instance: object, owner: type) -> dict[str, Field[Any]]:
-        return cast(dict[str, Field[Any]], vars(self.shadow)["__dataclass_fields__"])
+        if self._made is None:
+            self._made = cast(dict[str, Field[Any]], vars(self.shadow(init=False))["__dataclass_fields__"])
+        return self._made
 
 
 class _Signature:
@@ -190,7 +190,7 @@ class _Signature:
         own = vars(owner).get("__dataclass_fields__")
         if instance is not None or not isinstance(own, _Fields):
             raise AttributeError("__signature__")
-        return signature(own.shadow)
+        return signature(own.shadow(init=True))
 
 
 _SIGNATURE = _Signature()

@@ -11,6 +11,7 @@ from base64 import b64encode
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import InitVar, field
+from functools import cache
 from itertools import islice
 from typing import Final
 
@@ -25,7 +26,7 @@ def forms_of(secret: str) -> Iterator[str]:
     yield from _json_forms(secret)
     yield from _html_forms(secret)
     data = secret.encode("utf-8", "surrogatepass")
-    for table in _PERCENT_TABLES:
+    for table in _percent_tables():
         quoted = "".join(map(table.__getitem__, data))
         yield quoted
         yield quoted.replace("%20", "+")
@@ -75,9 +76,11 @@ _KEPT: Final = (
     "-._~!'()*;/?:@&=+$,#",  # encodeURI
     "-._*",  # a form
 )
-_PERCENT_TABLES: Final = tuple(
-    _percent_table(kept, form) for kept in _KEPT for form in ("%{:02X}", "%{:02x}")
-)
+
+
+@cache
+def _percent_tables() -> tuple[tuple[str, ...], ...]:
+    return tuple(_percent_table(kept, form) for kept in _KEPT for form in ("%{:02X}", "%{:02x}"))
 
 
 MASK: Final = "[redacted]"

@@ -19,7 +19,6 @@ from windlass_protocol import (
     ApprovalResponsePart,
     AssistantMessage,
     AssistantPart,
-    CompactionCompletedData,
     CompactionConfig,
     ImagePart,
     JsonObject,
@@ -36,6 +35,7 @@ from windlass_protocol import (
     UserPart,
 )
 from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import event_data
 from windlass_protocol.limits import INTEGER_MAX
 
 __all__ = [
@@ -481,7 +481,7 @@ def fit_summary(plan: CompactionPlan, summary: str | None) -> str | None:
 
 def completed_data(
     plan: CompactionPlan, summary: str | None, *, model_id: str, sequence: int, turn_id: str
-) -> CompactionCompletedData:
+) -> "event_data.CompactionCompletedData":
     """Return the data to journal, so that a fold of the records repeats `apply`.
 
     Raises:
@@ -490,7 +490,7 @@ def completed_data(
     fitted = fit_summary(plan, summary)
     # The plan reserves room for the longest summary; the actual one may be shorter.
     spared = 0 if fitted is None else plan.summary_tokens_max - plan.estimate(summary_message(fitted))
-    return CompactionCompletedData(
+    return event_data.CompactionCompletedData(
         model_id=model_id,
         sequence=sequence,
         turn_id=turn_id,

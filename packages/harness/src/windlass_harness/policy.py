@@ -8,23 +8,15 @@ from typing import TYPE_CHECKING, Final, Literal, assert_never, cast, get_args
 
 from pydantic import JsonValue, ValidationError
 
-from windlass_protocol import (
-    AllowDecision,
-    AskDecision,
-    DeferDecision,
-    DenyDecision,
-    InterruptDecision,
-    ModifyDecision,
-    PolicyDecision,
-    PolicyKind,
-    PolicyRef,
-    ToolMode,
-)
+from windlass_protocol import PolicyKind, ToolMode
 from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import common
+from windlass_protocol.generated import policy as decisions
 from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from windlass_harness.shell.model import Severity
+    from windlass_protocol import PolicyDecision, PolicyRef
 
 
 def as_tuple(value: object, what: str, *, of: str) -> tuple[object, ...]:
@@ -87,7 +79,7 @@ def check_id(value: object) -> None:
     if not isinstance(value, str):
         raise ValueError(f"the id of a rule must be a string, found {kind_of(value)}")
     try:
-        PolicyRef(kind=PolicyKind.PERMISSION, id=value)
+        common.PolicyRef(kind=PolicyKind.PERMISSION, id=value)
     except ValidationError:
         raise ValueError(
             f"the id of a rule must have 1 to 512 characters without control characters, found {value!r}"
@@ -102,7 +94,9 @@ def check_mapping(value: object, what: str) -> None:
 def check_json(value: Mapping[str, object], what: str) -> None:
     """Refuse arguments that are not JSON."""
     try:
-        AskDecision.model_validate({"code": "x", "reason": "x", "policyRefs": (), "arguments": dict(value)})
+        decisions.AskDecision.model_validate(
+            {"code": "x", "reason": "x", "policyRefs": (), "arguments": dict(value)}
+        )
     except ValidationError:
         raise ValueError(f"{what} must be a JSON object: string keys and JSON values") from None
 
@@ -518,7 +512,7 @@ def decide(policy: PolicySet, call: CallFacts, *, is_attended: bool) -> PolicyDe
     elif effect == "ask":
         effect, winners = "deny", [_UNATTENDED, *winners]
     refs = tuple(
-        PolicyRef(kind=PolicyKind.PERMISSION, id=vote.ref, version=policy.version) for vote in winners
+        common.PolicyRef(kind=PolicyKind.PERMISSION, id=vote.ref, version=policy.version) for vote in winners
     )
     return _build(effect, _Answer(winners[0].code, winners[0].reason, refs), matching, call)
 
@@ -590,24 +584,24 @@ def _build(effect: Effect, answer: _Answer, matching: Sequence[Rule], call: Call
     code, reason, refs = answer.code, answer.reason, answer.policy_refs
     match effect:
         case "allow":
-            return AllowDecision(code=code, reason=reason, policy_refs=refs)
+            return decisions.AllowDecision(code=code, reason=reason, policy_refs=refs)
         case "modify":
-            return ModifyDecision(
+            return decisions.ModifyDecision(
                 code=code, reason=reason, policy_refs=refs, arguments=_modified(matching, call)
             )
         case "ask":
             is_modified = any(rule.effect == "modify" for rule in matching)
             arguments = _modified(matching, call) if is_modified else None
-            return AskDecision(code=code, reason=reason, policy_refs=refs, arguments=arguments)
+            return decisions.AskDecision(code=code, reason=reason, policy_refs=refs, arguments=arguments)
         case "defer":
             waits = [rule.resume_after_ms for rule in matching if rule.resume_after_ms is not None]
-            return DeferDecision(
+            return decisions.DeferDecision(
                 code=code, reason=reason, policy_refs=refs, resume_after_ms=max(waits, default=None)
             )
         case "interrupt":
-            return InterruptDecision(code=code, reason=reason, policy_refs=refs)
+            return decisions.InterruptDecision(code=code, reason=reason, policy_refs=refs)
         case "deny":
-            return DenyDecision(code=code, reason=reason, policy_refs=refs)
+            return decisions.DenyDecision(code=code, reason=reason, policy_refs=refs)
         case _:
             assert_never(effect)
 

@@ -1,5 +1,7 @@
 """Agent: its options, output contract, subagents and sinks."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field, replace
@@ -45,16 +47,17 @@ from windlass_protocol import (
     OutputContract,
     OutputSinkSpec,
     ResolverPart,
-    RunResult,
     SchemaVersion,
     ToolMode,
-    UserContent,
     canonical,
     parse,
 )
 from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_values
 from windlass_protocol.limits import INTEGER_MAX
+
+if TYPE_CHECKING:
+    from windlass_protocol import RunResult, UserContent
 
 _LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX)
 _FIRST: Final = SchemaVersion.model_construct(major=1, minor=0, patch=0)
@@ -240,7 +243,7 @@ class Agent:
     description: str = ""
     version: str | None = None
     tools: Sequence[Tool[..., object] | Dynamic] = ()
-    subagents: "Sequence[Agent]" = ()
+    subagents: Sequence[Agent] = ()
     policy: PolicySet = field(default_factory=PolicySet)
     budget: BudgetLimit | None = None
     output: Output | None = None

@@ -25,19 +25,26 @@ from windlass_protocol import (
     CodecLimits,
     ErrorKind,
     RetryClass,
-    RunRequest,
     RunStatus,
     canonical,
 )
 from windlass_protocol.codec_errors import TURNING, shown
 from windlass_protocol.codec_issues import invalid
+from windlass_protocol.generated import runs
 from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import ID_CHARS_MAX
 
 if TYPE_CHECKING:
     from pydantic import JsonValue, ValidationError
 
-    from windlass_protocol import InputRequest, InputResponse, PolicyDecision, RunResult, SourceRef
+    from windlass_protocol import (
+        InputRequest,
+        InputResponse,
+        PolicyDecision,
+        RunRequest,
+        RunResult,
+        SourceRef,
+    )
 
 NAME_SHOWN_CHARS_MAX: Final = 128
 """Characters of a name that an error message quotes."""
@@ -426,7 +433,7 @@ def check_name(value: object, what: str) -> str:
 def check_request(request: object) -> None:
     """Refuse a value that is not a RunRequest, and a request with an empty message."""
     words = "a RunRequest; start() takes an agent and a message"
-    if not check_given(request, RunRequest, what="a request", words=words).input:
+    if not check_given(request, runs.RunRequest, what="a request", words=words).input:
         raise bad_request("the message is empty: it must hold at least one part")
 
 

@@ -24,7 +24,7 @@ from windlass.refusals import (
     unknown_agent,
 )
 from windlass.runtime.core import CoreRuntime
-from windlass_protocol import RunRequest
+from windlass_protocol.generated import runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from windlass.runtime.runs import RunHandle, TypedResult
     from windlass.steps.contract import StepFn, ToolLoopHarnessConfig
     from windlass_harness.loop.events import StateChange
-    from windlass_protocol import JsonObject, OutputContract, SourceRef, UserContent
+    from windlass_protocol import JsonObject, OutputContract, RunRequest, SourceRef, UserContent
 
 RuntimeT = TypeVar("RuntimeT", bound=CoreRuntime)
 
@@ -275,10 +275,10 @@ class AgentRuntime(CoreRuntime):
         from windlass.runtime.options import RunOptions  # noqa: PLC0415 - slow to import
         from windlass.runtime.runs import typed_result  # noqa: PLC0415 - slow to import
 
-        if isinstance(agent, RunRequest) and not output and not options:
+        if isinstance(agent, runs.RunRequest) and not output and not options:
             contract = output_contract(message, agent.agent_id)
             request, wanted = agent.model_copy(update={"output_contract": contract}), cast(Output, message)
-        elif isinstance(agent, RunRequest) or len(output) != 1 or cast(object, output[0]) is None:
+        elif isinstance(agent, runs.RunRequest) or len(output) != 1 or cast(object, output[0]) is None:
             raise bad_request("run_typed takes (agent, message, output) or (request, output)")
         else:
             check_options(options, RunOptions, what="run_typed")
@@ -380,7 +380,7 @@ class AgentRuntime(CoreRuntime):
             "output_contract": None if output is None else output_contract(output, agent_id),
         }
         try:
-            return RunRequest.model_validate(asked)
+            return runs.RunRequest.model_validate(asked)
         except ValidationError as error:
             problem = misfit(error, "start", value=asked)
         raise bad_request(problem, run_id)

@@ -27,9 +27,9 @@ from windlass_protocol import (
     JsonObject,
     Taint,
     ToolMode,
-    ToolSpec,
     canonical,
 )
+from windlass_protocol.generated import tools as wire
 
 __all__ = [
     "PIN",
@@ -158,7 +158,7 @@ class Tool(Generic[P, R]):
         return {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
 
     @cached_property
-    def spec(self) -> ToolSpec:
+    def spec(self) -> "wire.ToolSpec":
         """The tool as wire data."""
         rule, metadata = self.approval, dict(self.metadata)
         if self.is_question:
@@ -169,7 +169,7 @@ class Tool(Generic[P, R]):
             # A process without the function asks for every call: the safe default.
             metadata["approvalFunction"] = getattr(rule, "__qualname__", type(rule).__qualname__)
             rule = ApprovalRule.ALWAYS
-        return ToolSpec(
+        return wire.ToolSpec(
             name=self.name,
             description=self.description or None,
             input_schema=self.input_schema,
@@ -470,7 +470,7 @@ PIN: Final = "pin"
 """Metadata key of the hash of the definition that a tool was made of."""
 
 
-def as_pinned(spec: ToolSpec, tool: Tool[..., object]) -> Tool[..., object]:
+def as_pinned(spec: "wire.ToolSpec", tool: Tool[..., object]) -> Tool[..., object]:
     """Return the tool, or one that refuses every call if its pin differs from the spec's.
 
     People approved calls of the tool as the spec describes it.

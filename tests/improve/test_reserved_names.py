@@ -12,7 +12,7 @@ from tests.improve.rig import GOAL, builder, clerk, opened, run
 from windlass import AgentRuntime
 from windlass.errors import AgentError, Conflict, Rejected
 from windlass.ledger import Builder
-from windlass_harness.ledger.proposals import EVALUATIONS, NOTES, PROPOSALS, is_notes
+from windlass_harness.ledger.names import EVALUATIONS, NOTES, PROPOSALS, is_notes
 from windlass_protocol import InputResponse, JsonObject
 
 JUDGED = f"{EVALUATIONS}run-2"

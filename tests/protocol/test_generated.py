@@ -2,11 +2,14 @@
 
 import ast
 import json
+import pickle
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -36,7 +39,7 @@ from windlass_protocol import (
 )
 from windlass_protocol.codec import CodecError, decode, encode, parse
 from windlass_protocol.generated import MODULE_OF
-from windlass_protocol.lazy import lazy_names
+from windlass_protocol.lazy import lazy_names, lazy_values
 
 META = EventMeta(at="2026-03-14T09:26:53Z")
 
@@ -65,7 +68,8 @@ def test_the_generated_files_are_those_that_spec_makes() -> None:
 
 def test_every_generated_file_says_so_in_its_first_line() -> None:
     files = [path for folder in (PYTHON_FOLDER, TYPESCRIPT_FOLDER) for path in (ROOT / folder).glob("*.*")]
-    assert len(files) == 2 * (len(spec_files()) + 1)
+    # In Python a module and its stub.
+    assert len(files) == 3 * len(spec_files()) + 2
     for path in files:
         first = path.read_text("utf-8").split("\n", 1)[0]
         assert re.fullmatch(r"(#|//) Generated from spec/\S* by `make gen`\. Do not edit\.", first), path
@@ -92,10 +96,12 @@ def test_a_changed_schema_changes_both_languages(workspace: Path, capsys: pytest
     assert main(["--check"], workspace) == 1
     reported = capsys.readouterr().err
     assert f"differs from its source: {PYTHON_FOLDER}/tools.py; run `make gen`" in reported
+    assert f"differs from its source: {PYTHON_FOLDER}/tools.pyi; run `make gen`" in reported
     assert f"differs from its source: {TYPESCRIPT_FOLDER}/tools.ts; run `make gen`" in reported
-    assert len(reported.splitlines()) == 2
+    assert len(reported.splitlines()) == 3
     assert main([], workspace) == 0
-    assert "wants_followup: Maybe[Bool]" in (workspace / PYTHON_FOLDER / "tools.py").read_text("utf-8")
+    for name in ("tools.py", "tools.pyi"):
+        assert "wants_followup: Maybe[Bool]" in (workspace / PYTHON_FOLDER / name).read_text("utf-8")
     assert "wantsFollowup: z.boolean()" in (workspace / TYPESCRIPT_FOLDER / "tools.ts").read_text("utf-8")
 
 
@@ -160,7 +166,7 @@ def test_the_docstring_of_a_type_is_its_description() -> None:
 @pytest.mark.uncounted
 def test_the_docstring_of_every_attribute_is_its_description() -> None:
     seen = 0
-    for path in (ROOT / PYTHON_FOLDER).glob("*.py"):
+    for path in (ROOT / PYTHON_FOLDER).glob("*.pyi"):
         for statement in ast.parse(path.read_text("utf-8")).body:
             if not isinstance(statement, ast.ClassDef) or statement.name not in models():
                 continue
@@ -190,6 +196,9 @@ def test_enums_have_the_values_of_the_schema_and_are_texts() -> None:
 
 def test_every_event_type_has_the_model_of_its_data() -> None:
     assert EVENT_DATA["turn.started"] is TurnStartedData
+    assert len(EVENT_DATA) == len(list(EVENT_DATA))
+    assert "turn.started" in EVENT_DATA
+    assert EVENT_DATA.get("planet.landed") is None
     for row in definitions()["TypedData"]["allOf"]:
         data = row["then"]["properties"]["data"]["$ref"].split("/")[-1]
         assert EVENT_DATA[row["if"]["properties"]["type"]["const"]].__name__ == data
@@ -304,19 +313,77 @@ def test_a_call_compares_by_value() -> None:
 LOADED = """
 import sys
 import windlass_protocol
+from windlass_protocol.generated import MODULE_OF
 
-def loaded():
-    return sorted(m.rsplit(".", 1)[1] for m in sys.modules if m.startswith("windlass_protocol.generated."))
+def made():
+    found = [vars(one) for name, one in sys.modules.items() if "windlass_protocol.generated." in name]
+    return sorted(name for module in found for name in module if name in MODULE_OF)
 
-print(loaded())
-windlass_protocol.ToolCall
-print(loaded())
+print(made())
+windlass_protocol.ToolMode
+print(made(), "pydantic" in sys.modules)
+windlass_protocol.ToolSpec
+print(made())
 """
 
 
-def test_importing_the_package_loads_no_generated_module_until_one_is_asked_for() -> None:
+def test_a_generated_type_is_made_when_it_is_asked_for_together_with_those_that_it_refers_to() -> None:
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["[]", "['common', 'tools']"]
+    assert done.stdout.splitlines() == [
+        "[]",
+        "['ToolMode'] False",
+        "['ApprovalRule', 'EffectClass', 'Id', 'JsonObject', 'Positive', 'Taint', 'ToolMode', 'ToolSpec']",
+    ]
+
+
+@pytest.mark.uncounted
+def test_a_stub_declares_the_types_of_its_module() -> None:
+    for path in (ROOT / PYTHON_FOLDER).glob("*.pyi"):
+        declared = dict(_declarations(ast.parse(path.read_text("utf-8")).body))
+        makers = ast.parse(path.with_suffix(".py").read_text("utf-8")).body
+        made = [
+            one for maker in makers if isinstance(maker, ast.FunctionDef) for one in _declarations(maker.body)
+        ]
+        assert declared.keys() == dict(made).keys()
+        assert {name for name, text in made if declared[name] != text} <= {"EVENT_DATA"}
+
+
+def _declarations(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """The definitions of a file or a function as text, without docstrings and methods."""
+    for statement in body:
+        match statement:
+            case ast.ClassDef(name):
+                parts = [one for one in statement.body if isinstance(one, ast.AnnAssign | ast.Assign)]
+                own = [ast.unparse(one) for one in parts if "__qualname__" not in ast.unparse(one)]
+                yield name, f"{[ast.unparse(base) for base in statement.bases]} {own}"
+            case ast.Assign([ast.Name(name)]) | ast.AnnAssign(ast.Name(name)):
+                yield name, ast.unparse(statement)
+            case _:
+                pass
+
+
+def test_a_type_that_two_threads_ask_for_is_one_type() -> None:
+    module: dict[str, object] = {"__name__": "fruit"}
+    first = type("Apple", (), {})
+
+    def make() -> object:
+        # Another thread is faster.
+        module["Apple"] = first
+        return type("Apple", (), {})
+
+    get, names = lazy_values(module, {"Apple": make})
+    assert get("Apple") is first
+    assert names() == ["Apple", "__name__"]
+    with pytest.raises(AttributeError, match="module 'fruit' has no attribute 'Pear'"):
+        get("Pear")
+
+
+def test_a_generated_type_is_known_by_the_name_of_its_module() -> None:
+    call = ToolCall(id="1", name="x", arguments={})
+    assert (ToolCall.__module__, ToolCall.__qualname__) == ("windlass_protocol.generated.tools", "ToolCall")
+    assert pickle.loads(pickle.dumps(call)) == call
+    assert repr(RunStatus.RUNNING) == "<RunStatus.RUNNING: 'running'>"
+    assert "ToolCall" in dir(import_module("windlass_protocol.generated.tools"))
 
 
 def test_dir_lists_every_type_and_the_codec() -> None:

@@ -230,7 +230,7 @@ def described(**keywords: object) -> Schema:
 
 def test_the_schema_of_fruit_is_in_the_dialect(tmp_path: Path) -> None:
     spec = load_spec(written(tmp_path, lambda schema: schema))
-    python, typescript = python_files(spec)["fruit.py"], typescript_files(spec)["fruit.ts"]
+    python, typescript = python_files(spec)["fruit.pyi"], typescript_files(spec)["fruit.ts"]
     assert "sugar: Maybe[Annotated[Float, Field(ge=0.5, le=50)]] = None" in python
     assert "sugar: z.number().min(0.5).max(50).optional()" in typescript
     assert "seeds: Maybe[Annotated[int, Whole(0, 20)]] = None" in python

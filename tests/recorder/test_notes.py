@@ -12,7 +12,8 @@ from windlass.ledger import hosted as notes
 from windlass.ledger.hosted import Notes
 from windlass.ledger.spool import open_ledger
 from windlass.ports.recorded import NumberedRow
-from windlass_harness.ledger.goals import EVALUATED, evaluation_session
+from windlass_harness.ledger.goals import EVALUATED
+from windlass_harness.ledger.names import evaluation_session
 from windlass_protocol import FailureKind, JsonObject
 
 

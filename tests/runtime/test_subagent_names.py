@@ -10,8 +10,8 @@ from windlass.engine.inbox import item_key
 from windlass.errors import AgentError, Rejected
 from windlass.ports.store import START, NewRun
 from windlass.testing import ScriptedModel, call, say
-from windlass_harness.loop.events import ID_CHARS_MAX
 from windlass_protocol import JsonObject, RunStatus
+from windlass_protocol.limits import ID_CHARS_MAX
 
 CHILD = "subagent:r1/0/call-1"
 CHILD_SESSION = f"session:{CHILD}"

@@ -1,4 +1,8 @@
-"""Writes the pydantic models."""
+"""Writes the pydantic models: for each schema file a stub with the types, and a module that makes them.
+
+A model costs about 0.2 ms to define, and a program needs few of the 300. So each definition is a function,
+called when its name is first asked for; the type checker and readers have the stub.
+"""
 
 import json
 import keyword
@@ -43,22 +47,30 @@ RENAMED = {"from": "start", "schema": "json_schema"}
 BUILT_IN = ("JsonObject",)
 """Definitions that _wire.py writes by hand."""
 PACKAGE = "windlass_protocol.generated"
+_CHECK = """
+    @field_validator("data")
+    @classmethod
+    def _data_fits_its_type(cls, data: JsonObject, info: ValidationInfo) -> JsonObject:
+        return check_data(EVENT_DATA, data, info)
+"""
 WIRE_NAMES = (
     *("Bool", "Closed", "ExactlyOne", "Float", "JsonObject", "KeepsNulls"),
-    *("Maybe", "OnlyBool", "Open", "Str", "Tagged", "Says", "Whole", "check_data"),
+    *("Maybe", "OnlyBool", "Open", "Shapes", "Str", "Tagged", "Says", "Whole", "check_data"),
 )
 
 
 def python_files(spec: Spec) -> dict[str, str]:
     """Return the text of every generated Python file by its name."""
-    files = {f"{_module(file.name)}.py": _file(spec, file) for file in spec.files}
+    files = {f"{_module(file.name)}.pyi": _stub(spec, file) for file in spec.files}
+    files |= {f"{_module(file.name)}.py": _makers(spec, file) for file in spec.files}
     files["__init__.py"] = _index(spec)
-    return {name: _formatted(text) for name, text in files.items()}
+    return {name: _formatted(text, name) for name, text in files.items()}
 
 
-def _formatted(text: str) -> str:
+def _formatted(text: str, name: str) -> str:
     ruff = find_ruff_bin()
-    command = [ruff, "format", "--isolated", f"--line-length={WIDTH}", "--target-version=py311", "-"]
+    options = [f"--line-length={WIDTH}", "--target-version=py311", f"--stdin-filename={name}"]
+    command = [ruff, "format", "--isolated", *options, "-"]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 
@@ -74,13 +86,14 @@ def _module(file_name: str) -> str:
     return file_name.replace("-", "_")
 
 
-def _file(spec: Spec, file: SpecFile) -> str:
-    body = "\n\n".join(_definition(spec, d) for d in ordered(file.definitions) if d.name not in BUILT_IN)
+def _stub(spec: Spec, file: SpecFile) -> str:
+    definitions = [d for d in ordered(file.definitions) if d.name not in BUILT_IN]
+    body = "\n\n".join(_definition(spec, d) for d in definitions)
     lines = [
         f"# Generated from spec/{file.name}.schema.json by `make gen`. Do not edit.",
         f'"""{file.doc}"""',
         "",
-        *_imports(spec, file, body),
+        *_imports(spec, file, file.definitions, body=body),
         "",
         "",
         body.strip("\n"),
@@ -89,13 +102,66 @@ def _file(spec: Spec, file: SpecFile) -> str:
     return "\n".join(lines)
 
 
-def _imports(spec: Spec, file: SpecFile, body: str) -> list[str]:
+def _makers(spec: Spec, file: SpecFile) -> str:
+    definitions = [d for d in ordered(file.definitions) if d.name not in BUILT_IN]
+    built_in = [d.name for d in file.definitions if d.name in BUILT_IN]
+    table = "".join(f'    "{_name(d)}": _make_{_name(d)},\n' for d in definitions)
+    lines = [
+        f"# Generated from spec/{file.name}.schema.json by `make gen`. Do not edit.",
+        f'"""{file.doc} Each is made on first use; the stub declares them."""',
+        "",
+        *(f"from windlass_protocol._wire import {name} as {name}" for name in built_in),
+        "from windlass_protocol.lazy import lazy_values as _lazy_values",
+        *(_maker(spec, file, d) for d in definitions),
+        f"__getattr__, __dir__ = _lazy_values(globals(), {{\n{table}}})",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _maker(spec: Spec, file: SpecFile, definition: Definition) -> str:
+    """Return the function that makes one definition."""
+    name = _name(definition)
+    match definition:
+        case TableDef(_, _, rows):
+            homes = {spec.home[row] for _, row in rows}
+            if len(homes) != 1:
+                raise SpecError(f"{definition.name}: the data of all types must be in one file")
+            table = "".join(f'    "{value}": "{row}",\n' for value, row in rows)
+            code = f'EVENT_DATA = Shapes("{PACKAGE}.{_module(homes.pop())}", {{\n{table}}})'
+        case ObjectDef() | EnumDef():
+            # The name that pickle, repr and JSON Schema see: that of a class of the module.
+            head, doc, rest = re.split(
+                r'(""".*?""")', _definition(spec, definition), maxsplit=1, flags=re.DOTALL
+            )
+            code = f'{head}{doc}\n    __qualname__ = "{name}"{_without_docs(rest)}'
+            if isinstance(definition, ObjectDef) and definition.has_typed_data:
+                code += _CHECK
+        case _:
+            code = _without_docs(_definition(spec, definition))
+    inside = [*_imports(spec, file, (definition,), body=code), "", *code.strip("\n").split("\n")]
+    body = "\n".join(f"    {line}" if line else "" for line in inside)
+    return f"\n\ndef _make_{name}() -> object:\n{body}\n    return {name}\n\n"
+
+
+def _name(definition: Definition) -> str:
+    return "EVENT_DATA" if isinstance(definition, TableDef) else definition.name
+
+
+def _without_docs(code: str) -> str:
+    return re.sub(r'\n *""".*?"""', "", code, flags=re.DOTALL)
+
+
+def _imports(spec: Spec, file: SpecFile, definitions: tuple[Definition, ...], *, body: str) -> list[str]:
+    """Return the imports that definitions need; other definitions of the file are imported as well."""
     code = re.sub(r'""".*?"""', "", body, flags=re.DOTALL)
 
     def used(name: str) -> bool:
         return re.search(rf"\b{name}\b", code) is not None
 
     standard: list[str] = []
+    if used("Mapping"):
+        standard.append("from collections.abc import Mapping")
     if used("StrEnum"):
         standard.append("from enum import StrEnum")
     if typing := [name for name in ("Annotated", "Literal") if used(name)]:
@@ -114,16 +180,22 @@ def _imports(spec: Spec, file: SpecFile, body: str) -> list[str]:
     ]
     external = [f"from pydantic import {', '.join(pydantic)}"] if pydantic else []
     own: list[str] = []
-    built_in = {d.name for d in file.definitions if d.name in BUILT_IN}
+    built_in = {d.name for d in definitions if d.name in BUILT_IN}
     if wire := [
         f"{name} as {name}" if name in built_in else name
         for name in WIRE_NAMES
         if used(name) or name in built_in
     ]:
         own.append(f"from windlass_protocol._wire import {', '.join(wire)}")
-    names = {name for definition in file.definitions for name in references(definition)}
-    for home in sorted({spec.home[name] for name in names} - {file.name}):
-        wanted = sorted(name for name in names if spec.home[name] == home and name not in BUILT_IN)
+    # The table names its models as texts: they are made on first use.
+    named = [one for one in definitions if not isinstance(one, TableDef)]
+    names = {name for definition in named for name in references(definition)}
+    names -= {definition.name for definition in definitions}
+    if "check_data(EVENT_DATA" in code:
+        names.add("EVENT_DATA")
+    homes = {**spec.home, "EVENT_DATA": file.name}
+    for home in sorted({homes[name] for name in names}):
+        wanted = sorted(name for name in names if homes[name] == home and name not in BUILT_IN)
         if wanted:
             own.append(_wrapped_import(f"{PACKAGE}.{_module(home)}", wanted))
     groups = ["\n".join(group) for group in (standard, external, own) if group]
@@ -155,9 +227,8 @@ def _definition(spec: Spec, definition: Definition) -> str:
             if isinstance(type_, Text) and type_.pattern:
                 expression = f"Annotated[{expression}, Says({json.dumps(form(doc))})]"
             return f"{name} = {expression}\n{_text(doc, '')}\n"
-        case TableDef(_, doc, rows):
-            table = "".join(f'    "{value}": {name},\n' for value, name in rows)
-            return f"EVENT_DATA: dict[str, type[BaseModel]] = {{\n{table}}}\n{_text(doc, '')}\n"
+        case TableDef(_, doc, _):
+            return f"EVENT_DATA: Mapping[str, type[BaseModel]]\n{_text(doc, '')}\n"
 
 
 def _member(value: str) -> str:
@@ -183,12 +254,6 @@ def _object(definition: ObjectDef) -> str:
     for field in required + optional:
         lines.append(_field(field))
         lines.append(_text(field.doc, "    "))
-    if definition.has_typed_data:
-        lines.append(
-            '\n    @field_validator("data")\n    @classmethod\n'
-            "    def _data_fits_its_type(cls, data: JsonObject, info: ValidationInfo) -> JsonObject:\n"
-            "        return check_data(EVENT_DATA, data, info)"
-        )
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,7 @@ def drift(files: dict[Path, str]) -> list[Path]:
         path
         for folder in {path.parent for path in files}
         for path in folder.glob("*.*")
-        if path.suffix in (".py", ".ts") and path not in files
+        if path.suffix in (".py", ".pyi", ".ts") and path not in files
     ]
     return sorted([*wrong, *extra])
 

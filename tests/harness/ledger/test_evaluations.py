@@ -3,8 +3,9 @@
 from tests.harness.ledger.samples import answer, decision, run
 from tests.harness.views.journal import Facts, Journal
 
-from windlass_harness.ledger.goals import EVALUATED, evaluation_session, with_evaluations
-from windlass_harness.loop.events import ID_CHARS_MAX
+from windlass_harness.ledger.goals import EVALUATED, with_evaluations
+from windlass_harness.ledger.names import evaluation_session
+from windlass_protocol.limits import ID_CHARS_MAX
 
 
 def judged(journal: Journal, decision_id: str, run_id: str, *, is_aligned: bool) -> Journal:

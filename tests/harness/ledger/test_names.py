@@ -2,8 +2,7 @@
 
 import pytest
 
-from windlass_harness.ledger.goals import evaluation_session
-from windlass_harness.ledger.proposals import PROPOSALS, is_notes
+from windlass_harness.ledger.names import PROPOSALS, evaluation_session, is_notes
 
 
 @pytest.mark.parametrize("name", [PROPOSALS, evaluation_session("r1"), evaluation_session("r" * 512)])

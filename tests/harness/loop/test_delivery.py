@@ -6,7 +6,6 @@ from tests.harness.loop.stage import Session, run_asked, says
 
 from windlass_harness.loop.delivery import INTERRUPTED, errands, joined
 from windlass_harness.loop.events import (
-    ID_CHARS_MAX,
     CallHooks,
     CancelRequested,
     Deliver,
@@ -17,11 +16,11 @@ from windlass_harness.loop.events import (
     OutputChecked,
     is_errand,
 )
-from windlass_harness.loop.notes import AFTER_RUN_TERMINAL
-from windlass_harness.loop.rules import Dedupe, Rules, SinkRule
+from windlass_harness.loop.rules import AFTER_RUN_TERMINAL, Dedupe, Rules, SinkRule
 from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_harness.views.runs import Deliveries
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, JsonObject, RetryClass, RunMode
+from windlass_protocol.limits import ID_CHARS_MAX
 
 BOX = SinkRule("box")
 ERROR = ErrorInfo(

@@ -18,16 +18,16 @@ from windlass_harness.loop.events import (
     OutputChecked,
     is_errand,
 )
-from windlass_harness.loop.notes import (
+from windlass_harness.loop.notes import HookNotes
+from windlass_harness.loop.rules import (
     AFTER_APPROVAL_DECISION,
     AFTER_RUN_TERMINAL,
     BEFORE_RUN_COMPLETE,
     BEFORE_TOOL_CALL,
     ON_RUN_CANCEL_REQUESTED,
     RUN_STARTING,
-    HookNotes,
+    Rules,
 )
-from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, InputResponse, JsonObject, RetryClass
 

@@ -9,7 +9,7 @@ import asyncio
 import getpass
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, cast
 
@@ -19,6 +19,7 @@ import windlass
 from windlass import parts
 from windlass_cli.output import Exit, Problem, Terminal
 from windlass_cli.settings import KEY, LOCAL, OWNER, Settings
+from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
     from windlass import Agent, AgentRuntime, RunHandle, client
@@ -248,7 +249,7 @@ class LocalStore:
 # the command
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Command:
     """The settings and the terminal of one command."""
 

@@ -5,12 +5,13 @@ A run outlives the command. When the command ends first, it prints how to resume
 
 import asyncio
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, cast
 
 import windlass
 import windlass_protocol
 from windlass_cli.output import Exit, Terminal
+from windlass_protocol.frozen import mutable
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -26,7 +27,7 @@ _EXITS: Final = {"completed": Exit.DONE, "cancelled": Exit.CANCELLED}
 JsonObject = dict[str, "JsonValue"]
 
 
-@dataclass(slots=True)
+@mutable
 class Watch:
     """Shows the events of a run and asks the user for its requests."""
 

@@ -3,11 +3,11 @@
 import difflib
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, cast
 
 from windlass_cli.output import Problem
+from windlass_protocol.frozen import sealed
 
 FILE: Final = "windlass.toml"
 LOCAL: Final = "local.db"
@@ -46,7 +46,7 @@ def _port(value: object) -> str:
     return str(int(digits))
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Setting:
     """A setting: its name, its default and how a value is read."""
 
@@ -89,7 +89,7 @@ SETTINGS: Final = (
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Value:
     """The value of a setting and its source."""
 
@@ -100,7 +100,7 @@ class Value:
     """Whether it comes from windlass.toml, which may have been written by others."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Settings:
     """All settings, and the folder that relative paths start from."""
 

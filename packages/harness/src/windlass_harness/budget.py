@@ -3,14 +3,15 @@
 Money is counted in whole micro-dollars (millionths of a US dollar), so that sums are exact in every language.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from math import ceil, inf
 from typing import TypedDict, Unpack
 
 from windlass_protocol import BudgetName
+from windlass_protocol.frozen import sealed
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class BudgetLimit:
     """The limits of a run, in whole numbers; None is no limit.
 
@@ -33,7 +34,7 @@ class BudgetLimit:
                 )
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class BudgetState:
     """The consumption of a run so far."""
 

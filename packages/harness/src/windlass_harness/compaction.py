@@ -6,7 +6,7 @@ may need, and `apply` returns the new history. All of it is pure; the journal ke
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from itertools import accumulate
 from typing import Final, TypeGuard, TypeVar
@@ -18,7 +18,6 @@ from windlass_protocol import (
     ApprovalResponsePart,
     AssistantMessage,
     AssistantPart,
-    CompactionCompletedData,
     CompactionConfig,
     ImagePart,
     JsonObject,
@@ -35,6 +34,8 @@ from windlass_protocol import (
     UserMessage,
     UserPart,
 )
+from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import event_data
 from windlass_protocol.limits import INTEGER_MAX
 
 __all__ = [
@@ -401,7 +402,7 @@ RESULT_CHARS_MIN: Final = 200
 RESULT_CHARS_MAX: Final = 4_000
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class CompactionPlan:
     """The effect of one compaction on one history.
 
@@ -515,7 +516,7 @@ def fit_summary(plan: CompactionPlan, summary: str | None) -> str | None:
 
 def completed_data(
     plan: CompactionPlan, summary: str | None, *, model_id: str, sequence: int, turn_id: str
-) -> CompactionCompletedData:
+) -> "event_data.CompactionCompletedData":
     """Return the data to journal, so that a fold of the records repeats `apply`.
 
     Raises:
@@ -524,7 +525,7 @@ def completed_data(
     fitted = fit_summary(plan, summary)
     # The plan reserves room for the longest summary; the actual one may be shorter.
     spared = 0 if fitted is None else plan.summary_tokens_max - plan.estimate(summary_message(fitted))
-    return CompactionCompletedData(
+    return event_data.CompactionCompletedData(
         model_id=model_id,
         sequence=sequence,
         turn_id=turn_id,
@@ -538,7 +539,7 @@ def completed_data(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Scene:
     """A history over the threshold, with the inputs of its plan."""
 

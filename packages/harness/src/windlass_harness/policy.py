@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Final, Literal, assert_never, cast, get_args
 
 from pydantic import JsonValue, ValidationError
 
-from windlass_protocol import (
-    AllowDecision,
-    AskDecision,
-    DeferDecision,
-    DenyDecision,
-    InterruptDecision,
-    ModifyDecision,
-    PolicyDecision,
-    PolicyKind,
-    PolicyRef,
-    ToolMode,
-)
+from windlass_protocol import PolicyKind, ToolMode
+from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import common
+from windlass_protocol.generated import policy as decisions
+from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from windlass_harness.shell.model import Severity
+    from windlass_protocol import PolicyDecision, PolicyRef
 
 
 def as_tuple(value: object, what: str, *, of: str) -> tuple[object, ...]:
@@ -86,7 +79,7 @@ def check_id(value: object) -> None:
     if not isinstance(value, str):
         raise ValueError(f"the id of a rule must be a string, found {kind_of(value)}")
     try:
-        PolicyRef(kind=PolicyKind.PERMISSION, id=value)
+        common.PolicyRef(kind=PolicyKind.PERMISSION, id=value)
     except ValidationError:
         raise ValueError(
             f"the id of a rule must have 1 to 512 characters without control characters, found {value!r}"
@@ -101,7 +94,9 @@ def check_mapping(value: object, what: str) -> None:
 def check_json(value: Mapping[str, object], what: str) -> None:
     """Refuse arguments that are not JSON."""
     try:
-        AskDecision.model_validate({"code": "x", "reason": "x", "policyRefs": (), "arguments": dict(value)})
+        decisions.AskDecision.model_validate(
+            {"code": "x", "reason": "x", "policyRefs": (), "arguments": dict(value)}
+        )
     except ValidationError:
         raise ValueError(f"{what} must be a JSON object: string keys and JSON values") from None
 
@@ -180,7 +175,7 @@ FAMILIES: Final = {
 }
 """Programs with subcommands, and the subcommands that run arbitrary programs."""
 
-_SUFFIX: Final = re.compile(r"(?:[-.]?[0-9][0-9.]*)?(?:-dbg)?(?:\.(?:exe|cmd|bat|com))?$")
+_SUFFIX: Final = lazy_pattern(r"(?:[-.]?[0-9][0-9.]*)?(?:-dbg)?(?:\.(?:exe|cmd|bat|com))?$")
 
 
 def runs_anything(words: tuple[str, ...]) -> bool:
@@ -219,7 +214,7 @@ GRADE: Final[dict[Severity, int]] = {"safe": 0, "caution": 1, "dangerous": 2}
 WAIT_MS_MAX: Final = 2**53 - 1  # the largest whole number that every language can hold
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class CallFacts:
     """The facts about a tool call that a policy decides on.
 
@@ -256,7 +251,7 @@ class CallFacts:
         check_mapping(self.arguments, "arguments")
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Rule:
     """One rule of a policy: its effect and the calls that it matches.
 
@@ -379,7 +374,7 @@ class Rule:
         return is_unknown and bool(self.commands) and self.effect not in GRANTS
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class PolicySet:
     """A set of rules; their order has no meaning.
 
@@ -458,7 +453,7 @@ def _check_command(rule: Rule, command: str) -> None:
         )
 
 
-_COMMAND: Final = re.compile(r"[A-Za-z0-9_./:@+,=-]+(?: [A-Za-z0-9_./:@+,=-]+)*")
+_COMMAND: Final = lazy_pattern(r"[A-Za-z0-9_./:@+,=-]+(?: [A-Za-z0-9_./:@+,=-]+)*")
 
 _PREFIXES: Final[dict[ToolMode, tuple[str, ...]]] = {
     ToolMode.READ: ("get_", "list_", "read_", "search_"),
@@ -483,7 +478,7 @@ def decide_tool_mode(name: str, declared: ToolMode | None = None) -> ToolMode:
     return next((mode for mode, starts in _PREFIXES.items() if lowered.startswith(starts)), ToolMode.EXTERNAL)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Vote:
     """One rule, default or floor that applies to a call."""
 
@@ -517,7 +512,7 @@ def decide(policy: PolicySet, call: CallFacts, *, is_attended: bool) -> PolicyDe
     elif effect == "ask":
         effect, winners = "deny", [_UNATTENDED, *winners]
     refs = tuple(
-        PolicyRef(kind=PolicyKind.PERMISSION, id=vote.ref, version=policy.version) for vote in winners
+        common.PolicyRef(kind=PolicyKind.PERMISSION, id=vote.ref, version=policy.version) for vote in winners
     )
     return _build(effect, _Answer(winners[0].code, winners[0].reason, refs), matching, call)
 
@@ -576,7 +571,7 @@ def _modified(matching: Sequence[Rule], call: CallFacts) -> dict[str, JsonValue]
     return arguments
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Answer:
     """The fields that all six decisions share."""
 
@@ -589,24 +584,24 @@ def _build(effect: Effect, answer: _Answer, matching: Sequence[Rule], call: Call
     code, reason, refs = answer.code, answer.reason, answer.policy_refs
     match effect:
         case "allow":
-            return AllowDecision(code=code, reason=reason, policy_refs=refs)
+            return decisions.AllowDecision(code=code, reason=reason, policy_refs=refs)
         case "modify":
-            return ModifyDecision(
+            return decisions.ModifyDecision(
                 code=code, reason=reason, policy_refs=refs, arguments=_modified(matching, call)
             )
         case "ask":
             is_modified = any(rule.effect == "modify" for rule in matching)
             arguments = _modified(matching, call) if is_modified else None
-            return AskDecision(code=code, reason=reason, policy_refs=refs, arguments=arguments)
+            return decisions.AskDecision(code=code, reason=reason, policy_refs=refs, arguments=arguments)
         case "defer":
             waits = [rule.resume_after_ms for rule in matching if rule.resume_after_ms is not None]
-            return DeferDecision(
+            return decisions.DeferDecision(
                 code=code, reason=reason, policy_refs=refs, resume_after_ms=max(waits, default=None)
             )
         case "interrupt":
-            return InterruptDecision(code=code, reason=reason, policy_refs=refs)
+            return decisions.InterruptDecision(code=code, reason=reason, policy_refs=refs)
         case "deny":
-            return DenyDecision(code=code, reason=reason, policy_refs=refs)
+            return decisions.DenyDecision(code=code, reason=reason, policy_refs=refs)
         case _:
             assert_never(effect)
 

@@ -4,12 +4,12 @@
 read for every step, so inside there is this class with the same fields. `from_wire` and `to_wire` convert.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Final
 
 from windlass_protocol import CausalIds, JsonObject, PrivacyClass
 from windlass_protocol import Record as WireRecord
-from windlass_protocol.frozen import frozen
+from windlass_protocol.frozen import frozen, mutable
 
 
 @frozen
@@ -25,7 +25,7 @@ class Post:
     body: JsonObject
 
 
-@dataclass(slots=True)
+@mutable
 class Record:
     """One fact of a session.
 

@@ -4,14 +4,14 @@ A retry class says only that another attempt *can* help. Whether it is *allowed*
 of the call: a tool with a non-repeatable effect is never repeated automatically.
 """
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil, floor
 from typing import Final, Literal, get_args
 
 from windlass_protocol import RetryClass
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 FailureKind = Literal["timeout", "connection", "truncated", "malformed", "invalid_output", "cancelled"]
 
@@ -21,7 +21,7 @@ RETRY_AFTER_CHARS_MAX: Final = 64
 _DOUBLINGS_MAX: Final = 31  # one millisecond doubled this often is above DELAY_MS_MAX
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RetryPolicy:
     """The number of attempts and the growth of the delays.
 
@@ -45,7 +45,7 @@ class RetryPolicy:
                 raise ValueError(f"{name} must be from 0 to {DELAY_MS_MAX}, found {delay_ms}")
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ErrorFacts:
     """The facts of a failure that an adapter knows: HTTP status, provider's code, kind.
 
@@ -148,13 +148,13 @@ def _http_date(text: str, now: datetime) -> datetime | None:
         return None
 
 
-_SECONDS: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_SECONDS: Final = lazy_pattern(r"-?[0-9]+(?:\.[0-9]+)?")
 _TIME: Final = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-5][0-9]|60)"
-_DATE: Final = re.compile(
+_DATE: Final = lazy_pattern(
     rf"[A-Z][a-z]{{2,8}}, (?P<day>[0-9]{{2}})[ -](?P<month>[A-Z][a-z]{{2}})[ -]"
     rf"(?P<year>[1-9][0-9]{{3}}|[0-9]{{2}}) {_TIME} GMT"
 )
-_ASCTIME: Final = re.compile(
+_ASCTIME: Final = lazy_pattern(
     rf"[A-Z][a-z]{{2}} (?P<month>[A-Z][a-z]{{2}}) (?P<day>[ 0-9][0-9]) {_TIME} (?P<year>[1-9][0-9]{{3}})"
 )
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

@@ -9,7 +9,7 @@ only names, ids, numbers and reasons.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, cast
 
 from pydantic import JsonValue
@@ -18,6 +18,7 @@ from windlass_harness.record import Record
 from windlass_harness.redact import sanitize_for_trace
 from windlass_harness.views.fold import ANYWHERE, Position, fold, text_in
 from windlass_protocol import HarnessTrace, JsonObject, TraceEvent, TraceOutcome, TraceSpan
+from windlass_protocol.frozen import sealed
 
 LLM_SPAN: Final = "llm.complete"
 TOOL_SPAN: Final = "tool.dispatch"
@@ -70,7 +71,7 @@ _USAGE_FIELDS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class TraceState:
     """The trace of one run so far; `trace` is None until the run starts.
 

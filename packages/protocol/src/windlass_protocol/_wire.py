@@ -4,8 +4,9 @@ They enforce the schema in the same way as the TypeScript twin: integers are tho
 hold, an optional field may be absent but not null, and no type is coerced to a string.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
+from importlib import import_module
 from operator import is_
 from typing import Annotated, Final, Self, TypeVar
 
@@ -21,7 +22,6 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema, to_json
 
 T = TypeVar("T")
@@ -97,6 +97,12 @@ Bool = Annotated[bool, Strict()]
 Float = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 
+def wire_name(name: str) -> str:
+    """Return the name of a field on the wire; several times as fast as `to_camel` of pydantic."""
+    first, *others = name.split("_")
+    return first + "".join([other.capitalize() for other in others])
+
+
 class Closed(BaseModel):
     """A wire type that refuses unknown fields.
 
@@ -107,7 +113,7 @@ class Closed(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        alias_generator=to_camel,
+        alias_generator=wire_name,
         validate_by_name=True,
         validate_by_alias=True,
         serialize_by_alias=True,
@@ -127,6 +133,8 @@ class Open(Closed):
 class KeepsNulls(BaseModel):
     """Distinguishes an explicit null from an absent field."""
 
+    model_config = ConfigDict(defer_build=True)
+
     @model_serializer(mode="wrap")
     def _omit_what_was_left_out(self, handler: SerializerFunctionWrapHandler) -> JsonObject:
         fields = type(self).model_fields
@@ -140,6 +148,8 @@ class KeepsNulls(BaseModel):
 class Tagged(BaseModel):
     """Requires the fields of `__constants__` on the wire; Python code may leave them out."""
 
+    model_config = ConfigDict(defer_build=True)
+
     __constants__: tuple[str, ...] = ()
 
     @model_validator(mode="after")
@@ -152,6 +162,8 @@ class Tagged(BaseModel):
 
 class ExactlyOne(BaseModel):
     """Requires exactly one of the fields in `__exactly_one_of__`."""
+
+    model_config = ConfigDict(defer_build=True)
 
     __exactly_one_of__: tuple[str, ...] = ()
 
@@ -171,6 +183,31 @@ class ExactlyOne(BaseModel):
         if getattr(self, name) is not None:
             return True
         return name in self.model_fields_set and type(self).model_fields[name].exclude_if is None
+
+
+class Shapes(Mapping[str, type[BaseModel]]):
+    """The models of the data of events, by event type; each is made on first use."""
+
+    def __init__(self, module: str, names: Mapping[str, str]) -> None:
+        self._module = module
+        self._names = names
+        self._made: dict[str, type[BaseModel]] = {}
+
+    def __getitem__(self, event_type: str) -> type[BaseModel]:
+        made = self._made.get(event_type)
+        if made is None:
+            made = getattr(import_module(self._module), self._names[event_type])
+            self._made[event_type] = made
+        return made
+
+    def __contains__(self, event_type: object) -> bool:
+        return event_type in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 TRUSTED: Final = object()

@@ -1,105 +1,212 @@
-"""Small frozen classes that cost little: to import, and to create.
+"""Dataclasses that cost little to import: `frozen`, `sealed` and `mutable`.
 
-`dataclass(frozen=True)` sets each field through `object.__setattr__`, which makes an instance three times as
-expensive, and compiles half a dozen methods for each class when it is imported. `frozen` classes are frozen
-for the type checker alone, and their `__init__` is compiled when the first instance is created.
+`dataclass` compiles half a dozen methods for each class when a module is imported, and a frozen one sets each
+field through `object.__setattr__`, which makes an instance three times as expensive. The classes of this
+module compile one method, `__init__`, when the first instance is created; all others are shared.
+
+`frozen` is for data inside the library: it is frozen for the type checker alone. `sealed` is for classes that
+an application holds: an assignment to a field also fails at run time. `mutable` has fields that change.
+All have slots. `dataclasses.replace`, `fields` and `is_dataclass`, `copy` and `pickle` work.
 """
 
-from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, field
-from typing import Any, ClassVar, TypeVar, cast, dataclass_transform, get_origin
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, MISSING, Field, FrozenInstanceError, InitVar, dataclass, field
+from inspect import Signature, signature
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform, get_origin, overload
 
 T = TypeVar("T")
+_Make = Callable[[type[T]], type[T]]
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[T]) -> type[T]:
     """Make a class of its annotated fields, as `dataclass(frozen=True, slots=True)` does.
 
-    Fields have defaults and default factories, and nothing else. `dataclasses.replace` and
-    `dataclasses.fields` work. An instance must not be changed; the type checker says so.
+    An instance must not be changed; the type checker says so.
     """
+    return _made(cls, {"__hash__": _hash})
+
+
+@overload
+def sealed(cls: type[T]) -> type[T]: ...
+@overload
+def sealed(*, eq: bool = True, weakref_slot: bool = False) -> _Make[T]: ...
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def sealed(cls: type[T] | None = None, *, eq: bool = True, weakref_slot: bool = False) -> type[T] | _Make[T]:
+    """Make a class like `frozen`; an assignment to a field raises FrozenInstanceError, as in a dataclass."""
+    methods: dict[str, object] = {
+        "__hash__": _hash,
+        "__setattr__": _refuse_assignment,
+        "__delattr__": _refuse_deletion,
+        "__getstate__": _state,
+        "__setstate__": _restore,
+    }
+
+    def make(cls: type[T]) -> type[T]:
+        return _made(cls, methods, eq=eq, weakref_slot=weakref_slot)
+
+    return make if cls is None else make(cls)
+
+
+@overload
+def mutable(cls: type[T]) -> type[T]: ...
+@overload
+def mutable(*, eq: bool = True) -> _Make[T]: ...
+@dataclass_transform(field_specifiers=(field,))
+def mutable(cls: type[T] | None = None, *, eq: bool = True) -> type[T] | _Make[T]:
+    """Make a class of its annotated fields, as `dataclass(slots=True)` does."""
+
+    def make(cls: type[T]) -> type[T]:
+        return _made(cls, {"__hash__": None}, eq=eq)
+
+    return make if cls is None else make(cls)
+
+
+def _made(
+    cls: type[T], methods: dict[str, object], *, eq: bool = True, weakref_slot: bool = False
+) -> type[T]:
+    """Return the class again, with slots and methods; those that the class has itself are kept."""
     if any(isinstance(vars(base).get("__dataclass_fields__"), _Fields) for base in cls.__mro__[1:]):
         raise TypeError(f"{cls.__name__} extends a frozen class: repeat the fields instead")
     annotations = {
         name: kind for name, kind in vars(cls).get("__annotations__", {}).items() if not _is_class_var(kind)
     }
-    names = tuple(annotations)
     body = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
-    defaults = {name: body.pop(name) for name in names if name in body}
-    body |= {
-        "__slots__": names,
-        "__match_args__": names,
-        "__init__": _compile_later(names, defaults, made := list[type]()),
-        "__eq__": _equals,
-        "__hash__": _hash,
-        "__repr__": _repr,
-        "__dataclass_fields__": _Fields(annotations, defaults),
+    given = {name: body.pop(name) for name in annotations if name in body}
+    fields = tuple(_parsed(annotations, given))
+    names = tuple(one.name for one in fields if one.is_kept)
+    compared = {"__eq__": _equals} if eq else {}
+    if not eq:
+        methods = {name: value for name, value in methods.items() if name != "__hash__"}
+    body = {"__repr__": _repr, **compared, **methods, **body} | {
+        "__slots__": (*names, "__weakref__") if weakref_slot else names,
+        "__match_args__": tuple(one.name for one in fields if one.is_given and not one.by_name),
+        "__init__": _compile_later(fields, made := list[type](), is_sealed="__setattr__" in methods),
+        "__compared__": tuple(one.name for one in fields if one.is_kept and one.is_compared),
+        "__shown__": tuple(one.name for one in fields if one.is_kept and one.is_shown),
+        "__dataclass_fields__": _Fields(names, annotations, given),
+        "__signature__": _SIGNATURE,
     }
     made.append(type(cls)(cls.__name__, cls.__bases__, body))
     return cast(type[T], made[0])
 
 
 def _is_class_var(kind: object) -> bool:
+    if isinstance(kind, str):
+        return kind.startswith("ClassVar")
     return kind is ClassVar or get_origin(kind) is ClassVar
 
 
-def _compile_later(
-    names: tuple[str, ...], defaults: dict[str, Any], owner: list[type]
-) -> Callable[..., None]:
+class _Parsed:
+    """A field, read from its annotation and its default."""
+
+    __slots__ = ("by_name", "default", "factory", "is_compared", "is_given", "is_kept", "is_shown", "name")
+
+    def __init__(self, name: str, kind: object, default: object, *, by_name: bool) -> None:
+        self.name = name
+        self.is_kept = not isinstance(kind, InitVar)
+        self.default, self.factory, self.by_name = default, cast(object, MISSING), by_name
+        self.is_given = self.is_shown = self.is_compared = True
+        if isinstance(default, Field):
+            declared = cast("Field[object]", default)
+            self.default, self.factory = declared.default, declared.default_factory
+            self.is_given, self.is_shown, self.is_compared = declared.init, declared.repr, declared.compare
+
+
+def _parsed(annotations: dict[str, object], given: dict[str, object]) -> Iterator[_Parsed]:
+    by_name = False
+    for name, kind in annotations.items():
+        if kind in (KW_ONLY, "KW_ONLY"):
+            by_name = True
+        else:
+            yield _Parsed(name, kind, given.get(name, MISSING), by_name=by_name)
+
+
+def _compile_later(fields: tuple[_Parsed, ...], owner: list[type], *, is_sealed: bool) -> Callable[..., None]:
     """Return an `__init__` that replaces itself in its owner by a compiled one when it is called."""
 
     def init(self: object, *given: object, **more: object) -> None:
-        compiled = _compiled(names, defaults)
-        setattr(owner[0], "__init__", compiled)  # noqa: B010 - a plain assignment to a method is a type error
+        compiled = _compiled(fields, is_sealed=is_sealed, has_more=hasattr(owner[0], "__post_init__"))
+        compiled.__qualname__ = f"{owner[0].__qualname__}.__init__"
+        type.__setattr__(owner[0], "__init__", compiled)
         compiled(self, *given, **more)
 
     return init
 
 
-def _compiled(names: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., None]:
-    scope: dict[str, Any] = {"_missing": MISSING}
-    parameters, lines = ["self"], list[str]()
-    for name in names:
-        value = defaults.get(name, MISSING)
-        if isinstance(value, Field):
-            given = cast("Field[Any]", value)
-            if given.default_factory is not MISSING:
-                scope[f"_make_{name}"] = given.default_factory
-                parameters.append(f"{name}=_missing")
-                lines.append(f" self.{name} = _make_{name}() if {name} is _missing else {name}")
-                continue
-            value = given.default
-        if value is not MISSING:
-            scope[f"_default_{name}"] = value
-        parameters.append(name if value is MISSING else f"{name}=_default_{name}")
-        lines.append(f" self.{name} = {name}")
-    exec(f"def __init__({', '.join(parameters)}):\n" + "\n".join(lines or [" pass"]), scope)  # noqa: S102 - names of fields
+def _compiled(fields: tuple[_Parsed, ...], *, is_sealed: bool, has_more: bool) -> Callable[..., None]:
+    scope: dict[str, Any] = {"_missing": MISSING, "_set": object.__setattr__}
+    places, names, lines = ["self"], list[str](), list[str]()
+    for one in fields:
+        name = value = one.name
+        parameter = name
+        if one.factory is not MISSING:
+            scope[f"_make_{name}"] = one.factory
+            parameter = f"{name}=_missing"
+            value = f"_make_{name}() if {name} is _missing else {name}" if one.is_given else f"_make_{name}()"
+        elif one.default is not MISSING:
+            scope[f"_default_{name}"] = one.default
+            parameter = f"{name}=_default_{name}"
+            value = name if one.is_given else f"_default_{name}"
+        elif not one.is_given:
+            continue  # `__post_init__` sets it
+        if one.is_given:
+            (names if one.by_name else places).append(parameter)
+        if one.is_kept:
+            lines.append(f" _set(self, {name!r}, {value})" if is_sealed else f" self.{name} = {value}")
+    if has_more:
+        lines.append(f" self.__post_init__({', '.join(one.name for one in fields if not one.is_kept)})")
+    head = ", ".join([*places, *(["*", *names] if names else [])])
+    exec(f"def __init__({head}):\n" + "\n".join(lines or [" pass"]), scope)  # noqa: S102 - names of fields
     made: Callable[..., None] = scope["__init__"]
     return made
 
 
 class _Fields:
-    """The fields as `dataclasses` wants them, made when they are asked for."""
+    """The fields of a class: names at once, and as `dataclasses` wants them when they are asked for."""
 
-    def __init__(self, annotations: dict[str, Any], defaults: dict[str, Any]) -> None:
-        self._shadow = {"__annotations__": annotations, **defaults}
+    def __init__(
+        self, names: tuple[str, ...], annotations: dict[str, object], given: dict[str, object]
+    ) -> None:
+        self.names = names
+        # With a docstring: `dataclass` would make one of the signature.
+        self._body = {"__annotations__": annotations, "__doc__": "Fields.", **given}
         self._made: dict[str, Field[Any]] | None = None
+
+    def shadow(self, *, init: bool) -> type:
+        """Return a dataclass with the same fields, and with methods only if `init` is set."""
+        return dataclass(init=init, repr=False, eq=False)(type("_Shadow", (), dict(self._body)))
 
     def __get__(self, instance: object, owner: type) -> dict[str, Field[Any]]:
         if self._made is None:
-            shadow = dataclass(type("_Shadow", (), dict(self._shadow)))
-            self._made = cast(dict[str, Field[Any]], vars(shadow)["__dataclass_fields__"])
+            self._made = cast(dict[str, Field[Any]], vars(self.shadow(init=False))["__dataclass_fields__"])
         return self._made
 
 
-def _names(one: object) -> tuple[str, ...]:
-    names: tuple[str, ...] = getattr(type(one), "__match_args__")  # noqa: B009 - not every type has them
-    return names
+class _Signature:
+    """The parameters of `__init__`, which takes any until it is compiled."""
+
+    def __get__(self, instance: object, owner: type) -> Signature:
+        own = vars(owner).get("__dataclass_fields__")
+        if instance is not None or not isinstance(own, _Fields):
+            raise AttributeError("__signature__")
+        return signature(own.shadow(init=True))
 
 
-def _values(one: object) -> tuple[Any, ...]:
-    return tuple([getattr(one, name) for name in _names(one)])
+_SIGNATURE = _Signature()
+
+
+def _fields(one: object) -> _Fields:
+    for cls in type(one).__mro__:
+        found = vars(cls).get("__dataclass_fields__")
+        if isinstance(found, _Fields):
+            return found
+    raise TypeError(f"{type(one).__name__} has no fields")
+
+
+def _values(one: object) -> tuple[object, ...]:
+    names: tuple[str, ...] = getattr(type(one), "__compared__")  # noqa: B009 - not every type has them
+    return tuple([getattr(one, name) for name in names])
 
 
 def _equals(self: object, other: object) -> bool:
@@ -113,5 +220,29 @@ def _hash(self: object) -> int:
 
 
 def _repr(self: object) -> str:
-    shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in _names(self))
+    names: tuple[str, ...] = getattr(type(self), "__shown__")  # noqa: B009 - not every type has them
+    shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
     return f"{type(self).__qualname__}({shown})"
+
+
+def _refuse_assignment(self: object, name: str, value: object) -> None:
+    known = _fields(self)
+    if vars(type(self)).get("__dataclass_fields__") is known or name in known.names:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+    object.__setattr__(self, name, value)
+
+
+def _refuse_deletion(self: object, name: str) -> None:
+    known = _fields(self)
+    if vars(type(self)).get("__dataclass_fields__") is known or name in known.names:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+    object.__delattr__(self, name)
+
+
+def _state(self: object) -> list[object]:
+    return [getattr(self, name) for name in _fields(self).names]
+
+
+def _restore(self: object, state: list[object]) -> None:
+    for name, value in zip(_fields(self).names, state, strict=True):
+        object.__setattr__(self, name, value)

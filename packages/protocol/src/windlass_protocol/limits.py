@@ -1,7 +1,8 @@
 """Every limit of the wire, named with its unit."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from windlass_protocol.frozen import sealed
 
 MESSAGE_BYTES_MAX: Final = 1_048_576
 """Bytes of one wire message: larger content travels by reference."""
@@ -17,6 +18,9 @@ NUMBER_CHARS_MAX: Final = 128
 
 INTEGER_MAX: Final = 9_007_199_254_740_991
 """The largest magnitude of an integer: 2**53 - 1, the last that JavaScript holds exactly."""
+
+ID_CHARS_MAX: Final = 512
+"""Characters of an id, as in the schema."""
 
 ADAPTERS_MAX: Final = 1_024
 """Types with cached validators."""
@@ -40,7 +44,7 @@ ERROR_PATH_CHARS_MAX: Final = 256
 """Characters of one JSON pointer in an error."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class CodecLimits:
     """The limits that a transport may choose for its own messages.
 

@@ -1,5 +1,6 @@
 """Models built from valid values without validation."""
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -19,6 +20,20 @@ def unchecked(model: type[ModelT], values: dict[str, object], *, given: set[str]
     put(made, "__pydantic_extra__", {})
     put(made, "__pydantic_private__", None)
     return made
+
+
+def maker(model: type[ModelT], *given: str) -> Callable[..., ModelT]:
+    """Return a function that builds a model of these fields without validation.
+
+    Other fields have defaults.
+    """
+    defaults = {name: field.default for name, field in model.model_fields.items()}
+    names = set(given)
+
+    def make(**values: object) -> ModelT:
+        return unchecked(model, {**defaults, **values}, given=names)
+
+    return make
 
 
 def changed(model: ModelT, update: dict[str, object]) -> ModelT:

@@ -1,11 +1,13 @@
 """Agent: its options, output contract, subagents and sinks."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, field, replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import Annotated, Final, cast
+from typing import TYPE_CHECKING, Annotated, Final, cast
 
 from pydantic import Field, JsonValue, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -30,7 +32,7 @@ from windlass.limits import (
 )
 from windlass.ports.model import LLMProvider
 from windlass.skills import Skill, Skills
-from windlass.tools import Tool, ToolFailed, tool
+from windlass.tools import Tool, ToolFailed, library_tool
 from windlass.tools.schema import PlainSchema, plain_schema
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.loop.rules import RECENT_MESSAGES, Dedupe, SinkRule
@@ -45,17 +47,20 @@ from windlass_protocol import (
     OutputContract,
     OutputSinkSpec,
     ResolverPart,
-    RunResult,
     SchemaVersion,
     ToolMode,
-    UserContent,
     canonical,
     parse,
 )
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_values
 from windlass_protocol.limits import INTEGER_MAX
 
+if TYPE_CHECKING:
+    from windlass_protocol import RunResult, UserContent
+
 _LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX)
-_FIRST: Final = SchemaVersion(major=1, minor=0, patch=0)
+_FIRST: Final = SchemaVersion.model_construct(major=1, minor=0, patch=0)
 
 Output = type | Mapping[str, object] | OutputContract
 """A type that pydantic supports (a model, a dataclass, list[int]), a JSON Schema, or an OutputContract."""
@@ -156,12 +161,19 @@ def subagent_tool(name: str, description: str, *, package_id: str) -> Tool[..., 
     The call itself has mode read: the policy decides about each call of the subagent.
     """
     told = description or f"Give work to the agent {name}."
-    made = tool(_delegate, name=name, description=told, mode=ToolMode.READ, effect=EffectClass.IDEMPOTENT)
+    effect = EffectClass.IDEMPOTENT
+    made = library_tool(_delegate, name=name, description=told, mode=ToolMode.READ, effect=effect)
     return replace(made, delegates=package_id)
 
 
-agent_tool: Final = subagent_tool("agent", _HERE, package_id=ITSELF)
-"""Lets a model delegate to a copy of itself in a new session; add it to the tools of an agent."""
+if TYPE_CHECKING:
+    agent_tool: Tool[..., object]
+    """Lets a model delegate to a copy of itself in a new session; add it to the tools of an agent."""
+else:
+    # Few agents have it.
+    __getattr__, __dir__ = lazy_values(
+        globals(), {"agent_tool": lambda: subagent_tool("agent", _HERE, package_id=ITSELF)}
+    )
 
 
 def subagent_words(name: str, description: str | None, *, message: str) -> str:
@@ -207,7 +219,7 @@ OBJECT_ROUTE: Final = "object"
 """The route of a model that is an object and does not name one."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@sealed(eq=False)
 class Agent:
     """An agent: model, instructions, tools, policy and limits.
 
@@ -231,7 +243,7 @@ class Agent:
     description: str = ""
     version: str | None = None
     tools: Sequence[Tool[..., object] | Dynamic] = ()
-    subagents: "Sequence[Agent]" = ()
+    subagents: Sequence[Agent] = ()
     policy: PolicySet = field(default_factory=PolicySet)
     budget: BudgetLimit | None = None
     output: Output | None = None

@@ -3,27 +3,28 @@
 import base64
 import binascii
 import re
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from windlass.refusals import bad_request
 from windlass_protocol import FilePart, ImagePart, RunRequest
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
-_DATA_URL: Final = re.compile(r"data:(?P<media>[^;,]*)(?P<options>(?:;[^;,]*)*),", re.IGNORECASE)
-_ADDRESS: Final = re.compile(r"https?://", re.IGNORECASE)
-_CONTENT_ID: Final = re.compile(r"sha256:[0-9a-f]{64}")
+_DATA_URL: Final = lazy_pattern(r"data:(?P<media>[^;,]*)(?P<options>(?:;[^;,]*)*),", re.IGNORECASE)
+_ADDRESS: Final = lazy_pattern(r"https?://", re.IGNORECASE)
+_CONTENT_ID: Final = lazy_pattern(r"sha256:[0-9a-f]{64}")
 """A content id: a provider of the host application may resolve it, those of the runtime do not."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Address:
     """The http address of the bytes."""
 
     url: str
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Inline:
     """Bytes inside the message; `media_type` is empty if the data URL has none."""
 
@@ -31,7 +32,7 @@ class Inline:
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Unreadable:
     """A reference that cannot be read, with the reason."""
 

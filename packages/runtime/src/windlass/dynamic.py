@@ -4,19 +4,24 @@ A function of the host application gives them: once for the session, once for ea
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Final
+from dataclasses import KW_ONLY, field
+from typing import TYPE_CHECKING, Final
 
 from windlass.errors import check_name, check_text, check_whole, kind_of, wrong
 from windlass.limits import INSTRUCTIONS_CHARS_MAX, RESOLVER_TIMEOUT_MS, RESOLVER_TIMEOUT_MS_MAX
 from windlass.tools.context import SessionValues
-from windlass_protocol import ResolverPart, ResolverScope, ResolverSpec, SourceRef
+from windlass_protocol import ResolverPart, ResolverScope
+from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import packages
+
+if TYPE_CHECKING:
+    from windlass_protocol import SourceRef
 
 INSTRUCTIONS: Final = "instructions"
 """The default name of a resolver of instructions."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class DynamicContext:
     """The run that a resolver resolves for."""
 
@@ -30,7 +35,7 @@ class DynamicContext:
     """The current step for a resolver with scope step; None before the first step."""
     can_ask: bool = True
     """Whether people can be asked questions."""
-    source: SourceRef | None = None
+    source: "SourceRef | None" = None
     """The source of the run."""
     state: SessionValues = field(default_factory=SessionValues, repr=False)
     """The state of the session, read-only."""
@@ -44,7 +49,7 @@ depend on nothing but its context and durable data.
 """
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@sealed(eq=False)
 class Dynamic:
     """A part of an agent that a function resolves at run time."""
 
@@ -59,7 +64,7 @@ class Dynamic:
         return f"Dynamic({self.name!r}, at={self.scope.value!r})"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Placed:
     """A dynamic part with its place in an agent: instructions, tools or skills."""
 
@@ -67,9 +72,9 @@ class Placed:
     dynamic: Dynamic
 
     @property
-    def spec(self) -> ResolverSpec:
+    def spec(self) -> "packages.ResolverSpec":
         """The part as wire data."""
-        return ResolverSpec(name=self.dynamic.name, part=self.part, scope=self.dynamic.scope)
+        return packages.ResolverSpec(name=self.dynamic.name, part=self.part, scope=self.dynamic.scope)
 
 
 def dynamic(

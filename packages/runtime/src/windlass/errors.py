@@ -12,16 +12,21 @@
 are stable, texts are not. A message never carries a payload.
 """
 
-import re
+from __future__ import annotations
+
 from asyncio import CancelledError, current_task
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import ClassVar, Final, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, ClassVar, Final, Self, TypedDict, Unpack
 
 from windlass.limits import CLOSE_NAMES_MAX, NAME_CHARS_MAX
 from windlass_harness.retry import DELAY_MS_MAX
-from windlass_protocol import CausalIds, ErrorCode, ErrorInfo, ErrorKind, PolicyRef, RetryClass, SourceRef
+from windlass_protocol import CausalIds, ErrorCode, ErrorKind, RetryClass
+from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import ERROR_MESSAGE_CHARS_MAX
+
+if TYPE_CHECKING:
+    from windlass_protocol import ErrorInfo, PolicyRef, SourceRef
 
 
 class Reasons(TypedDict, total=False):
@@ -76,6 +81,8 @@ class AgentError(Exception):
 
     def info(self) -> ErrorInfo:
         """Return the error as it crosses the wire, its message cut to fit."""
+        from windlass_protocol import ErrorInfo  # noqa: PLC0415 - slow to import
+
         return ErrorInfo(
             code=self.code,
             kind=self.kind,
@@ -163,7 +170,7 @@ CLASS_OF_KIND: dict[ErrorKind, type[AgentError]] = {
 """The class of an error by its kind, unless the code that raises it chooses another."""
 
 _LAMBDA: Final = (lambda: None).__name__
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+_NAME: Final = lazy_pattern(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 
 
 def wrong(message: str) -> Rejected:

@@ -1,20 +1,20 @@
 """Hooks: their definition, and what each hook point allows."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypedDict, TypeVar, Unpack
 
 from windlass.errors import check_name, check_whole, kind_of, option_problem, wrong
 from windlass.limits import HOOK_TIMEOUT_MS, HOOK_TIMEOUT_MS_MAX
 from windlass.ports.host import HookFunction
-from windlass_harness.loop import notes as hooked
+from windlass_harness.loop import rules as hooked
 from windlass_protocol import HookFailure, HookPhase, HookRight, HookSpec
+from windlass_protocol.frozen import sealed
 
 ORDER: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Point:
     """The rights of hooks at a point; every hook may observe."""
 
@@ -48,7 +48,7 @@ POINTS: Final[dict[str, Point]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@sealed(eq=False, weakref_slot=True)
 class Hook:
     """A function that runs at a point of every run of an agent."""
 

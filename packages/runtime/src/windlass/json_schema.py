@@ -36,6 +36,7 @@ from windlass_harness.redact import mask_text
 from windlass_harness.redact.shapes import is_secret_key
 from windlass_protocol import CodecError, CodecLimits, JsonObject, OutputError, canonical, parse
 from windlass_protocol.codec_errors import shown
+from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -69,7 +70,7 @@ _LIMITS: Final = CodecLimits(message_bytes_max=SCHEMA_BYTES_MAX, depth_max=SCHEM
 
 # Regular expressions, also for the search tool.
 
-_COUNT: Final = re.compile(r"\{(\d{1,9})(?:(,)(\d{1,9})?)?\}")
+_COUNT: Final = lazy_pattern(r"\{(\d{1,9})(?:(,)(\d{1,9})?)?\}")
 
 
 def pattern_problem(pattern: str) -> str | None:
@@ -545,14 +546,14 @@ _OWN: Final[dict[str, _Keyword]] = {
 
 # Formats that are checked; any other is an annotation.
 
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_TIME: Final = re.compile(r"\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_EMAIL: Final = re.compile(r"[^\s@<>()\[\]]{1,64}@[^\s@<>()\[\]]{1,255}")
-_DURATION: Final = re.compile(
+_DATE: Final = lazy_pattern(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIME: Final = lazy_pattern(r"\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_UUID: Final = lazy_pattern(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_EMAIL: Final = lazy_pattern(r"[^\s@<>()\[\]]{1,64}@[^\s@<>()\[\]]{1,255}")
+_DURATION: Final = lazy_pattern(
     r"P(?=.)(\d+Y)?(\d+M)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?|P\d+W", re.ASCII
 )
-_FRACTION: Final = re.compile(r"\.\d+")
+_FRACTION: Final = lazy_pattern(r"\.\d+")
 
 
 def _is_date(text: str) -> bool:

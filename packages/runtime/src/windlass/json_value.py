@@ -13,7 +13,7 @@ import sys
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -30,6 +30,7 @@ from windlass.limits import (
     RESULT_LEVELS_MAX,
     RESULT_VALUES_MAX,
 )
+from windlass_protocol.frozen import mutable, sealed
 from windlass_protocol.limits import INTEGER_MAX
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class NoJsonForm(TypeError):
         super().__init__(f"no JSON form: a value of type {self.type_name}")
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class JsonForm:
     """Limits of the walk, and the forms that differ between its users."""
 
@@ -98,7 +99,7 @@ def text_of(value: object, chars_max: int = REPR_READ_CHARS_MAX) -> str:
     return joined.encode("utf-8", "backslashreplace").decode()
 
 
-@dataclass(slots=True)
+@mutable
 class _Walk:
     form: JsonForm
     path: set[int] = field(default_factory=set[int])

@@ -24,7 +24,7 @@ from windlass_protocol import (
 DECISIONS_MAX: Final = 1_024
 """Decisions that a policy caches."""
 
-_HOST = PolicyRef(kind=PolicyKind.HOST, id="windlass.allow")
+_HOST: Final = PolicyRef.model_construct(kind=PolicyKind.HOST, id="windlass.allow")
 
 
 def allow_start(request: RunRequest, package: RuntimePackage) -> PolicyDecision:

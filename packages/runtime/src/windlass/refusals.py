@@ -1,10 +1,9 @@
 """Refusals: the typed errors of bad requests and bad options, and their checks."""
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeVar, cast
+from __future__ import annotations
 
-from pydantic import JsonValue, ValidationError
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from windlass.errors import (
     AgentError,
@@ -19,27 +18,33 @@ from windlass.errors import (
     option_problem,
 )
 from windlass.limits import CONTENT_BYTES_MAX, NAMES_SHOWN_MAX, WAIT_MS_MAX
-from windlass_harness.ledger.proposals import NOTES
-from windlass_harness.loop.events import ID_CHARS_MAX
-from windlass_harness.loop.people import matched, refusal
-from windlass_harness.views.listing import TURNING
+from windlass_harness.ledger.names import NOTES
 from windlass_protocol import (
     CausalIds,
     CodecError,
     CodecLimits,
     ErrorKind,
-    InputRequest,
-    InputResponse,
-    PolicyDecision,
     RetryClass,
-    RunRequest,
-    RunResult,
     RunStatus,
-    SourceRef,
     canonical,
 )
-from windlass_protocol.codec_errors import shown
+from windlass_protocol.codec_errors import TURNING, shown
 from windlass_protocol.codec_issues import invalid
+from windlass_protocol.generated import runs
+from windlass_protocol.lazy import lazy_pattern
+from windlass_protocol.limits import ID_CHARS_MAX
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue, ValidationError
+
+    from windlass_protocol import (
+        InputRequest,
+        InputResponse,
+        PolicyDecision,
+        RunRequest,
+        RunResult,
+        SourceRef,
+    )
 
 NAME_SHOWN_CHARS_MAX: Final = 128
 """Characters of a name that an error message quotes."""
@@ -258,32 +263,6 @@ def answered_already(response: InputResponse, session_id: str, *, agent_id: str 
     )
 
 
-def check_answers(
-    responses: Sequence[InputResponse],
-    requests: Mapping[str, InputRequest],
-    *,
-    session_id: str,
-    now_ms: int,
-) -> None:
-    """Refuse a set of answers if one of them is invalid.
-
-    Raises:
-        Conflict: a request is not open any more.
-        Denied: this responder may not answer.
-        Rejected: an answer does not fit its request, or a request is answered twice.
-    """
-    seen: set[str] = set()
-    for given in responses:
-        request = requests.get(given.request_id)
-        response = given if request is None else matched(request, given)
-        problem = refusal(request, response, now_ms=now_ms)
-        if problem is None and response.request_id in seen:
-            problem = "the request is answered twice in one call"
-        if problem is not None:
-            raise refused_answer(request, response, problem=problem, session_id=session_id)
-        seen.add(response.request_id)
-
-
 def no_value(result: RunResult) -> AgentError:
     """Return the error for a run that ended without a value."""
     ids = CausalIds(run_id=result.run_id, session_id=result.session_id)
@@ -330,7 +309,7 @@ _WRITE: Final[Mapping[str, str]] = {
     "message": "a string, or a list of TextPart, ImagePart and FilePart of windlass_protocol",
 }
 """The expected value by field name, for error messages."""
-_ID: Final = re.compile(rf"[^\x00-\x1f\x7f\ud800-\udfff{TURNING}]{{1,{ID_CHARS_MAX}}}")
+_ID: Final = lazy_pattern(rf"[^\x00-\x1f\x7f\ud800-\udfff{TURNING}]{{1,{ID_CHARS_MAX}}}")
 
 
 def check_options(
@@ -375,7 +354,7 @@ def misfit(error: ValidationError, what: str, *, value: Mapping[str, object]) ->
 
     For a union, the innermost issue is reported: it is where the value came closest to one of the types.
     """
-    issues = invalid(error, cast(JsonValue, value)).issues
+    issues = invalid(error, cast("JsonValue", value)).issues
     first = max(issues, key=lambda issue: issue.path.count("/"))
     names = [str(part) for part in error.errors(include_url=False, include_input=False)[0]["loc"][:1]]
     steps = first.path.split("/")[1:3] or names or ["the value"]
@@ -454,7 +433,7 @@ def check_name(value: object, what: str) -> str:
 def check_request(request: object) -> None:
     """Refuse a value that is not a RunRequest, and a request with an empty message."""
     words = "a RunRequest; start() takes an agent and a message"
-    if not check_given(request, RunRequest, what="a request", words=words).input:
+    if not check_given(request, runs.RunRequest, what="a request", words=words).input:
         raise bad_request("the message is empty: it must hold at least one part")
 
 

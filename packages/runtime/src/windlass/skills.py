@@ -1,10 +1,9 @@
 """Skills: instructions loaded on demand, from SKILL.md files or code."""
 
 import os
-import re
 import stat
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +24,8 @@ from windlass.limits import (
 from windlass.tools import Tool, ToolFailed, tool
 from windlass_protocol import JsonObject, canonical
 from windlass_protocol.codec_errors import shown
+from windlass_protocol.frozen import mutable, sealed
+from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,7 @@ _FIRST_LINE: Final = 2
 """The first line of the front matter in the file."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class SkillText:
     """The used parts of a SKILL.md."""
 
@@ -99,11 +100,11 @@ def _fields(text: str, where: str) -> dict[str, str]:
 
 
 SKILL_FILE: Final = "SKILL.md"
-_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_NAME: Final = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Skill:
     """Instructions for one kind of task, with their files."""
 
@@ -179,7 +180,7 @@ def _skill(folder: Path) -> Skill:
     )
 
 
-@dataclass(slots=True)
+@mutable
 class _Files:
     """One walk through the files of a skill."""
 

@@ -10,9 +10,8 @@ then, the last good content stays valid and the log has an error:
 import asyncio
 import hmac
 import logging
-import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from http import HTTPStatus
@@ -35,8 +34,10 @@ from pydantic import AfterValidator, AwareDatetime, Field, ValidationError
 
 from windlass import Rejected
 from windlass.parts import Clock, new_id
-from windlass_harness.ledger.proposals import BUILDER
+from windlass_harness.ledger.names import BUILDER
 from windlass_protocol import CodecError, SourceKind, SourceRef, decode
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 from windlass_server.models import Text, Wire
 from windlass_server.problems import Problem
 from windlass_server.settings import RETRY_MS, JwtSettings, Settings, is_loopback, refused
@@ -55,7 +56,7 @@ settles proposals to change its agents.
 ROLES: Final = frozenset[str](get_args(Role))
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Principal:
     """A user of a tenant; tenants share nothing."""
 
@@ -80,7 +81,7 @@ LOCAL: Final = Principal("local", "local", is_operator=True, roles=ROLES)
 
 
 _LOG: Final = logging.getLogger("windlass.server")
-_KEY: Final = re.compile(r"wl_([a-z0-9]{1,64})_([0-9a-f]{64})")
+_KEY: Final = lazy_pattern(r"wl_([a-z0-9]{1,64})_([0-9a-f]{64})")
 _NO_KEY: Final = sha256(b"no key").hexdigest()
 """Compared with an unknown key, so that it takes as long as a known one."""
 _KeyName = Annotated[Text, Field(pattern=NAME_PATTERN)]
@@ -113,7 +114,7 @@ class KeyFile(Wire):
     keys: tuple[KeyEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Read:
     stamp: tuple[int, int, int]
     entries: Mapping[str, KeyEntry]
@@ -216,8 +217,8 @@ JWKS_RETRY_S: Final = 10.0
 LEEWAY_S: Final = 30
 """The largest difference to the clock of the issuer, seconds."""
 TOKEN_CHARS_MAX: Final = 8_192
-_NAME_RE: Final = re.compile(NAME_PATTERN)
-_HALF: Final = re.compile(r"[\ud800-\udfff]")
+_NAME_RE: Final = lazy_pattern(NAME_PATTERN)
+_HALF: Final = lazy_pattern(r"[\ud800-\udfff]")
 """An unpaired surrogate, which JSON can express and UTF-8 cannot."""
 
 
@@ -359,7 +360,7 @@ _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods without effect; browsers hide their responses from pages of other origins."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Asked:
     """The headers of a request that matter for authentication."""
 

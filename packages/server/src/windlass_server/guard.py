@@ -9,7 +9,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from http import HTTPStatus
 from math import ceil
@@ -21,6 +21,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from windlass import AgentError
 from windlass.parts import Clock
 from windlass_protocol import CodecError, CodecLimits, parse
+from windlass_protocol.frozen import mutable
+from windlass_protocol.lazy import lazy_pattern
 from windlass_server.auth import Asked, Doorman, Principal
 from windlass_server.problems import Problem, of_agent_error, of_codec_error
 from windlass_server.requests import PREFIX, Caller
@@ -87,7 +89,7 @@ def _method(name: str) -> str:
 _JSON: Final = "application/json"
 _DIGITS_MAX: Final = 20
 """Digits of a Content-Length; a longer one is too large in any case."""
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+_STRING: Final = lazy_pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 """A string of JSON; an unterminated one extends to the end, so that matching stays linear."""
 
 
@@ -154,7 +156,7 @@ def _marks(raw: bytes) -> int:
     return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
 
 
-@dataclass(slots=True)
+@mutable
 class _Bucket:
     tokens: float
     at: float
@@ -192,7 +194,7 @@ class Meter:
         return bucket
 
 
-@dataclass(slots=True)
+@mutable
 class _Own:
     """The slots of one user."""
 
@@ -201,7 +203,7 @@ class _Own:
     """Requests that hold a slot or wait for one."""
 
 
-@dataclass(slots=True)
+@mutable
 class Slot:
     """The slot of one request."""
 
@@ -216,7 +218,7 @@ class Slot:
             self.slots.free(self.principal)
 
 
-@dataclass(slots=True)
+@mutable
 class Slots:
     """The slots for concurrent requests: of the server, and of each user."""
 
@@ -286,7 +288,7 @@ PUBLIC: Final = frozenset({f"{PREFIX}/health", f"{PREFIX}/openapi.json"})
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
-@dataclass(slots=True)
+@mutable
 class _Body:
     """A body that was read; the route receives it once."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import gzip
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from mimetypes import guess_type
 from pathlib import Path
@@ -12,6 +12,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from windlass_protocol.frozen import sealed
 from windlass_server.requests import PREFIX
 
 FOLDER: Final = Path(__file__).with_name("inspector") / "dist"
@@ -41,7 +42,7 @@ _HEADERS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Sent:
     """A file as it is sent, compressed once."""
 
@@ -89,7 +90,7 @@ def _load(file: Path) -> _Sent:
     return _Sent(stamp, media_type, raw, packed, tag)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Pages:
     """Answers requests that no route matches: a file of the app, its first page, or `otherwise`.
 

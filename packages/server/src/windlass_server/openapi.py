@@ -1,10 +1,9 @@
 """The OpenAPI document: examples, problems and descriptions that FastAPI cannot derive."""
 
 import ast
-import inspect
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from importlib import import_module
+from importlib.resources import files
 from itertools import pairwise
 from typing import Any, Final
 
@@ -12,7 +11,7 @@ from fastapi import Body, FastAPI
 from pydantic import JsonValue
 from pydantic.alias_generators import to_camel
 
-from windlass_protocol import ProblemDetails
+from windlass_protocol import ProblemDetails, generated
 from windlass_protocol.generated import MODULE_OF
 from windlass_server.guard import PUBLIC
 from windlass_server.problems import PROBLEM_TYPE, Problem
@@ -305,11 +304,11 @@ def describe(app: FastAPI) -> None:
 
 
 def _add_descriptions(schemas: dict[str, dict[str, Any]]) -> None:
-    """Describe the fields of generated types by their docstrings, which pydantic does not read."""
+    """Describe the fields of generated types by their docstrings, which are in the stubs."""
     modules = {MODULE_OF[name] for name in schemas if name in MODULE_OF}
     for module in modules:
-        source = inspect.getsource(import_module(f"windlass_protocol.generated.{module}"))
-        for node in ast.parse(source).body:
+        stub = files(generated).joinpath(f"{module}.pyi").read_text("utf-8")
+        for node in ast.parse(stub).body:
             if isinstance(node, ast.ClassDef) and node.name in schemas:
                 properties = schemas[node.name].get("properties", {})
                 for name, text in _field_docs(node):

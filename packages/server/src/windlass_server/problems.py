@@ -1,6 +1,5 @@
 """Errors as clients see them: problem details (RFC 9457) with stable codes."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -16,6 +15,7 @@ from starlette.exceptions import HTTPException
 from windlass import AgentError
 from windlass.ports.feed import CursorExpired
 from windlass_protocol import CodecError, encode
+from windlass_protocol.lazy import lazy_pattern
 
 PROBLEM_TYPE: Final = "application/problem+json"
 RETRY_S: Final = 1
@@ -47,7 +47,7 @@ CODE_OF_STATUS: Final[dict[int, str]] = {
     HTTPStatus.SERVICE_UNAVAILABLE: "unavailable",
 }
 _ISSUES_MAX: Final = 16
-_NAME: Final = re.compile(r"[\w.-]+")
+_NAME: Final = lazy_pattern(r"[\w.-]+")
 """A name in the path of a validation error."""
 
 

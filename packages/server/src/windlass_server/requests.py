@@ -4,11 +4,9 @@ Every id in a path goes through `OwnSession`, `OwnHistory` or `OwnRun`, and ever
 `caller.sessions`, which is bound to its user: a route that uses them cannot show what another user owns.
 """
 
-import re
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Final, Self, TypeVar
@@ -25,6 +23,8 @@ from windlass.ports.store import RunRow
 from windlass.runtime.options import RunOptions
 from windlass_protocol import Cursor, ErrorKind, RetryClass, RunStatus, UserContent
 from windlass_protocol.codec import canonical
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 from windlass_server.auth import Principal
 from windlass_server.models import RunWishes
 from windlass_server.problems import Problem, not_found, of_agent_error
@@ -33,11 +33,11 @@ from windlass_server.tenants import Reserved, Tenant
 
 PREFIX: Final = "/v1"
 JSON_TYPE: Final = "application/json"
-_ID: Final = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,512}")
+_ID: Final = lazy_pattern(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,512}")
 T = TypeVar("T", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Caller:
     """The user who makes a request, with their tenant; `Guard` puts it into the state of the request."""
 
@@ -64,7 +64,7 @@ CallerDep = Annotated[Caller, Depends(_caller)]
 # ownership
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class OwnedSession:
     """A session of the caller: with a history, or reserved and still empty."""
 
@@ -74,7 +74,7 @@ class OwnedSession:
     reserved: Reserved | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class OwnSessions:
     """The sessions, runs and requests of one user in a tenant.
 

@@ -1,7 +1,7 @@
 """Settings of a server, and every limit with its unit."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, Self
@@ -10,6 +10,7 @@ from windlass import LLMProvider, Rejected
 from windlass.ledger.goals import Goal
 from windlass.refusals import check_items
 from windlass_protocol import ErrorKind, RetryClass
+from windlass_protocol.frozen import sealed
 from windlass_protocol.limits import MESSAGE_BYTES_MAX
 
 BODY_BYTES_MAX: Final = MESSAGE_BYTES_MAX
@@ -102,7 +103,7 @@ DRAIN_S: Final = 5
 PORT_MAX: Final = 65_535
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Option:
     """A setting of the server as a text.
 
@@ -130,7 +131,7 @@ OPTIONS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class JwtSettings:
     """The issuer of tokens, and the claims with tenant, user and roles."""
 
@@ -145,7 +146,7 @@ class JwtSettings:
     algorithms: Sequence[str] = ("RS256", "ES256", "EdDSA")
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ImproveSettings:
     """The model and the goals for proposals to change agents; see `windlass.ledger`.
 
@@ -162,7 +163,7 @@ class ImproveSettings:
         check_items(self.goals, Goal, what="goals", words="Goals")
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Limits:
     """The limits that a host may choose."""
 
@@ -184,7 +185,7 @@ class Limits:
     reconnect_ms: int = RECONNECT_MS
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Settings:
     """The settings of a server: its address and its authentication.
 

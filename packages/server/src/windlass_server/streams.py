@@ -7,7 +7,6 @@ import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol, Self
 
@@ -22,6 +21,7 @@ from windlass_harness.views.events import to_sse
 from windlass_harness.views.stream import ChatFold
 from windlass_protocol import Cursor, SSEEvent, SSEEventType, encode
 from windlass_protocol.codec import encode_trusted
+from windlass_protocol.frozen import mutable
 from windlass_server.guard import Metrics
 from windlass_server.problems import Problem, of_agent_error
 from windlass_server.requests import Caller
@@ -71,7 +71,7 @@ class Frames(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
+@mutable(eq=False)
 class _Reader:
     """A stream that is open; `scope` is its current wait."""
 

@@ -5,13 +5,12 @@ Reservations are small tables beside the store: sessions without a message, and 
 
 import asyncio
 import logging
-import re
 import sqlite3
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, Literal, Self, TypeVar, Unpack
@@ -24,6 +23,8 @@ from windlass.runtime.compose import Durability
 from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import RuntimePorts
 from windlass_protocol import ErrorKind, RetryClass, RunStatus
+from windlass_protocol.frozen import mutable, sealed
+from windlass_protocol.lazy import lazy_pattern
 from windlass_server.problems import Problem
 from windlass_server.settings import (
     KEYS_KEPT_MAX,
@@ -59,7 +60,7 @@ _CLAIM: Final = "INSERT INTO used (name, digest) VALUES (?, ?) ON CONFLICT (name
 _INDEX: Final = "CREATE INDEX IF NOT EXISTS reserved_by_user ON reserved (user)"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Reserved:
     """A session without a message."""
 
@@ -71,7 +72,7 @@ class Reserved:
     """Digest of the request that reserved it."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Claim:
     """An idempotency key that is bound to one request."""
 
@@ -195,7 +196,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Work:
     """Work on a proposal: under way, or failed."""
 
@@ -305,10 +306,10 @@ class Insight:
 NAME_SUFFIX: Final = ".tenant"
 EMPTY_SUFFIX: Final = ".empty"
 _MOVING: Final = (RunStatus.RUNNING, RunStatus.CANCELLING)
-_PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_PLAIN: Final = lazy_pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
-@dataclass(slots=True)
+@mutable
 class Tenant:
     """An open tenant."""
 

@@ -5,7 +5,7 @@ import logging
 import os
 import platform
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import wraps
 from pathlib import Path
 from typing import Final, Self, cast
@@ -15,6 +15,7 @@ from windlass.errors import AgentError
 from windlass.parts import Clock, Feed, MemoryStore, SqliteStore, Store, SystemClock, allow_start, new_id
 from windlass_harness.redact import mask_text
 from windlass_protocol import CheckStatus, SidecarCheck, SidecarHealth, SidecarStatus
+from windlass_protocol.frozen import mutable
 from windlass_sidecar import PROTOCOL_VERSION, __version__
 from windlass_sidecar.chat import PROVIDERS
 from windlass_sidecar.limits import HEALTH_TIMEOUT_S, LOG_LINE_BYTES_MAX
@@ -28,7 +29,7 @@ _CHATTY_LOGGERS: Final = ("httpcore2", "httpx2")
 """Loggers that log every request at level INFO."""
 
 
-@dataclass(slots=True)
+@mutable
 class Settings:
     """The configuration that `config.get` returns and `config.set` changes."""
 
@@ -39,7 +40,7 @@ class Settings:
         logging.getLogger().setLevel(self.log_level.upper())
 
 
-@dataclass(slots=True)
+@mutable
 class App:
     """Everything that methods use; open it with `open`."""
 

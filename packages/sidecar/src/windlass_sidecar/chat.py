@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Final, Literal, cast
 from urllib.parse import urlsplit
 
@@ -32,6 +31,7 @@ from windlass_protocol import (
     ToolResult,
     UserContent,
 )
+from windlass_protocol.frozen import sealed
 from windlass_sidecar.limits import ASKED_MAX, MESSAGES_MAX, TOOLS_MAX
 from windlass_sidecar.rpc import INPUT, Host, Name, Params, RpcError, invalid_params, read_params
 
@@ -84,7 +84,7 @@ class Message(Params):
     tool_result: dict[str, JsonValue] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Conversation:
     """The messages of a stream, sorted."""
 

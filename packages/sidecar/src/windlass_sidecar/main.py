@@ -10,7 +10,6 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Final, NoReturn
@@ -18,6 +17,7 @@ from typing import Final, NoReturn
 from windlass.errors import AgentError
 from windlass.loading import load_tools
 from windlass_protocol import ListenInfo, SidecarReady, SidecarShutdown, encode
+from windlass_protocol.frozen import sealed
 from windlass_sidecar import PROTOCOL_VERSION, __version__
 from windlass_sidecar.app import LOG_LEVELS, App, Settings, guarded, health, log_to
 from windlass_sidecar.limits import (
@@ -45,7 +45,7 @@ _EPILOG: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Options:
     """The options of the command line."""
 

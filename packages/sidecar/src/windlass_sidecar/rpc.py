@@ -7,7 +7,7 @@ answers of the host, are never answered.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from functools import partial
 from itertools import count
@@ -33,6 +33,7 @@ from windlass_protocol import (
 )
 from windlass_protocol.codec_errors import shown
 from windlass_protocol.codec_issues import invalid
+from windlass_protocol.frozen import mutable, sealed
 from windlass_sidecar.limits import (
     BATCH_ITEMS_MAX,
     ERROR_CHARS_MAX,
@@ -181,7 +182,7 @@ P = TypeVar("P", bound=Params)
 # methods
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Later:
     """A result, and a function to call once it is sent."""
 
@@ -189,7 +190,7 @@ class Later:
     then: Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Method(Generic[A]):
     """A method of the catalogue."""
 
@@ -235,7 +236,7 @@ class Wire(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@mutable
 class _Reply:
     """The answer to a line, and functions to call once it is sent."""
 

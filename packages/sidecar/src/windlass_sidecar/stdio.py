@@ -12,13 +12,13 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Condition, Semaphore, Thread
 from typing import Final
 
 from pydantic import BaseModel, ValidationError
 
 from windlass_protocol import CodecError, SidecarNotification, SSEEvent, decode, encode
+from windlass_protocol.frozen import sealed
 from windlass_sidecar.limits import (
     FRAME_BYTES_MAX,
     FRAME_LIMITS,
@@ -38,7 +38,7 @@ EVENT: Final = "transport.event"
 """The notification that carries one SSEEvent."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Refused:
     """A line that is not parsed, and why."""
 
@@ -101,7 +101,7 @@ class LineReader:
             yield line
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Stdio:
     """The host's ends of stdin, stdout and stderr, on descriptors that no other code uses."""
 

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import aclosing
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
@@ -47,6 +46,7 @@ from windlass_protocol import (
     ToolCallAction,
     encode,
 )
+from windlass_protocol.frozen import mutable
 from windlass_sidecar.chat import (
     Asker,
     ChatStream,
@@ -155,7 +155,7 @@ def _end(ended: RunEnded) -> Iterator[Notice]:
     yield DONE, {"ok": False}
 
 
-@dataclass(slots=True, eq=False)
+@mutable(eq=False)
 class Stream:
     """A stream under way."""
 

@@ -5,7 +5,6 @@ import os
 import platform
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -18,6 +17,7 @@ from windlass_cli.commands.serve import port_problem
 from windlass_cli.output import Exit, Problem, show_table
 from windlass_cli.settings import FILE
 from windlass_harness.redact import mask_text
+from windlass_protocol.frozen import sealed
 
 _AGENT: Final = '''"""The agent of this project; try it: windlass run weather."""
 
@@ -106,7 +106,7 @@ def config(context: typer.Context) -> None:
 _PACKAGES: Final = ("windlass-protocol", "windlass-harness", "windlass", "windlass-cli")
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Finding:
     """The result of one check."""
 

@@ -21,7 +21,6 @@ A budget failure that is caused by a loop is reported as the loop: a larger budg
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, assert_never
 
 from windlass_protocol import (
@@ -34,13 +33,15 @@ from windlass_protocol import (
     ProblemSeverity,
     canonical,
 )
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 CAUSE_CHARS_MAX: Final = 200
 UNKNOWN: Final = "unknown"
 
 # In this order: longer and more exact patterns come first.
 _VARYING: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), word)
+    (lazy_pattern(pattern, re.IGNORECASE), word)
     for pattern, word in (
         (r"[a-z][a-z0-9+.-]*://[^\s\"'<>)]+", "<url>"),
         (
@@ -60,7 +61,7 @@ _VARYING: Final = tuple(
         ),
     )
 )
-_SPACE: Final = re.compile(r"\s+")
+_SPACE: Final = lazy_pattern(r"\s+")
 
 
 def cause_of(error: str | None) -> str:
@@ -82,7 +83,7 @@ STALL_DECISIONS_MIN: Final = 5
 """Decisions in a row with nothing new that make a stall."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Loop:
     """A part of a run without progress."""
 
@@ -210,16 +211,19 @@ _FAMILIES: Final = {
 }
 """Prefixes of codes."""
 _WORDS: Final = (
-    (re.compile(r"\btime[ds]?[ -]?out\b|\bdeadline exceeded\b", re.IGNORECASE), FailureKind.TIMEOUT),
+    (lazy_pattern(r"\btime[ds]?[ -]?out\b|\bdeadline exceeded\b", re.IGNORECASE), FailureKind.TIMEOUT),
     (
-        re.compile(r"\b(?:denied|forbidden|unauthori[sz]ed|not (?:allowed|permitted))\b", re.IGNORECASE),
+        lazy_pattern(r"\b(?:denied|forbidden|unauthori[sz]ed|not (?:allowed|permitted))\b", re.IGNORECASE),
         FailureKind.DENIED,
     ),
     (
-        re.compile(r"\brate limit|\boverloaded\b|\bcontext (?:length|window)\b", re.IGNORECASE),
+        lazy_pattern(r"\brate limit|\boverloaded\b|\bcontext (?:length|window)\b", re.IGNORECASE),
         FailureKind.PROVIDER,
     ),
-    (re.compile(r"\binvalid (?:argument|parameter|input)s?\b", re.IGNORECASE), FailureKind.INVALID_ARGUMENTS),
+    (
+        lazy_pattern(r"\binvalid (?:argument|parameter|input)s?\b", re.IGNORECASE),
+        FailureKind.INVALID_ARGUMENTS,
+    ),
 )
 """Patterns for errors that were recorded without a code."""
 _ENDS_RUNS: Final = frozenset(
@@ -228,7 +232,7 @@ _ENDS_RUNS: Final = frozenset(
 """Kinds of a critical problem that take precedence over a loop."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Failure:
     """The reason why a run failed."""
 

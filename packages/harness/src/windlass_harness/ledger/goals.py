@@ -6,16 +6,12 @@ verdicts.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from hashlib import sha256
 from typing import Final, Literal, assert_never
 
 from pydantic import JsonValue
 
 from windlass_harness.ledger.failures import blamed, classify
-from windlass_harness.ledger.proposals import EVALUATIONS
 from windlass_harness.ledger.versions import Sample
-from windlass_harness.loop.events import ID_CHARS_MAX
 from windlass_harness.record import Record
 from windlass_harness.views.decisions import RunDraft
 from windlass_harness.views.fold import read
@@ -29,6 +25,7 @@ from windlass_protocol import (
     FailureKind,
     canonical,
 )
+from windlass_protocol.frozen import sealed
 
 SHOWN_CHARS_MAX: Final = 80
 EXPLANATION_CHARS_MAX: Final = 2_000
@@ -37,7 +34,7 @@ Measure = Literal["cost_micros", "tokens", "duration_ms", "decisions", "failed_d
 """The measures that a limit can use."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Attempt:
     """A run as the input of criteria."""
 
@@ -55,7 +52,7 @@ class Attempt:
         return self.run.status is DecisionRunStatus.COMPLETED
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Verdict:
     """The result of one criterion."""
 
@@ -72,7 +69,7 @@ class Verdict:
         return self.score >= 1
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class GoalScore:
     """The combined result of all criteria."""
 
@@ -185,14 +182,6 @@ def _shown(value: JsonValue) -> str:
 EVALUATED: Final = "decision.evaluated"
 
 
-def evaluation_session(run_id: str) -> str:
-    """Return the session that holds the judgements of a run."""
-    named = EVALUATIONS + run_id
-    if len(named) <= ID_CHARS_MAX:
-        return named
-    return f"{EVALUATIONS}sha256:{sha256(run_id.encode('utf-8', 'surrogatepass')).hexdigest()}"
-
-
 def with_evaluations(run: DecisionRun, records: Iterable[Record]) -> DecisionRun:
     """Return a run with the judgements from the records of its judgement session.
 
@@ -207,7 +196,7 @@ def with_evaluations(run: DecisionRun, records: Iterable[Record]) -> DecisionRun
     return draft.freeze() if is_judged else run
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RunFacts:
     """The measures of one run."""
 

@@ -1,7 +1,7 @@
 """Proposals: the fold of their records, their status, and reserved names."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -18,6 +18,7 @@ from windlass_protocol import (
     ProposalMadeData,
     ProposalSettledData,
 )
+from windlass_protocol.frozen import sealed
 
 
 class ProposalStatus(StrEnum):
@@ -28,7 +29,7 @@ class ProposalStatus(StrEnum):
     APPLIED = "applied"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ProposalState:
     """A proposal with its history."""
 
@@ -43,7 +44,7 @@ class ProposalState:
     applied_at: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ProposalsState:
     """Proposals by id, in the order of their creation."""
 
@@ -109,23 +110,6 @@ _HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
     "proposal.settled": _Draft.settled,
     "proposal.applied": _Draft.applied,
 }
-
-BUILDER: Final = "windlass-builder"
-"""The agent that proposes changes, the goal of its runs, and the owner of their sessions.
-
-It is reserved: these sessions quote runs of all owners.
-"""
-NOTES: Final = "notes:"
-"""The prefix of these session ids, reserved for them."""
-PROPOSALS: Final = NOTES + "proposals"
-"""The session that holds all proposals of a store."""
-EVALUATIONS: Final = NOTES + "evaluation/"
-"""The prefix of the ids of sessions with judgements of a run."""
-
-
-def is_notes(session_id: str) -> bool:
-    """Whether a session id has the reserved prefix for notes."""
-    return session_id.startswith(NOTES)
 
 
 def differences(before: JsonValue, after: JsonValue) -> tuple[PackageDifference, ...]:

@@ -5,7 +5,6 @@ charts.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, assert_never
 
@@ -26,6 +25,7 @@ from windlass_protocol import (
     VersionTally,
     canonical,
 )
+from windlass_protocol.frozen import sealed
 
 POINTS_MAX: Final = 40
 """Points of a series over time; with more runs, neighbours are averaged into one point."""
@@ -39,7 +39,7 @@ _CENT_MICROS: Final = 10_000
 _SECOND_MS: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Cause:
     """Failures with the same text, apart from numbers, ids and names in it."""
 
@@ -50,7 +50,7 @@ class Cause:
     """The newest runs, at most RUNS_NAMED_MAX."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class FailureGroup:
     """Runs that failed with one kind of failure."""
 
@@ -59,7 +59,7 @@ class FailureGroup:
     causes: tuple[Cause, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class GoalReport:
     """Success, duration, versions and failures of the runs of a goal."""
 
@@ -80,7 +80,7 @@ class GoalReport:
     failures: tuple[FailureGroup, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class FailuresReport:
     """The failures of a goal by kind, the most frequent kind first."""
 
@@ -90,7 +90,7 @@ class FailuresReport:
     groups: tuple[FailureGroup, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class VersionsReport:
     """Two versions of an agent on one goal."""
 
@@ -98,7 +98,7 @@ class VersionsReport:
     comparison: VersionComparison
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RunReport:
     """The decisions of one run, its problems and its failure."""
 
@@ -113,7 +113,7 @@ class RunReport:
     loops: tuple[Loop, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ProposalReport:
     """A proposal with its check and its approval or refusal."""
 

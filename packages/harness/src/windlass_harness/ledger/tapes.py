@@ -5,7 +5,7 @@ as the model wrote them, and also as they were executed if a rule or a hook chan
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from pydantic import JsonValue
@@ -31,9 +31,10 @@ from windlass_protocol import (
     UserPart,
     canonical,
 )
+from windlass_protocol.frozen import sealed
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class TapedCall:
     """A call and its result."""
 
@@ -48,7 +49,7 @@ class TapedCall:
         return call_key(self.tool, self.arguments)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Tape:
     """The parts of a run that a replay needs."""
 

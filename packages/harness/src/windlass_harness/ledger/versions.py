@@ -1,11 +1,11 @@
 """Comparison of two agent versions, with 95 % confidence intervals."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import atan, cos, exp, lgamma, pi, sqrt, tan
 from typing import Final
 
 from windlass_protocol import Estimate, VersionComparison, VersionTally, VersionVerdict
+from windlass_protocol.frozen import sealed
 
 Z: Final = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
@@ -128,7 +128,7 @@ def _high(estimate: Estimate) -> float:
     return estimate.value if estimate.high is None else estimate.high
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Sample:
     """One run as the input of a comparison; None for a measure that is missing."""
 
@@ -138,7 +138,7 @@ class Sample:
     tokens: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Average:
     """The averages of all attempts at one run."""
 

@@ -25,16 +25,15 @@ from windlass_harness.loop.events import (
     judge_key,
     run_key,
 )
-from windlass_harness.loop.notes import (
+from windlass_harness.loop.notes import INTERRUPTED, SUBAGENT, CallNotes
+from windlass_harness.loop.rules import (
     AFTER_APPROVAL_DECISION,
     BEFORE_RUN_COMPLETE,
-    INTERRUPTED,
+    DEFAULT_RULES,
     ON_RUN_CANCEL_REQUESTED,
     RUN_STARTING,
-    SUBAGENT,
-    CallNotes,
+    Rules,
 )
-from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.times import ms_of
 from windlass_harness.views.history import Call, CallStage, Step

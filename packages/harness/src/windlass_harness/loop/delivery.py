@@ -11,8 +11,7 @@ from typing import Final, assert_never
 
 from windlass_harness.loop import hooks
 from windlass_harness.loop.events import CallHooks, Deliver, DeliverySettled, Draft, Moment, Plan, joined
-from windlass_harness.loop.notes import AFTER_RUN_TERMINAL
-from windlass_harness.loop.rules import Dedupe, Rules, SinkRule
+from windlass_harness.loop.rules import AFTER_RUN_TERMINAL, Dedupe, Rules, SinkRule
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import DeliveryState, RunState
 from windlass_protocol import CodecLimits, JsonObject, RunResult, RunStatus, canonical

@@ -1,7 +1,7 @@
 """Events and effects of the loop: what happened, and what to perform."""
 
 from hashlib import sha256
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from pydantic import JsonValue
 
@@ -19,6 +19,7 @@ from windlass_protocol import (
     PolicyDecision,
 )
 from windlass_protocol.frozen import frozen
+from windlass_protocol.limits import ID_CHARS_MAX
 
 
 @frozen
@@ -393,9 +394,6 @@ LoopEvent = (
     | DeliverySettled
     | StateGiven
 )
-
-ID_CHARS_MAX: Final = 512
-
 
 Draft = Record
 """A record that the loop drafted and no writer has numbered."""

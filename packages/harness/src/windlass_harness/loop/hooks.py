@@ -2,8 +2,7 @@
 
 from windlass_harness.loop import ends
 from windlass_harness.loop.events import CallHooks, Draft, HooksRan, Moment
-from windlass_harness.loop.notes import BEFORE_RUN_COMPLETE, RUN_STARTING
-from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.rules import BEFORE_RUN_COMPLETE, RUN_STARTING, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, JsonObject, RetryClass
 

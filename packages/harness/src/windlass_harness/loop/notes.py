@@ -1,12 +1,13 @@
 """Notes of the loop: facts about runs, calls, hooks and compactions, folded from records."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, cast
 
 from pydantic import JsonValue
 
 from windlass_harness.budget import BudgetLimit, BudgetState
+from windlass_harness.loop.rules import AFTER_APPROVAL_DECISION, BEFORE_RUN_COMPLETE
 from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms, ms_of, stamp_of
 from windlass_harness.views.runs import RUN_ENDS
@@ -19,18 +20,11 @@ from windlass_protocol import (
     OutputContract,
     RecoveryChoice,
 )
-from windlass_protocol.frozen import frozen
+from windlass_protocol.frozen import frozen, mutable
 from windlass_protocol.limits import INTEGER_MAX
 
-RUN_STARTING: Final = "run_starting"
-BEFORE_TOOL_CALL: Final = "before_tool_call"
-AFTER_APPROVAL_DECISION: Final = "after_approval_decision"
-BEFORE_RUN_COMPLETE: Final = "before_run_complete"
-ON_RUN_CANCEL_REQUESTED: Final = "on_run_cancel_requested"
-AFTER_RUN_TERMINAL: Final = "after_run_terminal"
 
-
-@dataclass(slots=True)
+@mutable
 class HookNotes:
     """Hooks that have run."""
 
@@ -125,7 +119,7 @@ class Child:
     run_id: str
 
 
-@dataclass(slots=True)
+@mutable
 class CallNotes:
     """Decisions, requests and attempts of a call."""
 
@@ -160,7 +154,7 @@ class CallNotes:
     """Data of `subagent.completed`, after the child ended."""
 
 
-@dataclass(slots=True)
+@mutable
 class RunNotes:
     """Usage and attempts of a run; `Usage` fields by their wire names."""
 
@@ -327,7 +321,7 @@ OVERFLOW: Final = "overflow"
 ASKED: Final = "asked"
 
 
-@dataclass(slots=True)
+@mutable
 class CompactionNotes:
     """The open compaction, and the result of the last one."""
 

@@ -21,6 +21,14 @@ COMPACTION_THRESHOLD_TOKENS: Final = 100_000
 """Threshold for a model with an unknown context window."""
 RECENT_MESSAGES: Final = 10
 
+# Hook points that the loop knows; windlass.hooks has all.
+RUN_STARTING: Final = "run_starting"
+BEFORE_TOOL_CALL: Final = "before_tool_call"
+AFTER_APPROVAL_DECISION: Final = "after_approval_decision"
+BEFORE_RUN_COMPLETE: Final = "before_run_complete"
+ON_RUN_CANCEL_REQUESTED: Final = "on_run_cancel_requested"
+AFTER_RUN_TERMINAL: Final = "after_run_terminal"
+
 
 class Dedupe(StrEnum):
     """Scope in which a sink accepts an output once."""

@@ -45,11 +45,11 @@ from windlass_protocol import (
     InputOutcome,
     JsonObject,
     OutputContract,
-    OutputFailedData,
     PrivacyClass,
     RecoveryChoice,
 )
 from windlass_protocol.frozen import frozen
+from windlass_protocol.generated import event_data
 
 
 def note_output(notes: RunNotes, record: Record) -> None:
@@ -66,7 +66,7 @@ def _rejected(notes: RunNotes, record: Record) -> None:
 
 
 def _failed(notes: RunNotes, record: Record) -> None:
-    errors = OutputFailedData.model_validate(record.data).errors
+    errors = event_data.OutputFailedData.model_validate(record.data).errors
     notes.failure = failures.unfit(number_in(record.data, "attempts"), errors)
 
 

@@ -13,7 +13,6 @@ from pydantic_core import to_json
 
 from windlass_harness.budget import BudgetLimit, BudgetState, share
 from windlass_harness.loop.events import (
-    ID_CHARS_MAX,
     ChildSaid,
     Delegation,
     Draft,
@@ -28,6 +27,7 @@ from windlass_harness.record import Post
 from windlass_harness.views.history import Call, CallStage
 from windlass_harness.views.runs import RunState
 from windlass_protocol import InputOutcome, JsonObject
+from windlass_protocol.limits import ID_CHARS_MAX
 
 ASK: Final = "child_asks"
 """Item kind: a subagent requests input."""

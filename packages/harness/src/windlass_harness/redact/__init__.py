@@ -4,9 +4,8 @@ Three filters, applied together: the names of keys and the shapes of values (`re
 values that the host application registered, in every common encoding (`redact.text`).
 """
 
-import re
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, field
 from enum import Enum
 from itertools import count
 from typing import Final, Protocol, cast, runtime_checkable
@@ -14,6 +13,8 @@ from typing import Final, Protocol, cast, runtime_checkable
 from windlass_harness.redact.shapes import has_seed, is_login_text, is_secret_key, mask_shapes
 from windlass_harness.redact.text import MASK as MASK
 from windlass_harness.redact.text import MaskedStream, Registered
+from windlass_protocol.frozen import mutable, sealed
+from windlass_protocol.lazy import lazy_pattern
 
 TOO_DEEP: Final = "[truncated:depth]"
 CYCLE: Final = "[cycle]"
@@ -27,7 +28,7 @@ _Sequence = list[object] | tuple[object, ...]
 _Container = Mapping[object, object] | _Sequence
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Redactor:
     """Masks secrets by key name, by shape, and the registered ones by value.
 
@@ -63,8 +64,8 @@ class Redactor:
                 )
         object.__setattr__(self, "_known", Registered(registered))
         object.__setattr__(self, "_has_known", bool(registered))
-        object.__setattr__(self, "_has_digits", any(map(_DIGITS, registered)))
-        long = frozenset(float(secret) for secret in registered if _LONG_NUMBER(secret))
+        object.__setattr__(self, "_has_digits", any(map(_DIGITS.fullmatch, registered)))
+        long = frozenset(float(secret) for secret in registered if _LONG_NUMBER.fullmatch(secret))
         object.__setattr__(self, "_long_numbers", long)
         object.__setattr__(self, "_plain_keys", set())
         object.__setattr__(self, "_clean_texts", {})
@@ -208,7 +209,7 @@ class _Hide(Enum):
     ALL = 2
 
 
-@dataclass(slots=True)
+@mutable
 class _Walk:
     """The full walk through a value that may hold secrets."""
 
@@ -272,7 +273,7 @@ class _Walk:
 
     def _argument(self, item: object, depth: int, hide: _Hide) -> object:
         """Mask an item of a list; it may be an option such as `--password=x`."""
-        match = _OPTION_VALUE(item) if isinstance(item, str) and hide is not _Hide.ALL else None
+        match = _OPTION_VALUE.fullmatch(item) if isinstance(item, str) and hide is not _Hide.ALL else None
         if match is None or not is_secret_key(match[1]):
             return self.value(item, depth, hide)
         return item if match[2] == MASK else f"{match[1]}={MASK}"
@@ -327,7 +328,7 @@ def _follows(option: str, item: object) -> bool:
     if not option.startswith("--") or isinstance(item, (Mapping, list, tuple)):
         return False
     is_option = isinstance(item, str) and item.startswith("-")
-    return not is_option and _OPTION(option) is not None and is_secret_key(option)
+    return not is_option and _OPTION.fullmatch(option) is not None and is_secret_key(option)
 
 
 def _hide_below(key: object, item: object, hide: _Hide) -> _Hide:
@@ -364,11 +365,11 @@ def _number_text(value: float) -> str:
     return str(int(value)) if value.is_integer() else repr(value)
 
 
-_OPTION: Final = re.compile("--[A-Za-z][A-Za-z0-9_-]{1,40}").fullmatch
-_OPTION_VALUE: Final = re.compile(r"(--[A-Za-z][A-Za-z0-9_-]{1,40})=([\s\S]+)").fullmatch
-_DIGITS: Final = re.compile("[0-9]+").fullmatch
+_OPTION: Final = lazy_pattern("--[A-Za-z][A-Za-z0-9_-]{1,40}")
+_OPTION_VALUE: Final = lazy_pattern(r"(--[A-Za-z][A-Za-z0-9_-]{1,40})=([\s\S]+)")
+_DIGITS: Final = lazy_pattern("[0-9]+")
 # Not every language parses these exactly, so they are compared as floats.
-_LONG_NUMBER: Final = re.compile("[1-9][0-9]{15,298}").fullmatch
+_LONG_NUMBER: Final = lazy_pattern("[1-9][0-9]{15,298}")
 _LONG_NUMBER_MAX: Final = 1e300
 _LOGIN_OPTIONS: Final = frozenset({"-u", "--user", "--proxy-user"})
 _NUMBER_BITS_MAX: Final = 10_000  # Python refuses to convert longer integers to digits

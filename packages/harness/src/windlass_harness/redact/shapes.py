@@ -8,9 +8,11 @@ the text. The patterns use only syntax that Python and JavaScript share; web/har
 import re
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 KEY_CHARS_MAX: Final = 128  # in a longer key, any secret word is enough
 
@@ -40,12 +42,12 @@ def _is_secret_name(key: str) -> bool:
     )
 
 
-_SEPARATOR: Final = re.compile(r"[^a-z0-9]")
-_TAIL: Final = re.compile(
+_SEPARATOR: Final = lazy_pattern(r"[^a-z0-9]")
+_TAIL: Final = lazy_pattern(
     r"(?:value|raw|plain|plaintext|b64|base64|hex|pem|header|hash|old|new|current|confirm|confirmation"
     r"|prod|production|staging|dev|live|string|v?[0-9]{1,9}){0,3}$"
 )
-_LONG_KEY: Final = re.compile(
+_LONG_KEY: Final = lazy_pattern(
     r"passw|passphrase|passcode|secret|credential|authorization|apikey|accesskey|privatekey|connectionstring"
     r"|token(?!s|count|i[sz]|type|limit|usage|budget)"
 )
@@ -53,7 +55,7 @@ _LONG_KEY: Final = re.compile(
 # These must be the whole name: ordinary words and domain names (.pw) have the same endings.
 _WHOLE: Final = frozenset({"pw", "auth"})
 # These hold a password among other fields.
-_CONNECTION: Final = re.compile(
+_CONNECTION: Final = lazy_pattern(
     r"conn(?:ection)?str(?:ings?)?(?:value|prod|production|staging|dev|live|v?[0-9]{1,9})?$"
 )
 
@@ -101,7 +103,7 @@ _INNOCENT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Found:
     """One match: name, separator, secret, and the characters before and after."""
 
@@ -213,23 +215,23 @@ def _is_mixed(text: str) -> bool:
 
 _VALUE_CHARS_MIN: Final = 6
 _TOKEN_CHARS_MIN: Final = 12
-_DIGITS: Final = re.compile("[0-9]+")
-_MASKED: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*[ \t]{1,4}\[redacted[:a-z_]*\]")  # and its scheme
-_QUOTE: Final = re.compile(r"""\\{0,3}["']""")
-_PASSWORD_NAME: Final = re.compile("(?:pass|password|passwd|passphrase|passcode|pwd|pw|secret)[0-9]{0,3}$")
-_SIGNATURE: Final = re.compile("sig$|signature$")
+_DIGITS: Final = lazy_pattern("[0-9]+")
+_MASKED: Final = lazy_pattern(r"[A-Za-z][A-Za-z0-9-]*[ \t]{1,4}\[redacted[:a-z_]*\]")  # and its scheme
+_QUOTE: Final = lazy_pattern(r"""\\{0,3}["']""")
+_PASSWORD_NAME: Final = lazy_pattern("(?:pass|password|passwd|passphrase|passcode|pwd|pw|secret)[0-9]{0,3}$")
+_SIGNATURE: Final = lazy_pattern("sig$|signature$")
 _PLACEHOLDERS: Final = frozenset(
     {"string", "boolean", "required", "optional", "undefined", "hidden", "default", "option", "prompt"}
 )
-_DIGIT: Final = re.compile("[0-9]")
-_LETTER: Final = re.compile("[A-Za-z]")
-_DIGIT_OR_CAPITAL: Final = re.compile("[0-9A-Z]")
-_PLAIN_WORD: Final = re.compile("[A-Za-z]?[a-z]{0,18}[.]?")
+_DIGIT: Final = lazy_pattern("[0-9]")
+_LETTER: Final = lazy_pattern("[A-Za-z]")
+_DIGIT_OR_CAPITAL: Final = lazy_pattern("[0-9A-Z]")
+_PLAIN_WORD: Final = lazy_pattern("[A-Za-z]?[a-z]{0,18}[.]?")
 _SCHEMES: Final = frozenset({"bearer", "basic", "token", "digest", "negotiate", "apikey", "aws4-hmac-sha256"})
-_DOTTED_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*[.][A-Za-z_][A-Za-z0-9_.]*")
+_DOTTED_NAME: Final = lazy_pattern("[A-Za-z_][A-Za-z0-9_]*[.][A-Za-z_][A-Za-z0-9_.]*")
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Shape:
     """A kind of secret.
 
@@ -314,9 +316,11 @@ def _find_named(head: re.Pattern[str], value: re.Pattern[str]) -> "_Finder":
 
 def _finder(shape: Shape) -> "_Finder":
     if not shape.is_named:
-        return _find(re.compile(shape.pattern, re.ASCII))
+        return _find(lazy_pattern(shape.pattern, re.ASCII))
     cut = shape.pattern.rindex("([^")  # the third group
-    return _find_named(re.compile(shape.pattern[:cut], re.ASCII), re.compile(shape.pattern[cut:], re.ASCII))
+    return _find_named(
+        lazy_pattern(shape.pattern[:cut], re.ASCII), lazy_pattern(shape.pattern[cut:], re.ASCII)
+    )
 
 
 _Finder = Callable[[str, Shape], Iterator[tuple[int, int]]]
@@ -494,7 +498,7 @@ def _gather(seeds: Iterable[str]) -> re.Pattern[str]:
     by_letter: dict[str, list[str]] = {}
     for seed in dict.fromkeys(seeds):
         by_letter.setdefault(seed[0], []).append(seed[1:])
-    return re.compile(
+    return lazy_pattern(
         "|".join(f"{letter}(?:{'|'.join(rests)})" for letter, rests in by_letter.items()), re.ASCII
     )
 

@@ -10,11 +10,14 @@ import re
 from base64 import b64encode
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, field
+from functools import cache
 from itertools import islice
 from typing import Final
 
 from windlass_harness.redact.shapes import is_secret_key, mask_shapes
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 
 def forms_of(secret: str) -> Iterator[str]:
@@ -23,7 +26,7 @@ def forms_of(secret: str) -> Iterator[str]:
     yield from _json_forms(secret)
     yield from _html_forms(secret)
     data = secret.encode("utf-8", "surrogatepass")
-    for table in _PERCENT_TABLES:
+    for table in _percent_tables():
         quoted = "".join(map(table.__getitem__, data))
         yield quoted
         yield quoted.replace("%20", "+")
@@ -73,9 +76,11 @@ _KEPT: Final = (
     "-._~!'()*;/?:@&=+$,#",  # encodeURI
     "-._*",  # a form
 )
-_PERCENT_TABLES: Final = tuple(
-    _percent_table(kept, form) for kept in _KEPT for form in ("%{:02X}", "%{:02x}")
-)
+
+
+@cache
+def _percent_tables() -> tuple[tuple[str, ...], ...]:
+    return tuple(_percent_table(kept, form) for kept in _KEPT for form in ("%{:02X}", "%{:02x}"))
 
 
 MASK: Final = "[redacted]"
@@ -84,7 +89,7 @@ LINE_CHARS_MIN: Final = 16  # base64 is not wrapped into shorter lines, and few 
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Registered:
     """The registered secrets in all their forms.
 
@@ -220,11 +225,11 @@ _STRIDE: Final = 4  # every run of `_HEAD` characters contains a whole substring
 _INDENT: Final = 8
 _LINE: Final = f"[A-Za-z0-9+/_-]{{{LINE_CHARS_MIN}}}"
 # It starts with rare characters; the regex engine then skips ahead to them.
-_BREAK: Final = re.compile(
+_BREAK: Final = lazy_pattern(
     rf"[\n\r\\](?<={_LINE}[\n\r\\])(?:(?<=\n)|(?<=\r)\n|(?<=\\)n|(?<=\\)r\\n)[ \t]{{0,{_INDENT}}}"
     r"(?=[A-Za-z0-9+/_-])"
 )
-_BREAK_BEGUN: Final = re.compile(
+_BREAK_BEGUN: Final = lazy_pattern(
     rf"(?<={_LINE})(?:\r?\n[ \t]{{0,{_INDENT}}}|\r|(?:\\r)?\\n[ \t]{{0,{_INDENT}}}|\\r\\?|\\)\Z"
 )
 _BREAK_CHARS_MAX: Final = LINE_CHARS_MIN + len(r"\r\n") + _INDENT
@@ -313,7 +318,7 @@ class _ShapeStream:
 
     def _part(self, part: str) -> str:
         text = self._held + part
-        if self._dropping is None and len(text) <= HOLD_CHARS_MAX and _RUN(part):
+        if self._dropping is None and len(text) <= HOLD_CHARS_MAX and _RUN.fullmatch(part):
             self._held = text  # the word continues
             return ""
         shown, rest = self._drop(text)
@@ -348,7 +353,7 @@ class _ShapeStream:
             return ""
         held, self._held = self._held, ""
         masked = _masked(held)
-        hint = _MASK_AT_END(masked)
+        hint = _MASK_AT_END.search(masked)
         if hint is not None and not held.endswith("]"):
             self._dropping = _LINE_END if hint[1] in _HINTS_OF_LINES else _WORD_END
             return masked
@@ -395,29 +400,29 @@ def _opened(text: str) -> int:
 
 
 _RUN_CHARS: Final = "".join(map(chr, range(33, 127)))
-_RUN: Final = re.compile("[!-~]*").fullmatch
-_WORD_END: Final = re.compile(r"""(?=[ \t\r\n\f\v"'])""")
-_LINE_END: Final = re.compile(r"""(?=[\r\n"'\\])""")
+_RUN: Final = lazy_pattern("[!-~]*")
+_WORD_END: Final = lazy_pattern(r"""(?=[ \t\r\n\f\v"'])""")
+_LINE_END: Final = lazy_pattern(r"""(?=[\r\n"'\\])""")
 _HINTS_OF_LINES: Final = frozenset({":authorization", ":cookie"})
-_MASK_AT_END: Final = re.compile(r"\[redacted(:[a-z_]+|)\]\Z").search
+_MASK_AT_END: Final = lazy_pattern(r"\[redacted(:[a-z_]+|)\]\Z")
 _NESTING_MAX: Final = 4
 _OPENED_CHARS_MAX: Final = 640  # only a header starts with more
 _BEGUN_CHARS_MAX: Final = 256
 _KEY_END_CHARS_MAX: Final = 80
-_KEY_BEGIN: Final = re.compile(
+_KEY_BEGIN: Final = lazy_pattern(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?=[\s\S]{0,12}?[A-Za-z0-9+/=:,-]{8})"
 )
-_KEY_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_KEY_BEGUN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,60}-{0,5}[\s\S]{0,20}\Z")
+_KEY_END: Final = lazy_pattern(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_BEGUN: Final = lazy_pattern(r"-----BEGIN [A-Z0-9 ]{0,60}-{0,5}[\s\S]{0,20}\Z")
 
 _QUOTED: Final = r"""\\{0,3}["'][^\r\n"'\\]{0,512}"""
 _BARE: Final = r"""[^ \t\r\n"']{0,256}"""
-_HEADER: Final = re.compile(
+_HEADER: Final = lazy_pattern(
     r"""(?:[Aa]uthorization|AUTHORIZATION|[Cc]ookie|COOKIE)\\{0,3}["']?[ \t]{0,4}"""
     r"""(?:[:=][ \t]{0,4}\\{0,3}["']?[^\r\n"'\\]*)?\Z"""
 )
 _OPENERS: Final = tuple(
-    re.compile(rf"{opener}\Z")
+    lazy_pattern(rf"{opener}\Z")
     for opener in (
         r"(?<![A-Za-z0-9_])(?:[Bb]earer|BEARER|[Bb]asic|BASIC)[ \t]{1,4}",
         rf"(?<![A-Za-z0-9_-])(?:-u|--user|--proxy-user)(?:=|[ \t]{{1,4}})(?:{_QUOTED}|{_BARE})",
@@ -425,7 +430,7 @@ _OPENERS: Final = tuple(
     )
 )
 _NAMED_OPENERS: Final = tuple(
-    re.compile(rf"{opener}\Z")
+    lazy_pattern(rf"{opener}\Z")
     for opener in (
         r"""(?<![A-Za-z0-9_.$-])([A-Za-z0-9_.-]{2,64})\\{0,3}["']?[ \t]{0,4}"""
         rf"(?:(?:=>|:=|[:=])[ \t]{{0,4}}(?:{_QUOTED}|{_BARE}))?",

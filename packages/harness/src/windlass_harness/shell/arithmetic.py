@@ -3,13 +3,12 @@
 Both can run commands: a subscript is expanded, and the value of a variable is evaluated again.
 """
 
-import re
-
 from windlass_harness.shell.paths import matches_exactly
 from windlass_harness.shell.scene import UNKNOWNS, Call, Engine, Scene
 from windlass_harness.shell.tables_names import EXECUTING_SETTINGS, HARMLESS_SETTINGS
+from windlass_protocol.lazy import lazy_pattern
 
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_IDENTIFIER = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def grade_setting(call: Call, name: str, *, is_prefix: bool) -> None:

@@ -1,6 +1,5 @@
 """`classify`: grades a shell command; every input gets a verdict."""
 
-import re
 from contextlib import suppress
 
 from windlass_harness.shell.grade import Finding, Grader, severity_of
@@ -21,16 +20,17 @@ from windlass_harness.shell.referee import agrees
 from windlass_harness.shell.scene import Scene
 from windlass_harness.shell.tables_code import MESSAGES
 from windlass_harness.shell.tree import Budget, ShellSyntaxError, TooMuchWork
+from windlass_protocol.lazy import lazy_pattern
 
 Commands = tuple[tuple[str, ...], ...]
 
 _RANK: dict[Severity, int] = {"safe": 0, "caution": 1, "dangerous": 2}
-_CONTROL = re.compile(
+_CONTROL = lazy_pattern(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f"
     "\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\ud800-\udfff\ue000-\uf8ff"
     "\U000e0000-\U000e0fff\U000f0000-\U0010ffff]"
 )
-_PLAIN_EVERYWHERE = re.compile(r"[A-Za-z0-9_ ./=:-]*")
+_PLAIN_EVERYWHERE = lazy_pattern(r"[A-Za-z0-9_ ./=:-]*")
 _UNREADABLE = frozenset({"unknown/parse", "unknown/control", "unknown/size", "unknown/error"})
 _DEFAULT = ShellConfig()
 _REPLACEMENT = "\ufffc"

@@ -52,18 +52,19 @@ from windlass_harness.shell.tables_readers import (
     WIDE_SEARCHERS,
 )
 from windlass_harness.shell.tables_runners import INTERPRETERS, PLAIN_WRAPPERS, SHELL_BY_DEFAULT, WRAPPERS
+from windlass_protocol.lazy import lazy_pattern
 
 Rule = Callable[[Call], str]
 
-_VERSIONED = re.compile(r"([A-Za-z][A-Za-z+_]*?)-?[0-9][0-9.]*")
-_ESCAPE = re.compile(ESCAPE_MARKS)
-_ENVIRONMENT = re.compile(r"env:|\$env:", re.IGNORECASE)
-_REMOTE_SOURCE = re.compile(r"(?:git\+)?[a-z]+://")
-_OUTPUT_OPTION = re.compile(
+_VERSIONED = lazy_pattern(r"([A-Za-z][A-Za-z+_]*?)-?[0-9][0-9.]*")
+_ESCAPE = lazy_pattern(ESCAPE_MARKS)
+_ENVIRONMENT = lazy_pattern(r"env:|\$env:", re.IGNORECASE)
+_REMOTE_SOURCE = lazy_pattern(r"(?:git\+)?[a-z]+://")
+_OUTPUT_OPTION = lazy_pattern(
     r"-[oOwWdC]|--?(?:out|log|dump|save|export|write|dest|target|record|report|trace|profile|pid)[a-z-]*"
 )
-_RECURSIVE = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--recursive|--dereference-recursive")
-_SECRET_SEARCH = re.compile(
+_RECURSIVE = lazy_pattern(r"-[A-Za-z]*[rR][A-Za-z]*|--recursive|--dereference-recursive")
+_SECRET_SEARCH = lazy_pattern(
     r"passw(?:or)?d|secret|api[_-]?key|private[ _-]key|access[_-]?key|credential|\bAKIA",
     re.IGNORECASE,
 )

@@ -1,6 +1,5 @@
 """Computed command words: graded by their possible values, never safe."""
 
-import re
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
@@ -19,12 +18,13 @@ from windlass_harness.shell.scene import (
 from windlass_harness.shell.tables_names import HARMLESS_VARIABLES
 from windlass_harness.shell.tables_programs import DANGEROUS
 from windlass_harness.shell.tables_runners import INTERPRETERS, SHELLS
+from windlass_protocol.lazy import lazy_pattern
 
-_DANGEROUS_ARGUMENT = re.compile(
+_DANGEROUS_ARGUMENT = lazy_pattern(
     r"-[a-zA-Z]*(?:rf|fr|Rf|fR)[a-zA-Z]*|--no-preserve-root|--recursive|of=.*|-delete|-exec(?:dir)?|/s|/q|-9|-KILL|--force"
 )
-_CODE_OPTION = re.compile(r"-[a-z]*[ce]")
-_PARAMETER = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
+_CODE_OPTION = lazy_pattern(r"-[a-z]*[ce]")
+_PARAMETER = lazy_pattern(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 _VALUES_MAX = 8
 _GLOB_CHARS_MAX = 64
 

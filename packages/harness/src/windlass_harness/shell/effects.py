@@ -1,6 +1,5 @@
 """File effects of a call: the same rule for operands, options and redirections."""
 
-import re
 from collections.abc import Sequence
 
 from windlass_harness.shell.options import Arguments, Option, describe, read_arguments
@@ -16,6 +15,7 @@ from windlass_harness.shell.paths import (
 )
 from windlass_harness.shell.scene import COMPUTED, DECODED, FETCHED, UNSET, Call, Field
 from windlass_harness.shell.tables_readers import LISTERS
+from windlass_protocol.lazy import lazy_pattern
 
 _READ_NOTES = {
     "outside": "unknown/outside",
@@ -32,10 +32,10 @@ _WRITE_NOTES = {
 }
 _RISKY_SIGNS = frozenset("!>~$%")
 _IN_PLACE = frozenset({"-i", "--in-place", "--inplace"})
-_SETUID = re.compile(r"[0-7]*[2-7][0-7]{3}|[ugoa]*[+=][rwxXt]*s[rwxXt]*")
-_WORLD = re.compile(r"0?[0-7]{2}[2367]|0?[0-7]{0,2}777|0?666|[ugoa]*[oa][ugoa]*[+=][rxX]*w.*|\+w")
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://")
-_REVISION_PATH = re.compile(r"^[^/]*?:(?=.)")
+_SETUID = lazy_pattern(r"[0-7]*[2-7][0-7]{3}|[ugoa]*[+=][rwxXt]*s[rwxXt]*")
+_WORLD = lazy_pattern(r"0?[0-7]{2}[2367]|0?[0-7]{0,2}777|0?666|[ugoa]*[oa][ugoa]*[+=][rxX]*w.*|\+w")
+_URL = lazy_pattern(r"[a-z][a-z0-9+.-]*://")
+_REVISION_PATH = lazy_pattern(r"^[^/]*?:(?=.)")
 
 
 def read_path(call: Call, path: Field) -> None:

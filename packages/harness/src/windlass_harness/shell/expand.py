@@ -1,7 +1,7 @@
 """Expansion of words into fields, as far as their values are known."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, assert_never
 
 from windlass_harness.shell.arithmetic import evaluate_number
@@ -19,19 +19,23 @@ from windlass_harness.shell.tree import (
     TooMuchWork,
     Word,
 )
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
-_SECRET_VARIABLE = re.compile(SECRET_VARIABLE, re.IGNORECASE)
-_GLOB = re.compile(r"[*?]|\[[^\]]+\]")
-_SEQUENCE = re.compile(r"(?:(-?[0-9]{1,6})\.\.(-?[0-9]{1,6})|([A-Za-z])\.\.([A-Za-z]))(?:\.\.-?[0-9]{1,6})?")
-_WIDE_SEQUENCE = re.compile(r"-?[0-9]+\.\.-?[0-9]+(?:\.\.-?[0-9]+)?")
-_PATTERN = re.compile(r"[*?\[\\]")
-_SLICE = re.compile(r" ?(-?[0-9]{1,4})(?::(-?[0-9]{1,4}))?")
+_SECRET_VARIABLE = lazy_pattern(SECRET_VARIABLE, re.IGNORECASE)
+_GLOB = lazy_pattern(r"[*?]|\[[^\]]+\]")
+_SEQUENCE = lazy_pattern(
+    r"(?:(-?[0-9]{1,6})\.\.(-?[0-9]{1,6})|([A-Za-z])\.\.([A-Za-z]))(?:\.\.-?[0-9]{1,6})?"
+)
+_WIDE_SEQUENCE = lazy_pattern(r"-?[0-9]+\.\.-?[0-9]+(?:\.\.-?[0-9]+)?")
+_PATTERN = lazy_pattern(r"[*?\[\\]")
+_SLICE = lazy_pattern(r" ?(-?[0-9]{1,4})(?::(-?[0-9]{1,4}))?")
 _FIRST_OPAQUE = 0xE000
 _OPAQUE_MAX = 0x1800
 _FIRST_PIPE = 63
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Piece:
     text: str
     kind: Literal["plain", "quoted", "expanded"]

@@ -1,6 +1,5 @@
 """The grader: walks the parsed program and grades every command in it."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -41,16 +40,17 @@ from windlass_harness.shell.tree import (
     TooMuchWork,
     Word,
 )
+from windlass_protocol.lazy import lazy_pattern
 
 Finding = tuple[str, str]
 """A category and the offending text."""
 
-_SEPARATORS = re.compile(r"[;&|\n(){}`]+|\$\(")
-_QUOTES = re.compile(r"['\"\\]")
-_EXPANSION = re.compile(r"`|\$[({\[A-Za-z_0-9@*]")
-_COUNTER = re.compile(r"\b([A-Za-z_][A-Za-z0-9_]*)\s*=(?!=)")
+_SEPARATORS = lazy_pattern(r"[;&|\n(){}`]+|\$\(")
+_QUOTES = lazy_pattern(r"['\"\\]")
+_EXPANSION = lazy_pattern(r"`|\$[({\[A-Za-z_0-9@*]")
+_COUNTER = lazy_pattern(r"\b([A-Za-z_][A-Za-z0-9_]*)\s*=(?!=)")
 _NUMBER_TESTS = frozenset("-eq -ne -lt -le -gt -ge".split())
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_IDENTIFIER = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def severity_of(category: str) -> Severity:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from windlass_harness.shell.limits import NESTING_MAX
 from windlass_harness.shell.tree import (
@@ -19,22 +19,24 @@ from windlass_harness.shell.tree import (
     TooMuchWork,
     Word,
 )
+from windlass_protocol.frozen import mutable
+from windlass_protocol.lazy import lazy_pattern
 
 META = " \t\n;&|<>()"
-ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[[^\]]*\])?\+?=")
+ASSIGNMENT = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*(\[[^\]]*\])?\+?=")
 
-_PLAIN = re.compile(r"[^ \t\n;&|<>()\\'\"$`]+")
-_BLANK = re.compile(r"(?:[ \t]|\\\n)+")
-_COMMENT = re.compile(r"#[^\n]*")
-_QUOTED_PLAIN = re.compile(r"[^\\\"$`]+")
-_BRACED_PLAIN = re.compile(r"[^\\'\"$`}]+")
-_SUBSCRIPT_PLAIN = re.compile(r"[^\\'\"$`\]]+")
-_ARITHMETIC_PLAIN = re.compile(r"[^\\'\"$`()]+")
-_BODY_PLAIN = re.compile(r"[^\\$`]+")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]|[@*#?$!_-]")
-_BRACED_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-]")
-_OPERATOR = re.compile(r":?[-=?+]|##?|%%?|/[/#%]?|\^\^?|,,?|@[A-Za-z]?|\*|:")
-_ANSI = re.compile(
+_PLAIN = lazy_pattern(r"[^ \t\n;&|<>()\\'\"$`]+")
+_BLANK = lazy_pattern(r"(?:[ \t]|\\\n)+")
+_COMMENT = lazy_pattern(r"#[^\n]*")
+_QUOTED_PLAIN = lazy_pattern(r"[^\\\"$`]+")
+_BRACED_PLAIN = lazy_pattern(r"[^\\'\"$`}]+")
+_SUBSCRIPT_PLAIN = lazy_pattern(r"[^\\'\"$`\]]+")
+_ARITHMETIC_PLAIN = lazy_pattern(r"[^\\'\"$`()]+")
+_BODY_PLAIN = lazy_pattern(r"[^\\$`]+")
+_NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]|[@*#?$!_-]")
+_BRACED_NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-]")
+_OPERATOR = lazy_pattern(r":?[-=?+]|##?|%%?|/[/#%]?|\^\^?|,,?|@[A-Za-z]?|\*|:")
+_ANSI = lazy_pattern(
     r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.)|(.))", re.DOTALL
 )
 _ANSI_LETTERS = {
@@ -48,12 +50,12 @@ _ANSI_LETTERS = {
     "t": "\t",
     "v": "\v",
 }
-_ECHO = re.compile(_ANSI.pattern.replace("([0-7]{1,3})", "(0[0-7]{0,3}|[0-7]{1,3})"), re.DOTALL)
+_ECHO = lazy_pattern(_ANSI.pattern.replace("([0-7]{1,3})", "(0[0-7]{0,3}|[0-7]{1,3})"), re.DOTALL)
 _UNICODE_MAX = 0x10FFFF
 _BYTE_BITS = 0xFF
 
 
-@dataclass(slots=True)
+@mutable
 class Source:
     """A cursor over program text; `parse` reads a nested script up to its `)`."""
 

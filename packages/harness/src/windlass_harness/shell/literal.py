@@ -1,11 +1,10 @@
 """Literal commands: the words of a program without expansions or side effects of its own."""
 
-import re
-
 from windlass_harness.shell.tree import Compound, Redirect, Script, Simple, Text, Word
+from windlass_protocol.lazy import lazy_pattern
 
-_ACTIVE = re.compile(r"[*?\[\]{}~!]")
-_DESCRIPTOR = re.compile(r"[0-9]+")
+_ACTIVE = lazy_pattern(r"[*?\[\]{}~!]")
+_DESCRIPTOR = lazy_pattern(r"[0-9]+")
 
 
 def literal_commands(script: Script) -> tuple[tuple[str, ...], ...]:

@@ -1,15 +1,15 @@
 """Verdict, reasons and configuration of the shell grader."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from windlass_protocol import CommandSafetyPattern
+from windlass_protocol.frozen import sealed
 
 Severity = Literal["safe", "caution", "dangerous"]
 Platform = Literal["unix", "windows"]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ShellReason:
     """One finding: what was seen, how bad it is, and the text it was seen in."""
 
@@ -19,7 +19,7 @@ class ShellReason:
     part: str
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ShellVerdict:
     """The grade of a command; `reasons` holds the worst findings first.
 
@@ -34,7 +34,7 @@ class ShellVerdict:
     commands: tuple[tuple[str, ...], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ShellConfig:
     """Extra rules of the host; they can raise a grade and never lower one."""
 

@@ -10,18 +10,19 @@ Operands: `path`, `text`, `write`, `copy` (the last one is written), `link` (lik
 `command` (the rest is a command), `code` (the rest is shell code), `none`; the last kind repeats.
 """
 
-import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from windlass_harness.shell.scene import Field
+from windlass_protocol.frozen import mutable, sealed
+from windlass_protocol.lazy import lazy_pattern
 
 _SIGNS = "=@>$%?!~"
 _WITH_VALUE = ("=", "@", ">", "$", "%")
-_SHORT = re.compile(r"([^ ])([=@>$%?!~]?)")
+_SHORT = lazy_pattern(r"([^ ])([=@>$%?!~]?)")
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Description:
     """The options of a program by name, each with its sign, and its operand kinds."""
 
@@ -29,7 +30,7 @@ class Description:
     operands: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Option:
     """One option that was given: its name, its sign, and its value."""
 
@@ -38,7 +39,7 @@ class Option:
     value: Field | None
 
 
-@dataclass(slots=True)
+@mutable
 class Arguments:
     """The arguments of one call, sorted."""
 

@@ -1,7 +1,5 @@
 """The grammar of bash: from program text to a tree of commands."""
 
-import re
-
 from windlass_harness.shell.lexer import (
     ASSIGNMENT,
     META,
@@ -25,6 +23,7 @@ from windlass_harness.shell.tree import (
     Text,
     Word,
 )
+from windlass_protocol.lazy import lazy_pattern
 
 RESERVED = frozenset(
     """
@@ -33,16 +32,16 @@ RESERVED = frozenset(
 )
 
 _BODY_ENDS = frozenset({"then", "elif", "else", "fi", "do", "done", "esac", "}"})
-_RESERVED_WORD = re.compile(r"(?:[a-z]+|\[\[|[{}!])(?![^ \t\n;&|<>()])")
-_REDIRECT = re.compile(r"([0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})?(<<<|<<-?|<>|<&|>&|>>|>\||<(?!\()|>(?!\())")
-_REDIRECT_BOTH = re.compile(r"&>>?")
-_LIST_OPERATOR = re.compile(r"&&|\|\||;(?!;|&)|&(?!>)")
-_PIPE = re.compile(r"\|&|\|(?!\|)")
-_TIME_OPTION = re.compile(r"-p(?=[ \t])(?:[ \t]+--(?=[ \t]))?")
-_CASE_END = re.compile(r";;&|;;|;&")
-_FUNCTION_PARENS = re.compile(r"[ \t]*\([ \t]*\)")
-_COPROC_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*[ \t]+(?=[{(]|(?:while|until|for|if|case|select)[ \t])")
-_FOR_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?![^ \t\n;])")
+_RESERVED_WORD = lazy_pattern(r"(?:[a-z]+|\[\[|[{}!])(?![^ \t\n;&|<>()])")
+_REDIRECT = lazy_pattern(r"([0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})?(<<<|<<-?|<>|<&|>&|>>|>\||<(?!\()|>(?!\())")
+_REDIRECT_BOTH = lazy_pattern(r"&>>?")
+_LIST_OPERATOR = lazy_pattern(r"&&|\|\||;(?!;|&)|&(?!>)")
+_PIPE = lazy_pattern(r"\|&|\|(?!\|)")
+_TIME_OPTION = lazy_pattern(r"-p(?=[ \t])(?:[ \t]+--(?=[ \t]))?")
+_CASE_END = lazy_pattern(r";;&|;;|;&")
+_FUNCTION_PARENS = lazy_pattern(r"[ \t]*\([ \t]*\)")
+_COPROC_NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*[ \t]+(?=[{(]|(?:while|until|for|if|case|select)[ \t])")
+_FOR_NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*(?![^ \t\n;])")
 
 
 def parse_program(text: str, budget: Budget, *, depth: int = 0) -> Script:

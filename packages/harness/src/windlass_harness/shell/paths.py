@@ -20,14 +20,15 @@ from windlass_harness.shell.tables_names import (
     STARTUP_FILES,
     STARTUP_PATHS,
 )
+from windlass_protocol.lazy import lazy_pattern
 
 PathKind = Literal["inside", "outside", "harmless", "device", "network", "unknown"]
 
-_DRIVE = re.compile(r"(?:[A-Za-z]:[\\/]|\\\\|%[A-Za-z]+%|\$env:)")
-_PROCESS_SECRETS = re.compile(
+_DRIVE = lazy_pattern(r"(?:[A-Za-z]:[\\/]|\\\\|%[A-Za-z]+%|\$env:)")
+_PROCESS_SECRETS = lazy_pattern(
     r"/proc/(?:[^/]+/)*(?:environ|mem|maps|auxv|kcore|fd/\d+|root|cwd)(?:/|$)|/proc/kcore"
 )
-_GLOB_CHARS = re.compile(r"[*?\[\]!^]")
+_GLOB_CHARS = lazy_pattern(r"[*?\[\]!^]")
 _HIDDEN_SAMPLES = (".env", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".ssh", ".aws", ".bash_history")
 _PLAIN_SAMPLES = ("id_rsa", "id_ed25519", "credentials", "secrets", "shadow")
 SECRET_SAMPLES = _HIDDEN_SAMPLES + _PLAIN_SAMPLES

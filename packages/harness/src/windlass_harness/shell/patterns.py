@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from windlass_harness.shell.limits import PART_CHARS_MAX, PATTERN_CHARS_MAX, PATTERN_INPUT_CHARS_MAX
 from windlass_harness.shell.model import Severity, ShellConfig, ShellReason
 from windlass_protocol import CommandSafetyPattern
+from windlass_protocol.lazy import lazy_pattern
 
-_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
-_ESCAPE = re.compile(r"\\.", re.DOTALL)
-_NOT_PORTABLE = re.compile(r"\(\?(?![:=!]|<[=!]|<[A-Za-z])|\(\?P|\\[AZzGQEK]|[*+?}]\+|\\[pP]\{|\\[1-9]|\\k<")
-_NESTED_SET = re.compile(r"^\[\^?\[|\[:|--|&&|~~|\|\|")
+_CLASS = lazy_pattern(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
+_ESCAPE = lazy_pattern(r"\\.", re.DOTALL)
+_NOT_PORTABLE = lazy_pattern(
+    r"\(\?(?![:=!]|<[=!]|<[A-Za-z])|\(\?P|\\[AZzGQEK]|[*+?}]\+|\\[pP]\{|\\[1-9]|\\k<"
+)
+_NESTED_SET = lazy_pattern(r"^\[\^?\[|\[:|--|&&|~~|\|\|")
 """Sets inside sets: Python warns that their meaning will change, and other languages differ already."""
-_REPEATED_GROUP = re.compile(r"\)(?:[*+]|\{\d+,\d*\})")
-_QUANTIFIER = re.compile(r"(?:[*+]|\{\d*,\d*\})")
-_ADJACENT = re.compile(r"(?:\.|x)[*+](?:\(?\.|x)[*+]")
+_REPEATED_GROUP = lazy_pattern(r"\)(?:[*+]|\{\d+,\d*\})")
+_QUANTIFIER = lazy_pattern(r"(?:[*+]|\{\d*,\d*\})")
+_ADJACENT = lazy_pattern(r"(?:\.|x)[*+](?:\(?\.|x)[*+]")
 _WIDE_REPEATS_MAX = 2
 
 

@@ -8,8 +8,11 @@ from windlass_harness.shell.effects import read_path, write_path
 from windlass_harness.shell.expand import expand_joined
 from windlass_harness.shell.scene import COMPUTED, Call, Engine, Scene
 from windlass_harness.shell.tree import Redirect
+from windlass_protocol.lazy import lazy_pattern
 
-_SILENT = re.compile(r"(?::|true|false|cat\s*0?<?\s*/dev/null|echo -n(?: ''| \"\")?|printf (?:''|\"\"|%s))$")
+_SILENT = lazy_pattern(
+    r"(?::|true|false|cat\s*0?<?\s*/dev/null|echo -n(?: ''| \"\")?|printf (?:''|\"\"|%s))$"
+)
 
 
 def apply_redirects(

@@ -1,6 +1,5 @@
 """Cross-check with tree-sitter: it must find the same commands, or nothing is safe."""
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import assert_never
@@ -23,9 +22,10 @@ from windlass_harness.shell.tree import (
     Text,
     Word,
 )
+from windlass_protocol.lazy import lazy_pattern
 
 # tree-sitter has its own nodes for these, so they are no command names there.
-_NOT_ASCII = re.compile("[^\x00-\x7f]")
+_NOT_ASCII = lazy_pattern("[^\x00-\x7f]")
 _KEYWORDS = frozenset("export declare typeset readonly local unset unsetenv test [ [[".split())
 
 

@@ -10,8 +10,11 @@ from windlass_harness.shell.paths import is_secret_path, kind_of_path, placed, s
 from windlass_harness.shell.rules_variables import VARIABLES
 from windlass_harness.shell.scene import COMPUTED, UNKNOWNS, UNSET, Call, Field
 from windlass_harness.shell.stdin import run_text
+from windlass_protocol.lazy import lazy_pattern
 
-_SET_OPTIONS = re.compile(r"[-+][befhmnuvxBCEHTo]+|errexit|nounset|pipefail|xtrace|noglob|noclobber|verbose")
+_SET_OPTIONS = lazy_pattern(
+    r"[-+][befhmnuvxBCEHTo]+|errexit|nounset|pipefail|xtrace|noglob|noclobber|verbose"
+)
 
 
 def echo(call: Call) -> str:

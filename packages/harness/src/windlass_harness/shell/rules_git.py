@@ -10,6 +10,7 @@ from windlass_harness.shell.paths import base_name, matches_exactly
 from windlass_harness.shell.scene import COMPUTED, FETCHED, Call, Field, field_of
 from windlass_harness.shell.tables_git import GIT_CONFIG_HARMLESS, GIT_LOCAL, GIT_NETWORK, GIT_READERS
 from windlass_harness.shell.urls import is_public_url
+from windlass_protocol.lazy import lazy_pattern
 
 _GLOBAL_FLAGS = frozenset(
     """
@@ -17,7 +18,7 @@ _GLOBAL_FLAGS = frozenset(
     --glob-pathspecs --no-lazy-fetch --no-advice
     """.split()
 )
-_SIGNATURE = re.compile(r"--(?:format|pretty)=.*%G")
+_SIGNATURE = lazy_pattern(r"--(?:format|pretty)=.*%G")
 _TEXT_OPTIONS = frozenset(
     {
         "-m",

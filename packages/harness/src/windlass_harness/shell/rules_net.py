@@ -10,10 +10,11 @@ from windlass_harness.shell.scene import COMPUTED, DECODED, FETCHED, NAMES, SECR
 from windlass_harness.shell.stdin import run_text
 from windlass_harness.shell.tables_tools import CURL_OPTIONS, SSH_OPTIONS, WGET_OPTIONS
 from windlass_harness.shell.urls import is_public_host, is_public_url
+from windlass_protocol.lazy import lazy_pattern
 
-_REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.\[\]:-]+:(?!\\)|rsync://|[a-z]+://")
+_REMOTE = lazy_pattern(r"(?:[\w.-]+@)?[\w.\[\]:-]+:(?!\\)|rsync://|[a-z]+://")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-_SSH_RUNS = re.compile(
+_SSH_RUNS = lazy_pattern(
     r"(?i)\s*(?:ProxyCommand|LocalCommand|PermitLocalCommand|KnownHostsCommand|RemoteCommand|ProxyJump|Include|PKCS11Provider|"
     r"SecurityKeyProvider|ControlPath|ForwardAgent|UserKnownHostsFile|XAuthLocation|AuthorizedKeysCommand)"
 )

@@ -31,6 +31,7 @@ from windlass_harness.shell.tables_tools import (
     SCRIPT_PROGRAMS,
     XARGS_OPTIONS,
 )
+from windlass_protocol.lazy import lazy_pattern
 
 _DEBUGGERS = frozenset({"gdb", "lldb"})
 _EDITORS = frozenset("vim vi nvim view rvim vimdiff ex ed red emacsclient nano".split()) | _DEBUGGERS
@@ -42,8 +43,8 @@ _DATABASES = frozenset(
 _TEMPLATE_STRINGS = frozenset(
     "node nodejs deno bun mysql mariadb sqlite3 mongosh mongo bq clickhouse-client".split()
 )
-_WORD = re.compile(r"[A-Za-z0-9_./-]+\n?")
-_REPLACED = re.compile(r"\{\}|\{[0-9./]*\}")
+_WORD = lazy_pattern(r"[A-Za-z0-9_./-]+\n?")
+_REPLACED = lazy_pattern(r"\{\}|\{[0-9./]*\}")
 
 
 def shell(call: Call) -> str:

@@ -15,8 +15,9 @@ from windlass_harness.shell.tables_names import HARMLESS_DEVICES
 from windlass_harness.shell.tables_programs import WRITERS
 from windlass_harness.shell.tables_readers import READERS
 from windlass_harness.shell.tables_tools import AWK_OPTIONS, SED_OPTIONS, TAR_RISKY
+from windlass_protocol.lazy import lazy_pattern
 
-_SED_EDITS = re.compile(r"^(-[nErsuz]*i).+", re.DOTALL)
+_SED_EDITS = lazy_pattern(r"^(-[nErsuz]*i).+", re.DOTALL)
 
 
 def apply_effects(call: Call, effects: list[Effect]) -> None:

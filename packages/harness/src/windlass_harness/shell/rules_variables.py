@@ -7,12 +7,13 @@ from windlass_harness.shell.arithmetic import evaluate_name, evaluate_number, gr
 from windlass_harness.shell.lexer import decode_escapes
 from windlass_harness.shell.scene import COMPUTED, UNKNOWNS, UNSET, Call, Field
 from windlass_harness.shell.settings import set_variable
+from windlass_protocol.lazy import lazy_pattern
 
-_FORMAT = re.compile(r"%(?:%|([-+ #0]*[0-9*]*(?:\.[0-9*]+)?)(\([^)]*\)T|[a-zA-Z]))")
-_DIGITS = re.compile(r"[0-9]+")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_READ_PLAINLY = re.compile(r"-[rs]+")
-_READ_LIST = re.compile(r"^-[A-Za-z]*?a(?=.)")
+_FORMAT = lazy_pattern(r"%(?:%|([-+ #0]*[0-9*]*(?:\.[0-9*]+)?)(\([^)]*\)T|[a-zA-Z]))")
+_DIGITS = lazy_pattern(r"[0-9]+")
+_NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+_READ_PLAINLY = lazy_pattern(r"-[rs]+")
+_READ_LIST = lazy_pattern(r"^-[A-Za-z]*?a(?=.)")
 """The option that takes the name of a list, with the name attached."""
 _ROUNDS_MAX = 16
 

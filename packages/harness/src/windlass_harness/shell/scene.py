@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
 from windlass_harness.shell.tree import Arithmetic, Compound, Script
+from windlass_protocol.frozen import mutable, sealed
 
 # Text that is not known stands as one character that no input can hold (they are replaced on entry).
 UNSET = "\x00"
@@ -27,7 +28,7 @@ BREAK = "\x1f"
 UNKNOWNS = (UNSET, COMPUTED, NAMES, FETCHED, DECODED, SECRET)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Field:
     """One argument after expansion; unknown stretches are marker characters."""
 
@@ -51,7 +52,7 @@ def field_of(text: str) -> Field:
     return Field(text, text)
 
 
-@dataclass(slots=True)
+@mutable
 class Scene:
     """The state of the shell at one point of the program."""
 
@@ -87,7 +88,7 @@ class Scene:
         self.history.setdefault(name, []).extend(value)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Call:
     """One command to grade: its name, its arguments, and where it runs."""
 

@@ -5,30 +5,31 @@ from functools import lru_cache
 
 from windlass_harness.shell.limits import CODE_CHARS_MAX
 from windlass_harness.shell.tables_code import CODE_MARKS, EDITOR_MARKS, SHELL_MARKS, SQL_MARKS
+from windlass_protocol.lazy import lazy_pattern
 
-_SED_ADDRESS = re.compile(r"(?:\d+(?:~\d+)?|\$|\+\d+|~\d+)")
-_SED_PLAIN = re.compile(r"[pdDPnNgGhHxFz=](?=[\s;}]|$)|[qQlL]\s*\d*(?=[\s;}]|$)|[{}]")
-_SED_LABEL = re.compile(r"[:btT]\s*[\w.-]*(?=[\s;}]|$)")
-_SED_FLAGS = re.compile(r"[gpiIm0-9M]*")
-_SED_TEXT = re.compile(r"[aic](?:\\?\n|\\|\s)[^\n]*(?:\\\n[^\n]*)*|v\s*[\d.]*")
-_SED_FILE = re.compile(r"([rRwW])\s*([^\n;}]*)")
-_SED_BRACKET = re.compile(r"\^?\]?(?:\[[:.=][^\]]*\]|[^\]\n])*\]")
-_SED_SPACE = re.compile(r"[\s;]*(?:#[^\n]*\n?[\s;]*)*")
+_SED_ADDRESS = lazy_pattern(r"(?:\d+(?:~\d+)?|\$|\+\d+|~\d+)")
+_SED_PLAIN = lazy_pattern(r"[pdDPnNgGhHxFz=](?=[\s;}]|$)|[qQlL]\s*\d*(?=[\s;}]|$)|[{}]")
+_SED_LABEL = lazy_pattern(r"[:btT]\s*[\w.-]*(?=[\s;}]|$)")
+_SED_FLAGS = lazy_pattern(r"[gpiIm0-9M]*")
+_SED_TEXT = lazy_pattern(r"[aic](?:\\?\n|\\|\s)[^\n]*(?:\\\n[^\n]*)*|v\s*[\d.]*")
+_SED_FILE = lazy_pattern(r"([rRwW])\s*([^\n;}]*)")
+_SED_BRACKET = lazy_pattern(r"\^?\]?(?:\[[:.=][^\]]*\]|[^\]\n])*\]")
+_SED_SPACE = lazy_pattern(r"[\s;]*(?:#[^\n]*\n?[\s;]*)*")
 
-_AWK_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*\\?(?:"|$)|#[^\n]*|\\\n|[ \t\r]+|/|[^"#/\\ \t\r]+|.', re.DOTALL)
-_AWK_REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.)+/")
-_AWK_MAYBE_REGEX = re.compile(r'/[^/\n"#]*["#]')
+_AWK_TOKEN = lazy_pattern(r'"(?:[^"\\]|\\.)*\\?(?:"|$)|#[^\n]*|\\\n|[ \t\r]+|/|[^"#/\\ \t\r]+|.', re.DOTALL)
+_AWK_REGEX = lazy_pattern(r"/(?:[^/\\\n\[]|\\.)+/")
+_AWK_MAYBE_REGEX = lazy_pattern(r'/[^/\n"#]*["#]')
 _AWK_BEFORE_REGEX = frozenset("(,!~&|{};=\n")
-_AWK_JOINED = re.compile(r"([,{]|&&|\|\||\bdo\b|\belse\b)[ \t]*\n")
-_AWK_EXEC = re.compile(r"\bsystem\s*\(|(?<!\|)\|(?!\|)|@|\bextension\s*\(|/inet|\|&")
-_AWK_WRITE = re.compile(r"\bprintf?\b[^;}\n]*>")
-_AWK_READ = re.compile(r"\bgetline\b|\bclose\s*\(|\bARGV\b|\bFUNCTAB\b|\bSYMTAB\b")
-_JQ_SECRET = re.compile(r"\$ENV\b|(?<![.\w\"$])env\b")
-_JQ_LOAD = re.compile(r"(?<![.\w\"$])(?:import|include|input_filename|get_search_list|modulemeta)\b")
-_YQ_LOAD = re.compile(r"(?<![.\w\"$])(?:load\w*|strenv|envsubst|eval)\b")
-_JQ_STRING = re.compile(r'"(?:[^"\\]|\\.)*\\?(?:"|$)', re.DOTALL)
+_AWK_JOINED = lazy_pattern(r"([,{]|&&|\|\||\bdo\b|\belse\b)[ \t]*\n")
+_AWK_EXEC = lazy_pattern(r"\bsystem\s*\(|(?<!\|)\|(?!\|)|@|\bextension\s*\(|/inet|\|&")
+_AWK_WRITE = lazy_pattern(r"\bprintf?\b[^;}\n]*>")
+_AWK_READ = lazy_pattern(r"\bgetline\b|\bclose\s*\(|\bARGV\b|\bFUNCTAB\b|\bSYMTAB\b")
+_JQ_SECRET = lazy_pattern(r"\$ENV\b|(?<![.\w\"$])env\b")
+_JQ_LOAD = lazy_pattern(r"(?<![.\w\"$])(?:import|include|input_filename|get_search_list|modulemeta)\b")
+_YQ_LOAD = lazy_pattern(r"(?<![.\w\"$])(?:load\w*|strenv|envsubst|eval)\b")
+_JQ_STRING = lazy_pattern(r'"(?:[^"\\]|\\.)*\\?(?:"|$)', re.DOTALL)
 
-_SQL_STATEMENT = re.compile(
+_SQL_STATEMENT = lazy_pattern(
     r"\b(?:(?:drop|truncate|alter)\s+(?:table|database|schema|keyspace|index|user|role|view)|delete\s+from|"
     r"update\s+[\w.]+\s+set|insert\s+into)\b",
     re.IGNORECASE,

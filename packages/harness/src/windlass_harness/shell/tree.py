@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from windlass_protocol.frozen import mutable, sealed
 
 
 class ShellSyntaxError(Exception):
@@ -14,7 +15,7 @@ class TooMuchWork(Exception):
     """A limit on nesting or work was reached."""
 
 
-@dataclass(slots=True)
+@mutable
 class Budget:
     """A counter instead of a clock: grading the same text always costs the same."""
 
@@ -31,7 +32,7 @@ class Budget:
             raise TooMuchWork
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Text:
     """Plain text; `quoted` text is never split, globbed or brace-expanded."""
 
@@ -39,7 +40,7 @@ class Text:
     quoted: bool
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Parameter:
     """`$name` or `${name…}`; `operator` and `argument` are what follows the name."""
 
@@ -51,7 +52,7 @@ class Parameter:
     quoted: bool
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Substitution:
     """`$(…)`, backticks, `<(…)` or `>(…)`."""
 
@@ -60,14 +61,14 @@ class Substitution:
     quoted: bool
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Arithmetic:
     """`$((…))`, `((…))`, or the inside of a subscript."""
 
     parts: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ArrayLiteral:
     """The parenthesis of `name=(…)`."""
 
@@ -77,7 +78,7 @@ class ArrayLiteral:
 Part = Text | Parameter | Substitution | Arithmetic | ArrayLiteral
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Word:
     """One shell word: its parts, and the text as it was written."""
 
@@ -85,7 +86,7 @@ class Word:
     raw: str
 
 
-@dataclass(slots=True)
+@mutable
 class Redirect:
     """One redirection; a here-document gets its `body` once its lines are read."""
 
@@ -95,7 +96,7 @@ class Redirect:
     body: Word | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Simple:
     """A simple command: assignments, words, redirections."""
 
@@ -110,7 +111,7 @@ CompoundKind = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Compound:
     """A compound command; `name` is the loop variable or the function's name."""
 
@@ -122,14 +123,14 @@ class Compound:
     raw: str
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Pipeline:
     """Commands joined by `|`."""
 
     commands: tuple[Simple | Compound, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Item:
     """A pipeline and the operator that ends it (`;`, `&`, `&&`, `||`, or nothing)."""
 
@@ -137,7 +138,7 @@ class Item:
     operator: str
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Script:
     """A list of pipelines."""
 

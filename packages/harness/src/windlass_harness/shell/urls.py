@@ -8,9 +8,10 @@ from functools import lru_cache
 from windlass_harness.shell.paths import matches_any
 from windlass_harness.shell.tables_names import CAPTURE_HOSTS, LOCAL_HOSTS
 from windlass_harness.shell.tables_tools import LOCAL_NETWORKS
+from windlass_protocol.lazy import lazy_pattern
 
-_URL = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):/{0,3})?([^/?#]*)(.*)", re.DOTALL)
-_NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
+_URL = lazy_pattern(r"(?:([A-Za-z][A-Za-z0-9+.-]*):/{0,3})?([^/?#]*)(.*)", re.DOTALL)
+_NUMBER = lazy_pattern(r"0[xX][0-9a-fA-F]*|[0-9]+")
 _PUBLIC_SCHEMES = frozenset({"", "http", "https", "ftp", "ftps", "git", "ssh"})
 _PARTS_MAX = 4
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")

@@ -6,7 +6,7 @@ reasoning and compactions are not part of the conversation.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from windlass_harness.record import Record
@@ -39,9 +39,10 @@ from windlass_protocol import (
     ToolOutput,
     ToolOutputType,
 )
+from windlass_protocol.frozen import sealed
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ChatStep:
     """The newest step. `at` is the index of its message, None while it has none."""
 
@@ -55,7 +56,7 @@ class ChatStep:
     """Whether a call of its message was started: then the message is not replaced."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ChatState:
     """The messages so far, and the parts that may still change or be answered."""
 

@@ -7,7 +7,7 @@ orphans. The narrative is written when the run ends and does not change after th
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from pydantic import JsonValue
@@ -77,6 +77,7 @@ from windlass_protocol import (
     ToolSpec,
     Usage,
 )
+from windlass_protocol.frozen import sealed
 from windlass_protocol.limits import INTEGER_MAX
 from windlass_protocol.unchecked import changed
 
@@ -212,7 +213,7 @@ def _total(amounts: Iterable[int | None]) -> int:
     return min(sum(amount or 0 for amount in amounts), INTEGER_MAX)
 
 
-_NO_METRICS: Final = RunMetrics(
+_NO_METRICS: Final = RunMetrics.model_construct(
     total_decisions=0,
     successful_decisions=0,
     failed_decisions=0,
@@ -231,7 +232,7 @@ _STEP: Final = "step_"
 _TOOL_CALL: Final = "tool_call"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Asked:
     """A call that the model requested."""
 
@@ -240,7 +241,7 @@ class Asked:
     input: JsonValue
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Words:
     """An answer of the model while its records arrive."""
 
@@ -273,7 +274,7 @@ class Words:
         return replace(self, calls=(*self.calls, asked))
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Pending:
     """A decision of the loop without an outcome, with the usage of its model call."""
 
@@ -743,7 +744,7 @@ STEP_RECORDS: Final = frozenset(_STEP_HANDLERS)
 """The records of the loop that the ledger reads."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class DecisionsState:
     """The recorded runs of a session by id, in the order of their start."""
 

@@ -1,20 +1,16 @@
 """Subagents of a session and the requests that they forward."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from windlass_harness.record import Record
 from windlass_harness.views.fold import read
-from windlass_protocol import (
-    InputRequest,
-    InputRequestedData,
-    RunStatus,
-    SubagentCalledData,
-    SubagentCompletedData,
-)
+from windlass_protocol import InputRequest, RunStatus
+from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import event_data
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ChildSession:
     """The session of a subagent that a call of this session started; it has ended if there is a status."""
 
@@ -25,7 +21,7 @@ class ChildSession:
     status: RunStatus | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ProxiedRequest:
     """A request of a subagent at any depth; the answer goes to the subagent's session."""
 
@@ -43,7 +39,7 @@ class FamilyDraft:
         self.children = {child.session_id: child for child in children}
         self.proxied = {one.request.request_id: one for one in proxied}
 
-    def ask(self, data: InputRequestedData, session_id: str) -> None:
+    def ask(self, data: "event_data.InputRequestedData", session_id: str) -> None:
         """Add the requests of a session below."""
         for request in data.requests:
             asked = ProxiedRequest(request, session_id, data.call_id or "")
@@ -51,13 +47,13 @@ class FamilyDraft:
 
     def called(self, record: Record) -> None:
         """Add a call of a subagent."""
-        data = read(SubagentCalledData, record.data)
+        data = read(event_data.SubagentCalledData, record.data)
         child = ChildSession(data.child_session_id, data.name, data.call_id, data.child_run_id)
         self.children[child.session_id] = child
 
     def completed(self, record: Record) -> None:
         """Apply the end of a subagent; its requests are dropped."""
-        data = read(SubagentCompletedData, record.data)
+        data = read(event_data.SubagentCompletedData, record.data)
         child = self.children.get(data.child_session_id or "")
         if child is not None:
             self.children[child.session_id] = replace(child, status=data.status)

@@ -7,7 +7,6 @@ ignored.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Final, Protocol, TypeVar
 
@@ -15,6 +14,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from windlass_harness.record import Record
+from windlass_protocol.frozen import sealed
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 StateT = TypeVar("StateT")
@@ -37,7 +37,7 @@ class Gap(ValueError):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Position:
     """The last record that a state has seen; `seq` None accepts any first record."""
 

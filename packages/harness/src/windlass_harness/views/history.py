@@ -10,7 +10,7 @@ there is no result, and takes the real one if it arrives later.
 """
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final
 
@@ -28,10 +28,7 @@ from windlass_harness.views.payloads import (
 )
 from windlass_protocol import (
     AssistantPart,
-    CompactionCompletedData,
     EffectClass,
-    InputRequestedData,
-    MessageReceivedData,
     ModelMessage,
     ReasoningPart,
     TextPart,
@@ -43,7 +40,8 @@ from windlass_protocol import (
     ToolResultPart,
     UserMessage,
 )
-from windlass_protocol.frozen import frozen
+from windlass_protocol.frozen import frozen, mutable
+from windlass_protocol.generated import event_data
 
 INTERRUPTED: Final = "No result: the call was interrupted. It may or may not have taken effect."
 STOPPED_READING: Final = "No result: the call was cancelled. It only reads, so nothing was changed."
@@ -127,7 +125,7 @@ class OpenStep:
     epoch: int | None = None
 
 
-@dataclass(slots=True, eq=False)
+@mutable(eq=False)
 class Step:
     """An open step while records are applied."""
 
@@ -282,7 +280,7 @@ class HistoryDraft:
         call = None if steps is None else steps[-1].calls[call_id]
         return None if call is None or call.output is not None else call
 
-    def receive(self, data: MessageReceivedData) -> None:
+    def receive(self, data: "event_data.MessageReceivedData") -> None:
         """Add a message: its context texts first, then its text."""
         for text in data.context or ():
             self._tail.append(mark(UserMessage(content=text), Origin.CONTEXT))
@@ -317,7 +315,7 @@ class HistoryDraft:
         for part in parts:
             self._add_call(step, part)
 
-    def ask(self, data: InputRequestedData, *, run_id: str | None) -> None:
+    def ask(self, data: "event_data.InputRequestedData", *, run_id: str | None) -> None:
         """Add calls that appear only in requests to people to their step."""
         for request in data.requests:
             if request.action.call_id not in self._by_call:
@@ -391,7 +389,7 @@ class HistoryDraft:
     def is_open(self, call_id: str) -> bool:
         return any(step.calls[call_id].output is None for step in self._by_call.get(call_id, ()))
 
-    def compact(self, data: CompactionCompletedData) -> None:
+    def compact(self, data: "event_data.CompactionCompletedData") -> None:
         """Apply a compaction as it was planned."""
         self.revision += 1
         self.messages = list(

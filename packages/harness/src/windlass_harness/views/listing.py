@@ -4,16 +4,17 @@ Only few records change the index: a run that starts, waits or ends, the first m
 appends of steps need not write to the index.
 """
 
-import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from pydantic import JsonValue
 
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import RunStatus, Usage
+from windlass_protocol.codec_errors import TURNING
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 TITLE_CHARS_MAX: Final = 120
 TITLE_WORDS_MAX: Final = 16
@@ -28,12 +29,10 @@ RUN_STATUSES: Final = {
     **RUN_ENDS,
 }
 """The records that change the status of a run, with the new status."""
-TURNING: Final = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-"""Characters that change the direction of text, as a part of a pattern."""
-_UNSEEN: Final = re.compile(rf"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f{TURNING}]")
+_UNSEEN: Final = lazy_pattern(rf"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f{TURNING}]")
 """Control sequences that a terminal would execute; spaces and line ends are not among them."""
 _TELLING: Final = frozenset({*RUN_STATUSES, "message.received", "session.forked"})
-_WORD: Final = re.compile(r"\w+")
+_WORD: Final = lazy_pattern(r"\w+")
 
 
 class Entry(Protocol):
@@ -51,7 +50,7 @@ class Entry(Protocol):
     def agent_id(self) -> str | None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RunTold:
     """The new status of a run."""
 
@@ -66,7 +65,7 @@ class RunTold:
     """The run ended before it started, so the current run is another one."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Told:
     """New facts about a session."""
 

@@ -1,16 +1,13 @@
 """Record payloads as message parts: calls, results, text and reasoning."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple, cast
 
-from pydantic import BaseModel, JsonValue
+from pydantic import JsonValue
 from pydantic_core import to_json
 
 from windlass_harness.views.fold import read
 from windlass_protocol import (
-    ActionResultData,
-    ActionsRequestedData,
-    ActionStartedData,
     ActionStatus,
     AssistantMessage,
     AssistantPart,
@@ -20,12 +17,8 @@ from windlass_protocol import (
     InputRequest,
     InputResolution,
     LoadSkillAction,
-    MessageCompletedData,
-    ReasoningCompletedData,
     ReasoningPart,
     RuntimeActionRequest,
-    StepCompletedData,
-    StepStartedData,
     TextPart,
     ToolCall,
     ToolCallAction,
@@ -36,11 +29,12 @@ from windlass_protocol import (
     ToolResult,
     ToolResultPart,
 )
-from windlass_protocol.unchecked import unchecked
+from windlass_protocol.generated import event_data
+from windlass_protocol.unchecked import maker
 
 LOAD_SKILL: Final = "load_skill"
 DENIED: Final = "Tool execution was denied."
-SKIPPED: Final = ToolOutput(
+SKIPPED: Final = ToolOutput.model_construct(
     type=ToolOutputType.EXECUTION_DENIED,
     reason="Skipped: the call was interrupted and is not run again. It may or may not have taken effect.",
 )
@@ -54,13 +48,13 @@ def action_name(action: RuntimeActionRequest) -> str:
     return LOAD_SKILL if isinstance(action, LoadSkillAction) else action.name
 
 
-def started_action(data: ActionStartedData) -> ToolCallAction:
+def started_action(data: "event_data.ActionStartedData") -> ToolCallAction:
     """Return the call of an intent that no request announced."""
     arguments = {} if data.arguments is None else data.arguments
     return ToolCallAction(call_id=data.call_id, tool_name=data.tool_name, input=arguments)
 
 
-def tool_output(data: ActionResultData) -> ToolOutput:
+def tool_output(data: "event_data.ActionResultData") -> ToolOutput:
     """Return a result as the model sees it: an output, an error or a refusal."""
     output = data.result.output
     message = None if data.error is None else data.error.message
@@ -120,23 +114,6 @@ def question_outcome(request: InputRequest, resolution: InputResolution) -> Tool
     return output_of(answer)
 
 
-ModelT = TypeVar("ModelT", bound=BaseModel)
-
-
-def maker(model: type[ModelT], *given: str) -> Callable[..., ModelT]:
-    """Return a function that builds a model of these fields without validation.
-
-    Other fields have defaults.
-    """
-    defaults = {name: field.default for name, field in model.model_fields.items()}
-    names = set(given)
-
-    def make(**values: object) -> ModelT:
-        return unchecked(model, {**defaults, **values}, given=names)
-
-    return make
-
-
 text_part: Final = maker(TextPart, "text")
 reasoning_part: Final = maker(ReasoningPart, "text")
 call_part: Final = maker(ToolCallPart, "tool_call_id", "tool_name", "input")
@@ -168,7 +145,7 @@ def read_step_started(data: JsonObject) -> tuple[Place, int | None]:
     """Return the place of a step, and the number of messages in its prompt."""
     place, count = _place(data), data.get("promptMessageCount")
     if place is None or not (count is None or type(count) is int):
-        found = read(StepStartedData, data)
+        found = read(event_data.StepStartedData, data)
         return Place(found.turn_id, found.step_index), found.prompt_message_count
     return place, count
 
@@ -178,7 +155,7 @@ def read_step_completed(data: JsonObject) -> tuple[Place, int | None]:
     place, usage = _place(data), data.get("usage", _NOTHING)
     tokens = usage.get("inputTokens") if type(usage) is dict else _UNUSUAL
     if place is None or not (tokens is None or type(tokens) is int):
-        found = read(StepCompletedData, data)
+        found = read(event_data.StepCompletedData, data)
         counted = None if found.usage is None else found.usage.input_tokens
         return Place(found.turn_id, found.step_index), counted
     return place, tokens
@@ -188,7 +165,7 @@ def read_reasoning(data: JsonObject) -> tuple[Place, ReasoningPart]:
     """Return reasoning of the model, and its place."""
     place, text = _place(data), data.get("reasoning")
     if place is None or type(text) is not str or "providerMetadata" in data:
-        found = read(ReasoningCompletedData, data)
+        found = read(event_data.ReasoningCompletedData, data)
         part = ReasoningPart(text=found.reasoning, provider_options=found.provider_metadata)
         return Place(found.turn_id, found.step_index), part
     return place, reasoning_part(text=text)
@@ -198,7 +175,7 @@ def read_said(data: JsonObject) -> tuple[Place, Sequence[AssistantPart]]:
     """Return text of the model, and its place."""
     place, text = _place(data), data.get("message", _UNUSUAL)
     if place is None or "parts" in data or not (text is None or type(text) is str):
-        found = read(MessageCompletedData, data)
+        found = read(event_data.MessageCompletedData, data)
         place, text = Place(found.turn_id, found.step_index), found.message
         if found.parts:
             return place, found.parts
@@ -209,7 +186,7 @@ def read_requested(data: JsonObject) -> tuple[Place, Sequence[ToolCallPart]]:
     """Return the calls that the model requested, and their place."""
     place, parts = _place(data), _usual_calls(data.get("actions"))
     if place is None or parts is None:
-        found = read(ActionsRequestedData, data)
+        found = read(event_data.ActionsRequestedData, data)
         return Place(found.turn_id, found.step_index), [part_of(action) for action in found.actions]
     return place, parts
 
@@ -225,7 +202,7 @@ def read_started(data: JsonObject) -> tuple[Place, Started]:
     call_id, name, key = data.get("callId"), data.get("toolName"), data.get("idempotencyKey")
     is_usual = type(call_id) is str and type(name) is str and type(key) is str
     if place is None or effect is None or not is_usual:
-        found = read(ActionStartedData, data)
+        found = read(event_data.ActionStartedData, data)
         started = Started(
             found.call_id, found.tool_name, found.effect, found.idempotency_key, found.arguments
         )
@@ -242,7 +219,7 @@ def read_result(data: JsonObject) -> tuple[str, ToolOutput]:
         if type(call_id) is str and "output" in result and result.get("kind") == "tool-result":
             kind = ToolOutputType.TEXT if type(value) is str else ToolOutputType.JSON
             return call_id, output(type=kind, value=value if type(value) is str else own(value))
-    found = read(ActionResultData, data)
+    found = read(event_data.ActionResultData, data)
     return found.result.call_id, tool_output(found)
 
 

@@ -5,7 +5,7 @@ request stays `cancelling` until it ends, also while it waits or resumes.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -13,28 +13,18 @@ from windlass_harness.record import Record
 from windlass_harness.views.fold import START, Position, fold, read, text_in
 from windlass_protocol import (
     BudgetLimits,
-    DeliveryCompletedData,
-    DeliveryDedupedData,
-    DeliveryFailedData,
-    DeliveryIntendedData,
-    DeliveryUnknownData,
     ErrorInfo,
     JsonObject,
     ParentRun,
-    RunBudgetExhaustedData,
-    RunCancelledData,
-    RunCompletedData,
-    RunFailedData,
     RunMode,
     RunResult,
     RunSnapshot,
-    RunStartedData,
     RunStatus,
-    SessionMovedData,
     SourceRef,
     Usage,
 )
-from windlass_protocol.frozen import frozen
+from windlass_protocol.frozen import frozen, mutable
+from windlass_protocol.generated import event_data
 
 
 class DeliveryStage(StrEnum):
@@ -68,7 +58,7 @@ class DeliveryState:
     """Why the outcome is unknown."""
 
 
-@dataclass(slots=True)
+@mutable
 class Deliveries:
     """The deliveries of a session; records are applied one by one."""
 
@@ -84,13 +74,13 @@ class Deliveries:
             case "delivery.intended":
                 self._intend(record)
             case "delivery.completed":
-                done = read(DeliveryCompletedData, record.data)
+                done = read(event_data.DeliveryCompletedData, record.data)
                 self._settle(done.delivery_id, DeliveryStage.COMPLETED, receipt=done.receipt)
             case "delivery.failed":
-                failed = read(DeliveryFailedData, record.data)
+                failed = read(event_data.DeliveryFailedData, record.data)
                 self._settle(failed.delivery_id, DeliveryStage.FAILED, error=failed.error)
             case "delivery.unknown":
-                lost = read(DeliveryUnknownData, record.data)
+                lost = read(event_data.DeliveryUnknownData, record.data)
                 self._settle(lost.delivery_id, DeliveryStage.UNKNOWN, reason=lost.reason)
             case "delivery.deduped":
                 self._skip(record)
@@ -98,7 +88,7 @@ class Deliveries:
                 pass
 
     def _intend(self, record: Record) -> None:
-        data = read(DeliveryIntendedData, record.data)
+        data = read(event_data.DeliveryIntendedData, record.data)
         self.by_id[data.delivery_id] = DeliveryState(
             data.delivery_id,
             data.sink_id,
@@ -111,7 +101,7 @@ class Deliveries:
         self.keys.setdefault(data.dedupe_key, data.delivery_id)
 
     def _skip(self, record: Record) -> None:
-        data = read(DeliveryDedupedData, record.data)
+        data = read(event_data.DeliveryDedupedData, record.data)
         run_id = text_in(record.data, "runId") or record.run_id
         self.by_id[data.delivery_id] = DeliveryState(
             data.delivery_id,
@@ -262,7 +252,7 @@ def start_run(record: Record) -> RunState | None:
     """Return the run that a record starts; None if it starts none."""
     if record.type != "run.started":
         return None
-    return _run_of(read(RunStartedData, record.data), record)
+    return _run_of(read(event_data.RunStartedData, record.data), record)
 
 
 def unstarted_run(record: Record) -> RunState | None:
@@ -270,7 +260,7 @@ def unstarted_run(record: Record) -> RunState | None:
     facts = record.data.get("unstarted") if record.type in _UNSTARTED else None
     if not isinstance(facts, dict):
         return None
-    run = _run_of(read(RunStartedData, facts), record)
+    run = _run_of(read(event_data.RunStartedData, facts), record)
     return advance_run(_cancel(run, record) if record.type == "run.cancelled" else run, record)
 
 
@@ -278,7 +268,7 @@ _UNSTARTED: Final = frozenset({"run.cancelled", "run.failed"})
 """The end of a run that never started."""
 
 
-def _run_of(data: RunStartedData, record: Record) -> RunState:
+def _run_of(data: "event_data.RunStartedData", record: Record) -> RunState:
     return RunState(
         run_id=data.run_id,
         agent_id=data.agent_id,
@@ -336,12 +326,12 @@ def _hear(run: RunState, record: Record) -> RunState:
 
 
 def _move(run: RunState, record: Record) -> RunState:
-    data = read(SessionMovedData, record.data)
+    data = read(event_data.SessionMovedData, record.data)
     return replace(run, package_fingerprint=data.to_fingerprint)
 
 
 def _complete(run: RunState, record: Record) -> RunState:
-    data = read(RunCompletedData, record.data)
+    data = read(event_data.RunCompletedData, record.data)
     result = RunResult(
         run_id=run.run_id,
         status=RunStatus.COMPLETED,
@@ -356,18 +346,18 @@ def _complete(run: RunState, record: Record) -> RunState:
 
 
 def _fail(run: RunState, record: Record) -> RunState:
-    data = read(RunFailedData, record.data)
+    data = read(event_data.RunFailedData, record.data)
     return _seal(run, record, _unsuccessful(run, RunStatus.FAILED, data.usage, data.error))
 
 
 def _cancelled(run: RunState, record: Record) -> RunState:
-    data = read(RunCancelledData, record.data)
+    data = read(event_data.RunCancelledData, record.data)
     result = _unsuccessful(run, RunStatus.CANCELLED, data.usage, data.error)
     return _seal(run, record, result.model_copy(update={"reason": data.reason}) if data.reason else result)
 
 
 def _exhausted(run: RunState, record: Record) -> RunState:
-    data = read(RunBudgetExhaustedData, record.data)
+    data = read(event_data.RunBudgetExhaustedData, record.data)
     return _seal(run, record, _unsuccessful(run, RunStatus.BUDGET_EXHAUSTED, data.usage, data.error))
 
 

@@ -32,33 +32,19 @@ from windlass_harness.views.runs import (
     start_run,
 )
 from windlass_protocol import (
-    AgentResolvedData,
-    ApprovalSettledData,
-    CompactionCompletedData,
     CompactionConfig,
     ContentRef,
     HarnessSession,
     InputRequest,
-    InputRequestedData,
-    InputResolvedData,
     JsonObject,
-    MessageReceivedData,
     ModelReference,
-    OutputRequestedData,
     RecoveryChoice,
-    RecoveryEffectSettledData,
     ResolverScope,
-    RunWaitingData,
     SessionAgent,
-    SessionMovedData,
-    SessionStartedData,
-    SessionStateChangedData,
-    SessionWaitingData,
     Taint,
-    TurnStartedData,
-    TurnWaitingData,
 )
 from windlass_protocol.frozen import frozen
+from windlass_protocol.generated import event_data
 
 
 @frozen
@@ -75,14 +61,16 @@ def resolved_key(agent_id: str, resolver: str) -> str:
     return f"{agent_id}/{resolver}"
 
 
-def resolved_by(data: AgentResolvedData, *, agent_id: str, run_id: str | None) -> dict[str, Resolved]:
+def resolved_by(
+    data: "event_data.AgentResolvedData", *, agent_id: str, run_id: str | None
+) -> dict[str, Resolved]:
     """Return the result of a resolver in a record, by its key."""
     return {resolved_key(agent_id, data.resolver): Resolved(data.scope, data.content_ref, run_id)}
 
 
 THRESHOLD_TOKENS: Final = 100_000
 RECENT_WINDOW_SIZE: Final = 10
-DEFAULT_COMPACTION: Final = CompactionConfig(
+DEFAULT_COMPACTION: Final = CompactionConfig.model_construct(
     threshold=THRESHOLD_TOKENS, recent_window_size=RECENT_WINDOW_SIZE
 )
 NO_HISTORY: Final = History()
@@ -351,7 +339,7 @@ class SessionDraft:
     # session
 
     def session_started(self, record: Record) -> None:
-        data = read(SessionStartedData, record.data)
+        data = read(event_data.SessionStartedData, record.data)
         self.status = SessionStatus.RUNNING
         self.agent = data.agent or self.agent
         if data.compaction is not None:
@@ -360,14 +348,14 @@ class SessionDraft:
         self.root_session_id = data.root_session_id
 
     def session_moved(self, record: Record) -> None:
-        self.agent = read(SessionMovedData, record.data).agent or self.agent
+        self.agent = read(event_data.SessionMovedData, record.data).agent or self.agent
 
     def session_forked(self, record: Record) -> None:
         # Subagents stay with the session that called them.
         self.family = FamilyDraft((), ())
 
     def session_waiting(self, record: Record) -> None:
-        data = read(SessionWaitingData, record.data)
+        data = read(event_data.SessionWaitingData, record.data)
         self._wait(Wait(data.wait, data.until))
         self.status = SessionStatus.WAITING
         self.continuation_token = data.continuation_token or self.continuation_token
@@ -377,13 +365,13 @@ class SessionDraft:
         self.status = SessionStatus.FAILED if is_failed else SessionStatus.COMPLETED
 
     def state_changed(self, record: Record) -> None:
-        data = read(SessionStateChangedData, record.data)
+        data = read(event_data.SessionStateChangedData, record.data)
         for key in data.removed or ():
             self.authored.pop(key, None)
         self.authored |= data.set or {}
 
     def agent_resolved(self, record: Record) -> None:
-        data = read(AgentResolvedData, record.data)
+        data = read(event_data.AgentResolvedData, record.data)
         self.resolved |= resolved_by(data, agent_id=record.agent_id or "", run_id=record.run_id)
 
     def context_cleared(self, record: Record) -> None:
@@ -391,21 +379,21 @@ class SessionDraft:
         self._forget_count()
 
     def output_requested(self, record: Record) -> None:
-        self.output_schema = read(OutputRequestedData, record.data).contract.json_schema
+        self.output_schema = read(event_data.OutputRequestedData, record.data).contract.json_schema
 
     # run and turn
 
     def run_waiting(self, record: Record) -> None:
-        data = read(RunWaitingData, record.data)
+        data = read(event_data.RunWaitingData, record.data)
         self._wait(Wait(data.on, data.until, data.request_ids or ()))
 
     def turn_started(self, record: Record) -> None:
-        data = read(TurnStartedData, record.data)
+        data = read(event_data.TurnStartedData, record.data)
         self.turn = TurnState(data.turn_id, data.sequence)
         self.status = SessionStatus.RUNNING
 
     def turn_waiting(self, record: Record) -> None:
-        self._wait(Wait(read(TurnWaitingData, record.data).on))
+        self._wait(Wait(read(event_data.TurnWaitingData, record.data).on))
         self._turn(TurnStatus.WAITING)
 
     def turn_completed(self, record: Record) -> None:
@@ -419,7 +407,7 @@ class SessionDraft:
     # step
 
     def message_received(self, record: Record) -> None:
-        self.history.receive(read(MessageReceivedData, record.data))
+        self.history.receive(read(event_data.MessageReceivedData, record.data))
 
     def step_started(self, record: Record) -> None:
         place, count = read_step_started(record.data)
@@ -463,7 +451,7 @@ class SessionDraft:
         self._forget_requests(call_id)
 
     def effect_settled(self, record: Record) -> None:
-        data = read(RecoveryEffectSettledData, record.data)
+        data = read(event_data.RecoveryEffectSettledData, record.data)
         # A decision to retry the call or to supply its result leaves it open.
         if data.choice is RecoveryChoice.SKIP:
             self.history.skip_call(data.call_id, SKIPPED)
@@ -478,7 +466,7 @@ class SessionDraft:
     # people
 
     def input_requested(self, record: Record) -> None:
-        data = read(InputRequestedData, record.data)
+        data = read(event_data.InputRequestedData, record.data)
         if data.child_session_id is not None:
             self.family.ask(data, data.child_session_id)
             return
@@ -486,7 +474,7 @@ class SessionDraft:
         self.history.ask(data, run_id=self._run_of(record))
 
     def input_resolved(self, record: Record) -> None:
-        for resolution in read(InputResolvedData, record.data).resolutions:
+        for resolution in read(event_data.InputResolvedData, record.data).resolutions:
             self.family.proxied.pop(resolution.request_id, None)
             request = self.requests.pop(resolution.request_id, None)
             answer = None if request is None else question_outcome(request, resolution)
@@ -494,12 +482,12 @@ class SessionDraft:
                 self.history.finish_call(request.action.call_id, answer)
 
     def approval_settled(self, record: Record) -> None:
-        self.requests.pop(read(ApprovalSettledData, record.data).request_id, None)
+        self.requests.pop(read(event_data.ApprovalSettledData, record.data).request_id, None)
 
     # compaction
 
     def compaction_completed(self, record: Record) -> None:
-        self.history.compact(read(CompactionCompletedData, record.data))
+        self.history.compact(read(event_data.CompactionCompletedData, record.data))
         self._forget_count()
 
     def _turn(self, status: TurnStatus) -> None:

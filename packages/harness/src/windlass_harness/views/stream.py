@@ -328,7 +328,7 @@ class OpenCall:
 ON_PEOPLE: Final = "input"
 """`on` of a run that waits for people."""
 _FIELDS: Final[dict[TextKind, str]] = {"text": "message", "reasoning": "reasoning"}
-_NO_RESULT: Final = ToolOutput(
+_NO_RESULT: Final = ToolOutput.model_construct(
     type=ToolOutputType.ERROR_TEXT, value="The run has ended, and no result of this call is known."
 )
 

@@ -6,35 +6,23 @@ sessions count it too, but it is charged to the budget of the calling run.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms
 from windlass_harness.views.fold import START, Position, fold, read, text_in
 from windlass_harness.views.runs import RUN_ENDS, UNKNOWN_MODEL, run_id_of
-from windlass_protocol import (
-    ActionResultData,
-    ActionStartedData,
-    ActionStatus,
-    BudgetUsage,
-    CompactionCompletedData,
-    CompactionFailedData,
-    RunStartedData,
-    StepCompletedData,
-    StepFailedData,
-    StepRetryingData,
-    StepStartedData,
-    SubagentCompletedData,
-    Usage,
-)
+from windlass_protocol import ActionStatus, BudgetUsage, Usage
+from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import event_data
 from windlass_protocol.limits import INTEGER_MAX
 
 MICROS: Final = 1_000_000
-NO_USAGE: Final = Usage()
+NO_USAGE: Final = Usage.model_construct()
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Tally:
     """An amount used. `delegated` is the usage of subagents."""
 
@@ -47,7 +35,7 @@ class Tally:
 NOTHING: Final = Tally()
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RunTime:
     """Start and end of a run."""
 
@@ -55,7 +43,7 @@ class RunTime:
     ended_at: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class UsageState:
     """The usage of a session, with runs, turns and models by id."""
 
@@ -152,7 +140,7 @@ class _Draft:
             handle(self, record)
 
     def run_started(self, record: Record) -> None:
-        run_id = read(RunStartedData, record.data).run_id
+        run_id = read(event_data.RunStartedData, record.data).run_id
         if run_id not in self._times:
             self._run_id = run_id
             self._times[run_id] = RunTime(record.at)
@@ -171,7 +159,7 @@ class _Draft:
             self._times[run_id] = replace(time, ended_at=record.at)
 
     def step_started(self, record: Record) -> None:
-        data = read(StepStartedData, record.data)
+        data = read(event_data.StepStartedData, record.data)
         self._model_id = data.model_id or UNKNOWN_MODEL
         step = (data.turn_id, data.step_index)
         if step != self._step:
@@ -179,41 +167,41 @@ class _Draft:
             self._charge(record, Tally(steps=1), self._model_id)
 
     def step_completed(self, record: Record) -> None:
-        data = read(StepCompletedData, record.data)
+        data = read(event_data.StepCompletedData, record.data)
         usage = data.usage or NO_USAGE
         if usage.cost_micros is None and data.cost_usd is not None:
             usage = usage.model_copy(update={"cost_micros": round(min(data.cost_usd * MICROS, INTEGER_MAX))})
         self._charge(record, Tally(usage), self._model_id or UNKNOWN_MODEL)
 
     def step_failed(self, record: Record) -> None:
-        data = read(StepFailedData, record.data)
+        data = read(event_data.StepFailedData, record.data)
         self._charge(record, Tally(data.usage or NO_USAGE), self._model_id or UNKNOWN_MODEL)
 
     def step_retrying(self, record: Record) -> None:
-        data = read(StepRetryingData, record.data)
+        data = read(event_data.StepRetryingData, record.data)
         self._charge(record, Tally(data.usage or NO_USAGE), self._model_id or UNKNOWN_MODEL)
 
     def compaction_completed(self, record: Record) -> None:
-        data = read(CompactionCompletedData, record.data)
+        data = read(event_data.CompactionCompletedData, record.data)
         self._charge(record, Tally(data.usage or NO_USAGE), data.model_id)
 
     def compaction_failed(self, record: Record) -> None:
-        data = read(CompactionFailedData, record.data)
+        data = read(event_data.CompactionFailedData, record.data)
         self._charge(record, Tally(data.usage or NO_USAGE), data.model_id or self._model_id or UNKNOWN_MODEL)
 
     def subagent_completed(self, record: Record) -> None:
-        data = read(SubagentCompletedData, record.data)
+        data = read(event_data.SubagentCompletedData, record.data)
         self._charge(record, Tally(delegated=data.usage or NO_USAGE), None)
 
     def action_started(self, record: Record) -> None:
-        call_id = read(ActionStartedData, record.data).call_id
+        call_id = read(event_data.ActionStartedData, record.data).call_id
         run_id = record.run_id or self._run_id
         if call_id not in self._running or self._running[call_id] != run_id:
             self._running[call_id] = run_id
             self._charge(record, Tally(tool_calls=1), None)
 
     def action_result(self, record: Record) -> None:
-        data = read(ActionResultData, record.data)
+        data = read(event_data.ActionResultData, record.data)
         if data.result.call_id in self._running:
             del self._running[data.result.call_id]
         elif data.status is not ActionStatus.REJECTED:

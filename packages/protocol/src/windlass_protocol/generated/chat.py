@@ -1,144 +1,155 @@
 # Generated from spec/chat.schema.json by `make gen`. Do not edit.
-"""Messages, agents and the simple event stream that chat clients read."""
+"""Messages, agents and the simple event stream that chat clients read. Each is made on first use; the stub declares them."""
 
-from enum import StrEnum
-
-from windlass_protocol._wire import Bool, JsonObject, KeepsNulls, Maybe, Open, Str
-from windlass_protocol.generated.common import Integer, Timestamp
-from windlass_protocol.generated.tools import ToolCall, ToolResult
+from windlass_protocol.lazy import lazy_values as _lazy_values
 
 
-class SSEEventType(StrEnum):
-    """What a chat stream event is."""
+def _make_SSEEventType() -> object:
+    from enum import StrEnum
 
-    CONTENT = "content"
-    TOOL_CALL = "tool_call"
-    TOOL_RESULT = "tool_result"
-    ERROR = "error"
-    BUDGET_EXHAUSTED = "budget_exhausted"
-    AGENT = "agent"
-    ORCHESTRATION = "orchestration"
-    LOADER_HINT = "loader-hint"
-    KEEPALIVE = "keepalive"
-    DONE = "done"
+    class SSEEventType(StrEnum):
+        """What a chat stream event is."""
 
+        __qualname__ = "SSEEventType"
 
-class SSEEvent(Open):
-    """One event of the simple chat stream."""
+        CONTENT = "content"
+        TOOL_CALL = "tool_call"
+        TOOL_RESULT = "tool_result"
+        ERROR = "error"
+        BUDGET_EXHAUSTED = "budget_exhausted"
+        AGENT = "agent"
+        ORCHESTRATION = "orchestration"
+        LOADER_HINT = "loader-hint"
+        KEEPALIVE = "keepalive"
+        DONE = "done"
 
-    type: SSEEventType
-    """What the event is."""
-    event: Maybe[Str] = None
-    """Name of the product's own event."""
-    content: Maybe[Str] = None
-    """Text to append."""
-    hint: Maybe[Str] = None
-    """What to show while waiting."""
-    message: Maybe[Str] = None
-    """Text for people."""
-    code: Maybe[Str] = None
-    """Stable code of an error."""
-    orchestration_group_id: Maybe[Str] = None
-    """Group of an orchestrated task."""
-    task_id: Maybe[Str] = None
-    """Orchestrated task."""
-    message_id: Maybe[Str] = None
-    """Message the event belongs to."""
-    payload: Maybe[JsonObject] = None
-    """For tool_call a ToolCall; for tool_result a ToolResult with the `id` of its call; else free."""
+    return SSEEventType
 
 
-class ChatRole(StrEnum):
-    """Who speaks."""
+def _make_SSEEvent() -> object:
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
+    from windlass_protocol.generated.chat import SSEEventType
 
-    USER = "user"
-    ASSISTANT = "assistant"
-    TOOL = "tool"
-    SYSTEM = "system"
+    class SSEEvent(Open):
+        """One event of the simple chat stream."""
 
+        __qualname__ = "SSEEvent"
 
-class ChatMessage(Open):
-    """One message of a chat."""
+        type: SSEEventType
+        event: Maybe[Str] = None
+        content: Maybe[Str] = None
+        hint: Maybe[Str] = None
+        message: Maybe[Str] = None
+        code: Maybe[Str] = None
+        orchestration_group_id: Maybe[Str] = None
+        task_id: Maybe[Str] = None
+        message_id: Maybe[Str] = None
+        payload: Maybe[JsonObject] = None
 
-    id: Str
-    """Identifier of the message."""
-    role: ChatRole
-    """Who speaks."""
-    content: Str
-    """The text."""
-    created_at: Timestamp
-    """When it was written."""
-    chat_id: Maybe[Str] = None
-    """Chat the message belongs to."""
-    agent_id: Maybe[Str] = None
-    """Agent that spoke."""
-    tool_calls: Maybe[tuple[ToolCall, ...]] = None
-    """Calls the assistant asked for."""
-    tool_result: Maybe[ToolResult] = None
-    """Result, on a tool message."""
-    updated_at: Maybe[Timestamp] = None
-    """When it last changed."""
+    return SSEEvent
 
 
-class ChatAgent(Open):
-    """An agent as chat clients list it."""
+def _make_ChatRole() -> object:
+    from enum import StrEnum
 
-    id: Str
-    """Identifier of the agent."""
-    name: Str
-    """Its name."""
-    created_at: Timestamp
-    """When it was made."""
-    updated_at: Timestamp
-    """When it last changed."""
-    slug: Maybe[Str] = None
-    """Name in addresses."""
-    icon: Maybe[Str] = None
-    """Icon name or address."""
-    color: Maybe[Str] = None
-    """Colour."""
-    description: Maybe[Str] = None
-    """What it is for."""
-    role_prompt: Maybe[Str] = None
-    """Instructions on its role."""
-    forbidden_prompt: Maybe[Str] = None
-    """Instructions on what to avoid."""
-    skill_ids: Maybe[tuple[Str, ...]] = None
-    """Skills it may use."""
-    allow_external_skills: Maybe[Bool] = None
-    """Whether it may use skills of others."""
-    is_builtin: Maybe[Bool] = None
-    """Whether it came with the product."""
-    is_archived: Maybe[Bool] = None
-    """Whether it is put away."""
-    sort_order: Maybe[Integer] = None
-    """Place in lists."""
+    class ChatRole(StrEnum):
+        """Who speaks."""
+
+        __qualname__ = "ChatRole"
+
+        USER = "user"
+        ASSISTANT = "assistant"
+        TOOL = "tool"
+        SYSTEM = "system"
+
+    return ChatRole
 
 
-class AgentSession(KeepsNulls, Open):
-    """Tracks that a user is in the middle of a run of several steps."""
+def _make_ChatMessage() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.chat import ChatRole
+    from windlass_protocol.generated.common import Timestamp
+    from windlass_protocol.generated.tools import ToolCall, ToolResult
 
-    session_id: Str
-    """Globally unique identifier."""
-    user_id: Str
-    """Owning user."""
-    chat_id: Str
-    """Owning chat."""
-    current_stage: Str
-    """Free stage tag, such as PLANNING."""
-    is_active: Bool
-    """False once the run has ended."""
-    created_at: Timestamp
-    """When it was made."""
-    updated_at: Timestamp
-    """When it last changed."""
-    next_stage: Str | None = None
-    """Next stage, when known."""
-    scenario: Maybe[Str] = None
-    """Scenario tag of the product."""
-    stage_data: Maybe[JsonObject] = None
-    """Scratch state of the stage."""
-    project_id: Str | None = None
-    """Owning project."""
-    id: Maybe[Str] = None
-    """Row identifier of the store."""
+    class ChatMessage(Open):
+        """One message of a chat."""
+
+        __qualname__ = "ChatMessage"
+
+        id: Str
+        role: ChatRole
+        content: Str
+        created_at: Timestamp
+        chat_id: Maybe[Str] = None
+        agent_id: Maybe[Str] = None
+        tool_calls: Maybe[tuple[ToolCall, ...]] = None
+        tool_result: Maybe[ToolResult] = None
+        updated_at: Maybe[Timestamp] = None
+
+    return ChatMessage
+
+
+def _make_ChatAgent() -> object:
+    from windlass_protocol._wire import Bool, Maybe, Open, Str
+    from windlass_protocol.generated.common import Integer, Timestamp
+
+    class ChatAgent(Open):
+        """An agent as chat clients list it."""
+
+        __qualname__ = "ChatAgent"
+
+        id: Str
+        name: Str
+        created_at: Timestamp
+        updated_at: Timestamp
+        slug: Maybe[Str] = None
+        icon: Maybe[Str] = None
+        color: Maybe[Str] = None
+        description: Maybe[Str] = None
+        role_prompt: Maybe[Str] = None
+        forbidden_prompt: Maybe[Str] = None
+        skill_ids: Maybe[tuple[Str, ...]] = None
+        allow_external_skills: Maybe[Bool] = None
+        is_builtin: Maybe[Bool] = None
+        is_archived: Maybe[Bool] = None
+        sort_order: Maybe[Integer] = None
+
+    return ChatAgent
+
+
+def _make_AgentSession() -> object:
+    from windlass_protocol._wire import Bool, JsonObject, KeepsNulls, Maybe, Open, Str
+    from windlass_protocol.generated.common import Timestamp
+
+    class AgentSession(KeepsNulls, Open):
+        """Tracks that a user is in the middle of a run of several steps."""
+
+        __qualname__ = "AgentSession"
+
+        session_id: Str
+        user_id: Str
+        chat_id: Str
+        current_stage: Str
+        is_active: Bool
+        created_at: Timestamp
+        updated_at: Timestamp
+        next_stage: Str | None = None
+        scenario: Maybe[Str] = None
+        stage_data: Maybe[JsonObject] = None
+        project_id: Str | None = None
+        id: Maybe[Str] = None
+
+    return AgentSession
+
+
+__getattr__, __dir__ = _lazy_values(
+    globals(),
+    {
+        "SSEEventType": _make_SSEEventType,
+        "SSEEvent": _make_SSEEvent,
+        "ChatRole": _make_ChatRole,
+        "ChatMessage": _make_ChatMessage,
+        "ChatAgent": _make_ChatAgent,
+        "AgentSession": _make_AgentSession,
+    },
+)

@@ -1,207 +1,315 @@
 # Generated from spec/common.schema.json by `make gen`. Do not edit.
-"""Identifiers, times, references and amounts that the other files share."""
+"""Identifiers, times, references and amounts that the other files share. Each is made on first use; the stub declares them."""
 
-from enum import StrEnum
-from typing import Annotated
-
-from pydantic import StringConstraints
-
-from windlass_protocol._wire import JsonObject as JsonObject, Maybe, Open, Str, Says, Whole
+from windlass_protocol._wire import JsonObject as JsonObject
+from windlass_protocol.lazy import lazy_values as _lazy_values
 
 
-Id = Annotated[
-    Annotated[Str, StringConstraints(min_length=1, max_length=512, pattern="^[^\\u0000-\\u001f\\u007f]+$")],
-    Says("an identifier: 1 to 512 characters, none of them a control character"),
-]
-"""An identifier: 1 to 512 characters, none of them a control character."""
+def _make_Id() -> object:
+    from typing import Annotated
+
+    from pydantic import StringConstraints
+
+    from windlass_protocol._wire import Str, Says
+
+    Id = Annotated[
+        Annotated[
+            Str, StringConstraints(min_length=1, max_length=512, pattern="^[^\\u0000-\\u001f\\u007f]+$")
+        ],
+        Says("an identifier: 1 to 512 characters, none of them a control character"),
+    ]
+    return Id
 
 
-Timestamp = Annotated[
-    Annotated[
-        Str,
-        StringConstraints(
-            pattern="^(?:(?:(?:[1-9][0-9](?:[2468][048]|[13579][26]|0[48])|(?:[2468][048]|[13579][26])00)-02-29)|[1-9][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])))T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$"
-        ),
-    ],
-    Says("a moment, as RFC 3339 with a time zone: 2026-01-31T09:30:00.250Z"),
-]
-"""A moment, as RFC 3339 with a time zone: 2026-01-31T09:30:00.250Z."""
+def _make_Timestamp() -> object:
+    from typing import Annotated
+
+    from pydantic import StringConstraints
+
+    from windlass_protocol._wire import Str, Says
+
+    Timestamp = Annotated[
+        Annotated[
+            Str,
+            StringConstraints(
+                pattern="^(?:(?:(?:[1-9][0-9](?:[2468][048]|[13579][26]|0[48])|(?:[2468][048]|[13579][26])00)-02-29)|[1-9][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])))T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$"
+            ),
+        ],
+        Says("a moment, as RFC 3339 with a time zone: 2026-01-31T09:30:00.250Z"),
+    ]
+    return Timestamp
 
 
-Sha256 = Annotated[
-    Annotated[Str, StringConstraints(pattern="^sha256:[0-9a-f]{64}$")],
-    Says("a SHA-256 digest: `sha256:` and 64 hexadecimal digits"),
-]
-"""A SHA-256 digest: `sha256:` and 64 hexadecimal digits."""
+def _make_Sha256() -> object:
+    from typing import Annotated
+
+    from pydantic import StringConstraints
+
+    from windlass_protocol._wire import Str, Says
+
+    Sha256 = Annotated[
+        Annotated[Str, StringConstraints(pattern="^sha256:[0-9a-f]{64}$")],
+        Says("a SHA-256 digest: `sha256:` and 64 hexadecimal digits"),
+    ]
+    return Sha256
 
 
-Integer = Annotated[int, Whole(-9007199254740991, 9007199254740991)]
-"""A whole number that every language can hold."""
+def _make_Integer() -> object:
+    from typing import Annotated
+
+    from windlass_protocol._wire import Whole
+
+    Integer = Annotated[int, Whole(-9007199254740991, 9007199254740991)]
+    return Integer
 
 
-Count = Annotated[int, Whole(0, 9007199254740991)]
-"""A whole number from 0 that every language can hold."""
+def _make_Count() -> object:
+    from typing import Annotated
+
+    from windlass_protocol._wire import Whole
+
+    Count = Annotated[int, Whole(0, 9007199254740991)]
+    return Count
 
 
-Positive = Annotated[int, Whole(1, 9007199254740991)]
-"""A whole number from 1 that every language can hold."""
+def _make_Positive() -> object:
+    from typing import Annotated
+
+    from windlass_protocol._wire import Whole
+
+    Positive = Annotated[int, Whole(1, 9007199254740991)]
+    return Positive
 
 
-class PrivacyClass(StrEnum):
-    """How sensitive a value is; only `public` may be shown raw by default."""
+def _make_PrivacyClass() -> object:
+    from enum import StrEnum
 
-    PUBLIC = "public"
-    INTERNAL = "internal"
-    CONTENT_REFS_ONLY = "content_refs_only"
-    SENSITIVE = "sensitive"
-    SECRET = "secret"
+    class PrivacyClass(StrEnum):
+        """How sensitive a value is; only `public` may be shown raw by default."""
 
+        __qualname__ = "PrivacyClass"
 
-class RetentionClass(StrEnum):
-    """How long a value may be kept."""
+        PUBLIC = "public"
+        INTERNAL = "internal"
+        CONTENT_REFS_ONLY = "content_refs_only"
+        SENSITIVE = "sensitive"
+        SECRET = "secret"
 
-    EPHEMERAL = "ephemeral"
-    RUN_SCOPED = "run_scoped"
-    SESSION_SCOPED = "session_scoped"
-    DURABLE = "durable"
-    PERSISTENT = "persistent"
-    HOST_POLICY = "host_policy"
+    return PrivacyClass
 
 
-class TrustClass(StrEnum):
-    """How far the origin of a value is trusted."""
+def _make_RetentionClass() -> object:
+    from enum import StrEnum
 
-    TRUSTED = "trusted"
-    SDK_GENERATED = "sdk_generated"
-    HOST_PROVIDED = "host_provided"
-    USER_PROVIDED = "user_provided"
-    EXTERNAL = "external"
-    UNTRUSTED = "untrusted"
+    class RetentionClass(StrEnum):
+        """How long a value may be kept."""
 
+        __qualname__ = "RetentionClass"
 
-class SourceKind(StrEnum):
-    """What kind of thing a request or value comes from."""
+        EPHEMERAL = "ephemeral"
+        RUN_SCOPED = "run_scoped"
+        SESSION_SCOPED = "session_scoped"
+        DURABLE = "durable"
+        PERSISTENT = "persistent"
+        HOST_POLICY = "host_policy"
 
-    SDK = "sdk"
-    HOST = "host"
-    USER = "user"
-    SYSTEM = "system"
-    DEVELOPER = "developer"
-    MEMORY = "memory"
-    COMPACTION = "compaction"
-    HOOK = "hook"
-    EXTENSION = "extension"
-    TOOL = "tool"
-    REMOTE_CHANNEL = "remote_channel"
-    SCHEDULED_TASK = "scheduled_task"
-    SUBAGENT = "subagent"
-    EXTERNAL_RUNTIME = "external_runtime"
-    REPLAY = "replay"
+    return RetentionClass
 
 
-class PolicyKind(StrEnum):
-    """What a policy is about."""
+def _make_TrustClass() -> object:
+    from enum import StrEnum
 
-    APPROVAL = "approval"
-    PERMISSION = "permission"
-    SANDBOX = "sandbox"
-    CONTEXT = "context"
-    PRIVACY = "privacy"
-    RETENTION = "retention"
-    REDACTION = "redaction"
-    RUNTIME_PACKAGE = "runtime_package"
-    HOST = "host"
+    class TrustClass(StrEnum):
+        """How far the origin of a value is trusted."""
 
+        __qualname__ = "TrustClass"
 
-class SourceRef(Open):
-    """Where a request or value comes from."""
+        TRUSTED = "trusted"
+        SDK_GENERATED = "sdk_generated"
+        HOST_PROVIDED = "host_provided"
+        USER_PROVIDED = "user_provided"
+        EXTERNAL = "external"
+        UNTRUSTED = "untrusted"
 
-    kind: SourceKind
-    """What kind of origin this is."""
-    id: Id
-    """Identifier of the origin."""
-    trust: Maybe[TrustClass] = None
-    """How far the origin is trusted; host_provided when absent."""
-    privacy: Maybe[PrivacyClass] = None
-    """How sensitive the origin is; content_refs_only when absent."""
+    return TrustClass
 
 
-class PolicyRef(Open):
-    """Names the policy or rule that made a decision."""
+def _make_SourceKind() -> object:
+    from enum import StrEnum
 
-    kind: PolicyKind
-    """What the policy is about."""
-    id: Id
-    """Identifier of the policy or rule."""
-    version: Maybe[Str] = None
-    """Version of the policy, when it has one."""
+    class SourceKind(StrEnum):
+        """What kind of thing a request or value comes from."""
 
+        __qualname__ = "SourceKind"
 
-class Usage(Open):
-    """Tokens and money that model calls used."""
+        SDK = "sdk"
+        HOST = "host"
+        USER = "user"
+        SYSTEM = "system"
+        DEVELOPER = "developer"
+        MEMORY = "memory"
+        COMPACTION = "compaction"
+        HOOK = "hook"
+        EXTENSION = "extension"
+        TOOL = "tool"
+        REMOTE_CHANNEL = "remote_channel"
+        SCHEDULED_TASK = "scheduled_task"
+        SUBAGENT = "subagent"
+        EXTERNAL_RUNTIME = "external_runtime"
+        REPLAY = "replay"
 
-    input_tokens: Maybe[Count] = None
-    """Tokens sent to the model."""
-    output_tokens: Maybe[Count] = None
-    """Tokens the model produced."""
-    cache_read_tokens: Maybe[Count] = None
-    """Input tokens that came from the provider's cache."""
-    cache_write_tokens: Maybe[Count] = None
-    """Input tokens written to the provider's cache."""
-    reasoning_tokens: Maybe[Count] = None
-    """Output tokens spent on reasoning."""
-    cost_micros: Maybe[Count] = None
-    """Cost in millionths of a US dollar, when known."""
-
-
-class CausalIds(Open):
-    """The things that led to a record or an error."""
-
-    session_id: Maybe[Id] = None
-    """The session."""
-    run_id: Maybe[Id] = None
-    """The run."""
-    turn_id: Maybe[Id] = None
-    """The turn."""
-    attempt_id: Maybe[Id] = None
-    """The attempt."""
-    event_id: Maybe[Id] = None
-    """The event."""
-    call_id: Maybe[Id] = None
-    """The tool call."""
-    request_id: Maybe[Id] = None
-    """The request to a person."""
-    decision_id: Maybe[Id] = None
-    """The decision."""
-    span_id: Maybe[Id] = None
-    """The trace span."""
+    return SourceKind
 
 
-class ContentRef(Open):
-    """Points at content that is stored once and referred to by its hash."""
+def _make_PolicyKind() -> object:
+    from enum import StrEnum
 
-    content_id: Id
-    """Identifier of the stored content."""
-    hash: Sha256
-    """Digest of the stored bytes."""
-    size_bytes: Count
-    """Length of the stored bytes."""
-    media_type: Maybe[Str] = None
-    """Media type, such as text/plain."""
-    privacy: Maybe[PrivacyClass] = None
-    """How sensitive the content is."""
-    retention: Maybe[RetentionClass] = None
-    """How long the content may be kept."""
-    summary: Maybe[Str] = None
-    """A short text that may be shown instead of the content."""
+    class PolicyKind(StrEnum):
+        """What a policy is about."""
+
+        __qualname__ = "PolicyKind"
+
+        APPROVAL = "approval"
+        PERMISSION = "permission"
+        SANDBOX = "sandbox"
+        CONTEXT = "context"
+        PRIVACY = "privacy"
+        RETENTION = "retention"
+        REDACTION = "redaction"
+        RUNTIME_PACKAGE = "runtime_package"
+        HOST = "host"
+
+    return PolicyKind
 
 
-class TraceContext(Open):
-    """Ties a record to a distributed trace."""
+def _make_SourceRef() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Id, PrivacyClass, SourceKind, TrustClass
 
-    trace_id: Str
-    """W3C trace id."""
-    span_id: Maybe[Str] = None
-    """W3C span id."""
-    trace_state: Maybe[Str] = None
-    """W3C tracestate."""
+    class SourceRef(Open):
+        """Where a request or value comes from."""
+
+        __qualname__ = "SourceRef"
+
+        kind: SourceKind
+        id: Id
+        trust: Maybe[TrustClass] = None
+        privacy: Maybe[PrivacyClass] = None
+
+    return SourceRef
+
+
+def _make_PolicyRef() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Id, PolicyKind
+
+    class PolicyRef(Open):
+        """Names the policy or rule that made a decision."""
+
+        __qualname__ = "PolicyRef"
+
+        kind: PolicyKind
+        id: Id
+        version: Maybe[Str] = None
+
+    return PolicyRef
+
+
+def _make_Usage() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Count
+
+    class Usage(Open):
+        """Tokens and money that model calls used."""
+
+        __qualname__ = "Usage"
+
+        input_tokens: Maybe[Count] = None
+        output_tokens: Maybe[Count] = None
+        cache_read_tokens: Maybe[Count] = None
+        cache_write_tokens: Maybe[Count] = None
+        reasoning_tokens: Maybe[Count] = None
+        cost_micros: Maybe[Count] = None
+
+    return Usage
+
+
+def _make_CausalIds() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Id
+
+    class CausalIds(Open):
+        """The things that led to a record or an error."""
+
+        __qualname__ = "CausalIds"
+
+        session_id: Maybe[Id] = None
+        run_id: Maybe[Id] = None
+        turn_id: Maybe[Id] = None
+        attempt_id: Maybe[Id] = None
+        event_id: Maybe[Id] = None
+        call_id: Maybe[Id] = None
+        request_id: Maybe[Id] = None
+        decision_id: Maybe[Id] = None
+        span_id: Maybe[Id] = None
+
+    return CausalIds
+
+
+def _make_ContentRef() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id, PrivacyClass, RetentionClass, Sha256
+
+    class ContentRef(Open):
+        """Points at content that is stored once and referred to by its hash."""
+
+        __qualname__ = "ContentRef"
+
+        content_id: Id
+        hash: Sha256
+        size_bytes: Count
+        media_type: Maybe[Str] = None
+        privacy: Maybe[PrivacyClass] = None
+        retention: Maybe[RetentionClass] = None
+        summary: Maybe[Str] = None
+
+    return ContentRef
+
+
+def _make_TraceContext() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+
+    class TraceContext(Open):
+        """Ties a record to a distributed trace."""
+
+        __qualname__ = "TraceContext"
+
+        trace_id: Str
+        span_id: Maybe[Str] = None
+        trace_state: Maybe[Str] = None
+
+    return TraceContext
+
+
+__getattr__, __dir__ = _lazy_values(
+    globals(),
+    {
+        "Id": _make_Id,
+        "Timestamp": _make_Timestamp,
+        "Sha256": _make_Sha256,
+        "Integer": _make_Integer,
+        "Count": _make_Count,
+        "Positive": _make_Positive,
+        "PrivacyClass": _make_PrivacyClass,
+        "RetentionClass": _make_RetentionClass,
+        "TrustClass": _make_TrustClass,
+        "SourceKind": _make_SourceKind,
+        "PolicyKind": _make_PolicyKind,
+        "SourceRef": _make_SourceRef,
+        "PolicyRef": _make_PolicyRef,
+        "Usage": _make_Usage,
+        "CausalIds": _make_CausalIds,
+        "ContentRef": _make_ContentRef,
+        "TraceContext": _make_TraceContext,
+    },
+)

@@ -1,1437 +1,1833 @@
 # Generated from spec/event-data.schema.json by `make gen`. Do not edit.
-"""What each event type carries in `data`. All of it is open: unknown fields pass through."""
+"""What each event type carries in `data`. All of it is open: unknown fields pass through. Each is made on first use; the stub declares them."""
 
-from enum import StrEnum
-from typing import Annotated, Literal
+from windlass_protocol.lazy import lazy_values as _lazy_values
 
-from pydantic import Field, JsonValue
 
-from windlass_protocol._wire import Bool, Float, JsonObject, KeepsNulls, Maybe, Open, Str, Tagged
-from windlass_protocol.generated.common import (
-    ContentRef,
-    Count,
-    Id,
-    Sha256,
-    SourceRef,
-    Timestamp,
-    TraceContext,
-    Usage,
+def _make_FinishReason() -> object:
+    from enum import StrEnum
+
+    class FinishReason(StrEnum):
+        """Why the model stopped."""
+
+        __qualname__ = "FinishReason"
+
+        STOP = "stop"
+        LENGTH = "length"
+        CONTENT_FILTER = "content-filter"
+        TOOL_CALLS = "tool-calls"
+        ERROR = "error"
+        OTHER = "other"
+
+    return FinishReason
+
+
+def _make_ActionStatus() -> object:
+    from enum import StrEnum
+
+    class ActionStatus(StrEnum):
+        """What came of an action."""
+
+        __qualname__ = "ActionStatus"
+
+        COMPLETED = "completed"
+        FAILED = "failed"
+        REJECTED = "rejected"
+
+    return ActionStatus
+
+
+def _make_ActionError() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+
+    class ActionError(Open):
+        """Why an action failed."""
+
+        __qualname__ = "ActionError"
+
+        code: Str
+        message: Str
+        name: Maybe[Str] = None
+
+    return ActionError
+
+
+def _make_Invocation() -> object:
+    from typing import Literal
+
+    from windlass_protocol._wire import Open, Str, Tagged
+    from windlass_protocol.generated.common import Id
+
+    class Invocation(Tagged, Open):
+        """Who started a delegated session."""
+
+        __qualname__ = "Invocation"
+
+        __constants__ = ("kind",)
+
+        parent_call_id: Id
+        parent_session_id: Id
+        parent_turn_id: Id
+        name: Str
+        kind: Literal["subagent"] = "subagent"
+
+    return Invocation
+
+
+def _make_ParentRun() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Count, Id
+
+    class ParentRun(Open):
+        """The call that a delegated run works for."""
+
+        __qualname__ = "ParentRun"
+
+        session_id: Id
+        run_id: Id
+        call_id: Id
+        root_session_id: Id
+        depth: Count
+        agents: Maybe[tuple[Id, ...]] = None
+
+    return ParentRun
+
+
+def _make_RuntimeIdentity() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Id
+
+    class RuntimeIdentity(Open):
+        """Which agent and build serve the session."""
+
+        __qualname__ = "RuntimeIdentity"
+
+        agent_id: Id
+        agent_name: Maybe[Str] = None
+        model_id: Maybe[Str] = None
+        version: Maybe[Str] = None
+        build: Maybe[Str] = None
+        package_fingerprint: Maybe[Str] = None
+
+    return RuntimeIdentity
+
+
+def _make_AuthorizationChallenge() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Timestamp
+
+    class AuthorizationChallenge(Open):
+        """How a person can authorise."""
+
+        __qualname__ = "AuthorizationChallenge"
+
+        url: Maybe[Str] = None
+        user_code: Maybe[Str] = None
+        expires_at: Maybe[Timestamp] = None
+        instructions: Maybe[Str] = None
+        display_name: Maybe[Str] = None
+
+    return AuthorizationChallenge
+
+
+def _make_HookStatus() -> object:
+    from enum import StrEnum
+
+    class HookStatus(StrEnum):
+        """How a hook ended."""
+
+        __qualname__ = "HookStatus"
+
+        COMPLETED = "completed"
+        FAILED = "failed"
+        TIMED_OUT = "timed_out"
+        REJECTED = "rejected"
+
+    return HookStatus
+
+
+def _make_RecoveryChoice() -> object:
+    from enum import StrEnum
+
+    class RecoveryChoice(StrEnum):
+        """What to do with an interrupted effect."""
+
+        __qualname__ = "RecoveryChoice"
+
+        RETRY = "retry"
+        SKIP = "skip"
+        SUPPLY = "supply"
+
+    return RecoveryChoice
+
+
+def _make_SessionStartedData() -> object:
+    from windlass_protocol._wire import JsonObject, Maybe, Open
+    from windlass_protocol.generated.common import Id, TraceContext
+    from windlass_protocol.generated.event_data import Invocation, RuntimeIdentity
+    from windlass_protocol.generated.sessions import CompactionConfig, SessionAgent
+    from windlass_protocol.generated.tools import Taint
+
+    class SessionStartedData(Open):
+        """The session began."""
+
+        __qualname__ = "SessionStartedData"
+
+        invocation: Maybe[Invocation] = None
+        runtime: Maybe[RuntimeIdentity] = None
+        predecessor: Maybe[Id] = None
+        trace: Maybe[TraceContext] = None
+        root_session_id: Maybe[Id] = None
+        taint: Maybe[tuple[Taint, ...]] = None
+        agent: Maybe[SessionAgent] = None
+        compaction: Maybe[CompactionConfig] = None
+        output_schema: Maybe[JsonObject] = None
+
+    return SessionStartedData
+
+
+def _make_SessionWaitingData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Timestamp, Usage
+
+    class SessionWaitingData(Open):
+        """The session waits for a person or a subagent."""
+
+        __qualname__ = "SessionWaitingData"
+
+        wait: Str
+        continuation_token: Maybe[Str] = None
+        until: Maybe[Timestamp] = None
+        usage: Maybe[Usage] = None
+
+    return SessionWaitingData
+
+
+def _make_SessionCompletedData() -> object:
+    from pydantic import JsonValue
+
+    from windlass_protocol._wire import KeepsNulls, Maybe, Open
+    from windlass_protocol.generated.common import Usage
+
+    class SessionCompletedData(KeepsNulls, Open):
+        """The session is finished."""
+
+        __qualname__ = "SessionCompletedData"
+
+        output: JsonValue = None
+        usage: Maybe[Usage] = None
+
+    return SessionCompletedData
+
+
+def _make_SessionFailedData() -> object:
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
+    from windlass_protocol.generated.common import Id, Usage
+
+    class SessionFailedData(Open):
+        """The session failed and cannot go on."""
+
+        __qualname__ = "SessionFailedData"
+
+        code: Str
+        message: Str
+        details: Maybe[JsonObject] = None
+        session_id: Maybe[Id] = None
+        usage: Maybe[Usage] = None
+
+    return SessionFailedData
+
+
+def _make_SessionStateChangedData() -> object:
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
+
+    class SessionStateChangedData(Open):
+        """Authored durable state changed."""
+
+        __qualname__ = "SessionStateChangedData"
+
+        set: Maybe[JsonObject] = None
+        removed: Maybe[tuple[Str, ...]] = None
+
+    return SessionStateChangedData
+
+
+def _make_SessionMovedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.sessions import SessionAgent
+
+    class SessionMovedData(Open):
+        """The session moved to another package."""
+
+        __qualname__ = "SessionMovedData"
+
+        from_fingerprint: Str
+        to_fingerprint: Str
+        reason: Maybe[Str] = None
+        agent: Maybe[SessionAgent] = None
+
+    return SessionMovedData
+
+
+def _make_SessionForkedData() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.common import Count, Id
+
+    class SessionForkedData(Open):
+        """The session goes on from here by itself; all before is copied from another one."""
+
+        __qualname__ = "SessionForkedData"
+
+        predecessor: Id
+        predecessor_seq: Count
+
+    return SessionForkedData
+
+
+def _make_ContextClearedData() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Count, Id
+
+    class ContextClearedData(Open):
+        """The history the model sees was emptied; the journal keeps it."""
+
+        __qualname__ = "ContextClearedData"
+
+        sequence: Maybe[Count] = None
+        turn_id: Maybe[Id] = None
+
+    return ContextClearedData
+
+
+def _make_RunStartedData() -> object:
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
+    from windlass_protocol.generated.common import Id, SourceRef
+    from windlass_protocol.generated.event_data import ParentRun
+    from windlass_protocol.generated.policy import BudgetLimits
+    from windlass_protocol.generated.sessions import RunMode, SessionCapabilities
+
+    class RunStartedData(Open):
+        """A run began."""
+
+        __qualname__ = "RunStartedData"
+
+        run_id: Id
+        agent_id: Id
+        package_fingerprint: Maybe[Str] = None
+        package_id: Maybe[Id] = None
+        route_id: Maybe[Id] = None
+        model_id: Maybe[Id] = None
+        source: Maybe[SourceRef] = None
+        owner: Maybe[Id] = None
+        mode: Maybe[RunMode] = None
+        capabilities: Maybe[SessionCapabilities] = None
+        budget: Maybe[BudgetLimits] = None
+        goal_id: Maybe[Str] = None
+        goal_description: Maybe[Str] = None
+        input_data: Maybe[JsonObject] = None
+        metadata: Maybe[JsonObject] = None
+        parent: Maybe[ParentRun] = None
+
+    return RunStartedData
+
+
+def _make_RunResumedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+
+    class RunResumedData(Open):
+        """A run goes on after a wait or a crash."""
+
+        __qualname__ = "RunResumedData"
+
+        run_id: Id
+        reason: Str
+        epoch: Maybe[Count] = None
+
+    return RunResumedData
+
+
+def _make_RunWaitingData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Id, Timestamp
+
+    class RunWaitingData(Open):
+        """A run waits; it costs a row and nothing else."""
+
+        __qualname__ = "RunWaitingData"
+
+        run_id: Id
+        on: Str
+        request_ids: Maybe[tuple[Id, ...]] = None
+        until: Maybe[Timestamp] = None
+
+    return RunWaitingData
+
+
+def _make_RunCancelRequestedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Id
+
+    class RunCancelRequestedData(Open):
+        """A cancel of the run was requested."""
+
+        __qualname__ = "RunCancelRequestedData"
+
+        run_id: Id
+        by: Maybe[Str] = None
+        reason: Maybe[Str] = None
+
+    return RunCancelRequestedData
+
+
+def _make_RunCompletedData() -> object:
+    from pydantic import JsonValue
+
+    from windlass_protocol._wire import JsonObject, KeepsNulls, Maybe, Open, Str
+    from windlass_protocol.generated.common import Id, Usage
+
+    class RunCompletedData(KeepsNulls, Open):
+        """The run reached its end."""
+
+        __qualname__ = "RunCompletedData"
+
+        run_id: Id
+        output: Maybe[Str] = None
+        structured_output: JsonValue = None
+        narrative: Maybe[Str] = None
+        output_data: Maybe[JsonObject] = None
+        usage: Maybe[Usage] = None
+
+    return RunCompletedData
+
+
+def _make_RunFailedData() -> object:
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
+    from windlass_protocol.generated.common import Id, Usage
+    from windlass_protocol.generated.errors import ErrorInfo
+    from windlass_protocol.generated.event_data import RunStartedData
+
+    class RunFailedData(Open):
+        """The run failed."""
+
+        __qualname__ = "RunFailedData"
+
+        run_id: Id
+        error: ErrorInfo
+        narrative: Maybe[Str] = None
+        output_data: Maybe[JsonObject] = None
+        unstarted: Maybe[RunStartedData] = None
+        usage: Maybe[Usage] = None
+
+    return RunFailedData
+
+
+def _make_RunCancelledData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Id, Usage
+    from windlass_protocol.generated.errors import ErrorInfo
+    from windlass_protocol.generated.event_data import RunStartedData
+
+    class RunCancelledData(Open):
+        """The run was cancelled."""
+
+        __qualname__ = "RunCancelledData"
+
+        run_id: Id
+        reason: Maybe[Str] = None
+        unstarted: Maybe[RunStartedData] = None
+        error: Maybe[ErrorInfo] = None
+        usage: Maybe[Usage] = None
+
+    return RunCancelledData
+
+
+def _make_RunBudgetExhaustedData() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Id, Usage
+    from windlass_protocol.generated.errors import ErrorInfo
+    from windlass_protocol.generated.policy import BudgetLimits, BudgetName, BudgetUsage
+
+    class RunBudgetExhaustedData(Open):
+        """The run used up its budget."""
+
+        __qualname__ = "RunBudgetExhaustedData"
+
+        run_id: Id
+        exceeded: tuple[BudgetName, ...]
+        used: BudgetUsage
+        limits: BudgetLimits
+        error: Maybe[ErrorInfo] = None
+        usage: Maybe[Usage] = None
+
+    return RunBudgetExhaustedData
+
+
+def _make_TurnStartedData() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Count, Id, TraceContext
+
+    class TurnStartedData(Open):
+        """A turn began."""
+
+        __qualname__ = "TurnStartedData"
+
+        sequence: Count
+        turn_id: Id
+        trace: Maybe[TraceContext] = None
+
+    return TurnStartedData
+
+
+def _make_TurnWaitingData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id, Usage
+
+    class TurnWaitingData(Open):
+        """The turn waits and stays the same turn."""
+
+        __qualname__ = "TurnWaitingData"
+
+        sequence: Count
+        turn_id: Id
+        on: Str
+        usage: Maybe[Usage] = None
+
+    return TurnWaitingData
+
+
+def _make_TurnCompletedData() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Count, Id, Usage
+
+    class TurnCompletedData(Open):
+        """The turn is finished."""
+
+        __qualname__ = "TurnCompletedData"
+
+        sequence: Count
+        turn_id: Id
+        usage: Maybe[Usage] = None
+
+    return TurnCompletedData
+
+
+def _make_TurnFailedData() -> object:
+    from windlass_protocol._wire import Bool, JsonObject, Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id, Usage
+
+    class TurnFailedData(Open):
+        """The turn failed."""
+
+        __qualname__ = "TurnFailedData"
+
+        code: Str
+        message: Str
+        sequence: Count
+        turn_id: Id
+        details: Maybe[JsonObject] = None
+        terminal: Maybe[Bool] = None
+        usage: Maybe[Usage] = None
+
+    return TurnFailedData
+
+
+def _make_TurnCancelledData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id, Usage
+
+    class TurnCancelledData(Open):
+        """The turn was cancelled."""
+
+        __qualname__ = "TurnCancelledData"
+
+        sequence: Count
+        turn_id: Id
+        reason: Maybe[Str] = None
+        usage: Maybe[Usage] = None
+
+    return TurnCancelledData
+
+
+def _make_MessageReceivedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.sessions import UserPart
+
+    class MessageReceivedData(Open):
+        """A message to the session was received."""
+
+        __qualname__ = "MessageReceivedData"
+
+        message: Str
+        sequence: Count
+        turn_id: Id
+        parts: Maybe[tuple[UserPart, ...]] = None
+        context: Maybe[tuple[Str, ...]] = None
+        message_id: Maybe[Id] = None
+        delivery: Maybe[Str] = None
+        sender: Maybe[Str] = None
+
+    return MessageReceivedData
+
+
+def _make_MessageAppendedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+
+    class MessageAppendedData(Open):
+        """A piece of the answer; live only, never stored."""
+
+        __qualname__ = "MessageAppendedData"
+
+        message_delta: Str
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        message_so_far: Maybe[Str] = None
+
+    return MessageAppendedData
+
+
+def _make_MessageCompletedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.event_data import FinishReason
+    from windlass_protocol.generated.sessions import AssistantPart
+
+    class MessageCompletedData(Open):
+        """The model's words of a step."""
+
+        __qualname__ = "MessageCompletedData"
+
+        message: Str | None
+        finish_reason: FinishReason
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        message_id: Maybe[Id] = None
+        parts: Maybe[tuple[AssistantPart, ...]] = None
+
+    return MessageCompletedData
+
+
+def _make_ReasoningAppendedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+
+    class ReasoningAppendedData(Open):
+        """A piece of the model's reasoning; live only, never stored."""
+
+        __qualname__ = "ReasoningAppendedData"
+
+        reasoning_delta: Str
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        reasoning_so_far: Maybe[Str] = None
+
+    return ReasoningAppendedData
+
+
+def _make_ReasoningCompletedData() -> object:
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+
+    class ReasoningCompletedData(Open):
+        """The model's reasoning of a step."""
+
+        __qualname__ = "ReasoningCompletedData"
+
+        reasoning: Str
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        provider_metadata: Maybe[JsonObject] = None
+
+    return ReasoningCompletedData
+
+
+def _make_StepStartedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+
+    class StepStartedData(Open):
+        """A step began: one model call and its tool calls."""
+
+        __qualname__ = "StepStartedData"
+
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        model_id: Maybe[Str] = None
+        prompt_message_count: Maybe[Count] = None
+
+    return StepStartedData
+
+
+def _make_StepRetryingData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id, Usage
+
+    class StepRetryingData(Open):
+        """A model call failed and will be tried again."""
+
+        __qualname__ = "StepRetryingData"
+
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        code: Str
+        attempt: Count
+        delay_ms: Count
+        message: Maybe[Str] = None
+        usage: Maybe[Usage] = None
+
+    return StepRetryingData
+
+
+def _make_StepCompletedData() -> object:
+    from typing import Annotated
+
+    from pydantic import Field
+
+    from windlass_protocol._wire import Float, JsonObject, Maybe, Open
+    from windlass_protocol.generated.common import Count, Id, Usage
+    from windlass_protocol.generated.event_data import FinishReason
+
+    class StepCompletedData(Open):
+        """A step is finished."""
+
+        __qualname__ = "StepCompletedData"
+
+        finish_reason: FinishReason
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        usage: Maybe[Usage] = None
+        cost_usd: Maybe[Annotated[Float, Field(ge=0)]] = None
+        provider_metadata: Maybe[JsonObject] = None
+        latency_ms: Maybe[Count] = None
+
+    return StepCompletedData
+
+
+def _make_StepFailedData() -> object:
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id, Usage
+
+    class StepFailedData(Open):
+        """A step failed."""
+
+        __qualname__ = "StepFailedData"
+
+        code: Str
+        message: Str
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        details: Maybe[JsonObject] = None
+        usage: Maybe[Usage] = None
+
+    return StepFailedData
+
+
+def _make_ActionsRequestedData() -> object:
+    from windlass_protocol._wire import JsonObject, Maybe, Open
+    from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.input import RuntimeActionRequest
+
+    class ActionsRequestedData(Open):
+        """The model asked for actions."""
+
+        __qualname__ = "ActionsRequestedData"
+
+        actions: tuple[RuntimeActionRequest, ...]
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        presentation: Maybe[JsonObject] = None
+
+    return ActionsRequestedData
+
+
+def _make_ActionStartedData() -> object:
+    from pydantic import JsonValue
+
+    from windlass_protocol._wire import KeepsNulls, Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id, Sha256
+    from windlass_protocol.generated.tools import EffectClass, ToolMode
+
+    class ActionStartedData(KeepsNulls, Open):
+        """An action is about to happen. Written before it does."""
+
+        __qualname__ = "ActionStartedData"
+
+        call_id: Id
+        tool_name: Str
+        effect: EffectClass
+        idempotency_key: Id
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        arguments_hash: Maybe[Sha256] = None
+        mode: Maybe[ToolMode] = None
+        arguments: JsonValue = None
+
+    return ActionStartedData
+
+
+def _make_ActionInputAppendedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+
+    class ActionInputAppendedData(Open):
+        """A piece of a call's arguments; live only, never stored."""
+
+        __qualname__ = "ActionInputAppendedData"
+
+        call_id: Id
+        input_delta: Str
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        tool_name: Maybe[Str] = None
+
+    return ActionInputAppendedData
+
+
+def _make_ActionPartialData() -> object:
+    from pydantic import JsonValue
+
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+
+    class ActionPartialData(Open):
+        """Progress of a running action; live only, never stored."""
+
+        __qualname__ = "ActionPartialData"
+
+        call_id: Id
+        output: JsonValue
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        tool_name: Maybe[Str] = None
+
+    return ActionPartialData
+
+
+def _make_ActionResultData() -> object:
+    from windlass_protocol._wire import JsonObject, Maybe, Open
+    from windlass_protocol.generated.common import ContentRef, Count, Id
+    from windlass_protocol.generated.event_data import ActionError, ActionStatus
+    from windlass_protocol.generated.input import RuntimeActionResult
+    from windlass_protocol.generated.tools import Taint
+
+    class ActionResultData(Open):
+        """What came of an action."""
+
+        __qualname__ = "ActionResultData"
+
+        result: RuntimeActionResult
+        status: ActionStatus
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        error: Maybe[ActionError] = None
+        presentation: Maybe[JsonObject] = None
+        content_ref: Maybe[ContentRef] = None
+        taint: Maybe[tuple[Taint, ...]] = None
+        duration_ms: Maybe[Count] = None
+
+    return ActionResultData
+
+
+def _make_InputRequestedData() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.input import InputRequest
+
+    class InputRequestedData(Open):
+        """People are asked."""
+
+        __qualname__ = "InputRequestedData"
+
+        requests: tuple[InputRequest, ...]
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        call_id: Maybe[Id] = None
+        task_id: Maybe[Id] = None
+        child_session_id: Maybe[Id] = None
+
+    return InputRequestedData
+
+
+def _make_InputResolvedData() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.input import InputResolution
+
+    class InputResolvedData(Open):
+        """Requests to people were settled."""
+
+        __qualname__ = "InputResolvedData"
+
+        resolutions: tuple[InputResolution, ...]
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        call_id: Maybe[Id] = None
+        child_session_id: Maybe[Id] = None
+
+    return InputResolvedData
+
+
+def _make_ApprovalCandidateData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+
+    class ApprovalCandidateData(Open):
+        """An approval was answered; the answer is being checked."""
+
+        __qualname__ = "ApprovalCandidateData"
+
+        request_id: Id
+        responder: Maybe[Str] = None
+        option_id: Maybe[Id] = None
+        sequence: Maybe[Count] = None
+        step_index: Maybe[Count] = None
+        turn_id: Maybe[Id] = None
+
+    return ApprovalCandidateData
+
+
+def _make_ApprovalDispatchedData() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Count, Id
+
+    class ApprovalDispatchedData(Open):
+        """A request was dispatched to people, and is not dispatched again."""
+
+        __qualname__ = "ApprovalDispatchedData"
+
+        request_id: Id
+        sequence: Maybe[Count] = None
+        step_index: Maybe[Count] = None
+        turn_id: Maybe[Id] = None
+
+    return ApprovalDispatchedData
+
+
+def _make_ApprovalSettledData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.input import InputOutcome
+
+    class ApprovalSettledData(Open):
+        """An approval is decided."""
+
+        __qualname__ = "ApprovalSettledData"
+
+        request_id: Id
+        outcome: InputOutcome
+        responder: Maybe[Str] = None
+        reason: Maybe[Str] = None
+        grant: Maybe[Str] = None
+        sequence: Maybe[Count] = None
+        step_index: Maybe[Count] = None
+        turn_id: Maybe[Id] = None
+
+    return ApprovalSettledData
+
+
+def _make_AuthorizationRequiredData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.event_data import AuthorizationChallenge
+
+    class AuthorizationRequiredData(Open):
+        """A connection needs the authorisation of a person."""
+
+        __qualname__ = "AuthorizationRequiredData"
+
+        name: Str
+        description: Str
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        authorization: Maybe[AuthorizationChallenge] = None
+        webhook_url: Maybe[Str] = None
+        attempt_id: Maybe[Id] = None
+        principal_id: Maybe[Str] = None
+        task_id: Maybe[Id] = None
+
+    return AuthorizationRequiredData
+
+
+def _make_AuthorizationCompletedData() -> object:
+    from typing import Literal
+
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.event_data import AuthorizationChallenge
+
+    class AuthorizationCompletedData(Open):
+        """An authorisation was settled."""
+
+        __qualname__ = "AuthorizationCompletedData"
+
+        name: Str
+        outcome: Literal["authorized", "declined", "failed", "timed-out"]
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        reason: Maybe[Str] = None
+        authorization: Maybe[AuthorizationChallenge] = None
+        attempt_id: Maybe[Id] = None
+        principal_id: Maybe[Str] = None
+        task_id: Maybe[Id] = None
+
+    return AuthorizationCompletedData
+
+
+def _make_ResultCompletedData() -> object:
+    from pydantic import JsonValue
+
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.common import Count, Id
+
+    class ResultCompletedData(Open):
+        """The structured result of the turn."""
+
+        __qualname__ = "ResultCompletedData"
+
+        result: JsonValue
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+
+    return ResultCompletedData
+
+
+def _make_OutputRequestedData() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.output import OutputContract
+
+    class OutputRequestedData(Open):
+        """The run must return a typed output."""
+
+        __qualname__ = "OutputRequestedData"
+
+        contract: OutputContract
+        run_id: Maybe[Id] = None
+
+    return OutputRequestedData
+
+
+def _make_OutputRejectedData() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.output import OutputError
+
+    class OutputRejectedData(Open):
+        """An answer does not meet its contract; the model may correct it."""
+
+        __qualname__ = "OutputRejectedData"
+
+        schema_id: Id
+        attempt: Count
+        errors: tuple[OutputError, ...]
+        run_id: Maybe[Id] = None
+
+    return OutputRejectedData
+
+
+def _make_OutputValidatedData() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Count, Id, Sha256
+
+    class OutputValidatedData(Open):
+        """An answer meets its contract."""
+
+        __qualname__ = "OutputValidatedData"
+
+        schema_id: Id
+        attempt: Count
+        hash: Maybe[Sha256] = None
+        run_id: Maybe[Id] = None
+
+    return OutputValidatedData
+
+
+def _make_OutputFailedData() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.output import OutputError
+
+    class OutputFailedData(Open):
+        """No answer met the contract."""
+
+        __qualname__ = "OutputFailedData"
+
+        schema_id: Id
+        attempts: Count
+        errors: tuple[OutputError, ...]
+        run_id: Maybe[Id] = None
+
+    return OutputFailedData
+
+
+def _make_CompactionRequestedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+
+    class CompactionRequestedData(Open):
+        """The history is about to be compacted."""
+
+        __qualname__ = "CompactionRequestedData"
+
+        model_id: Str
+        usage_input_tokens: Count | None
+        sequence: Count
+        turn_id: Id
+        reason: Maybe[Str] = None
+        session_id: Maybe[Id] = None
+        step_index: Maybe[Count] = None
+
+    return CompactionRequestedData
+
+
+def _make_CompactionCompletedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id, Usage
+    from windlass_protocol.generated.sessions import ModelMessage
+
+    class CompactionCompletedData(Open):
+        """The history was compacted; the journal keeps it whole."""
+
+        __qualname__ = "CompactionCompletedData"
+
+        model_id: Str
+        sequence: Count
+        turn_id: Id
+        session_id: Maybe[Id] = None
+        summary: Maybe[Str] = None
+        kept_from: Maybe[Count] = None
+        trimmed_call_ids: Maybe[tuple[Id, ...]] = None
+        result_chars_max: Maybe[Count] = None
+        pinned: Maybe[tuple[ModelMessage, ...]] = None
+        input_tokens_before: Maybe[Count] = None
+        input_tokens_after: Maybe[Count] = None
+        usage: Maybe[Usage] = None
+        step_index: Maybe[Count] = None
+
+    return CompactionCompletedData
+
+
+def _make_CompactionFailedData() -> object:
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id, Usage
+
+    class CompactionFailedData(Open):
+        """The history could not be compacted."""
+
+        __qualname__ = "CompactionFailedData"
+
+        code: Str
+        message: Str
+        details: Maybe[JsonObject] = None
+        delay_ms: Maybe[Count] = None
+        model_id: Maybe[Str] = None
+        usage: Maybe[Usage] = None
+        sequence: Maybe[Count] = None
+        turn_id: Maybe[Id] = None
+        step_index: Maybe[Count] = None
+
+    return CompactionFailedData
+
+
+def _make_SubagentCalledData() -> object:
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+
+    class SubagentCalledData(Open):
+        """A subagent was given work."""
+
+        __qualname__ = "SubagentCalledData"
+
+        call_id: Id
+        child_session_id: Id
+        session_id: Id
+        name: Str
+        tool_name: Str
+        sequence: Count
+        turn_id: Id
+        remote: Maybe[JsonObject] = None
+        workflow_id: Maybe[Str] = None
+        child_run_id: Maybe[Id] = None
+        depth: Maybe[Count] = None
+
+    return SubagentCalledData
+
+
+def _make_SubagentStartedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Id
+
+    class SubagentStartedData(Open):
+        """A subagent began."""
+
+        __qualname__ = "SubagentStartedData"
+
+        call_id: Id
+        subagent_name: Str
+        child_session_id: Maybe[Id] = None
+
+    return SubagentStartedData
+
+
+def _make_SubagentEventData() -> object:
+    from windlass_protocol._wire import JsonObject, Open, Str
+    from windlass_protocol.generated.common import Id
+
+    class SubagentEventData(Open):
+        """An event of a subagent, shown in its parent."""
+
+        __qualname__ = "SubagentEventData"
+
+        call_id: Id
+        subagent_name: Str
+        event: JsonObject
+
+    return SubagentEventData
+
+
+def _make_SubagentCompletedData() -> object:
+    from windlass_protocol._wire import Bool, Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id, Usage
+    from windlass_protocol.generated.event_data import ActionError
+    from windlass_protocol.generated.runs import RunStatus
+    from windlass_protocol.generated.tools import Taint
+
+    class SubagentCompletedData(Open):
+        """A subagent is finished."""
+
+        __qualname__ = "SubagentCompletedData"
+
+        call_id: Id
+        subagent_name: Str
+        output: Str
+        is_error: Maybe[Bool] = None
+        usage: Maybe[Usage] = None
+        child_session_id: Maybe[Id] = None
+        child_run_id: Maybe[Id] = None
+        status: Maybe[RunStatus] = None
+        is_structured: Maybe[Bool] = None
+        error: Maybe[ActionError] = None
+        taint: Maybe[tuple[Taint, ...]] = None
+        steps: Maybe[Count] = None
+        tool_calls: Maybe[Count] = None
+
+    return SubagentCompletedData
+
+
+def _make_TaskStartedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Id
+
+    class TaskStartedData(Open):
+        """A delegated task began."""
+
+        __qualname__ = "TaskStartedData"
+
+        task_id: Id
+        call_id: Maybe[Id] = None
+        child_session_id: Maybe[Id] = None
+        name: Maybe[Str] = None
+
+    return TaskStartedData
+
+
+def _make_TaskSettledData() -> object:
+    from typing import Literal
+
+    from pydantic import JsonValue
+
+    from windlass_protocol._wire import KeepsNulls, Maybe, Open
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.event_data import ActionError
+
+    class TaskSettledData(KeepsNulls, Open):
+        """A delegated task is finished."""
+
+        __qualname__ = "TaskSettledData"
+
+        task_id: Id
+        status: Literal["completed", "failed", "cancelled"]
+        call_id: Maybe[Id] = None
+        output: JsonValue = None
+        error: Maybe[ActionError] = None
+
+    return TaskSettledData
+
+
+def _make_AgentStartedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Id
+
+    class AgentStartedData(Open):
+        """A subagent's session was opened."""
+
+        __qualname__ = "AgentStartedData"
+
+        child_session_id: Id
+        name: Str
+        call_id: Maybe[Id] = None
+        task_id: Maybe[Id] = None
+
+    return AgentStartedData
+
+
+def _make_AgentResolvedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import ContentRef, Id
+    from windlass_protocol.generated.packages import ResolverPart, ResolverScope
+
+    class AgentResolvedData(Open):
+        """A resolver of the agent gave what is used from now on."""
+
+        __qualname__ = "AgentResolvedData"
+
+        resolver: Id
+        part: ResolverPart
+        scope: ResolverScope
+        content_ref: ContentRef
+        names: Maybe[tuple[Str, ...]] = None
+        failure: Maybe[Str] = None
+
+    return AgentResolvedData
+
+
+def _make_PolicyDecidedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.policy import PolicyDecision, PolicyStage
+
+    class PolicyDecidedData(Open):
+        """A policy decided."""
+
+        __qualname__ = "PolicyDecidedData"
+
+        stage: PolicyStage
+        decision: PolicyDecision
+        run_id: Maybe[Id] = None
+        call_id: Maybe[Id] = None
+        tool_name: Maybe[Str] = None
+        sequence: Maybe[Count] = None
+        step_index: Maybe[Count] = None
+        turn_id: Maybe[Id] = None
+
+    return PolicyDecidedData
+
+
+def _make_BudgetReservedData() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.policy import BudgetLimits, BudgetUsage
+
+    class BudgetReservedData(Open):
+        """A spend was checked before it happens."""
+
+        __qualname__ = "BudgetReservedData"
+
+        used: BudgetUsage
+        limits: BudgetLimits
+        run_id: Maybe[Id] = None
+
+    return BudgetReservedData
+
+
+def _make_BudgetUpdatedData() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.policy import BudgetUsage
+
+    class BudgetUpdatedData(Open):
+        """Something was spent."""
+
+        __qualname__ = "BudgetUpdatedData"
+
+        used: BudgetUsage
+        run_id: Maybe[Id] = None
+
+    return BudgetUpdatedData
+
+
+def _make_BudgetWarnedData() -> object:
+    from windlass_protocol._wire import Float, Maybe, Open
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.policy import BudgetName
+
+    class BudgetWarnedData(Open):
+        """A limit is near."""
+
+        __qualname__ = "BudgetWarnedData"
+
+        name: BudgetName
+        used: Float
+        limit: Float
+        run_id: Maybe[Id] = None
+
+    return BudgetWarnedData
+
+
+def _make_BudgetExhaustedData() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.policy import BudgetLimits, BudgetName, BudgetUsage
+
+    class BudgetExhaustedData(Open):
+        """A limit is reached; the next spend would exceed it."""
+
+        __qualname__ = "BudgetExhaustedData"
+
+        exceeded: tuple[BudgetName, ...]
+        used: BudgetUsage
+        limits: BudgetLimits
+        run_id: Maybe[Id] = None
+
+    return BudgetExhaustedData
+
+
+def _make_HookInvokedData() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Id
+
+    class HookInvokedData(Open):
+        """A hook was called."""
+
+        __qualname__ = "HookInvokedData"
+
+        hook_id: Id
+        point: Id
+        run_id: Maybe[Id] = None
+        call_id: Maybe[Id] = None
+
+    return HookInvokedData
+
+
+def _make_HookCompletedData() -> object:
+    from windlass_protocol._wire import Bool, Maybe, Open
+    from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.event_data import HookStatus
+
+    class HookCompletedData(Open):
+        """A hook answered."""
+
+        __qualname__ = "HookCompletedData"
+
+        hook_id: Id
+        point: Id
+        status: HookStatus
+        changed: Maybe[Bool] = None
+        vetoed: Maybe[Bool] = None
+        duration_ms: Maybe[Count] = None
+        call_id: Maybe[Id] = None
+
+    return HookCompletedData
+
+
+def _make_HookFailedData() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.event_data import ActionError, HookStatus
+
+    class HookFailedData(Open):
+        """A hook failed."""
+
+        __qualname__ = "HookFailedData"
+
+        hook_id: Id
+        point: Id
+        status: HookStatus
+        error: ActionError
+        call_id: Maybe[Id] = None
+
+    return HookFailedData
+
+
+def _make_DecisionRecordedData() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.decisions import Decision
+
+    class DecisionRecordedData(Open):
+        """The agent made a choice."""
+
+        __qualname__ = "DecisionRecordedData"
+
+        decision: Decision
+
+    return DecisionRecordedData
+
+
+def _make_DecisionOutcomeData() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.decisions import Outcome
+
+    class DecisionOutcomeData(Open):
+        """What came of a choice."""
+
+        __qualname__ = "DecisionOutcomeData"
+
+        decision_id: Id
+        outcome: Outcome
+
+    return DecisionOutcomeData
+
+
+def _make_DecisionEvaluatedData() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.decisions import DecisionEvaluation
+
+    class DecisionEvaluatedData(Open):
+        """A choice was judged."""
+
+        __qualname__ = "DecisionEvaluatedData"
+
+        decision_id: Id
+        evaluation: DecisionEvaluation
+
+    return DecisionEvaluatedData
+
+
+def _make_ProblemReportedData() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.decisions import Problem
+
+    class ProblemReportedData(Open):
+        """Something went wrong."""
+
+        __qualname__ = "ProblemReportedData"
+
+        problem: Problem
+
+    return ProblemReportedData
+
+
+def _make_ProposalMadeData() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.decisions import Proposal
+
+    class ProposalMadeData(Open):
+        """A change to an agent was proposed."""
+
+        __qualname__ = "ProposalMadeData"
+
+        proposal: Proposal
+
+    return ProposalMadeData
+
+
+def _make_ProposalCheckedData() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.decisions import ProposalCheck
+
+    class ProposalCheckedData(Open):
+        """A proposal was tried on recorded runs."""
+
+        __qualname__ = "ProposalCheckedData"
+
+        proposal_id: Id
+        check: ProposalCheck
+
+    return ProposalCheckedData
+
+
+def _make_ProposalSettledData() -> object:
+    from windlass_protocol._wire import Bool, Maybe, Open, Str
+    from windlass_protocol.generated.common import Id
+
+    class ProposalSettledData(Open):
+        """A person said yes or no to a proposal."""
+
+        __qualname__ = "ProposalSettledData"
+
+        proposal_id: Id
+        is_accepted: Bool
+        by: Str
+        reason: Maybe[Str] = None
+
+    return ProposalSettledData
+
+
+def _make_ProposalAppliedData() -> object:
+    from windlass_protocol._wire import Open, Str
+    from windlass_protocol.generated.common import Id
+
+    class ProposalAppliedData(Open):
+        """A proposal became an agent."""
+
+        __qualname__ = "ProposalAppliedData"
+
+        proposal_id: Id
+        by: Str
+        fingerprint: Str
+
+    return ProposalAppliedData
+
+
+def _make_DeliveryIntendedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Id
+
+    class DeliveryIntendedData(Open):
+        """Output is about to be delivered. Written before it is."""
+
+        __qualname__ = "DeliveryIntendedData"
+
+        delivery_id: Id
+        sink_id: Id
+        dedupe_key: Id
+        kind: Str
+        run_id: Maybe[Id] = None
+
+    return DeliveryIntendedData
+
+
+def _make_DeliveryCompletedData() -> object:
+    from windlass_protocol._wire import JsonObject, Maybe, Open
+    from windlass_protocol.generated.common import Id
+
+    class DeliveryCompletedData(Open):
+        """Output was delivered."""
+
+        __qualname__ = "DeliveryCompletedData"
+
+        delivery_id: Id
+        sink_id: Id
+        receipt: Maybe[JsonObject] = None
+
+    return DeliveryCompletedData
+
+
+def _make_DeliveryFailedData() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.errors import ErrorInfo
+
+    class DeliveryFailedData(Open):
+        """Output was not delivered."""
+
+        __qualname__ = "DeliveryFailedData"
+
+        delivery_id: Id
+        sink_id: Id
+        error: ErrorInfo
+
+    return DeliveryFailedData
+
+
+def _make_DeliveryDedupedData() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.common import Id
+
+    class DeliveryDedupedData(Open):
+        """Output had been delivered before."""
+
+        __qualname__ = "DeliveryDedupedData"
+
+        delivery_id: Id
+        sink_id: Id
+        dedupe_key: Id
+
+    return DeliveryDedupedData
+
+
+def _make_DeliveryUnknownData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Id
+
+    class DeliveryUnknownData(Open):
+        """It is unknown whether output was delivered; it is not sent again automatically."""
+
+        __qualname__ = "DeliveryUnknownData"
+
+        delivery_id: Id
+        sink_id: Id
+        reason: Maybe[Str] = None
+
+    return DeliveryUnknownData
+
+
+def _make_RecoveryStartedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+
+    class RecoveryStartedData(Open):
+        """The session is picked up after a crash."""
+
+        __qualname__ = "RecoveryStartedData"
+
+        epoch: Count
+        reason: Maybe[Str] = None
+        run_id: Maybe[Id] = None
+
+    return RecoveryStartedData
+
+
+def _make_RecoveryEffectFoundData() -> object:
+    from windlass_protocol._wire import Bool, Maybe, Open, Str
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.tools import EffectClass
+
+    class RecoveryEffectFoundData(Open):
+        """An effect was started and has no result."""
+
+        __qualname__ = "RecoveryEffectFoundData"
+
+        call_id: Id
+        effect: EffectClass
+        tool_name: Str
+        idempotency_key: Maybe[Id] = None
+        request_id: Maybe[Id] = None
+        begun: Maybe[Bool] = None
+
+    return RecoveryEffectFoundData
+
+
+def _make_RecoveryEffectSettledData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.event_data import RecoveryChoice
+
+    class RecoveryEffectSettledData(Open):
+        """An interrupted effect was decided."""
+
+        __qualname__ = "RecoveryEffectSettledData"
+
+        call_id: Id
+        choice: RecoveryChoice
+        by: Maybe[Str] = None
+
+    return RecoveryEffectSettledData
+
+
+def _make_RecoveryCompletedData() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Count, Id
+
+    class RecoveryCompletedData(Open):
+        """The session goes on."""
+
+        __qualname__ = "RecoveryCompletedData"
+
+        epoch: Count
+        repeated: Maybe[tuple[Id, ...]] = None
+        parked: Maybe[tuple[Id, ...]] = None
+
+    return RecoveryCompletedData
+
+
+__getattr__, __dir__ = _lazy_values(
+    globals(),
+    {
+        "FinishReason": _make_FinishReason,
+        "ActionStatus": _make_ActionStatus,
+        "ActionError": _make_ActionError,
+        "Invocation": _make_Invocation,
+        "ParentRun": _make_ParentRun,
+        "RuntimeIdentity": _make_RuntimeIdentity,
+        "AuthorizationChallenge": _make_AuthorizationChallenge,
+        "HookStatus": _make_HookStatus,
+        "RecoveryChoice": _make_RecoveryChoice,
+        "SessionStartedData": _make_SessionStartedData,
+        "SessionWaitingData": _make_SessionWaitingData,
+        "SessionCompletedData": _make_SessionCompletedData,
+        "SessionFailedData": _make_SessionFailedData,
+        "SessionStateChangedData": _make_SessionStateChangedData,
+        "SessionMovedData": _make_SessionMovedData,
+        "SessionForkedData": _make_SessionForkedData,
+        "ContextClearedData": _make_ContextClearedData,
+        "RunStartedData": _make_RunStartedData,
+        "RunResumedData": _make_RunResumedData,
+        "RunWaitingData": _make_RunWaitingData,
+        "RunCancelRequestedData": _make_RunCancelRequestedData,
+        "RunCompletedData": _make_RunCompletedData,
+        "RunFailedData": _make_RunFailedData,
+        "RunCancelledData": _make_RunCancelledData,
+        "RunBudgetExhaustedData": _make_RunBudgetExhaustedData,
+        "TurnStartedData": _make_TurnStartedData,
+        "TurnWaitingData": _make_TurnWaitingData,
+        "TurnCompletedData": _make_TurnCompletedData,
+        "TurnFailedData": _make_TurnFailedData,
+        "TurnCancelledData": _make_TurnCancelledData,
+        "MessageReceivedData": _make_MessageReceivedData,
+        "MessageAppendedData": _make_MessageAppendedData,
+        "MessageCompletedData": _make_MessageCompletedData,
+        "ReasoningAppendedData": _make_ReasoningAppendedData,
+        "ReasoningCompletedData": _make_ReasoningCompletedData,
+        "StepStartedData": _make_StepStartedData,
+        "StepRetryingData": _make_StepRetryingData,
+        "StepCompletedData": _make_StepCompletedData,
+        "StepFailedData": _make_StepFailedData,
+        "ActionsRequestedData": _make_ActionsRequestedData,
+        "ActionStartedData": _make_ActionStartedData,
+        "ActionInputAppendedData": _make_ActionInputAppendedData,
+        "ActionPartialData": _make_ActionPartialData,
+        "ActionResultData": _make_ActionResultData,
+        "InputRequestedData": _make_InputRequestedData,
+        "InputResolvedData": _make_InputResolvedData,
+        "ApprovalCandidateData": _make_ApprovalCandidateData,
+        "ApprovalDispatchedData": _make_ApprovalDispatchedData,
+        "ApprovalSettledData": _make_ApprovalSettledData,
+        "AuthorizationRequiredData": _make_AuthorizationRequiredData,
+        "AuthorizationCompletedData": _make_AuthorizationCompletedData,
+        "ResultCompletedData": _make_ResultCompletedData,
+        "OutputRequestedData": _make_OutputRequestedData,
+        "OutputRejectedData": _make_OutputRejectedData,
+        "OutputValidatedData": _make_OutputValidatedData,
+        "OutputFailedData": _make_OutputFailedData,
+        "CompactionRequestedData": _make_CompactionRequestedData,
+        "CompactionCompletedData": _make_CompactionCompletedData,
+        "CompactionFailedData": _make_CompactionFailedData,
+        "SubagentCalledData": _make_SubagentCalledData,
+        "SubagentStartedData": _make_SubagentStartedData,
+        "SubagentEventData": _make_SubagentEventData,
+        "SubagentCompletedData": _make_SubagentCompletedData,
+        "TaskStartedData": _make_TaskStartedData,
+        "TaskSettledData": _make_TaskSettledData,
+        "AgentStartedData": _make_AgentStartedData,
+        "AgentResolvedData": _make_AgentResolvedData,
+        "PolicyDecidedData": _make_PolicyDecidedData,
+        "BudgetReservedData": _make_BudgetReservedData,
+        "BudgetUpdatedData": _make_BudgetUpdatedData,
+        "BudgetWarnedData": _make_BudgetWarnedData,
+        "BudgetExhaustedData": _make_BudgetExhaustedData,
+        "HookInvokedData": _make_HookInvokedData,
+        "HookCompletedData": _make_HookCompletedData,
+        "HookFailedData": _make_HookFailedData,
+        "DecisionRecordedData": _make_DecisionRecordedData,
+        "DecisionOutcomeData": _make_DecisionOutcomeData,
+        "DecisionEvaluatedData": _make_DecisionEvaluatedData,
+        "ProblemReportedData": _make_ProblemReportedData,
+        "ProposalMadeData": _make_ProposalMadeData,
+        "ProposalCheckedData": _make_ProposalCheckedData,
+        "ProposalSettledData": _make_ProposalSettledData,
+        "ProposalAppliedData": _make_ProposalAppliedData,
+        "DeliveryIntendedData": _make_DeliveryIntendedData,
+        "DeliveryCompletedData": _make_DeliveryCompletedData,
+        "DeliveryFailedData": _make_DeliveryFailedData,
+        "DeliveryDedupedData": _make_DeliveryDedupedData,
+        "DeliveryUnknownData": _make_DeliveryUnknownData,
+        "RecoveryStartedData": _make_RecoveryStartedData,
+        "RecoveryEffectFoundData": _make_RecoveryEffectFoundData,
+        "RecoveryEffectSettledData": _make_RecoveryEffectSettledData,
+        "RecoveryCompletedData": _make_RecoveryCompletedData,
+    },
 )
-from windlass_protocol.generated.decisions import (
-    Decision,
-    DecisionEvaluation,
-    Outcome,
-    Problem,
-    Proposal,
-    ProposalCheck,
-)
-from windlass_protocol.generated.errors import ErrorInfo
-from windlass_protocol.generated.input import (
-    InputOutcome,
-    InputRequest,
-    InputResolution,
-    RuntimeActionRequest,
-    RuntimeActionResult,
-)
-from windlass_protocol.generated.output import OutputContract, OutputError
-from windlass_protocol.generated.packages import ResolverPart, ResolverScope
-from windlass_protocol.generated.policy import (
-    BudgetLimits,
-    BudgetName,
-    BudgetUsage,
-    PolicyDecision,
-    PolicyStage,
-)
-from windlass_protocol.generated.runs import RunStatus
-from windlass_protocol.generated.sessions import (
-    AssistantPart,
-    CompactionConfig,
-    ModelMessage,
-    RunMode,
-    SessionAgent,
-    SessionCapabilities,
-    UserPart,
-)
-from windlass_protocol.generated.tools import EffectClass, Taint, ToolMode
-
-
-class FinishReason(StrEnum):
-    """Why the model stopped."""
-
-    STOP = "stop"
-    LENGTH = "length"
-    CONTENT_FILTER = "content-filter"
-    TOOL_CALLS = "tool-calls"
-    ERROR = "error"
-    OTHER = "other"
-
-
-class ActionStatus(StrEnum):
-    """What came of an action."""
-
-    COMPLETED = "completed"
-    FAILED = "failed"
-    REJECTED = "rejected"
-
-
-class ActionError(Open):
-    """Why an action failed."""
-
-    code: Str
-    """Stable code."""
-    message: Str
-    """What went wrong."""
-    name: Maybe[Str] = None
-    """Class of the error."""
-
-
-class Invocation(Tagged, Open):
-    """Who started a delegated session."""
-
-    __constants__ = ("kind",)
-
-    parent_call_id: Id
-    """Call in the parent."""
-    parent_session_id: Id
-    """Parent session."""
-    parent_turn_id: Id
-    """Parent turn."""
-    name: Str
-    """Name of the subagent."""
-    kind: Literal["subagent"] = "subagent"
-    """How it was started."""
-
-
-class ParentRun(Open):
-    """The call that a delegated run works for."""
-
-    session_id: Id
-    """Session of the run that called."""
-    run_id: Id
-    """Run that called."""
-    call_id: Id
-    """Its call."""
-    root_session_id: Id
-    """Session at the top of the tree."""
-    depth: Count
-    """Levels below the root, from 1."""
-    agents: Maybe[tuple[Id, ...]] = None
-    """Agents above, the root's first."""
-
-
-class RuntimeIdentity(Open):
-    """Which agent and build serve the session."""
-
-    agent_id: Id
-    """The agent."""
-    agent_name: Maybe[Str] = None
-    """Its name."""
-    model_id: Maybe[Str] = None
-    """Its model."""
-    version: Maybe[Str] = None
-    """Version of the runtime."""
-    build: Maybe[Str] = None
-    """Build of the product."""
-    package_fingerprint: Maybe[Str] = None
-    """Fingerprint of the package."""
-
-
-class AuthorizationChallenge(Open):
-    """How a person can authorise."""
-
-    url: Maybe[Str] = None
-    """Address to open."""
-    user_code: Maybe[Str] = None
-    """Code to type."""
-    expires_at: Maybe[Timestamp] = None
-    """When it lapses."""
-    instructions: Maybe[Str] = None
-    """What to do."""
-    display_name: Maybe[Str] = None
-    """Name to show."""
-
-
-class HookStatus(StrEnum):
-    """How a hook ended."""
-
-    COMPLETED = "completed"
-    FAILED = "failed"
-    TIMED_OUT = "timed_out"
-    REJECTED = "rejected"
-
-
-class RecoveryChoice(StrEnum):
-    """What to do with an interrupted effect."""
-
-    RETRY = "retry"
-    SKIP = "skip"
-    SUPPLY = "supply"
-
-
-class SessionStartedData(Open):
-    """The session began."""
-
-    invocation: Maybe[Invocation] = None
-    """Who started it, when it was delegated."""
-    runtime: Maybe[RuntimeIdentity] = None
-    """Which agent and build serve it."""
-    predecessor: Maybe[Id] = None
-    """Session it goes on from, when it was forked or moved."""
-    trace: Maybe[TraceContext] = None
-    """Trace it belongs to."""
-    root_session_id: Maybe[Id] = None
-    """Top session of the dispatch chain."""
-    taint: Maybe[tuple[Taint, ...]] = None
-    """What the session that delegated it had read."""
-    agent: Maybe[SessionAgent] = None
-    """The agent as plain data."""
-    compaction: Maybe[CompactionConfig] = None
-    """When to compact."""
-    output_schema: Maybe[JsonObject] = None
-    """JSON Schema that the final output must meet."""
-
-
-class SessionWaitingData(Open):
-    """The session waits for a person or a subagent."""
-
-    wait: Str
-    """What for: next-user-message, input, recovery, subagent or timer."""
-    continuation_token: Maybe[Str] = None
-    """Capability to continue; only for the owner."""
-    until: Maybe[Timestamp] = None
-    """When it stops waiting."""
-    usage: Maybe[Usage] = None
-    """What it used."""
-
-
-class SessionCompletedData(KeepsNulls, Open):
-    """The session is finished."""
-
-    output: JsonValue = None
-    """The final output."""
-    usage: Maybe[Usage] = None
-    """What it used."""
-
-
-class SessionFailedData(Open):
-    """The session failed and cannot go on."""
-
-    code: Str
-    """Stable code of the failure."""
-    message: Str
-    """What went wrong and what to do next."""
-    details: Maybe[JsonObject] = None
-    """Further facts, already redacted."""
-    session_id: Maybe[Id] = None
-    """The session."""
-    usage: Maybe[Usage] = None
-    """What it used."""
-
-
-class SessionStateChangedData(Open):
-    """Authored durable state changed."""
-
-    set: Maybe[JsonObject] = None
-    """Keys with their new values."""
-    removed: Maybe[tuple[Str, ...]] = None
-    """Keys that are gone."""
-
-
-class SessionMovedData(Open):
-    """The session moved to another package."""
-
-    from_fingerprint: Str
-    """Package it left."""
-    to_fingerprint: Str
-    """Package it runs under now."""
-    reason: Maybe[Str] = None
-    """Why."""
-    agent: Maybe[SessionAgent] = None
-    """The agent from now on, as plain data."""
-
-
-class SessionForkedData(Open):
-    """The session goes on from here by itself; all before is copied from another one."""
-
-    predecessor: Id
-    """Session it was copied from."""
-    predecessor_seq: Count
-    """Number of the last record that was copied."""
-
-
-class ContextClearedData(Open):
-    """The history the model sees was emptied; the journal keeps it."""
-
-    sequence: Maybe[Count] = None
-    """Number of the turn in its session, from 0."""
-    turn_id: Maybe[Id] = None
-    """The turn."""
-
-
-class RunStartedData(Open):
-    """A run began."""
-
-    run_id: Id
-    """The run."""
-    agent_id: Id
-    """Its agent."""
-    package_fingerprint: Maybe[Str] = None
-    """Package it is pinned to."""
-    package_id: Maybe[Id] = None
-    """Its package."""
-    route_id: Maybe[Id] = None
-    """Provider adapter."""
-    model_id: Maybe[Id] = None
-    """Model it starts with."""
-    source: Maybe[SourceRef] = None
-    """Where the request came from."""
-    owner: Maybe[Id] = None
-    """Whom its session belongs to."""
-    mode: Maybe[RunMode] = None
-    """How it ends."""
-    capabilities: Maybe[SessionCapabilities] = None
-    """What the channel of the request can do."""
-    budget: Maybe[BudgetLimits] = None
-    """Most that it may use."""
-    goal_id: Maybe[Str] = None
-    """Goal it pursues."""
-    goal_description: Maybe[Str] = None
-    """The goal, for people."""
-    input_data: Maybe[JsonObject] = None
-    """What it was given."""
-    metadata: Maybe[JsonObject] = None
-    """Free JSON of the caller."""
-    parent: Maybe[ParentRun] = None
-    """Call that it works for, when it is a subagent's."""
-
-
-class RunResumedData(Open):
-    """A run goes on after a wait or a crash."""
-
-    run_id: Id
-    """The run."""
-    reason: Str
-    """Why: input, recovery, timer, subagent or takeover."""
-    epoch: Maybe[Count] = None
-    """Ownership number of the session."""
-
-
-class RunWaitingData(Open):
-    """A run waits; it costs a row and nothing else."""
-
-    run_id: Id
-    """The run."""
-    on: Str
-    """What for: input, recovery, subagent, timer or budget."""
-    request_ids: Maybe[tuple[Id, ...]] = None
-    """Requests it waits for."""
-    until: Maybe[Timestamp] = None
-    """When it stops waiting."""
-
-
-class RunCancelRequestedData(Open):
-    """A cancel of the run was requested."""
-
-    run_id: Id
-    """The run."""
-    by: Maybe[Str] = None
-    """Who asked."""
-    reason: Maybe[Str] = None
-    """Why."""
-
-
-class RunCompletedData(KeepsNulls, Open):
-    """The run reached its end."""
-
-    run_id: Id
-    """The run."""
-    output: Maybe[Str] = None
-    """The final text."""
-    structured_output: JsonValue = None
-    """The validated output."""
-    narrative: Maybe[Str] = None
-    """What happened, for people."""
-    output_data: Maybe[JsonObject] = None
-    """What it returned."""
-    usage: Maybe[Usage] = None
-    """What it used."""
-
-
-class RunFailedData(Open):
-    """The run failed."""
-
-    run_id: Id
-    """The run."""
-    error: ErrorInfo
-    """Why."""
-    narrative: Maybe[Str] = None
-    """What happened, for people."""
-    output_data: Maybe[JsonObject] = None
-    """What it returned."""
-    unstarted: Maybe[RunStartedData] = None
-    """What it would have begun with, when it could not begin."""
-    usage: Maybe[Usage] = None
-    """What it used."""
-
-
-class RunCancelledData(Open):
-    """The run was cancelled."""
-
-    run_id: Id
-    """The run."""
-    reason: Maybe[Str] = None
-    """Why."""
-    unstarted: Maybe[RunStartedData] = None
-    """What it would have begun with, when it was cancelled before its turn came."""
-    error: Maybe[ErrorInfo] = None
-    """What is not known, when calls were under way."""
-    usage: Maybe[Usage] = None
-    """What it used."""
-
-
-class RunBudgetExhaustedData(Open):
-    """The run used up its budget."""
-
-    run_id: Id
-    """The run."""
-    exceeded: tuple[BudgetName, ...]
-    """Which limits."""
-    used: BudgetUsage
-    """What was used."""
-    limits: BudgetLimits
-    """What was allowed."""
-    error: Maybe[ErrorInfo] = None
-    """Which budgets, how much was allowed and how much was used, as an error."""
-    usage: Maybe[Usage] = None
-    """What it used."""
-
-
-class TurnStartedData(Open):
-    """A turn began."""
-
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    turn_id: Id
-    """The turn."""
-    trace: Maybe[TraceContext] = None
-    """Trace it belongs to."""
-
-
-class TurnWaitingData(Open):
-    """The turn waits and stays the same turn."""
-
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    turn_id: Id
-    """The turn."""
-    on: Str
-    """What for: input, tasks, recovery or timer."""
-    usage: Maybe[Usage] = None
-    """What it used."""
-
-
-class TurnCompletedData(Open):
-    """The turn is finished."""
-
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    turn_id: Id
-    """The turn."""
-    usage: Maybe[Usage] = None
-    """What it used."""
-
-
-class TurnFailedData(Open):
-    """The turn failed."""
-
-    code: Str
-    """Stable code of the failure."""
-    message: Str
-    """What went wrong and what to do next."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    turn_id: Id
-    """The turn."""
-    details: Maybe[JsonObject] = None
-    """Further facts, already redacted."""
-    terminal: Maybe[Bool] = None
-    """Whether the session cannot go on."""
-    usage: Maybe[Usage] = None
-    """What it used."""
-
-
-class TurnCancelledData(Open):
-    """The turn was cancelled."""
-
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    turn_id: Id
-    """The turn."""
-    reason: Maybe[Str] = None
-    """Why."""
-    usage: Maybe[Usage] = None
-    """What it used."""
-
-
-class MessageReceivedData(Open):
-    """A message to the session was received."""
-
-    message: Str
-    """The text."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    turn_id: Id
-    """The turn."""
-    parts: Maybe[tuple[UserPart, ...]] = None
-    """The parts, when there is more than text."""
-    context: Maybe[tuple[Str, ...]] = None
-    """Texts added before it."""
-    message_id: Maybe[Id] = None
-    """Identifier of the message."""
-    delivery: Maybe[Str] = None
-    """How it arrived: turn, steer or queue."""
-    sender: Maybe[Str] = None
-    """Who said it."""
-
-
-class MessageAppendedData(Open):
-    """A piece of the answer; live only, never stored."""
-
-    message_delta: Str
-    """The piece."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-    message_so_far: Maybe[Str] = None
-    """The text so far, for a reader that joins late."""
-
-
-class MessageCompletedData(Open):
-    """The model's words of a step."""
-
-    message: Str | None
-    """The text; null when there is none to show."""
-    finish_reason: FinishReason
-    """Why the model stopped."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-    message_id: Maybe[Id] = None
-    """Identifier of the message."""
-    parts: Maybe[tuple[AssistantPart, ...]] = None
-    """The parts, when there is more than text."""
-
-
-class ReasoningAppendedData(Open):
-    """A piece of the model's reasoning; live only, never stored."""
-
-    reasoning_delta: Str
-    """The piece."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-    reasoning_so_far: Maybe[Str] = None
-    """The text so far, for a reader that joins late."""
-
-
-class ReasoningCompletedData(Open):
-    """The model's reasoning of a step."""
-
-    reasoning: Str
-    """The text."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-    provider_metadata: Maybe[JsonObject] = None
-    """What the provider wants back, such as a signature."""
-
-
-class StepStartedData(Open):
-    """A step began: one model call and its tool calls."""
-
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-    model_id: Maybe[Str] = None
-    """Model that is called."""
-    prompt_message_count: Maybe[Count] = None
-    """Messages of the history in the prompt; instructions apart."""
-
-
-class StepRetryingData(Open):
-    """A model call failed and will be tried again."""
-
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-    code: Str
-    """Stable code of the failure."""
-    attempt: Count
-    """Attempt that failed, from 1."""
-    delay_ms: Count
-    """Wait before the next one."""
-    message: Maybe[Str] = None
-    """What went wrong."""
-    usage: Maybe[Usage] = None
-    """What it used, when known."""
-
-
-class StepCompletedData(Open):
-    """A step is finished."""
-
-    finish_reason: FinishReason
-    """Why the model stopped."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-    usage: Maybe[Usage] = None
-    """What it used."""
-    cost_usd: Maybe[Annotated[Float, Field(ge=0)]] = None
-    """Cost in US dollars, when known."""
-    provider_metadata: Maybe[JsonObject] = None
-    """What the provider added."""
-    latency_ms: Maybe[Count] = None
-    """How long the model took."""
-
-
-class StepFailedData(Open):
-    """A step failed."""
-
-    code: Str
-    """Stable code of the failure."""
-    message: Str
-    """What went wrong and what to do next."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-    details: Maybe[JsonObject] = None
-    """Further facts, already redacted."""
-    usage: Maybe[Usage] = None
-    """What it used, when known."""
-
-
-class ActionsRequestedData(Open):
-    """The model asked for actions."""
-
-    actions: tuple[RuntimeActionRequest, ...]
-    """The actions, in the model's order."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-    presentation: Maybe[JsonObject] = None
-    """How to show them."""
-
-
-class ActionStartedData(KeepsNulls, Open):
-    """An action is about to happen. Written before it does."""
-
-    call_id: Id
-    """The call."""
-    tool_name: Str
-    """Name of the tool."""
-    effect: EffectClass
-    """What happens to it after a crash."""
-    idempotency_key: Id
-    """Key the tool is given."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-    arguments_hash: Maybe[Sha256] = None
-    """Digest of the exact arguments."""
-    mode: Maybe[ToolMode] = None
-    """What the tool may do."""
-    arguments: JsonValue = None
-    """The arguments, when a policy or hook changed them."""
-
-
-class ActionInputAppendedData(Open):
-    """A piece of a call's arguments; live only, never stored."""
-
-    call_id: Id
-    """The call."""
-    input_delta: Str
-    """The piece of JSON text."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-    tool_name: Maybe[Str] = None
-    """Name of the tool."""
-
-
-class ActionPartialData(Open):
-    """Progress of a running action; live only, never stored."""
-
-    call_id: Id
-    """The call."""
-    output: JsonValue
-    """What there is so far."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-    tool_name: Maybe[Str] = None
-    """Name of the tool."""
-
-
-class ActionResultData(Open):
-    """What came of an action."""
-
-    result: RuntimeActionResult
-    """The result."""
-    status: ActionStatus
-    """What came of it."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-    error: Maybe[ActionError] = None
-    """Why it failed."""
-    presentation: Maybe[JsonObject] = None
-    """How to show it."""
-    content_ref: Maybe[ContentRef] = None
-    """The whole output, when it was cut."""
-    taint: Maybe[tuple[Taint, ...]] = None
-    """What the result brings into the session."""
-    duration_ms: Maybe[Count] = None
-    """How long it took."""
-
-
-class InputRequestedData(Open):
-    """People are asked."""
-
-    requests: tuple[InputRequest, ...]
-    """The requests."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-    call_id: Maybe[Id] = None
-    """Call of the subagent that asks."""
-    task_id: Maybe[Id] = None
-    """Task that asks."""
-    child_session_id: Maybe[Id] = None
-    """Session that asks, when it is a subagent's."""
-
-
-class InputResolvedData(Open):
-    """Requests to people were settled."""
-
-    resolutions: tuple[InputResolution, ...]
-    """What came of each."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-    call_id: Maybe[Id] = None
-    """Call of the subagent that asked."""
-    child_session_id: Maybe[Id] = None
-    """Session that asked, when it is a subagent's."""
-
-
-class ApprovalCandidateData(Open):
-    """An approval was answered; the answer is being checked."""
-
-    request_id: Id
-    """The request."""
-    responder: Maybe[Str] = None
-    """Who answered."""
-    option_id: Maybe[Id] = None
-    """The option picked."""
-    sequence: Maybe[Count] = None
-    """Number of the turn in its session, from 0."""
-    step_index: Maybe[Count] = None
-    """Number of the step in its turn, from 0."""
-    turn_id: Maybe[Id] = None
-    """The turn."""
-
-
-class ApprovalDispatchedData(Open):
-    """A request was dispatched to people, and is not dispatched again."""
-
-    request_id: Id
-    """The request."""
-    sequence: Maybe[Count] = None
-    """Number of the turn in its session, from 0."""
-    step_index: Maybe[Count] = None
-    """Number of the step in its turn, from 0."""
-    turn_id: Maybe[Id] = None
-    """The turn."""
-
-
-class ApprovalSettledData(Open):
-    """An approval is decided."""
-
-    request_id: Id
-    """The request."""
-    outcome: InputOutcome
-    """What came of it."""
-    responder: Maybe[Str] = None
-    """Who answered."""
-    reason: Maybe[Str] = None
-    """Why."""
-    grant: Maybe[Str] = None
-    """How far it reaches: once, session or rule."""
-    sequence: Maybe[Count] = None
-    """Number of the turn in its session, from 0."""
-    step_index: Maybe[Count] = None
-    """Number of the step in its turn, from 0."""
-    turn_id: Maybe[Id] = None
-    """The turn."""
-
-
-class AuthorizationRequiredData(Open):
-    """A connection needs the authorisation of a person."""
-
-    name: Str
-    """The connection."""
-    description: Str
-    """What it is for."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-    authorization: Maybe[AuthorizationChallenge] = None
-    """How to authorise."""
-    webhook_url: Maybe[Str] = None
-    """Where the answer arrives."""
-    attempt_id: Maybe[Id] = None
-    """The attempt."""
-    principal_id: Maybe[Str] = None
-    """Who must authorise."""
-    task_id: Maybe[Id] = None
-    """Task that waits."""
-
-
-class AuthorizationCompletedData(Open):
-    """An authorisation was settled."""
-
-    name: Str
-    """The connection."""
-    outcome: Literal["authorized", "declined", "failed", "timed-out"]
-    """What came of it."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-    reason: Maybe[Str] = None
-    """Why."""
-    authorization: Maybe[AuthorizationChallenge] = None
-    """How it was authorised."""
-    attempt_id: Maybe[Id] = None
-    """The attempt."""
-    principal_id: Maybe[Str] = None
-    """Who authorised."""
-    task_id: Maybe[Id] = None
-    """Task that waited."""
-
-
-class ResultCompletedData(Open):
-    """The structured result of the turn."""
-
-    result: JsonValue
-    """The result."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    step_index: Count
-    """Number of the step in its turn, from 0."""
-    turn_id: Id
-    """The turn."""
-
-
-class OutputRequestedData(Open):
-    """The run must return a typed output."""
-
-    contract: OutputContract
-    """What it must meet."""
-    run_id: Maybe[Id] = None
-    """The run."""
-
-
-class OutputRejectedData(Open):
-    """An answer does not meet its contract; the model may correct it."""
-
-    schema_id: Id
-    """The schema."""
-    attempt: Count
-    """Attempt, from 1."""
-    errors: tuple[OutputError, ...]
-    """Where it misses."""
-    run_id: Maybe[Id] = None
-    """The run."""
-
-
-class OutputValidatedData(Open):
-    """An answer meets its contract."""
-
-    schema_id: Id
-    """The schema."""
-    attempt: Count
-    """Attempt, from 1."""
-    hash: Maybe[Sha256] = None
-    """Digest of the canonical value."""
-    run_id: Maybe[Id] = None
-    """The run."""
-
-
-class OutputFailedData(Open):
-    """No answer met the contract."""
-
-    schema_id: Id
-    """The schema."""
-    attempts: Count
-    """Attempts made."""
-    errors: tuple[OutputError, ...]
-    """Where the last one misses."""
-    run_id: Maybe[Id] = None
-    """The run."""
-
-
-class CompactionRequestedData(Open):
-    """The history is about to be compacted."""
-
-    model_id: Str
-    """Model that will summarise."""
-    usage_input_tokens: Count | None
-    """Input tokens that made it necessary."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    turn_id: Id
-    """The turn."""
-    reason: Maybe[Str] = None
-    """Why: threshold, overflow (the model refused the length) or asked."""
-    session_id: Maybe[Id] = None
-    """The session."""
-    step_index: Maybe[Count] = None
-    """Number of the step in its turn, from 0."""
-
-
-class CompactionCompletedData(Open):
-    """The history was compacted; the journal keeps it whole."""
-
-    model_id: Str
-    """Model that summarised."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    turn_id: Id
-    """The turn."""
-    session_id: Maybe[Id] = None
-    """The session."""
-    summary: Maybe[Str] = None
-    """The one summary of everything before."""
-    kept_from: Maybe[Count] = None
-    """Index in the history of the first message kept as it is."""
-    trimmed_call_ids: Maybe[tuple[Id, ...]] = None
-    """Calls with shortened results."""
-    result_chars_max: Maybe[Count] = None
-    """Most characters that a shortened result keeps."""
-    pinned: Maybe[tuple[ModelMessage, ...]] = None
-    """Messages put after the summary, such as the last real user message or a todo list."""
-    input_tokens_before: Maybe[Count] = None
-    """Estimated input before."""
-    input_tokens_after: Maybe[Count] = None
-    """Estimated input after."""
-    usage: Maybe[Usage] = None
-    """What the summary used."""
-    step_index: Maybe[Count] = None
-    """Number of the step in its turn, from 0."""
-
-
-class CompactionFailedData(Open):
-    """The history could not be compacted."""
-
-    code: Str
-    """Stable code of the failure."""
-    message: Str
-    """What went wrong and what to do next."""
-    details: Maybe[JsonObject] = None
-    """Further facts, already redacted."""
-    delay_ms: Maybe[Count] = None
-    """Wait before the next attempt; absent if there is none."""
-    model_id: Maybe[Str] = None
-    """Model that was asked for a summary."""
-    usage: Maybe[Usage] = None
-    """What the attempt used."""
-    sequence: Maybe[Count] = None
-    """Number of the turn in its session, from 0."""
-    turn_id: Maybe[Id] = None
-    """The turn."""
-    step_index: Maybe[Count] = None
-    """Number of the step in its turn, from 0."""
-
-
-class SubagentCalledData(Open):
-    """A subagent was given work."""
-
-    call_id: Id
-    """The call."""
-    child_session_id: Id
-    """Session of the subagent."""
-    session_id: Id
-    """Session that called."""
-    name: Str
-    """Name of the subagent."""
-    tool_name: Str
-    """Tool that stands for it."""
-    sequence: Count
-    """Number of the turn in its session, from 0."""
-    turn_id: Id
-    """The turn."""
-    remote: Maybe[JsonObject] = None
-    """Where it runs, when elsewhere."""
-    workflow_id: Maybe[Str] = None
-    """Workflow that drives it."""
-    child_run_id: Maybe[Id] = None
-    """Run of the subagent."""
-    depth: Maybe[Count] = None
-    """Levels below the root, from 1."""
-
-
-class SubagentStartedData(Open):
-    """A subagent began."""
-
-    call_id: Id
-    """The call."""
-    subagent_name: Str
-    """Name of the subagent."""
-    child_session_id: Maybe[Id] = None
-    """Session of the subagent."""
-
-
-class SubagentEventData(Open):
-    """An event of a subagent, shown in its parent."""
-
-    call_id: Id
-    """The call."""
-    subagent_name: Str
-    """Name of the subagent."""
-    event: JsonObject
-    """The event."""
-
-
-class SubagentCompletedData(Open):
-    """A subagent is finished."""
-
-    call_id: Id
-    """The call."""
-    subagent_name: Str
-    """Name of the subagent."""
-    output: Str
-    """What it returned."""
-    is_error: Maybe[Bool] = None
-    """Whether it failed."""
-    usage: Maybe[Usage] = None
-    """What it used."""
-    child_session_id: Maybe[Id] = None
-    """Session of the subagent."""
-    child_run_id: Maybe[Id] = None
-    """Run of the subagent."""
-    status: Maybe[RunStatus] = None
-    """How its run ended."""
-    is_structured: Maybe[Bool] = None
-    """Whether the output is JSON."""
-    error: Maybe[ActionError] = None
-    """Why it failed."""
-    taint: Maybe[tuple[Taint, ...]] = None
-    """What it has read, and what it was given."""
-    steps: Maybe[Count] = None
-    """Model calls it made, those of its own subagents included."""
-    tool_calls: Maybe[Count] = None
-    """Tool calls it made, those of its own subagents included."""
-
-
-class TaskStartedData(Open):
-    """A delegated task began."""
-
-    task_id: Id
-    """The task."""
-    call_id: Maybe[Id] = None
-    """The call."""
-    child_session_id: Maybe[Id] = None
-    """Session of the task."""
-    name: Maybe[Str] = None
-    """Name of the subagent."""
-
-
-class TaskSettledData(KeepsNulls, Open):
-    """A delegated task is finished."""
-
-    task_id: Id
-    """The task."""
-    status: Literal["completed", "failed", "cancelled"]
-    """How it ended."""
-    call_id: Maybe[Id] = None
-    """The call."""
-    output: JsonValue = None
-    """What it returned."""
-    error: Maybe[ActionError] = None
-    """Why it failed."""
-
-
-class AgentStartedData(Open):
-    """A subagent's session was opened."""
-
-    child_session_id: Id
-    """Session of the subagent."""
-    name: Str
-    """Name of the subagent."""
-    call_id: Maybe[Id] = None
-    """The call."""
-    task_id: Maybe[Id] = None
-    """The task."""
-
-
-class AgentResolvedData(Open):
-    """A resolver of the agent gave what is used from now on."""
-
-    resolver: Id
-    """Name of the resolver."""
-    part: ResolverPart
-    """What it gave."""
-    scope: ResolverScope
-    """How long that holds."""
-    content_ref: ContentRef
-    """All of it, as JSON."""
-    names: Maybe[tuple[Str, ...]] = None
-    """Tools or skills that it gave."""
-    failure: Maybe[Str] = None
-    """Why it gave nothing, when the agent goes on without."""
-
-
-class PolicyDecidedData(Open):
-    """A policy decided."""
-
-    stage: PolicyStage
-    """When it was asked."""
-    decision: PolicyDecision
-    """What it said."""
-    run_id: Maybe[Id] = None
-    """The run."""
-    call_id: Maybe[Id] = None
-    """The call."""
-    tool_name: Maybe[Str] = None
-    """Name of the tool."""
-    sequence: Maybe[Count] = None
-    """Number of the turn in its session, from 0."""
-    step_index: Maybe[Count] = None
-    """Number of the step in its turn, from 0."""
-    turn_id: Maybe[Id] = None
-    """The turn."""
-
-
-class BudgetReservedData(Open):
-    """A spend was checked before it happens."""
-
-    used: BudgetUsage
-    """What was used so far."""
-    limits: BudgetLimits
-    """What is allowed."""
-    run_id: Maybe[Id] = None
-    """The run."""
-
-
-class BudgetUpdatedData(Open):
-    """Something was spent."""
-
-    used: BudgetUsage
-    """What was used so far."""
-    run_id: Maybe[Id] = None
-    """The run."""
-
-
-class BudgetWarnedData(Open):
-    """A limit is near."""
-
-    name: BudgetName
-    """Which limit."""
-    used: Float
-    """What was used."""
-    limit: Float
-    """What is allowed."""
-    run_id: Maybe[Id] = None
-    """The run."""
-
-
-class BudgetExhaustedData(Open):
-    """A limit is reached; the next spend would exceed it."""
-
-    exceeded: tuple[BudgetName, ...]
-    """Which limits."""
-    used: BudgetUsage
-    """What was used."""
-    limits: BudgetLimits
-    """What was allowed."""
-    run_id: Maybe[Id] = None
-    """The run."""
-
-
-class HookInvokedData(Open):
-    """A hook was called."""
-
-    hook_id: Id
-    """The hook."""
-    point: Id
-    """Where it runs."""
-    run_id: Maybe[Id] = None
-    """The run."""
-    call_id: Maybe[Id] = None
-    """The call."""
-
-
-class HookCompletedData(Open):
-    """A hook answered."""
-
-    hook_id: Id
-    """The hook."""
-    point: Id
-    """Where it runs."""
-    status: HookStatus
-    """How it ended."""
-    changed: Maybe[Bool] = None
-    """Whether it changed something."""
-    vetoed: Maybe[Bool] = None
-    """Whether it vetoed."""
-    duration_ms: Maybe[Count] = None
-    """How long it took."""
-    call_id: Maybe[Id] = None
-    """The call."""
-
-
-class HookFailedData(Open):
-    """A hook failed."""
-
-    hook_id: Id
-    """The hook."""
-    point: Id
-    """Where it runs."""
-    status: HookStatus
-    """How it ended."""
-    error: ActionError
-    """Why."""
-    call_id: Maybe[Id] = None
-    """The call."""
-
-
-class DecisionRecordedData(Open):
-    """The agent made a choice."""
-
-    decision: Decision
-    """The choice."""
-
-
-class DecisionOutcomeData(Open):
-    """What came of a choice."""
-
-    decision_id: Id
-    """The choice."""
-    outcome: Outcome
-    """What came of it."""
-
-
-class DecisionEvaluatedData(Open):
-    """A choice was judged."""
-
-    decision_id: Id
-    """The choice."""
-    evaluation: DecisionEvaluation
-    """The judgement."""
-
-
-class ProblemReportedData(Open):
-    """Something went wrong."""
-
-    problem: Problem
-    """The problem."""
-
-
-class ProposalMadeData(Open):
-    """A change to an agent was proposed."""
-
-    proposal: Proposal
-    """The change."""
-
-
-class ProposalCheckedData(Open):
-    """A proposal was tried on recorded runs."""
-
-    proposal_id: Id
-    """The proposal."""
-    check: ProposalCheck
-    """How it did."""
-
-
-class ProposalSettledData(Open):
-    """A person said yes or no to a proposal."""
-
-    proposal_id: Id
-    """The proposal."""
-    is_accepted: Bool
-    """Whether it was a yes."""
-    by: Str
-    """Who said it."""
-    reason: Maybe[Str] = None
-    """Why."""
-
-
-class ProposalAppliedData(Open):
-    """A proposal became an agent."""
-
-    proposal_id: Id
-    """The proposal."""
-    by: Str
-    """Who did it."""
-    fingerprint: Str
-    """The version that was made."""
-
-
-class DeliveryIntendedData(Open):
-    """Output is about to be delivered. Written before it is."""
-
-    delivery_id: Id
-    """The delivery."""
-    sink_id: Id
-    """Where it goes."""
-    dedupe_key: Id
-    """At most one delivery per key."""
-    kind: Str
-    """What is delivered."""
-    run_id: Maybe[Id] = None
-    """The run."""
-
-
-class DeliveryCompletedData(Open):
-    """Output was delivered."""
-
-    delivery_id: Id
-    """The delivery."""
-    sink_id: Id
-    """Where it goes."""
-    receipt: Maybe[JsonObject] = None
-    """What the sink said."""
-
-
-class DeliveryFailedData(Open):
-    """Output was not delivered."""
-
-    delivery_id: Id
-    """The delivery."""
-    sink_id: Id
-    """Where it goes."""
-    error: ErrorInfo
-    """Why."""
-
-
-class DeliveryDedupedData(Open):
-    """Output had been delivered before."""
-
-    delivery_id: Id
-    """The delivery."""
-    sink_id: Id
-    """Where it goes."""
-    dedupe_key: Id
-    """Key of the earlier delivery."""
-
-
-class DeliveryUnknownData(Open):
-    """It is unknown whether output was delivered; it is not sent again automatically."""
-
-    delivery_id: Id
-    """The delivery."""
-    sink_id: Id
-    """Where it goes."""
-    reason: Maybe[Str] = None
-    """Why it is unknown."""
-
-
-class RecoveryStartedData(Open):
-    """The session is picked up after a crash."""
-
-    epoch: Count
-    """Ownership number of the session."""
-    reason: Maybe[Str] = None
-    """Why."""
-    run_id: Maybe[Id] = None
-    """The run."""
-
-
-class RecoveryEffectFoundData(Open):
-    """An effect was started and has no result."""
-
-    call_id: Id
-    """The call."""
-    effect: EffectClass
-    """What happens to it."""
-    tool_name: Str
-    """Name of the tool."""
-    idempotency_key: Maybe[Id] = None
-    """Key it was given."""
-    request_id: Maybe[Id] = None
-    """Request to a person, when one is needed."""
-    begun: Maybe[Bool] = None
-    """False if its owner released it before it started; the next owner runs it."""
-
-
-class RecoveryEffectSettledData(Open):
-    """An interrupted effect was decided."""
-
-    call_id: Id
-    """The call."""
-    choice: RecoveryChoice
-    """What to do with it."""
-    by: Maybe[Str] = None
-    """Who decided: a person or a policy."""
-
-
-class RecoveryCompletedData(Open):
-    """The session goes on."""
-
-    epoch: Count
-    """Ownership number of the session."""
-    repeated: Maybe[tuple[Id, ...]] = None
-    """Calls that run again."""
-    parked: Maybe[tuple[Id, ...]] = None
-    """Calls that wait for a person."""

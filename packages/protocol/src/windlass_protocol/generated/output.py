@@ -1,48 +1,68 @@
 # Generated from spec/output.schema.json by `make gen`. Do not edit.
-"""What a run must return."""
+"""What a run must return. Each is made on first use; the stub declares them."""
 
-from pydantic import Field
-
-from windlass_protocol._wire import Closed, JsonObject, Maybe, Open, Str
-from windlass_protocol.generated.common import Count, Id, Positive, Sha256
+from windlass_protocol.lazy import lazy_values as _lazy_values
 
 
-class SchemaVersion(Closed):
-    """Version of a schema."""
+def _make_SchemaVersion() -> object:
+    from windlass_protocol._wire import Closed
+    from windlass_protocol.generated.common import Count
 
-    major: Count
-    """Breaking changes."""
-    minor: Count
-    """Additions."""
-    patch: Count
-    """Corrections."""
+    class SchemaVersion(Closed):
+        """Version of a schema."""
 
+        __qualname__ = "SchemaVersion"
 
-class OutputContract(Closed):
-    """The JSON Schema a run's output must meet, and how hard to try."""
+        major: Count
+        minor: Count
+        patch: Count
 
-    schema_id: Id
-    """Identifier of the schema."""
-    schema_version: SchemaVersion
-    """Its version."""
-    json_schema: JsonObject = Field(validation_alias="schema", serialization_alias="schema")
-    """JSON Schema, draft 2020-12."""
-    content_hash: Maybe[Sha256] = None
-    """Digest of the canonical schema."""
-    max_candidate_bytes: Maybe[Positive] = None
-    """Longest answer to look at; 32,768 when absent."""
-    max_errors_returned: Maybe[Positive] = None
-    """Most errors to report; 32 when absent."""
-    max_repair_attempts: Maybe[Count] = None
-    """How often the model may correct itself; 2 when absent."""
+    return SchemaVersion
 
 
-class OutputError(Open):
-    """One way in which an answer misses its schema."""
+def _make_OutputContract() -> object:
+    from pydantic import Field
 
-    path: Str
-    """JSON pointer to the place."""
-    code: Str
-    """Stable code."""
-    message: Str
-    """What was expected. Never the value."""
+    from windlass_protocol._wire import Closed, JsonObject, Maybe
+    from windlass_protocol.generated.common import Count, Id, Positive, Sha256
+    from windlass_protocol.generated.output import SchemaVersion
+
+    class OutputContract(Closed):
+        """The JSON Schema a run's output must meet, and how hard to try."""
+
+        __qualname__ = "OutputContract"
+
+        schema_id: Id
+        schema_version: SchemaVersion
+        json_schema: JsonObject = Field(validation_alias="schema", serialization_alias="schema")
+        content_hash: Maybe[Sha256] = None
+        max_candidate_bytes: Maybe[Positive] = None
+        max_errors_returned: Maybe[Positive] = None
+        max_repair_attempts: Maybe[Count] = None
+
+    return OutputContract
+
+
+def _make_OutputError() -> object:
+    from windlass_protocol._wire import Open, Str
+
+    class OutputError(Open):
+        """One way in which an answer misses its schema."""
+
+        __qualname__ = "OutputError"
+
+        path: Str
+        code: Str
+        message: Str
+
+    return OutputError
+
+
+__getattr__, __dir__ = _lazy_values(
+    globals(),
+    {
+        "SchemaVersion": _make_SchemaVersion,
+        "OutputContract": _make_OutputContract,
+        "OutputError": _make_OutputError,
+    },
+)

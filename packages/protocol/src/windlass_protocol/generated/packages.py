@@ -1,180 +1,268 @@
 # Generated from spec/packages.schema.json by `make gen`. Do not edit.
-"""An agent compiled to immutable data with a fingerprint."""
+"""An agent compiled to immutable data with a fingerprint. Each is made on first use; the stub declares them."""
 
-from enum import StrEnum
-from typing import Annotated, Literal
-
-from pydantic import StringConstraints
-
-from windlass_protocol._wire import Closed, JsonObject, Maybe, Open, Str, Tagged, Whole
-from windlass_protocol.generated.common import Id, Integer, PolicyRef, Positive, Timestamp
-from windlass_protocol.generated.output import OutputContract
-from windlass_protocol.generated.policy import BudgetLimits
-from windlass_protocol.generated.tools import ToolSpec
+from windlass_protocol.lazy import lazy_values as _lazy_values
 
 
-class AgentSnapshot(Closed):
-    """The agent inside a package."""
+def _make_AgentSnapshot() -> object:
+    from typing import Annotated
 
-    agent_id: Id
-    """Identifier of the agent."""
-    name: Annotated[Str, StringConstraints(min_length=1)]
-    """Its name."""
-    instructions: Maybe[Str] = None
-    """Its instructions."""
-    description: Maybe[Str] = None
-    """What it is for."""
+    from pydantic import StringConstraints
 
+    from windlass_protocol._wire import Closed, Maybe, Str
+    from windlass_protocol.generated.common import Id
 
-class ProviderRoute(Closed):
-    """Which provider and model run the agent."""
+    class AgentSnapshot(Closed):
+        """The agent inside a package."""
 
-    route_id: Id
-    """Provider adapter."""
-    model_id: Id
-    """Model."""
-    provider_policy_ref: Maybe[PolicyRef] = None
-    """Policy of the provider."""
-    settings: Maybe[JsonObject] = None
-    """Temperature and the like."""
+        __qualname__ = "AgentSnapshot"
+
+        agent_id: Id
+        name: Annotated[Str, StringConstraints(min_length=1)]
+        instructions: Maybe[Str] = None
+        description: Maybe[Str] = None
+
+    return AgentSnapshot
 
 
-class HookPhase(StrEnum):
-    """Coarse order of hooks."""
+def _make_ProviderRoute() -> object:
+    from windlass_protocol._wire import Closed, JsonObject, Maybe
+    from windlass_protocol.generated.common import Id, PolicyRef
 
-    EARLY = "early"
-    NORMAL = "normal"
-    LATE = "late"
+    class ProviderRoute(Closed):
+        """Which provider and model run the agent."""
 
+        __qualname__ = "ProviderRoute"
 
-class HookFailure(StrEnum):
-    """What happens when a hook fails."""
+        route_id: Id
+        model_id: Id
+        provider_policy_ref: Maybe[PolicyRef] = None
+        settings: Maybe[JsonObject] = None
 
-    FAIL_OPEN = "fail_open"
-    DENY = "deny"
-    INTERRUPT_RUN = "interrupt_run"
-    FAIL_RUN = "fail_run"
-
-
-class HookRight(StrEnum):
-    """What a hook may do."""
-
-    OBSERVE = "observe"
-    MUTATE = "mutate"
-    VETO = "veto"
+    return ProviderRoute
 
 
-class HookSpec(Closed):
-    """A hook at a named point."""
+def _make_HookPhase() -> object:
+    from enum import StrEnum
 
-    hook_id: Id
-    """Identifier of the hook."""
-    point: Id
-    """Where it runs, such as before_tool_call."""
-    phase: Maybe[HookPhase] = None
-    """Coarse order; normal when absent."""
-    order: Maybe[Integer] = None
-    """Fine order; 100 when absent."""
-    right: Maybe[HookRight] = None
-    """What it may do; observe when absent."""
-    timeout_ms: Maybe[Positive] = None
-    """Deadline; 250 when absent."""
-    failure: Maybe[HookFailure] = None
-    """What happens when it fails; fail_open when absent."""
+    class HookPhase(StrEnum):
+        """Coarse order of hooks."""
+
+        __qualname__ = "HookPhase"
+
+        EARLY = "early"
+        NORMAL = "normal"
+        LATE = "late"
+
+    return HookPhase
 
 
-class OutputSinkSpec(Closed):
-    """Where output is delivered."""
+def _make_HookFailure() -> object:
+    from enum import StrEnum
 
-    sink_id: Id
-    """Identifier of the sink."""
-    dedupe_policy: Maybe[Str] = None
-    """How repeated deliveries are recognised."""
-    policy_ref: Maybe[PolicyRef] = None
-    """Policy of the delivery."""
+    class HookFailure(StrEnum):
+        """What happens when a hook fails."""
 
+        __qualname__ = "HookFailure"
 
-class SubagentSpec(Closed):
-    """A subagent the agent may call."""
+        FAIL_OPEN = "fail_open"
+        DENY = "deny"
+        INTERRUPT_RUN = "interrupt_run"
+        FAIL_RUN = "fail_run"
 
-    name: Id
-    """Name the model uses."""
-    package_id: Id
-    """Its package."""
-    description: Maybe[Str] = None
-    """What it is for."""
-    fingerprint: Maybe[Str] = None
-    """Fingerprint of its package."""
+    return HookFailure
 
 
-class PackageVolatile(Open):
-    """Facts that do not count for the fingerprint."""
+def _make_HookRight() -> object:
+    from enum import StrEnum
 
-    run_id: Maybe[Id] = None
-    """Run that made the package."""
-    compiled_at: Maybe[Timestamp] = None
-    """When it was compiled."""
-    host: Maybe[Str] = None
-    """Where it was compiled."""
+    class HookRight(StrEnum):
+        """What a hook may do."""
 
+        __qualname__ = "HookRight"
 
-class ResolverPart(StrEnum):
-    """What a resolver gives."""
+        OBSERVE = "observe"
+        MUTATE = "mutate"
+        VETO = "veto"
 
-    INSTRUCTIONS = "instructions"
-    TOOLS = "tools"
-    SKILLS = "skills"
+    return HookRight
 
 
-class ResolverScope(StrEnum):
-    """How long what a resolver gave holds."""
+def _make_HookSpec() -> object:
+    from windlass_protocol._wire import Closed, Maybe
+    from windlass_protocol.generated.common import Id, Integer, Positive
+    from windlass_protocol.generated.packages import HookFailure, HookPhase, HookRight
 
-    SESSION = "session"
-    TURN = "turn"
-    STEP = "step"
+    class HookSpec(Closed):
+        """A hook at a named point."""
+
+        __qualname__ = "HookSpec"
+
+        hook_id: Id
+        point: Id
+        phase: Maybe[HookPhase] = None
+        order: Maybe[Integer] = None
+        right: Maybe[HookRight] = None
+        timeout_ms: Maybe[Positive] = None
+        failure: Maybe[HookFailure] = None
+
+    return HookSpec
 
 
-class ResolverSpec(Closed):
-    """A function of the host that gives a part of the agent when it is needed."""
+def _make_OutputSinkSpec() -> object:
+    from windlass_protocol._wire import Closed, Maybe, Str
+    from windlass_protocol.generated.common import Id, PolicyRef
 
-    name: Id
-    """Name of the resolver."""
-    part: ResolverPart
-    """What it gives."""
-    scope: ResolverScope
-    """How long that holds."""
+    class OutputSinkSpec(Closed):
+        """Where output is delivered."""
+
+        __qualname__ = "OutputSinkSpec"
+
+        sink_id: Id
+        dedupe_policy: Maybe[Str] = None
+        policy_ref: Maybe[PolicyRef] = None
+
+    return OutputSinkSpec
 
 
-class RuntimePackage(Tagged, Closed):
-    """An agent compiled to immutable data. Every run pins the fingerprint it runs under."""
+def _make_SubagentSpec() -> object:
+    from windlass_protocol._wire import Closed, Maybe, Str
+    from windlass_protocol.generated.common import Id
 
-    __constants__ = ("schema_version",)
+    class SubagentSpec(Closed):
+        """A subagent the agent may call."""
 
-    package_id: Id
-    """Identifier of the package."""
-    agent: AgentSnapshot
-    """The agent."""
-    provider_route: ProviderRoute
-    """Provider and model."""
-    schema_version: Annotated[Literal[1], Whole(1, 1)] = 1
-    """Version of this shape."""
-    tools: Maybe[tuple[ToolSpec, ...]] = None
-    """Tools with their schemas and metadata."""
-    subagents: Maybe[tuple[SubagentSpec, ...]] = None
-    """Subagents."""
-    policies: Maybe[tuple[PolicyRef, ...]] = None
-    """Policies in force."""
-    hooks: Maybe[tuple[HookSpec, ...]] = None
-    """Hooks."""
-    output_contracts: Maybe[tuple[OutputContract, ...]] = None
-    """What runs must return."""
-    output_sinks: Maybe[tuple[OutputSinkSpec, ...]] = None
-    """Where output goes."""
-    budget: Maybe[BudgetLimits] = None
-    """Most that a run may use."""
-    skills: Maybe[tuple[Str, ...]] = None
-    """Skills it may load."""
-    resolvers: Maybe[tuple[ResolverSpec, ...]] = None
-    """What is resolved when a run needs it; what it gives does not count for the fingerprint."""
-    volatile: Maybe[PackageVolatile] = None
-    """Facts that do not count for the fingerprint."""
+        __qualname__ = "SubagentSpec"
+
+        name: Id
+        package_id: Id
+        description: Maybe[Str] = None
+        fingerprint: Maybe[Str] = None
+
+    return SubagentSpec
+
+
+def _make_PackageVolatile() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Id, Timestamp
+
+    class PackageVolatile(Open):
+        """Facts that do not count for the fingerprint."""
+
+        __qualname__ = "PackageVolatile"
+
+        run_id: Maybe[Id] = None
+        compiled_at: Maybe[Timestamp] = None
+        host: Maybe[Str] = None
+
+    return PackageVolatile
+
+
+def _make_ResolverPart() -> object:
+    from enum import StrEnum
+
+    class ResolverPart(StrEnum):
+        """What a resolver gives."""
+
+        __qualname__ = "ResolverPart"
+
+        INSTRUCTIONS = "instructions"
+        TOOLS = "tools"
+        SKILLS = "skills"
+
+    return ResolverPart
+
+
+def _make_ResolverScope() -> object:
+    from enum import StrEnum
+
+    class ResolverScope(StrEnum):
+        """How long what a resolver gave holds."""
+
+        __qualname__ = "ResolverScope"
+
+        SESSION = "session"
+        TURN = "turn"
+        STEP = "step"
+
+    return ResolverScope
+
+
+def _make_ResolverSpec() -> object:
+    from windlass_protocol._wire import Closed
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.packages import ResolverPart, ResolverScope
+
+    class ResolverSpec(Closed):
+        """A function of the host that gives a part of the agent when it is needed."""
+
+        __qualname__ = "ResolverSpec"
+
+        name: Id
+        part: ResolverPart
+        scope: ResolverScope
+
+    return ResolverSpec
+
+
+def _make_RuntimePackage() -> object:
+    from typing import Annotated, Literal
+
+    from windlass_protocol._wire import Closed, Maybe, Str, Tagged, Whole
+    from windlass_protocol.generated.common import Id, PolicyRef
+    from windlass_protocol.generated.output import OutputContract
+    from windlass_protocol.generated.packages import (
+        AgentSnapshot,
+        HookSpec,
+        OutputSinkSpec,
+        PackageVolatile,
+        ProviderRoute,
+        ResolverSpec,
+        SubagentSpec,
+    )
+    from windlass_protocol.generated.policy import BudgetLimits
+    from windlass_protocol.generated.tools import ToolSpec
+
+    class RuntimePackage(Tagged, Closed):
+        """An agent compiled to immutable data. Every run pins the fingerprint it runs under."""
+
+        __qualname__ = "RuntimePackage"
+
+        __constants__ = ("schema_version",)
+
+        package_id: Id
+        agent: AgentSnapshot
+        provider_route: ProviderRoute
+        schema_version: Annotated[Literal[1], Whole(1, 1)] = 1
+        tools: Maybe[tuple[ToolSpec, ...]] = None
+        subagents: Maybe[tuple[SubagentSpec, ...]] = None
+        policies: Maybe[tuple[PolicyRef, ...]] = None
+        hooks: Maybe[tuple[HookSpec, ...]] = None
+        output_contracts: Maybe[tuple[OutputContract, ...]] = None
+        output_sinks: Maybe[tuple[OutputSinkSpec, ...]] = None
+        budget: Maybe[BudgetLimits] = None
+        skills: Maybe[tuple[Str, ...]] = None
+        resolvers: Maybe[tuple[ResolverSpec, ...]] = None
+        volatile: Maybe[PackageVolatile] = None
+
+    return RuntimePackage
+
+
+__getattr__, __dir__ = _lazy_values(
+    globals(),
+    {
+        "AgentSnapshot": _make_AgentSnapshot,
+        "ProviderRoute": _make_ProviderRoute,
+        "HookPhase": _make_HookPhase,
+        "HookFailure": _make_HookFailure,
+        "HookRight": _make_HookRight,
+        "HookSpec": _make_HookSpec,
+        "OutputSinkSpec": _make_OutputSinkSpec,
+        "SubagentSpec": _make_SubagentSpec,
+        "PackageVolatile": _make_PackageVolatile,
+        "ResolverPart": _make_ResolverPart,
+        "ResolverScope": _make_ResolverScope,
+        "ResolverSpec": _make_ResolverSpec,
+        "RuntimePackage": _make_RuntimePackage,
+    },
+)

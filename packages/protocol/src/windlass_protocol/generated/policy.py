@@ -1,167 +1,256 @@
 # Generated from spec/policy.schema.json by `make gen`. Do not edit.
-"""Six answers a policy can give."""
+"""Six answers a policy can give. Each is made on first use; the stub declares them."""
 
-from enum import StrEnum
-from typing import Annotated, Literal
-
-from pydantic import Field, StringConstraints
-
-from windlass_protocol._wire import Closed, JsonObject, Maybe, Open, Str, Tagged
-from windlass_protocol.generated.common import Count, PolicyRef, Positive
+from windlass_protocol.lazy import lazy_values as _lazy_values
 
 
-class AllowDecision(Tagged, Open):
-    """Go ahead."""
+def _make_AllowDecision() -> object:
+    from typing import Annotated, Literal
 
-    __constants__ = ("decision",)
+    from pydantic import StringConstraints
 
-    code: Annotated[Str, StringConstraints(min_length=1)]
-    """Stable dotted code of the reason."""
-    reason: Str
-    """Why, in a sentence for people."""
-    policy_refs: tuple[PolicyRef, ...]
-    """The rules that decided, strongest first."""
-    decision: Literal["allow"] = "allow"
-    """Which of the six answers this is."""
+    from windlass_protocol._wire import Open, Str, Tagged
+    from windlass_protocol.generated.common import PolicyRef
 
+    class AllowDecision(Tagged, Open):
+        """Go ahead."""
 
-class DenyDecision(Tagged, Open):
-    """Do not do it."""
+        __qualname__ = "AllowDecision"
 
-    __constants__ = ("decision",)
+        __constants__ = ("decision",)
 
-    code: Annotated[Str, StringConstraints(min_length=1)]
-    """Stable dotted code of the reason."""
-    reason: Str
-    """Why, in a sentence for people."""
-    policy_refs: tuple[PolicyRef, ...]
-    """The rules that decided, strongest first."""
-    decision: Literal["deny"] = "deny"
-    """Which of the six answers this is."""
+        code: Annotated[Str, StringConstraints(min_length=1)]
+        reason: Str
+        policy_refs: tuple[PolicyRef, ...]
+        decision: Literal["allow"] = "allow"
+
+    return AllowDecision
 
 
-class AskDecision(Tagged, Open):
-    """A person must consent first."""
+def _make_DenyDecision() -> object:
+    from typing import Annotated, Literal
 
-    __constants__ = ("decision",)
+    from pydantic import StringConstraints
 
-    code: Annotated[Str, StringConstraints(min_length=1)]
-    """Stable dotted code of the reason."""
-    reason: Str
-    """Why, in a sentence for people."""
-    policy_refs: tuple[PolicyRef, ...]
-    """The rules that decided, strongest first."""
-    decision: Literal["ask"] = "ask"
-    """Which of the six answers this is."""
-    prompt: Maybe[Str] = None
-    """What to ask."""
-    expires_in_ms: Maybe[Positive] = None
-    """How long the question stays open."""
-    arguments: Maybe[JsonObject] = None
-    """The arguments to ask about and to use instead, when a rule changed them too."""
+    from windlass_protocol._wire import Open, Str, Tagged
+    from windlass_protocol.generated.common import PolicyRef
 
+    class DenyDecision(Tagged, Open):
+        """Do not do it."""
 
-class ModifyDecision(Tagged, Open):
-    """Go ahead with other arguments."""
+        __qualname__ = "DenyDecision"
 
-    __constants__ = ("decision",)
+        __constants__ = ("decision",)
 
-    code: Annotated[Str, StringConstraints(min_length=1)]
-    """Stable dotted code of the reason."""
-    reason: Str
-    """Why, in a sentence for people."""
-    policy_refs: tuple[PolicyRef, ...]
-    """The rules that decided, strongest first."""
-    arguments: JsonObject
-    """The arguments to use instead."""
-    decision: Literal["modify"] = "modify"
-    """Which of the six answers this is."""
+        code: Annotated[Str, StringConstraints(min_length=1)]
+        reason: Str
+        policy_refs: tuple[PolicyRef, ...]
+        decision: Literal["deny"] = "deny"
+
+    return DenyDecision
 
 
-class InterruptDecision(Tagged, Open):
-    """Stop the run here."""
+def _make_AskDecision() -> object:
+    from typing import Annotated, Literal
 
-    __constants__ = ("decision",)
+    from pydantic import StringConstraints
 
-    code: Annotated[Str, StringConstraints(min_length=1)]
-    """Stable dotted code of the reason."""
-    reason: Str
-    """Why, in a sentence for people."""
-    policy_refs: tuple[PolicyRef, ...]
-    """The rules that decided, strongest first."""
-    decision: Literal["interrupt"] = "interrupt"
-    """Which of the six answers this is."""
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str, Tagged
+    from windlass_protocol.generated.common import PolicyRef, Positive
 
+    class AskDecision(Tagged, Open):
+        """A person must consent first."""
 
-class DeferDecision(Tagged, Open):
-    """Try again later."""
+        __qualname__ = "AskDecision"
 
-    __constants__ = ("decision",)
+        __constants__ = ("decision",)
 
-    code: Annotated[Str, StringConstraints(min_length=1)]
-    """Stable dotted code of the reason."""
-    reason: Str
-    """Why, in a sentence for people."""
-    policy_refs: tuple[PolicyRef, ...]
-    """The rules that decided, strongest first."""
-    decision: Literal["defer"] = "defer"
-    """Which of the six answers this is."""
-    resume_after_ms: Maybe[Count] = None
-    """Earliest time to try again."""
+        code: Annotated[Str, StringConstraints(min_length=1)]
+        reason: Str
+        policy_refs: tuple[PolicyRef, ...]
+        decision: Literal["ask"] = "ask"
+        prompt: Maybe[Str] = None
+        expires_in_ms: Maybe[Positive] = None
+        arguments: Maybe[JsonObject] = None
+
+    return AskDecision
 
 
-PolicyDecision = Annotated[
-    AllowDecision | DenyDecision | AskDecision | ModifyDecision | InterruptDecision | DeferDecision,
-    Field(discriminator="decision"),
-]
-"""What a policy says of a run start or a tool call."""
+def _make_ModifyDecision() -> object:
+    from typing import Annotated, Literal
+
+    from pydantic import StringConstraints
+
+    from windlass_protocol._wire import JsonObject, Open, Str, Tagged
+    from windlass_protocol.generated.common import PolicyRef
+
+    class ModifyDecision(Tagged, Open):
+        """Go ahead with other arguments."""
+
+        __qualname__ = "ModifyDecision"
+
+        __constants__ = ("decision",)
+
+        code: Annotated[Str, StringConstraints(min_length=1)]
+        reason: Str
+        policy_refs: tuple[PolicyRef, ...]
+        arguments: JsonObject
+        decision: Literal["modify"] = "modify"
+
+    return ModifyDecision
 
 
-class PolicyStage(StrEnum):
-    """When the policy was asked."""
+def _make_InterruptDecision() -> object:
+    from typing import Annotated, Literal
 
-    RUN_START = "run_start"
-    PRE_TOOL = "pre_tool"
-    POST_TOOL = "post_tool"
-    OUTPUT = "output"
-    DELIVERY = "delivery"
+    from pydantic import StringConstraints
 
+    from windlass_protocol._wire import Open, Str, Tagged
+    from windlass_protocol.generated.common import PolicyRef
 
-class BudgetLimits(Closed):
-    """Most that a run may use; an absent limit does not limit."""
+    class InterruptDecision(Tagged, Open):
+        """Stop the run here."""
 
-    max_tokens: Maybe[Count] = None
-    """Tokens, input and output together."""
-    max_steps: Maybe[Count] = None
-    """Model calls."""
-    max_tool_calls: Maybe[Count] = None
-    """Tool calls."""
-    max_cost_micros: Maybe[Count] = None
-    """Money, in millionths of a US dollar."""
-    max_wall_ms: Maybe[Count] = None
-    """Time, in milliseconds."""
+        __qualname__ = "InterruptDecision"
+
+        __constants__ = ("decision",)
+
+        code: Annotated[Str, StringConstraints(min_length=1)]
+        reason: Str
+        policy_refs: tuple[PolicyRef, ...]
+        decision: Literal["interrupt"] = "interrupt"
+
+    return InterruptDecision
 
 
-class BudgetUsage(Closed):
-    """What a run has used so far."""
+def _make_DeferDecision() -> object:
+    from typing import Annotated, Literal
 
-    tokens_used: Count
-    """Tokens, input and output together."""
-    steps_used: Count
-    """Model calls."""
-    tool_calls_used: Count
-    """Tool calls."""
-    cost_micros_used: Count
-    """Money, in millionths of a US dollar."""
-    wall_ms_used: Count
-    """Time, in milliseconds."""
+    from pydantic import StringConstraints
+
+    from windlass_protocol._wire import Maybe, Open, Str, Tagged
+    from windlass_protocol.generated.common import Count, PolicyRef
+
+    class DeferDecision(Tagged, Open):
+        """Try again later."""
+
+        __qualname__ = "DeferDecision"
+
+        __constants__ = ("decision",)
+
+        code: Annotated[Str, StringConstraints(min_length=1)]
+        reason: Str
+        policy_refs: tuple[PolicyRef, ...]
+        decision: Literal["defer"] = "defer"
+        resume_after_ms: Maybe[Count] = None
+
+    return DeferDecision
 
 
-class BudgetName(StrEnum):
-    """Which limit."""
+def _make_PolicyDecision() -> object:
+    from typing import Annotated
 
-    TOKENS = "tokens"
-    STEPS = "steps"
-    TOOL_CALLS = "tool_calls"
-    COST = "cost"
-    WALL = "wall"
+    from pydantic import Field
+
+    from windlass_protocol.generated.policy import (
+        AllowDecision,
+        AskDecision,
+        DeferDecision,
+        DenyDecision,
+        InterruptDecision,
+        ModifyDecision,
+    )
+
+    PolicyDecision = Annotated[
+        AllowDecision | DenyDecision | AskDecision | ModifyDecision | InterruptDecision | DeferDecision,
+        Field(discriminator="decision"),
+    ]
+    return PolicyDecision
+
+
+def _make_PolicyStage() -> object:
+    from enum import StrEnum
+
+    class PolicyStage(StrEnum):
+        """When the policy was asked."""
+
+        __qualname__ = "PolicyStage"
+
+        RUN_START = "run_start"
+        PRE_TOOL = "pre_tool"
+        POST_TOOL = "post_tool"
+        OUTPUT = "output"
+        DELIVERY = "delivery"
+
+    return PolicyStage
+
+
+def _make_BudgetLimits() -> object:
+    from windlass_protocol._wire import Closed, Maybe
+    from windlass_protocol.generated.common import Count
+
+    class BudgetLimits(Closed):
+        """Most that a run may use; an absent limit does not limit."""
+
+        __qualname__ = "BudgetLimits"
+
+        max_tokens: Maybe[Count] = None
+        max_steps: Maybe[Count] = None
+        max_tool_calls: Maybe[Count] = None
+        max_cost_micros: Maybe[Count] = None
+        max_wall_ms: Maybe[Count] = None
+
+    return BudgetLimits
+
+
+def _make_BudgetUsage() -> object:
+    from windlass_protocol._wire import Closed
+    from windlass_protocol.generated.common import Count
+
+    class BudgetUsage(Closed):
+        """What a run has used so far."""
+
+        __qualname__ = "BudgetUsage"
+
+        tokens_used: Count
+        steps_used: Count
+        tool_calls_used: Count
+        cost_micros_used: Count
+        wall_ms_used: Count
+
+    return BudgetUsage
+
+
+def _make_BudgetName() -> object:
+    from enum import StrEnum
+
+    class BudgetName(StrEnum):
+        """Which limit."""
+
+        __qualname__ = "BudgetName"
+
+        TOKENS = "tokens"
+        STEPS = "steps"
+        TOOL_CALLS = "tool_calls"
+        COST = "cost"
+        WALL = "wall"
+
+    return BudgetName
+
+
+__getattr__, __dir__ = _lazy_values(
+    globals(),
+    {
+        "AllowDecision": _make_AllowDecision,
+        "DenyDecision": _make_DenyDecision,
+        "AskDecision": _make_AskDecision,
+        "ModifyDecision": _make_ModifyDecision,
+        "InterruptDecision": _make_InterruptDecision,
+        "DeferDecision": _make_DeferDecision,
+        "PolicyDecision": _make_PolicyDecision,
+        "PolicyStage": _make_PolicyStage,
+        "BudgetLimits": _make_BudgetLimits,
+        "BudgetUsage": _make_BudgetUsage,
+        "BudgetName": _make_BudgetName,
+    },
+)

@@ -1,113 +1,117 @@
 # Generated from spec/runs.schema.json by `make gen`. Do not edit.
-"""One turn of a session, from an input to its end."""
+"""One turn of a session, from an input to its end. Each is made on first use; the stub declares them."""
 
-from enum import StrEnum
-
-from pydantic import JsonValue
-
-from windlass_protocol._wire import Bool, Closed, JsonObject, KeepsNulls, Maybe, Open, Str
-from windlass_protocol.generated.common import Id, SourceRef, Usage
-from windlass_protocol.generated.errors import ErrorInfo
-from windlass_protocol.generated.output import OutputContract
-from windlass_protocol.generated.policy import BudgetLimits
-from windlass_protocol.generated.sessions import RunMode, SessionCapabilities, UserContent
+from windlass_protocol.lazy import lazy_values as _lazy_values
 
 
-class RunStatus(StrEnum):
-    """Where a run is; the last four are final."""
+def _make_RunStatus() -> object:
+    from enum import StrEnum
 
-    PENDING = "pending"
-    RUNNING = "running"
-    WAITING = "waiting"
-    CANCELLING = "cancelling"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    BUDGET_EXHAUSTED = "budget_exhausted"
+    class RunStatus(StrEnum):
+        """Where a run is; the last four are final."""
 
+        __qualname__ = "RunStatus"
 
-class RunRequest(Closed):
-    """Asks for a run."""
+        PENDING = "pending"
+        RUNNING = "running"
+        WAITING = "waiting"
+        CANCELLING = "cancelling"
+        COMPLETED = "completed"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+        BUDGET_EXHAUSTED = "budget_exhausted"
 
-    run_id: Id
-    """Identifier of the run, chosen by the caller: the same request again is the same run, another one under
-    it is refused.
-    """
-    agent_id: Id
-    """Agent that runs."""
-    input: UserContent
-    """What the user says."""
-    session_id: Maybe[Id] = None
-    """Session to go on with; a new one when absent."""
-    turn_id: Maybe[Id] = None
-    """Identifier of the turn."""
-    source: Maybe[SourceRef] = None
-    """Where the request comes from."""
-    owner: Maybe[Id] = None
-    """The owner of the session; none when absent. A start that names another owner is refused."""
-    package_id: Maybe[Id] = None
-    """Package to run under; when absent that of the agent, or the default one."""
-    output_contract: Maybe[OutputContract] = None
-    """What the run must return."""
-    mode: Maybe[RunMode] = None
-    """conversation when absent."""
-    capabilities: Maybe[SessionCapabilities] = None
-    """What the channel of the request can do; everything when absent."""
-    budget: Maybe[BudgetLimits] = None
-    """Most that the run may use."""
-    context: Maybe[tuple[Str, ...]] = None
-    """Texts added before the input."""
-    metadata: Maybe[JsonObject] = None
-    """Free JSON of the caller."""
-    goal_id: Maybe[Str] = None
-    """Goal it pursues, to find the runs of one goal together."""
-    goal_description: Maybe[Str] = None
-    """The goal, for people; what the user says when absent."""
+    return RunStatus
 
 
-class RunResult(KeepsNulls, Open):
-    """What came of a run. Sealed: it equals what the journal says."""
+def _make_RunRequest() -> object:
+    from windlass_protocol._wire import Closed, JsonObject, Maybe, Str
+    from windlass_protocol.generated.common import Id, SourceRef
+    from windlass_protocol.generated.output import OutputContract
+    from windlass_protocol.generated.policy import BudgetLimits
+    from windlass_protocol.generated.sessions import RunMode, SessionCapabilities, UserContent
 
-    run_id: Id
-    """The run."""
-    status: RunStatus
-    """How it ended."""
-    output: Str
-    """The final text; empty when there is none."""
-    session_id: Maybe[Id] = None
-    """Its session."""
-    structured_output: JsonValue = None
-    """The validated output, when the run had a contract."""
-    error: Maybe[ErrorInfo] = None
-    """Why it failed, or which budget it used up."""
-    reason: Maybe[Str] = None
-    """Why it was cancelled, as the caller gave it."""
-    usage: Maybe[Usage] = None
-    """What it used."""
+    class RunRequest(Closed):
+        """Asks for a run."""
+
+        __qualname__ = "RunRequest"
+
+        run_id: Id
+        agent_id: Id
+        input: UserContent
+        session_id: Maybe[Id] = None
+        turn_id: Maybe[Id] = None
+        source: Maybe[SourceRef] = None
+        owner: Maybe[Id] = None
+        package_id: Maybe[Id] = None
+        output_contract: Maybe[OutputContract] = None
+        mode: Maybe[RunMode] = None
+        capabilities: Maybe[SessionCapabilities] = None
+        budget: Maybe[BudgetLimits] = None
+        context: Maybe[tuple[Str, ...]] = None
+        metadata: Maybe[JsonObject] = None
+        goal_id: Maybe[Str] = None
+        goal_description: Maybe[Str] = None
+
+    return RunRequest
 
 
-class RunSnapshot(Open):
-    """Where a run is now."""
+def _make_RunResult() -> object:
+    from pydantic import JsonValue
 
-    run_id: Id
-    """The run."""
-    agent_id: Id
-    """Its agent."""
-    status: RunStatus
-    """Where it is."""
-    package_id: Id
-    """Its package."""
-    package_fingerprint: Str
-    """Fingerprint it is pinned to."""
-    route_id: Id
-    """Provider adapter."""
-    model_id: Id
-    """Model."""
-    cancellation_requested: Bool
-    """Whether a cancel was requested."""
-    session_id: Maybe[Id] = None
-    """Its session."""
-    turn_id: Maybe[Id] = None
-    """Its turn."""
-    source: Maybe[SourceRef] = None
-    """Where it came from."""
+    from windlass_protocol._wire import KeepsNulls, Maybe, Open, Str
+    from windlass_protocol.generated.common import Id, Usage
+    from windlass_protocol.generated.errors import ErrorInfo
+    from windlass_protocol.generated.runs import RunStatus
+
+    class RunResult(KeepsNulls, Open):
+        """What came of a run. Sealed: it equals what the journal says."""
+
+        __qualname__ = "RunResult"
+
+        run_id: Id
+        status: RunStatus
+        output: Str
+        session_id: Maybe[Id] = None
+        structured_output: JsonValue = None
+        error: Maybe[ErrorInfo] = None
+        reason: Maybe[Str] = None
+        usage: Maybe[Usage] = None
+
+    return RunResult
+
+
+def _make_RunSnapshot() -> object:
+    from windlass_protocol._wire import Bool, Maybe, Open, Str
+    from windlass_protocol.generated.common import Id, SourceRef
+    from windlass_protocol.generated.runs import RunStatus
+
+    class RunSnapshot(Open):
+        """Where a run is now."""
+
+        __qualname__ = "RunSnapshot"
+
+        run_id: Id
+        agent_id: Id
+        status: RunStatus
+        package_id: Id
+        package_fingerprint: Str
+        route_id: Id
+        model_id: Id
+        cancellation_requested: Bool
+        session_id: Maybe[Id] = None
+        turn_id: Maybe[Id] = None
+        source: Maybe[SourceRef] = None
+
+    return RunSnapshot
+
+
+__getattr__, __dir__ = _lazy_values(
+    globals(),
+    {
+        "RunStatus": _make_RunStatus,
+        "RunRequest": _make_RunRequest,
+        "RunResult": _make_RunResult,
+        "RunSnapshot": _make_RunSnapshot,
+    },
+)

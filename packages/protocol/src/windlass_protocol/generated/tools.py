@@ -1,130 +1,171 @@
 # Generated from spec/tools.schema.json by `make gen`. Do not edit.
-"""Calls, results, and what a tool says of itself."""
+"""Calls, results, and what a tool says of itself. Each is made on first use; the stub declares them."""
 
-from enum import StrEnum
-from typing import Literal
-
-from pydantic import JsonValue
-
-from windlass_protocol._wire import Bool, Closed, JsonObject, KeepsNulls, Maybe, Open, Str
-from windlass_protocol.generated.common import Id, Positive
+from windlass_protocol.lazy import lazy_values as _lazy_values
 
 
-class ToolCall(Closed):
-    """A call of a tool that the model asked for."""
+def _make_ToolCall() -> object:
+    from windlass_protocol._wire import Closed, JsonObject, Str
 
-    id: Str
-    """Identifier of the call; its result carries the same one."""
-    name: Str
-    """Name of the tool."""
-    arguments: JsonObject
-    """Arguments by parameter name."""
+    class ToolCall(Closed):
+        """A call of a tool that the model asked for."""
 
+        __qualname__ = "ToolCall"
 
-class ToolResult(KeepsNulls, Open):
-    """What came of a tool call."""
+        id: Str
+        name: Str
+        arguments: JsonObject
 
-    success: Bool
-    """Whether the tool did what was asked."""
-    terminal: Maybe[Bool] = None
-    """Whether the loop should stop after this result."""
-    needs_followup: Maybe[Bool] = None
-    """Whether the model should react to a failure."""
-    next_action: Maybe[Str] = None
-    """What the tool suggests to do next."""
-    message: Maybe[Str] = None
-    """A text for people."""
-    error: Maybe[Str] = None
-    """What went wrong, as a text for the model."""
-    data: JsonValue = None
-    """The result itself."""
+    return ToolCall
 
 
-class ToolMode(StrEnum):
-    """What a tool may do: read; safe_write (inside the product, undoable); destructive; local (on this
-    machine, such as a shell); external (anything else).
-    """
+def _make_ToolResult() -> object:
+    from pydantic import JsonValue
 
-    READ = "read"
-    SAFE_WRITE = "safe_write"
-    DESTRUCTIVE = "destructive"
-    LOCAL = "local"
-    EXTERNAL = "external"
+    from windlass_protocol._wire import Bool, KeepsNulls, Maybe, Open, Str
 
+    class ToolResult(KeepsNulls, Open):
+        """What came of a tool call."""
 
-class EffectClass(StrEnum):
-    """What happens to a call that was started before a crash and has no result: read = run again; idempotent
-    = run again with the same key; once = ask a person.
-    """
+        __qualname__ = "ToolResult"
 
-    READ = "read"
-    IDEMPOTENT = "idempotent"
-    ONCE = "once"
+        success: Bool
+        terminal: Maybe[Bool] = None
+        needs_followup: Maybe[Bool] = None
+        next_action: Maybe[Str] = None
+        message: Maybe[Str] = None
+        error: Maybe[Str] = None
+        data: JsonValue = None
 
-
-class ApprovalRule(StrEnum):
-    """When a call of a tool needs a person's consent; `policy` leaves it to the policy."""
-
-    POLICY = "policy"
-    ALWAYS = "always"
-    ONCE = "once"
-    NEVER = "never"
+    return ToolResult
 
 
-class Taint(StrEnum):
-    """Taint of a session: untrusted for content of unknown authors, private for data that must not be sent
-    out.
-    """
+def _make_ToolMode() -> object:
+    from enum import StrEnum
 
-    UNTRUSTED = "untrusted"
-    PRIVATE = "private"
+    class ToolMode(StrEnum):
+        """What a tool may do: read; safe_write (inside the product, undoable); destructive; local (on this
+        machine, such as a shell); external (anything else).
+        """
 
+        __qualname__ = "ToolMode"
 
-class ToolSpec(Open):
-    """A tool as the model and the policy see it."""
+        READ = "read"
+        SAFE_WRITE = "safe_write"
+        DESTRUCTIVE = "destructive"
+        LOCAL = "local"
+        EXTERNAL = "external"
 
-    name: Id
-    """Name of the tool, unique in its package."""
-    input_schema: JsonObject
-    """JSON Schema of the arguments."""
-    description: Maybe[Str] = None
-    """What the tool does, for the model."""
-    output_schema: Maybe[JsonObject] = None
-    """JSON Schema of the result data."""
-    mode: Maybe[ToolMode] = None
-    """What the tool may do; a declared mode wins over the name."""
-    effect: Maybe[EffectClass] = None
-    """What happens to an interrupted call."""
-    approval: Maybe[ApprovalRule] = None
-    """When a call needs consent."""
-    timeout_ms: Maybe[Positive] = None
-    """Longest time one call may take."""
-    concurrency: Maybe[Positive] = None
-    """Most calls of this tool at the same time."""
-    is_shell: Maybe[Bool] = None
-    """Whether the tool runs shell commands, which are then graded."""
-    is_outbound: Maybe[Bool] = None
-    """Whether a call can carry data out; assumed when absent."""
-    reads: Maybe[tuple[Taint, ...]] = None
-    """What its results bring into a session; nothing when absent."""
-    metadata: Maybe[JsonObject] = None
-    """Further JSON that the author pins."""
+    return ToolMode
 
 
-class CommandSafetyPattern(Closed):
-    """A custom rule that raises the grade of matching shell commands."""
+def _make_EffectClass() -> object:
+    from enum import StrEnum
 
-    id: Str
-    """Identifier of the rule."""
-    label: Str
-    """Short name for people."""
-    description: Str
-    """What the rule guards against."""
-    pattern: Str
-    """Regular expression in the dialect that Python and JavaScript share."""
-    category: Str
-    """Category that a match reports."""
-    severity: Literal["critical", "warning"]
-    """critical grades a match dangerous, warning grades it caution."""
-    platform: Literal["all", "unix", "windows"]
-    """Where the rule applies."""
+    class EffectClass(StrEnum):
+        """What happens to a call that was started before a crash and has no result: read = run again; idempotent
+        = run again with the same key; once = ask a person.
+        """
+
+        __qualname__ = "EffectClass"
+
+        READ = "read"
+        IDEMPOTENT = "idempotent"
+        ONCE = "once"
+
+    return EffectClass
+
+
+def _make_ApprovalRule() -> object:
+    from enum import StrEnum
+
+    class ApprovalRule(StrEnum):
+        """When a call of a tool needs a person's consent; `policy` leaves it to the policy."""
+
+        __qualname__ = "ApprovalRule"
+
+        POLICY = "policy"
+        ALWAYS = "always"
+        ONCE = "once"
+        NEVER = "never"
+
+    return ApprovalRule
+
+
+def _make_Taint() -> object:
+    from enum import StrEnum
+
+    class Taint(StrEnum):
+        """Taint of a session: untrusted for content of unknown authors, private for data that must not be sent
+        out.
+        """
+
+        __qualname__ = "Taint"
+
+        UNTRUSTED = "untrusted"
+        PRIVATE = "private"
+
+    return Taint
+
+
+def _make_ToolSpec() -> object:
+    from windlass_protocol._wire import Bool, JsonObject, Maybe, Open, Str
+    from windlass_protocol.generated.common import Id, Positive
+    from windlass_protocol.generated.tools import ApprovalRule, EffectClass, Taint, ToolMode
+
+    class ToolSpec(Open):
+        """A tool as the model and the policy see it."""
+
+        __qualname__ = "ToolSpec"
+
+        name: Id
+        input_schema: JsonObject
+        description: Maybe[Str] = None
+        output_schema: Maybe[JsonObject] = None
+        mode: Maybe[ToolMode] = None
+        effect: Maybe[EffectClass] = None
+        approval: Maybe[ApprovalRule] = None
+        timeout_ms: Maybe[Positive] = None
+        concurrency: Maybe[Positive] = None
+        is_shell: Maybe[Bool] = None
+        is_outbound: Maybe[Bool] = None
+        reads: Maybe[tuple[Taint, ...]] = None
+        metadata: Maybe[JsonObject] = None
+
+    return ToolSpec
+
+
+def _make_CommandSafetyPattern() -> object:
+    from typing import Literal
+
+    from windlass_protocol._wire import Closed, Str
+
+    class CommandSafetyPattern(Closed):
+        """A custom rule that raises the grade of matching shell commands."""
+
+        __qualname__ = "CommandSafetyPattern"
+
+        id: Str
+        label: Str
+        description: Str
+        pattern: Str
+        category: Str
+        severity: Literal["critical", "warning"]
+        platform: Literal["all", "unix", "windows"]
+
+    return CommandSafetyPattern
+
+
+__getattr__, __dir__ = _lazy_values(
+    globals(),
+    {
+        "ToolCall": _make_ToolCall,
+        "ToolResult": _make_ToolResult,
+        "ToolMode": _make_ToolMode,
+        "EffectClass": _make_EffectClass,
+        "ApprovalRule": _make_ApprovalRule,
+        "Taint": _make_Taint,
+        "ToolSpec": _make_ToolSpec,
+        "CommandSafetyPattern": _make_CommandSafetyPattern,
+    },
+)

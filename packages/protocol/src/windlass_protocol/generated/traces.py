@@ -1,67 +1,89 @@
 # Generated from spec/traces.schema.json by `make gen`. Do not edit.
-"""What a run did and how long it took, in the shape of OpenTelemetry."""
+"""What a run did and how long it took, in the shape of OpenTelemetry. Each is made on first use; the stub declares them."""
 
-from enum import StrEnum
-
-from windlass_protocol._wire import JsonObject, Maybe, Open, Str
-from windlass_protocol.generated.common import Timestamp
+from windlass_protocol.lazy import lazy_values as _lazy_values
 
 
-class TraceOutcome(StrEnum):
-    """How a traced run ended."""
+def _make_TraceOutcome() -> object:
+    from enum import StrEnum
 
-    OK = "ok"
-    ERROR = "error"
-    BUDGET_EXHAUSTED = "budget_exhausted"
-    CANCELLED = "cancelled"
+    class TraceOutcome(StrEnum):
+        """How a traced run ended."""
 
+        __qualname__ = "TraceOutcome"
 
-class HarnessTrace(Open):
-    """One run of the loop."""
+        OK = "ok"
+        ERROR = "error"
+        BUDGET_EXHAUSTED = "budget_exhausted"
+        CANCELLED = "cancelled"
 
-    trace_id: Str
-    """Unique in the deployment."""
-    session_id: Str
-    """Owning session."""
-    chat_id: Str
-    """Owning chat."""
-    user_id: Str
-    """Owning user."""
-    started_at: Timestamp
-    """When the loop began."""
-    ended_at: Maybe[Timestamp] = None
-    """When the loop returned."""
-    outcome: Maybe[TraceOutcome] = None
-    """How it ended."""
+    return TraceOutcome
 
 
-class TraceSpan(Open):
-    """One unit of work, such as a model call or a tool call."""
+def _make_HarnessTrace() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Timestamp
+    from windlass_protocol.generated.traces import TraceOutcome
 
-    span_id: Str
-    """Identifier of the span."""
-    name: Str
-    """Such as llm.complete or tool.dispatch:read_file."""
-    start_at: Timestamp
-    """When it began."""
-    end_at: Maybe[Timestamp] = None
-    """When it ended."""
-    parent_id: Maybe[Str] = None
-    """Parent span; absent for the root."""
-    attrs: Maybe[JsonObject] = None
-    """Attributes such as token counts, already redacted."""
+    class HarnessTrace(Open):
+        """One run of the loop."""
+
+        __qualname__ = "HarnessTrace"
+
+        trace_id: Str
+        session_id: Str
+        chat_id: Str
+        user_id: Str
+        started_at: Timestamp
+        ended_at: Maybe[Timestamp] = None
+        outcome: Maybe[TraceOutcome] = None
+
+    return HarnessTrace
 
 
-class TraceEvent(Open):
-    """A moment inside a span."""
+def _make_TraceSpan() -> object:
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
+    from windlass_protocol.generated.common import Timestamp
 
-    event_id: Str
-    """Identifier of the event."""
-    span_id: Str
-    """The parent span."""
-    name: Str
-    """Such as policy.denied."""
-    at: Timestamp
-    """When it happened."""
-    attrs: Maybe[JsonObject] = None
-    """Attributes, already redacted."""
+    class TraceSpan(Open):
+        """One unit of work, such as a model call or a tool call."""
+
+        __qualname__ = "TraceSpan"
+
+        span_id: Str
+        name: Str
+        start_at: Timestamp
+        end_at: Maybe[Timestamp] = None
+        parent_id: Maybe[Str] = None
+        attrs: Maybe[JsonObject] = None
+
+    return TraceSpan
+
+
+def _make_TraceEvent() -> object:
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
+    from windlass_protocol.generated.common import Timestamp
+
+    class TraceEvent(Open):
+        """A moment inside a span."""
+
+        __qualname__ = "TraceEvent"
+
+        event_id: Str
+        span_id: Str
+        name: Str
+        at: Timestamp
+        attrs: Maybe[JsonObject] = None
+
+    return TraceEvent
+
+
+__getattr__, __dir__ = _lazy_values(
+    globals(),
+    {
+        "TraceOutcome": _make_TraceOutcome,
+        "HarnessTrace": _make_HarnessTrace,
+        "TraceSpan": _make_TraceSpan,
+        "TraceEvent": _make_TraceEvent,
+    },
+)

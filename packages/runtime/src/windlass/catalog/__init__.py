@@ -1,23 +1,48 @@
 """The catalogue of a runtime: the types of `runtime.sessions`."""
 
-from windlass.catalog.reading import Page, RunTrace, SessionAt, StepPrompt
-from windlass.catalog.sessions import RunQuery, SessionQuery, Sessions
-from windlass.catalog.stats import RunNumbers, RunStats
-from windlass.ports.store import OpenRequest, RunInfo, SessionInfo, SessionStatus, SettledRequest
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "OpenRequest",
-    "Page",
-    "RunInfo",
-    "RunNumbers",
-    "RunQuery",
-    "RunStats",
-    "RunTrace",
-    "SessionAt",
-    "SessionInfo",
-    "SessionQuery",
-    "SessionStatus",
-    "Sessions",
-    "SettledRequest",
-    "StepPrompt",
-]
+from windlass_protocol.lazy import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from windlass.catalog.reading import Page as Page
+    from windlass.catalog.reading import RunTrace as RunTrace
+    from windlass.catalog.reading import SessionAt as SessionAt
+    from windlass.catalog.reading import StepPrompt as StepPrompt
+    from windlass.catalog.sessions import RunQuery as RunQuery
+    from windlass.catalog.sessions import SessionQuery as SessionQuery
+    from windlass.catalog.sessions import Sessions as Sessions
+    from windlass.catalog.stats import RunNumbers as RunNumbers
+    from windlass.catalog.stats import RunStats as RunStats
+    from windlass.ports.store import OpenRequest as OpenRequest
+    from windlass.ports.store import RunInfo as RunInfo
+    from windlass.ports.store import SessionInfo as SessionInfo
+    from windlass.ports.store import SessionStatus as SessionStatus
+    from windlass.ports.store import SettledRequest as SettledRequest
+
+_HOMES = {
+    "windlass.catalog.reading": (
+        "Page",
+        "RunTrace",
+        "SessionAt",
+        "StepPrompt",
+    ),
+    "windlass.catalog.sessions": (
+        "RunQuery",
+        "SessionQuery",
+        "Sessions",
+    ),
+    "windlass.catalog.stats": (
+        "RunNumbers",
+        "RunStats",
+    ),
+    "windlass.ports.store": (
+        "OpenRequest",
+        "RunInfo",
+        "SessionInfo",
+        "SessionStatus",
+        "SettledRequest",
+    ),
+}
+
+__getattr__, __dir__ = _lazy_names(__name__, _HOMES)

@@ -20,7 +20,7 @@ from windlass.ports.store import SessionCopy, SessionInfo, SessionStatus, Store,
 from windlass.refusals import bad_request, check_id, kept_name, misfit, notes_name
 from windlass.runtime.registry import Machine
 from windlass.tools.context import RESERVED
-from windlass_harness.ledger.proposals import is_notes
+from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.authored import state_problem
 from windlass_harness.loop.events import Draft, StateChange
 from windlass_harness.loop.subagents import is_childs

@@ -8,7 +8,7 @@ entries of the session and its runs are derived from the records again.
 import asyncio
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import Final, cast
 
@@ -31,7 +31,7 @@ from windlass.ports.store import (
     StoredAppend,
 )
 from windlass.refusals import bad_request, check_id, notes_name, unknown_session
-from windlass_harness.ledger.proposals import is_notes
+from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.events import CancelRequested, Draft, Moment
 from windlass_harness.loop.state import LoopState
@@ -42,6 +42,7 @@ from windlass_harness.views.history import CallStage
 from windlass_harness.views.listing import RUN_STATUSES, Told, content_hashes, told_by
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
 from windlass_protocol import CausalIds, ContentRef, ErrorKind, JsonObject, RetryClass, RunStatus
+from windlass_protocol.frozen import mutable
 from windlass_protocol.limits import INTEGER_MAX
 
 FORMAT: Final = "windlass-session"
@@ -320,7 +321,7 @@ _PIECE_BYTES: Final = 1_048_576
 """Lines that are parsed together in a thread."""
 
 
-@dataclass(slots=True)
+@mutable
 class _Reading:
     """The parsed lines so far."""
 

@@ -1,9 +1,7 @@
 """Reading one session: chat, history, prompts, traces, pages."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar, cast
 
 from pydantic_core import from_json
@@ -44,6 +42,8 @@ from windlass_protocol import (
     TraceEvent,
     TraceSpan,
 )
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import INTEGER_MAX
 
 T = TypeVar("T")
@@ -52,10 +52,10 @@ T_co = TypeVar("T_co", covariant=True)
 PAGE_ITEMS_MAX: Final = 200
 """Sessions, runs, requests or messages of one page."""
 PAGE_RECORDS_MAX: Final = 1_000
-_CURSOR: Final = re.compile(r"([a-z]+)\.([1-9][0-9]{0,15})")
+_CURSOR: Final = lazy_pattern(r"([a-z]+)\.([1-9][0-9]{0,15})")
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Page(Generic[T_co]):
     """One page of a list, with the cursor of the next page."""
 
@@ -98,7 +98,7 @@ MESSAGES: Final = "messages"
 """The kind of the cursors of a chat history."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class SessionAt:
     """A session as it was after one of its records."""
 
@@ -109,7 +109,7 @@ class SessionAt:
     usage: UsageState
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RunTrace:
     """The trace of a run; the first span is the run itself."""
 
@@ -191,7 +191,7 @@ QUESTIONS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class StepPrompt:
     """The prompt of a step; of several attempts the last one."""
 

@@ -44,7 +44,7 @@ from windlass.refusals import (
     unknown_session,
 )
 from windlass.runtime.registry import Machine
-from windlass_harness.ledger.proposals import is_notes
+from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.subagents import is_childs
 from windlass_harness.record import Record
 from windlass_harness.redact import Redactor

@@ -1,7 +1,7 @@
 """Counts, durations and cost of runs over time."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -10,6 +10,7 @@ from windlass.errors import check_whole, kind_of
 from windlass.ports.store import CountFilter, RunCell, RunCounts, RunTimes, Waiting
 from windlass.refusals import bad_request, check_id
 from windlass_protocol import RunStatus
+from windlass_protocol.frozen import sealed
 
 BUCKETS_MAX: Final = 1_000
 """Time buckets of one query."""
@@ -23,7 +24,7 @@ _FIELDS: Final = {
 """The category of a finished run by status; all others are open."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RunNumbers:
     """Counts, durations and cost of the runs that started in one time bucket."""
 
@@ -44,7 +45,7 @@ class RunNumbers:
     """95th percentile of the duration."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RunStats:
     """Runs over time, and the work that waits for people now."""
 

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from ipaddress import ip_address
 from typing import Final, cast
 from urllib.parse import quote, urlsplit
@@ -17,11 +17,12 @@ from windlass.ports.feed import CursorExpired
 from windlass.refusals import bad_request
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import CausalIds, CodecError, CodecLimits, ErrorKind, JsonObject, RetryClass, parse
+from windlass_protocol.frozen import sealed
 
 Query = Mapping[str, str | int | bool | None]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Call:
     """One request to a server."""
 
@@ -217,7 +218,7 @@ PREFIX: Final = "/v1"
 _WORDS: Final = "the address of a server, such as http://localhost:8700"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Address:
     """A server and its key; the key is never shown.
 
@@ -366,7 +367,7 @@ class KeyMask:
         return said
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Means:
     """Clock, id factory and random source."""
 

@@ -6,7 +6,6 @@ needs no repair, its budget is a share, and its questions are shown at the root.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.util import find_spec
 from typing import Annotated, Final, TypedDict, Unpack, cast
@@ -47,6 +46,7 @@ from windlass_protocol import (
     canonical,
     parse,
 )
+from windlass_protocol.frozen import sealed
 
 REMOTE: Final = "remote"
 """The tool of a remote agent."""
@@ -318,7 +318,7 @@ _LAST_WORDS: Final = RetryPolicy(max_attempts=8, base_delay_ms=250, max_delay_ms
 _ENDED: Final = "The run that it worked for has ended."
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RemoteServer:
     """A server, and the agent on it."""
 
@@ -378,7 +378,7 @@ def remote_tool(server: RemoteServer, timeout_s: float) -> Tool[..., object]:
     return remote
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Work:
     server: RemoteServer
     ctx: ToolContext

@@ -27,7 +27,6 @@ from windlass_harness.loop.events import ApprovalRequest, CallAsks, CallJudged, 
 from windlass_harness.loop.notes import CONSENTED
 from windlass_harness.loop.state import LoopState
 from windlass_harness.policy import CallFacts, Taint, decide_tool_mode
-from windlass_harness.shell import classify_shell_command
 from windlass_harness.views.runs import RunState
 from windlass_protocol import (
     AllowDecision,
@@ -507,6 +506,8 @@ def call_facts(
     outbound, given = tool.is_outbound, arguments.json
     if not tool.is_shell:
         return CallFacts(tool.name, tool.mode, taint=taint, is_outbound=outbound, arguments=given)
+    from windlass_harness.shell import classify_shell_command  # noqa: PLC0415 - slow to import
+
     verdict = classify_shell_command(str(arguments.json.get(SHELL_PARAMETER, "")))
     return CallFacts(
         tool.name,

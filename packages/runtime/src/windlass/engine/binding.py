@@ -58,7 +58,7 @@ def compaction_rule(
     return rule if window is None else replace(rule, threshold=window * _WINDOW_TENTHS // 10)
 
 
-MISSING_AGENT: Final = ErrorInfo(
+MISSING_AGENT: Final = ErrorInfo.model_construct(
     code=ErrorCode.REJECTED,
     kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
     retry=RetryClass.HOST_CONFIGURATION_NEEDED,

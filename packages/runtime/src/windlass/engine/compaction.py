@@ -45,7 +45,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 NOTHING_TO_COMPACT: Final = "nothing_to_compact"
-_NOTHING: Final = ErrorInfo(
+_NOTHING: Final = ErrorInfo.model_construct(
     code=ErrorCode.REJECTED,
     kind=ErrorKind.PROJECTION_FAILURE,
     retry=RetryClass.NOT_RETRYABLE,

@@ -2,18 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from inspect import isawaitable
 from math import inf
 from typing import Final, Generic, TypeVar, cast
 
 from windlass.errors import is_for_us
-from windlass_protocol.frozen import frozen
+from windlass_protocol.frozen import frozen, sealed
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Returned(Generic[T]):
     """The work returned a value."""
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from functools import partial
 from typing import Final, cast
@@ -90,7 +90,7 @@ from windlass_protocol import (
     JsonObject,
     RetryClass,
 )
-from windlass_protocol.frozen import frozen
+from windlass_protocol.frozen import frozen, mutable
 
 GRACE_S: Final = 2.0
 """Grace of a cancelled effect before it is abandoned."""
@@ -394,7 +394,7 @@ def _is_finished_at_once(binding: Binding, outcome: ToolRun) -> bool:
     return is_light(data) and (not isinstance(data, str) or len(data) <= TOOL_OUTPUT_CHARS_MAX)
 
 
-@dataclass(slots=True)
+@mutable
 class _Call:
     """A tool call in progress."""
 

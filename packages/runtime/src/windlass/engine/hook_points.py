@@ -23,7 +23,7 @@ from windlass_harness.loop.events import (
     OutputChecked,
     RunTool,
 )
-from windlass_harness.loop.notes import AFTER_APPROVAL_DECISION, BEFORE_RUN_COMPLETE, BEFORE_TOOL_CALL
+from windlass_harness.loop.rules import AFTER_APPROVAL_DECISION, BEFORE_RUN_COMPLETE, BEFORE_TOOL_CALL
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import RunState
 from windlass_protocol import (

@@ -1,7 +1,7 @@
 """Hooks: called in order with a timeout, checked against their rights, each call recorded once."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from threading import Lock
@@ -39,7 +39,7 @@ from windlass.ports.host import UNCHANGED, Change, HookAnswer, HookCall, Veto
 from windlass.ports.model import LLMMessage
 from windlass.tools.calling import failure_text, in_thread
 from windlass_harness.loop.events import Note
-from windlass_harness.loop.notes import AFTER_APPROVAL_DECISION, BEFORE_TOOL_CALL, RUN_STARTING
+from windlass_harness.loop.rules import AFTER_APPROVAL_DECISION, BEFORE_TOOL_CALL, RUN_STARTING
 from windlass_harness.redact import Redactor
 from windlass_protocol import (
     CodecError,
@@ -57,7 +57,7 @@ from windlass_protocol import (
     canonical,
     parse,
 )
-from windlass_protocol.frozen import frozen
+from windlass_protocol.frozen import frozen, mutable
 
 _ARGUMENTS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=ARGUMENT_LEVELS_MAX)
 _RESULT: Final = CodecLimits(message_bytes_max=TOOL_OUTPUT_CHARS_MAX, depth_max=RESULT_LEVELS_MAX)
@@ -418,7 +418,7 @@ def _stopping(outcome: Outcome, kind: str, data: JsonObject, error: ErrorInfo) -
 # threads that do not return
 
 
-@dataclass(slots=True)
+@mutable
 class _Stuck:
     """Number of abandoned calls of a hook that still run in a thread."""
 

@@ -1,7 +1,7 @@
 """Inbox of a session: reads items and converts them into loop events."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Final, Protocol
 
@@ -26,6 +26,7 @@ from windlass_harness.loop.events import (
 )
 from windlass_harness.loop.subagents import ASK, REPORT, SETTLE
 from windlass_protocol import InputResponse, JsonObject
+from windlass_protocol.frozen import mutable
 
 _NOT_KEPT: Final = "[A message that could not be kept.]"
 _NOT_RETURNED: Final = "The subagent has ended, but what it returned could not be kept."
@@ -43,7 +44,7 @@ def item_key(kind: str, name: str) -> str:
     return within_limit(f"{kind}:{name}")
 
 
-@dataclass(slots=True)
+@mutable
 class SortedItems:
     """The result of sorting inbox items: events, consumed items, and items that must wait."""
 

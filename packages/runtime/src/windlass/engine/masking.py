@@ -1,7 +1,6 @@
 """Masking of secrets in live answers, arguments, cut texts and logs."""
 
 import logging
-import re
 from traceback import format_exception
 from typing import Final, cast
 
@@ -12,10 +11,11 @@ from windlass.ports.feed import LiveAnswer
 from windlass_harness.redact import Redactor
 from windlass_harness.redact.text import MaskedStream
 from windlass_protocol import JsonObject
+from windlass_protocol.lazy import lazy_pattern
 
 SECRET_INPUTS_MAX: Final = 4_096
 SECRET_INPUTS_BYTES_MAX: Final = 64 * 1_048_576
-_MASKED: Final = re.compile(rb"\[redacted(?::[a-z_]+)?\]").search
+_MASKED: Final = lazy_pattern(rb"\[redacted(?::[a-z_]+)?\]")
 
 
 class MaskedAnswer:
@@ -81,7 +81,7 @@ def masked_end(redactor: Redactor, text: str) -> str:
 
 def has_mask(value: JsonValue) -> bool:
     """Whether a recorded value contains a mask."""
-    return _MASKED(to_json(value)) is not None
+    return _MASKED.search(to_json(value)) is not None
 
 
 class SecretInputs:

@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from inspect import isasyncgen, isawaitable
 from math import ceil, isfinite
 from typing import Final, cast
@@ -52,7 +51,8 @@ from windlass_protocol import (
     canonical,
     parse,
 )
-from windlass_protocol.frozen import frozen
+from windlass_protocol.frozen import frozen, mutable
+from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.unchecked import unchecked
 
 COUNT_MAX: Final = 10**11
@@ -91,11 +91,11 @@ CHUNKS_IN_A_ROW_MAX: Final = 256
 """Chunks per turn of the event loop."""
 CLOSE_S: Final = 1.0
 """Time limit for closing a stream."""
-_CALL_ID: Final = re.compile(r"[A-Za-z0-9_.+-]{1,128}").fullmatch
+_CALL_ID: Final = lazy_pattern(r"[A-Za-z0-9_.+-]{1,128}")
 """Request ids contain call ids with colons as separators, so call ids must not have colons."""
 
 
-@dataclass(slots=True)
+@mutable
 class _Piece:
     """A call while its chunks arrive."""
 
@@ -239,7 +239,7 @@ def _named(pieces: dict[int, _Piece], redactor: Redactor, known: dict[str, bytes
     calls: list[RequestedCall] = []
     taken: set[str] = set()
     for index, piece in sorted(pieces.items()):
-        is_plain = _CALL_ID(piece.call_id) and redactor.text(piece.call_id) == piece.call_id
+        is_plain = _CALL_ID.fullmatch(piece.call_id) and redactor.text(piece.call_id) == piece.call_id
         call_id = piece.call_id if is_plain else f"call_{index}"
         while call_id in taken:
             call_id = f"{call_id}+"

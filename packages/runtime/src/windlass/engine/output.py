@@ -40,6 +40,7 @@ from windlass_protocol import (
     canonical,
     parse,
 )
+from windlass_protocol.lazy import lazy_pattern
 
 REFUSED_MAX: Final = 64
 """Refused schemas that are remembered; a forgotten one is only tried again."""
@@ -177,7 +178,7 @@ def _object(schema: JsonObject, strict: JsonObject) -> JsonObject | None:
 
 _OBJECT: Final = frozenset({"properties", "required", "additionalProperties", "$defs"})
 
-_FENCE: Final = re.compile(r"\A\s*```[a-zA-Z]*\n(?P<inside>.*)\n```\s*\Z", re.DOTALL)
+_FENCE: Final = lazy_pattern(r"\A\s*```[a-zA-Z]*\n(?P<inside>.*)\n```\s*\Z", re.DOTALL)
 
 
 def check_output(contract: OutputContract, text: str) -> OutputChecked:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from windlass.ports.feed import refused
 from windlass_protocol import AgentCursor, AllCursor, Cursor, Event, FilterCursor, RunCursor, SessionCursor
+from windlass_protocol.lazy import lazy_pattern
 
 EVENTS_PER_READ: Final = 256
 """Records per read, from the topic or from the journal."""
@@ -26,7 +27,7 @@ TAILS_MAX: Final = 64
 CURSOR_CHARS_MAX: Final = 3_000
 """Characters of a cursor as text; the longest id of 512 characters fits."""
 
-_TEXT: Final = re.compile(
+_TEXT: Final = lazy_pattern(
     r"(?P<scope>[asrgf])(?:\.(?P<name>[A-Za-z0-9_-]{2,}))?"
     r"\.(?P<place>0|[1-9][0-9]{0,15})(?:\.i(?P<index>0|[1-9][0-9]{0,15}))?"
 )

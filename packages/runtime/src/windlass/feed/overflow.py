@@ -1,7 +1,6 @@
 """Overflow queues: bounded buffers for readers that prefer recent events to all events."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Self
 
 from pydantic import JsonValue
@@ -18,7 +17,7 @@ from windlass.ports.feed import (
     SubscriberLagged,
 )
 from windlass_protocol import Cursor, Event
-from windlass_protocol.frozen import frozen
+from windlass_protocol.frozen import frozen, mutable
 
 
 @frozen
@@ -41,7 +40,7 @@ class _Gap:
         )
 
 
-@dataclass(slots=True)
+@mutable
 class _Waiting:
     """A queued event, and the gap before it."""
 

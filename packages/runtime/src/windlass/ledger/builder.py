@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
@@ -43,21 +42,9 @@ from windlass.runtime.registry import Registry, register_agent
 from windlass.tools import Tool, ToolOptions, tool
 from windlass.tools.context import ToolFailed
 from windlass_harness.budget import BudgetLimit
-from windlass_harness.ledger.goals import (
-    EVALUATED,
-    Attempt,
-    GoalScore,
-    evaluation,
-    evaluation_session,
-    judged_decision,
-)
-from windlass_harness.ledger.proposals import (
-    BUILDER,
-    PROPOSALS,
-    ProposalState,
-    ProposalStatus,
-    fold_proposals,
-)
+from windlass_harness.ledger.goals import EVALUATED, Attempt, GoalScore, evaluation, judged_decision
+from windlass_harness.ledger.names import BUILDER, PROPOSALS, evaluation_session
+from windlass_harness.ledger.proposals import ProposalState, ProposalStatus, fold_proposals
 from windlass_harness.ledger.reports import report_text
 from windlass_harness.record import Record
 from windlass_harness.views.payloads import as_text
@@ -80,12 +67,13 @@ from windlass_protocol import (
     ToolOutputType,
     canonical,
 )
+from windlass_protocol.frozen import sealed
 
 ATTEMPTS_MAX: Final = 3
 """Answers of the Builder's model per proposal; each refused answer is returned to it with the reason."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Origin:
     """The origin of a proposal."""
 

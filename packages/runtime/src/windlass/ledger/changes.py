@@ -1,6 +1,5 @@
 """Changes to an agent: parsed from a proposal, recorded, applied."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Final, Literal, cast
@@ -16,13 +15,14 @@ from windlass_harness.budget import BudgetLimit
 from windlass_harness.ledger.proposals import differences
 from windlass_harness.policy import Effect, PolicySet, Rule
 from windlass_protocol import JsonObject, PackageDifference, ProposalChange, ProposalPart
+from windlass_protocol.lazy import lazy_pattern
 
 CHANGES_MAX: Final = 8
 TEXT_CHARS_MAX: Final = 100_000
 RULE_PREFIX: Final = "proposed-"
 _LIMITS: Final = tuple(part.name for part in fields(BudgetLimit))
 _EFFECTS: Final = ("allow", "ask", "deny")
-_OTHER: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_OTHER: Final = lazy_pattern(r"[^A-Za-z0-9_-]+")
 
 
 class DraftChange(BaseModel):

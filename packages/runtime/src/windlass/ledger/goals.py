@@ -26,6 +26,7 @@ from windlass_harness.ledger.goals import (
     score,
 )
 from windlass_protocol import CodecError, JsonObject, RunStatus, encode, parse
+from windlass_protocol.frozen import sealed
 
 NAME_CHARS_MAX: Final = 128
 CRITERIA_MAX: Final = 100
@@ -48,7 +49,7 @@ class _Weighted:
         _check_criterion(cast("Criterion", self))
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Exact(_Weighted):
     """The answer equals this value: a text, without surrounding whitespace, or JSON data."""
 
@@ -57,7 +58,7 @@ class Exact(_Weighted):
     name: str = "exact"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Contains(_Weighted):
     """The answer contains all of these texts; the score is the share that it contains."""
 
@@ -72,7 +73,7 @@ class Contains(_Weighted):
         return (self.texts,) if isinstance(self.texts, str) else tuple(self.texts)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class FitsSchema(_Weighted):
     """The answer fits a JSON Schema; a text answer is parsed as JSON."""
 
@@ -81,7 +82,7 @@ class FitsSchema(_Weighted):
     name: str = "schema"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Limit(_Weighted):
     """The run stays within a limit of tokens, cost, steps or time."""
 
@@ -91,7 +92,7 @@ class Limit(_Weighted):
     name: str = "limit"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Check(_Weighted):
     """A function, sync or async, rates the run; an exception counts as failed."""
 
@@ -100,7 +101,7 @@ class Check(_Weighted):
     name: str = "check"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Judge(_Weighted):
     """A model scores the answer from 0 to 1; it gets the goal, the task and the answer."""
 
@@ -116,7 +117,7 @@ Criterion = Exact | Contains | FitsSchema | Limit | Check | Judge
 _KINDS: Final = (Exact, Contains, FitsSchema, Limit, Check, Judge)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Goal:
     """The goal of runs, with the criteria that score them.
 
@@ -254,7 +255,7 @@ class Judgement(BaseModel):
     why: str = Field(max_length=2_000)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Models:
     """Providers of models that are named by a string."""
 

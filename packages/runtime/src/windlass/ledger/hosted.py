@@ -4,7 +4,6 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar, cast
@@ -24,6 +23,7 @@ from windlass.runtime.core import CoreRuntime
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Record
 from windlass_protocol import JsonObject
+from windlass_protocol.frozen import sealed
 
 T = TypeVar("T")
 
@@ -133,7 +133,7 @@ class PortStore:
             raise RecordingError(f"the event loop of the runtime did not answer for {WAIT_S} s") from None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class PortPlace:
     """The store of a runtime through its ports."""
 

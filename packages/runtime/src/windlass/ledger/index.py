@@ -29,7 +29,7 @@ from windlass.ports.recorded import (
     RunStore,
 )
 from windlass_harness.ledger.failures import GONE, cause_of
-from windlass_harness.ledger.proposals import EVALUATIONS
+from windlass_harness.ledger.names import EVALUATIONS
 from windlass_protocol import Decision, DecisionRun, DecisionRunStatus, DecisionType, FailureKind
 from windlass_protocol.limits import INTEGER_MAX
 

@@ -1,7 +1,7 @@
 """Recorded runs as plain dataclasses."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Final
@@ -12,13 +12,14 @@ from pydantic_core import from_json
 from windlass.ledger.kinds import DecisionType, RecordingError, RunStatus
 from windlass_harness.ledger.goals import RunFacts
 from windlass_protocol import JsonObject
+from windlass_protocol.frozen import sealed
 
 GOOD_QUALITY: Final = 0.5
 """A decision is good if its outcome was rated higher than this."""
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Option:
     """An option of a decision."""
 
@@ -31,7 +32,7 @@ class Option:
     confidence: float = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Outcome:
     """The outcome of a decision."""
 
@@ -45,7 +46,7 @@ class Outcome:
     timestamp: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class DecisionEvaluation:
     """A judgement of a decision; scores are from 0 to 1."""
 
@@ -81,7 +82,7 @@ class DecisionEvaluation:
         return wire
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Decision:
     """A choice among options."""
 
@@ -135,7 +136,7 @@ class Decision:
         return f"{sign} [{self.node_id}] {self.intent} → {action}{judgement}"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Problem:
     """A problem that was reported in a run."""
 
@@ -148,7 +149,7 @@ class Problem:
     suggested_fix: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RunMetrics:
     """Counts of a run; a pending decision is neither a success nor a failure."""
 
@@ -172,7 +173,7 @@ class RunMetrics:
         return self.successful_decisions / decided if decided else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Run:
     """A recorded run."""
 
@@ -214,7 +215,7 @@ class Run:
         return from_json(self.to_json())
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RunSummary:
     """Summary of a run."""
 

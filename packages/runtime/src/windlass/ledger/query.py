@@ -1,9 +1,8 @@
 """BuilderQuery: find, count and analyse recorded runs."""
 
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
@@ -38,12 +37,14 @@ from windlass_harness.record import Record
 from windlass_harness.views.runs import run_id_of
 from windlass_protocol import Decision as WireDecision
 from windlass_protocol import DecisionRun, DecisionRunStatus, FailureKind, JsonObject
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from windlass.runtime.core import CoreRuntime
 
 
-_CODE: Final = re.compile(r"[a-z][a-z0-9_.]*")
+_CODE: Final = lazy_pattern(r"[a-z][a-z0-9_.]*")
 _EMPTY: Final = frozenset({"failed", "tool_failure"})
 """Error codes without information beyond the failure."""
 NO_FAILED_DECISION: Final = "Unknown - no decision marked as failed"
@@ -52,7 +53,7 @@ PENDING_CAUSE: Final = "Run failed and no decision did; {count} had no outcome (
 INTERRUPTED: Final = "The process that recorded the run is gone; {count} decisions had no outcome"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class FailureAnalysis:
     """Why a run failed, derived from its decisions."""
 
@@ -98,7 +99,7 @@ class FailureAnalysis:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class PatternAnalysis:
     """Patterns in the runs of a goal."""
 

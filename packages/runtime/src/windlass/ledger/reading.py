@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, cast
 
@@ -21,7 +21,8 @@ from windlass.ledger.model import (
     RunSummary,
 )
 from windlass.ports.recorded import RunStore
-from windlass_harness.ledger.goals import evaluation_session, run_facts, with_evaluations
+from windlass_harness.ledger.goals import run_facts, with_evaluations
+from windlass_harness.ledger.names import evaluation_session
 from windlass_harness.record import Record
 from windlass_harness.views import DecisionsState, fold_decisions, narrate, summarize_run
 from windlass_harness.views.fold import text_in
@@ -30,6 +31,7 @@ from windlass_protocol import DecisionEvaluation as WireEvaluation
 from windlass_protocol import DecisionRun
 from windlass_protocol import Option as WireOption
 from windlass_protocol import Outcome as WireOutcome
+from windlass_protocol.frozen import sealed
 
 UNREADABLE: Final = "recorder.unreadable"
 """Type of a record with an invalid payload: views ignore it."""
@@ -51,7 +53,7 @@ def in_one_go() -> Generator[None]:
             gc.enable()
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Found:
     """A run, with the facts that its session holds about it."""
 
@@ -63,7 +65,7 @@ class Found:
     """The owner of the session."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Session:
     """The runs of a session by their ids, and the position of its newest record."""
 

@@ -9,7 +9,7 @@ called: all calls of the tool ask, and are approved.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from pydantic import JsonValue
@@ -45,6 +45,7 @@ from windlass_protocol import (
     ToolOutputType,
     canonical,
 )
+from windlass_protocol.frozen import sealed
 
 REPLAY_TIMEOUT_S: Final = 600
 """Timeout of one replay."""
@@ -59,7 +60,7 @@ _OWNER: Final = "replay"
 _RUN: Final = "replay"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Take:
     """A recorded run, prepared for a replay."""
 
@@ -69,7 +70,7 @@ class Take:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Replay:
     """Result of a replay."""
 
@@ -239,7 +240,7 @@ RUNS_LOOKED_AT_MAX: Final = 1_000
 REPLAYS_AT_ONCE: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Trial:
     """The settings of a check."""
 

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from os import getpid
@@ -20,6 +20,7 @@ from windlass.ledger.kinds import RecordingError
 from windlass.limits import REPR_CHARS_MAX, REPR_READ_CHARS_MAX
 from windlass.ports.recorded import NumberedRow
 from windlass_harness.redact import Redactor
+from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
     from windlass.ports.recorded import RunStore
@@ -273,7 +274,7 @@ BATCH_RECORDS: Final = 100
 """Records per transfer into the journal of a folder."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class FilePlace:
     """A SQLite file with the spools beside it."""
 

@@ -1,7 +1,7 @@
 """Port of the feed: subscriptions, cursors, filters, overflow."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import StrEnum
 from hashlib import sha256
 from typing import Final, Protocol
@@ -15,6 +15,7 @@ from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
 from windlass_protocol import Cursor, ErrorKind, Event, JsonObject, PrivacyClass, RetryClass
 from windlass_protocol.codec import canonical
+from windlass_protocol.frozen import sealed
 
 FILTER_VALUES_MAX: Final = 1_000
 """Values of one criterion of a filter."""
@@ -63,7 +64,7 @@ class Overflow(StrEnum):
     """Refused: a subscriber must not slow a run down."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class QueueOptions:
     """A queue for a subscriber that prefers current events to complete ones.
 
@@ -95,7 +96,7 @@ class OverflowReason(StrEnum):
     POLICY_DROPPED_NON_TERMINAL = "policy_dropped_non_terminal"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class OverflowNotice:
     """Events that a queue dropped.
 
@@ -122,7 +123,7 @@ class SubscriberLagged(Unavailable):
         self.notice = notice
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class StreamOptions:
     """Options of a subscription."""
 
@@ -137,7 +138,7 @@ class StreamOptions:
 DEFAULT_OPTIONS: Final = StreamOptions()
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class EventFilter:
     """Criteria for events; None matches every event.
 
@@ -181,7 +182,7 @@ def _checked(name: str, values: Collection[str]) -> frozenset[str]:
     return frozenset(values)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class CompiledEventFilter:
     """A checked filter; equal criteria have equal fingerprints."""
 

@@ -3,25 +3,30 @@
 An async policy has a timeout (`POLICY_TIMEOUT_MS`); a policy that exceeds it or raises denies.
 """
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pydantic import JsonValue
 
-from windlass.ports.model import LLMMessage
-from windlass_harness.loop.events import RequestedCall
-from windlass_harness.policy import CallFacts
-from windlass_protocol import (
-    InputRequest,
-    InputResponse,
-    JsonObject,
-    OutputError,
-    PolicyDecision,
-    RunRequest,
-    RuntimePackage,
-)
+from windlass_protocol.frozen import sealed
+
+if TYPE_CHECKING:
+    from windlass.ports.model import LLMMessage
+    from windlass_harness.loop.events import RequestedCall
+    from windlass_harness.policy import CallFacts
+    from windlass_protocol import (
+        InputRequest,
+        InputResponse,
+        JsonObject,
+        OutputError,
+        PolicyDecision,
+        RunRequest,
+        RuntimePackage,
+    )
 
 
 class StartPolicy(Protocol):
@@ -61,7 +66,7 @@ class Unchanged(Enum):
 UNCHANGED: Final = Unchanged.UNCHANGED
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class HookCall:
     """The argument of a hook. Fields that do not belong to its point are empty."""
 
@@ -97,7 +102,7 @@ class HookCall:
     """The state of the session, read-only."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Change:
     """Changes by a hook; each point allows at most one of these fields."""
 
@@ -111,7 +116,7 @@ class Change:
     """before_approval_request: the prompt; tool and arguments are always shown with it."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Veto:
     """Refuses a call, stops the run, or sends the run back to work, depending on the point."""
 
@@ -149,7 +154,7 @@ class ApprovalDispatcher(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Elicitation:
     """A question of an MCP server. The text is untrusted: show which server asks."""
 
@@ -179,7 +184,7 @@ class PackageResolver(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Delivery:
     """The output of a run for one sink."""
 

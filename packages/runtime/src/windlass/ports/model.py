@@ -1,17 +1,17 @@
 """Port of a model provider: messages, stream chunks, errors."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Protocol, cast, runtime_checkable
 
 from windlass.errors import AgentError, Rejected, Unavailable
 from windlass_protocol import ErrorInfo, ErrorKind, FinishReason, JsonObject, RetryClass, ToolCall
+from windlass_protocol.frozen import sealed
 
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class LLMUsage:
     """Tokens and cost of an answer. None means that the provider did not report it."""
 
@@ -23,7 +23,7 @@ class LLMUsage:
     cost_micros: int | None = None
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@sealed(weakref_slot=True)
 class LLMMessage:
     """One message of the prompt.
 
@@ -44,7 +44,7 @@ class LLMMessage:
     provider_options: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ToolCallDelta:
     """A fragment of a tool call.
 
@@ -57,7 +57,7 @@ class ToolCallDelta:
     arguments_delta: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class LLMStreamChunk:
     """A fragment of an answer.
 

@@ -1,8 +1,9 @@
 """Port of the run index of the recorder."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+
+from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
     from windlass_harness.record import Record
@@ -25,7 +26,7 @@ TOOL: Final = "tool"
 """Facts of kind: decisions to call a tool or a subagent, by its name."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Fact:
     """One count that a run contributes."""
 
@@ -41,7 +42,7 @@ class Fact:
     """The text of the first occurrence."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class IndexedRun:
     """A run in the index."""
 
@@ -60,7 +61,7 @@ class IndexedRun:
     agent_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RunLook:
     """A filter of runs; None matches any run."""
 

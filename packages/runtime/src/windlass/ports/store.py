@@ -22,7 +22,7 @@ from windlass_protocol import ContentRef, InputOutcome, InputRequest, JsonObject
 from windlass_protocol import SessionStatus as SessionStatus
 from windlass_protocol.frozen import frozen
 
-NO_USAGE: Final = Usage()
+NO_USAGE: Final = Usage.model_construct()
 
 
 @frozen

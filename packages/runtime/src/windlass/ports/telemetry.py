@@ -1,9 +1,10 @@
 """Port of telemetry: spans and their exporter."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+from windlass_protocol.frozen import sealed
 
 Attribute = str | int | float | bool | tuple[str, ...]
 Attributes = Mapping[str, Attribute]
@@ -18,7 +19,7 @@ class Operation(StrEnum):
     WAIT = "wait"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Moment:
     """An event inside a span."""
 
@@ -27,7 +28,7 @@ class Moment:
     attributes: Attributes
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class TraceContext:
     """The trace of a run, and its parent span."""
 
@@ -42,7 +43,7 @@ class TraceContext:
     trace_state: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Span:
     """A finished operation; times are nanoseconds since 1970."""
 

@@ -1,24 +1,18 @@
-"""AgentRuntime: `open`, `in_memory`, their options and adapters."""
+"""AgentRuntime: `open`, `in_memory`, their options and adapters.
+
+A program that declares agents imports this module; the engine, stores and models are imported when a runtime
+is made. So a method imports what it needs from them.
+"""
+
+from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from dataclasses import replace
-from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeVar, Unpack, cast, overload
 
-from pydantic import JsonValue, ValidationError
-
-from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite.recorded import take_in_left
-from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.adapters.models.routes import providers_from_environment
-from windlass.adapters.system import SystemClock, chance, new_id
-from windlass.agent import Agent, Output, output_contract
+from windlass.agent import Agent, output_contract
 from windlass.errors import kind_of
-from windlass.feed import Feed
-from windlass.package import budget_limits
-from windlass.policy import allow_start
 from windlass.refusals import (
     bad_request,
     check_given,
@@ -29,24 +23,26 @@ from windlass.refusals import (
     misfit,
     unknown_agent,
 )
-from windlass.runtime.builder import AgentRuntimeBuilder
 from windlass.runtime.core import CoreRuntime
-from windlass.runtime.options import RunOptions, RuntimeOptions
-from windlass.runtime.registry import Machine, Registered
-from windlass.runtime.runs import RunHandle, TypedResult, typed_result
-from windlass.tools.context import ToolFailed, state_value
-from windlass_harness.loop.events import StateChange, within_limit
-from windlass_protocol import (
-    JsonObject,
-    OutputContract,
-    RunRequest,
-    SourceRef,
-    UserContent,
-)
+from windlass_protocol.generated import runs
 
 if TYPE_CHECKING:
-    from windlass.steps.contract import StepFn, ToolLoopHarnessConfig
+    from collections.abc import Iterable
+    from pathlib import Path
+    from types import TracebackType
 
+    from pydantic import JsonValue
+
+    from windlass.adapters.journals.memory import MemoryStore
+    from windlass.adapters.journals.sqlite.store import SqliteStore
+    from windlass.agent import Output
+    from windlass.runtime.builder import AgentRuntimeBuilder
+    from windlass.runtime.options import RunOptions, RuntimeOptions
+    from windlass.runtime.registry import Registered
+    from windlass.runtime.runs import RunHandle, TypedResult
+    from windlass.steps.contract import StepFn, ToolLoopHarnessConfig
+    from windlass_harness.loop.events import StateChange
+    from windlass_protocol import JsonObject, OutputContract, RunRequest, SourceRef, UserContent
 
 RuntimeT = TypeVar("RuntimeT", bound=CoreRuntime)
 
@@ -109,6 +105,10 @@ class AgentRuntime(CoreRuntime):
     @classmethod
     def builder(cls) -> AgentRuntimeBuilder[Self]:
         """Return a builder, which assembles a runtime port by port."""
+        from windlass.adapters.system import SystemClock, chance, new_id  # noqa: PLC0415 - slow to import
+        from windlass.runtime.builder import AgentRuntimeBuilder  # noqa: PLC0415 - slow to import
+        from windlass.runtime.registry import Machine  # noqa: PLC0415 - slow to import
+
         return AgentRuntimeBuilder(cls, Machine(SystemClock(), new_id, chance))
 
     @classmethod
@@ -156,6 +156,10 @@ class AgentRuntime(CoreRuntime):
     async def _opened(
         cls, path: str | Path, agents: Iterable[Agent], *, durability: Durability, options: RuntimeOptions
     ) -> Self:
+        from windlass.adapters.journals.sqlite.recorded import take_in_left  # noqa: PLC0415 - slow to import
+        from windlass.adapters.journals.sqlite.store import SqliteStore  # noqa: PLC0415 - slow to import
+        from windlass.runtime.options import RuntimeOptions  # noqa: PLC0415 - slow to import
+
         check_options(options, RuntimeOptions, what="open", beside=("agents", "durability"))
         store = await SqliteStore.open(path, durability=durability)
         try:
@@ -176,6 +180,9 @@ class AgentRuntime(CoreRuntime):
         Raises:
             Rejected: an agent or an option cannot be used.
         """
+        from windlass.adapters.journals.memory import MemoryStore  # noqa: PLC0415 - slow to import
+        from windlass.runtime.options import RuntimeOptions  # noqa: PLC0415 - slow to import
+
         check_options(options, RuntimeOptions, what="in_memory")
         return cls._made(MemoryStore(), agents, options)
 
@@ -183,6 +190,11 @@ class AgentRuntime(CoreRuntime):
     def _made(
         cls, store: MemoryStore | SqliteStore, agents: Iterable[Agent], options: RuntimeOptions
     ) -> Self:
+        from windlass.adapters.models.routes import providers_from_environment  # noqa: PLC0415 - slow to import
+        from windlass.adapters.system import SystemClock  # noqa: PLC0415 - slow to import
+        from windlass.feed import Feed  # noqa: PLC0415 - slow to import
+        from windlass.policy import allow_start  # noqa: PLC0415 - slow to import
+
         given: RuntimeOptions = {"policy": allow_start, "is_attended": True, **options}
         if given.get("provider_source") is None:
             given["provider_source"] = providers_from_environment()
@@ -221,6 +233,8 @@ class AgentRuntime(CoreRuntime):
             Conflict: the run id was used with another request.
             Denied: the start policy does not allow it, or the session belongs to another owner.
         """
+        from windlass.runtime.options import RunOptions  # noqa: PLC0415 - slow to import
+
         check_options(options, RunOptions, what="start")
         return await self.start_run(self._request(agent, message, options))
 
@@ -258,10 +272,13 @@ class AgentRuntime(CoreRuntime):
         Raises:
             AgentError: the run was refused, or it ended without a value.
         """
-        if isinstance(agent, RunRequest) and not output and not options:
+        from windlass.runtime.options import RunOptions  # noqa: PLC0415 - slow to import
+        from windlass.runtime.runs import typed_result  # noqa: PLC0415 - slow to import
+
+        if isinstance(agent, runs.RunRequest) and not output and not options:
             contract = output_contract(message, agent.agent_id)
             request, wanted = agent.model_copy(update={"output_contract": contract}), cast(Output, message)
-        elif isinstance(agent, RunRequest) or len(output) != 1 or cast(object, output[0]) is None:
+        elif isinstance(agent, runs.RunRequest) or len(output) != 1 or cast(object, output[0]) is None:
             raise bad_request("run_typed takes (agent, message, output) or (request, output)")
         else:
             check_options(options, RunOptions, what="run_typed")
@@ -291,6 +308,8 @@ class AgentRuntime(CoreRuntime):
             Conflict: the session is unknown, or the message id was used with another message.
             Denied: the start policy does not allow it, or the session belongs to another owner.
         """
+        from windlass_harness.loop.events import within_limit  # noqa: PLC0415 - slow to import
+
         known = self._ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")
         run_id = within_limit(f"steer/{check_id(session_id, 'session_id')}/{known}")
         options: RunOptions = {"session_id": session_id, "run_id": run_id, "source": source, "owner": owner}
@@ -324,6 +343,9 @@ class AgentRuntime(CoreRuntime):
         await self._rouse(session_id)
 
     def _change(self, values: Mapping[str, JsonValue], removed: tuple[str, ...]) -> StateChange:
+        from windlass.tools.context import ToolFailed, state_value  # noqa: PLC0415 - slow to import
+        from windlass_harness.loop.events import StateChange  # noqa: PLC0415 - slow to import
+
         try:
             change = StateChange({key: state_value(key, one) for key, one in values.items()}, removed)
         except (TypeError, ToolFailed) as error:
@@ -335,6 +357,10 @@ class AgentRuntime(CoreRuntime):
 
     def _request(self, agent: object, message: object, options: RunOptions) -> RunRequest:
         """Return the request of a run; invalid arguments are refused."""
+        from pydantic import ValidationError  # noqa: PLC0415 - slow to import
+
+        from windlass.package import budget_limits  # noqa: PLC0415 - slow to import
+
         given = options.get("run_id")
         run_id = self._ports.machine.new_id() if given is None else check_id(given, "run_id")
         registered = self._registered(agent, run_id)
@@ -354,7 +380,7 @@ class AgentRuntime(CoreRuntime):
             "output_contract": None if output is None else output_contract(output, agent_id),
         }
         try:
-            return RunRequest.model_validate(asked)
+            return runs.RunRequest.model_validate(asked)
         except ValidationError as error:
             problem = misfit(error, "start", value=asked)
         raise bad_request(problem, run_id)
@@ -377,7 +403,7 @@ class AgentRuntime(CoreRuntime):
         return registered
 
 
-def create_tool_loop_harness(config: "ToolLoopHarnessConfig") -> "StepFn":
+def create_tool_loop_harness(config: ToolLoopHarnessConfig) -> StepFn:
     """Return the step function of a configuration, on the clock of the machine.
 
     A clock or random source in the configuration is kept.
@@ -386,6 +412,7 @@ def create_tool_loop_harness(config: "ToolLoopHarnessConfig") -> "StepFn":
         Rejected: the configuration cannot be used; the message says what to write.
     """
     # Imported on first use: a runtime does not need it.
+    from windlass.adapters.system import SystemClock, chance  # noqa: PLC0415 - slow to import
     from windlass.steps import loop  # noqa: PLC0415 - slow to import
 
     given = replace(config, clock=config.clock or SystemClock(), random=config.random or chance)

@@ -1,134 +1,54 @@
-"""The runtime core: start, resume, answer, cancel and inspect runs."""
+"""The runtime core: start, resume, answer, cancel and inspect runs.
+
+A program that declares agents imports this module; the engine and the store are imported when a runtime is
+made. So a method imports what it needs from them.
+"""
+
+from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Self
 
-from windlass.catalog.agent_sessions import AgentSessions
-from windlass.catalog.sessions import Sessions
-from windlass.engine.clocks import moment
-from windlass.engine.effects import EffectPorts
-from windlass.engine.engine import Engine, Ports
-from windlass.engine.inbox import ANSWER, item_key
-from windlass.errors import Conflict, Rejected
-from windlass.package import package_of
-from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
-from windlass.ports.host import OutputSink
-from windlass.ports.model import LLMProvider
-from windlass.ports.store import CANCEL, START, STEER, ContentStore, Journal, NewRun, RunRow, Store
+from windlass.errors import Conflict
 from windlass.refusals import (
-    check_answers,
     check_given,
     check_id,
     check_items,
     check_request,
     missing_port,
-    not_begun,
     runtime_closed,
     taken_run,
 )
-from windlass.runtime.approvals import ApprovalDesk
-from windlass.runtime.binding import RuntimeBinder
-from windlass.runtime.registry import RuntimePorts
-from windlass.runtime.runs import TERMINAL, RunHandle, Runs
-from windlass.runtime.start import (
-    EffectivePackage,
-    PackageKeeper,
-    RuntimeDelegator,
-    asked_for,
-    check_free,
-    check_start,
-    effective_package,
-    start_body,
-)
-from windlass.tools.question import ask_question
-from windlass_harness.ledger.goals import evaluation_session, with_evaluations
-from windlass_harness.loop.events import Draft
-from windlass_harness.record import Record
-from windlass_harness.views.decisions import DecisionsState, fold_decisions, with_options
-from windlass_harness.views.family import ChildSession
-from windlass_harness.views.fold import Position
-from windlass_harness.views.runs import DeliveryState, run_id_of, start_run
-from windlass_protocol import (
-    CausalIds,
-    Cursor,
-    DecisionRun,
-    DecisionRunStatus,
-    InputRequest,
-    InputResponse,
-    JsonObject,
-    RunRequest,
-    RunResult,
-    RunSnapshot,
-    RunStatus,
-    ToolSpec,
-)
 
-_RECORDS_PER_READ: Final = 512
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from types import TracebackType
 
-
-async def decisions_of(row: RunRow, journal: Journal, *, content: ContentStore) -> DecisionRun:
-    """Return the decisions of a run with their outcomes, and its failures.
-
-    Only the records of the run are read; for a run that has ended, up to its end.
-
-    Raises:
-        Conflict: the run is queued and has no records yet.
-    """
-    if not row.first_seq:
-        raise not_begun(row.run_id)
-    state = DecisionsState(Position(row.session_id, row.first_seq - 1))
-    can_ask, after = True, row.first_seq - 1
-    while _goes_on(state, row.run_id):
-        records = await journal.read(row.session_id, after=after, limit=_RECORDS_PER_READ)
-        if not records:
-            break
-        can_ask, after = can_ask and _can_ask(records, row.run_id), records[-1].seq
-        state = fold_decisions(records, state)
-    run = with_evaluations(state.runs[row.run_id], await _judgements(journal, row.run_id))
-    return with_options(run, await _offered(run, content, can_ask=can_ask))
-
-
-async def _judgements(journal: Journal, run_id: str) -> list[Record]:
-    """Return the judgements of a run: records outside of its session."""
-    session_id = evaluation_session(run_id)
-    found: list[Record] = []
-    while more := await journal.read(
-        session_id, after=found[-1].seq if found else 0, limit=_RECORDS_PER_READ
-    ):
-        found += more
-    return found
-
-
-def _goes_on(state: DecisionsState, run_id: str) -> bool:
-    run = state.runs.get(run_id)
-    return run is None or run.status is DecisionRunStatus.RUNNING
-
-
-def _can_ask(records: Iterable[Record], run_id: str) -> bool:
-    """Whether the channel of the run can ask people, according to these records."""
-    starts = (start_run(record) for record in records if run_id_of(record) == run_id)
-    return all(run is None or run.can_ask for run in starts)
-
-
-async def _offered(run: DecisionRun, content: ContentStore, *, can_ask: bool) -> dict[str, list[ToolSpec]]:
-    """Return the tools that were offered, by version of the agent."""
-    named = [(decision.input_context or {}).get("packageFingerprint") for decision in run.decisions]
-    offered: dict[str, list[ToolSpec]] = {}
-    for fingerprint in dict.fromkeys(name for name in named if isinstance(name, str)):
-        try:
-            package = await package_of(content, fingerprint)
-        except Rejected:  # the package is not stored any more
-            continue
-        tools = [tool for tool in package.tools or () if can_ask or tool.name != ask_question.name]
-        agents = package.subagents or ()
-        offered[fingerprint] = [
-            *tools,
-            *(ToolSpec(name=one.name, description=one.description, input_schema={}) for one in agents),
-        ]
-    return offered
+    from windlass.catalog.agent_sessions import AgentSessions
+    from windlass.catalog.sessions import Sessions
+    from windlass.engine.engine import Engine
+    from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
+    from windlass.ports.host import OutputSink
+    from windlass.ports.model import LLMProvider
+    from windlass.ports.store import ContentStore, Store
+    from windlass.runtime.approvals import ApprovalDesk
+    from windlass.runtime.registry import RuntimePorts
+    from windlass.runtime.runs import RunHandle, Runs
+    from windlass.runtime.start import EffectivePackage
+    from windlass_harness.views.family import ChildSession
+    from windlass_harness.views.runs import DeliveryState
+    from windlass_protocol import (
+        Cursor,
+        DecisionRun,
+        InputRequest,
+        InputResponse,
+        JsonObject,
+        RunRequest,
+        RunResult,
+        RunSnapshot,
+        RunStatus,
+    )
 
 
 class RuntimeViews:
@@ -154,6 +74,8 @@ class RuntimeViews:
 
     @property
     def _runs(self) -> Runs:
+        from windlass.runtime.runs import Runs  # noqa: PLC0415 - slow to import
+
         return Runs(self._store(), self._bus(), hide=self._ports.scribe.redactor.text)
 
     @property
@@ -163,6 +85,8 @@ class RuntimeViews:
         Raises:
             Rejected: the runtime has no journal, event bus or content store.
         """
+        from windlass.catalog.sessions import Sessions  # noqa: PLC0415 - slow to import
+
         return Sessions(
             self._store(),
             self._bus(),
@@ -178,6 +102,8 @@ class RuntimeViews:
         Raises:
             Rejected: the runtime has no journal, event bus or content store.
         """
+        from windlass.catalog.agent_sessions import AgentSessions  # noqa: PLC0415 - slow to import
+
         ports = self._ports
         return AgentSessions(
             self.sessions,
@@ -207,6 +133,8 @@ class RuntimeViews:
         Raises:
             Conflict: the run is unknown, or it is still queued.
         """
+        from windlass.runtime.decisions import decisions_of  # noqa: PLC0415 - slow to import
+
         row = await self._runs.row(run_id)
         return await decisions_of(row, self._store(), content=self._content())
 
@@ -249,6 +177,8 @@ class CoreRuntime(RuntimeViews):
     """A runtime made of ports; `AgentRuntime` adds the short ways to make one."""
 
     def __init__(self, ports: RuntimePorts) -> None:
+        from windlass.runtime.start import PackageKeeper  # noqa: PLC0415 - slow to import
+
         super().__init__(ports)
         self._engine: Engine | None = None
         self._desk: ApprovalDesk | None = None
@@ -306,6 +236,12 @@ class CoreRuntime(RuntimeViews):
             self._ports.bus.end(runtime_closed())
 
     def _make_engine(self) -> Engine:
+        from windlass.engine.effects import EffectPorts  # noqa: PLC0415 - slow to import
+        from windlass.engine.engine import Engine, Ports  # noqa: PLC0415 - slow to import
+        from windlass.runtime.approvals import ApprovalDesk  # noqa: PLC0415 - slow to import
+        from windlass.runtime.binding import RuntimeBinder  # noqa: PLC0415 - slow to import
+        from windlass.runtime.start import RuntimeDelegator  # noqa: PLC0415 - slow to import
+
         ports = self._ports
         store, bus, content = self._store(), self._bus(), self._content()
         machine, approvals = ports.machine, ports.approvals
@@ -350,17 +286,24 @@ class CoreRuntime(RuntimeViews):
             Denied: the start policy does not allow it, or the session belongs to another owner.
             Conflict: the run id was used with another request, or the session was deleted.
         """
+        from windlass.engine.clocks import moment  # noqa: PLC0415 - slow to import
+        from windlass.engine.inbox import item_key  # noqa: PLC0415 - slow to import
+        from windlass.ports.store import START, NewRun  # noqa: PLC0415 - slow to import
+        from windlass.runtime import start  # noqa: PLC0415 - slow to import
+        from windlass.runtime.runs import RunHandle  # noqa: PLC0415 - slow to import
+        from windlass_protocol import CausalIds  # noqa: PLC0415 - slow to import
+
         check_request(request)
-        effective = await check_start(self._ports, request)
+        effective = await start.check_start(self._ports, request)
         await self.resume()
-        await check_free(self._store(), request)
+        await start.check_free(self._store(), request)
         run_id = request.run_id
         await self._keeper.keep(effective, run_id)
         session_id = request.session_id or f"session:{run_id}"
-        asked = asked_for(request)
+        asked = start.asked_for(request)
         at = moment(self._ports.machine.clock).at
         new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked, at=at)
-        body = self._masked(start_body(request, effective))
+        body = self._masked(start.start_body(request, effective))
         try:
             key = item_key(START, run_id)
             posted = await self._store().post(session_id, kind=START, key=key, body=body, run=new_run)
@@ -381,19 +324,25 @@ class CoreRuntime(RuntimeViews):
             Rejected, Unavailable, Denied: as for `start_run`.
             Conflict: the session is unknown, or the message id was used with another message.
         """
+        from windlass.engine.inbox import item_key  # noqa: PLC0415 - slow to import
+        from windlass.ports.store import STEER  # noqa: PLC0415 - slow to import
+        from windlass.runtime import start  # noqa: PLC0415 - slow to import
+
         check_request(request)
         check_id(message_id, "message_id")
-        effective = await check_start(self._ports, request, message_id=message_id)
+        effective = await start.check_start(self._ports, request, message_id=message_id)
         await self.resume()
         session_id = check_id(request.session_id, "session_id")
         await self._runs.known(session_id)
         await self._keeper.keep(effective, request.run_id)
-        body = self._masked({**start_body(request, effective), "messageId": message_id})
+        body = self._masked({**start.start_body(request, effective), "messageId": message_id})
         await self._store().post(session_id, kind=STEER, key=item_key(STEER, message_id), body=body)
         await self._rouse(session_id)
 
     def _masked(self, body: JsonObject) -> JsonObject:
         """Return the body of an inbox item with its secrets masked."""
+        from windlass_harness.loop.events import Draft  # noqa: PLC0415 - slow to import
+
         # An inbox item is as durable as a record, so it must not hold a secret either.
         return self._ports.scribe([Draft("inbox", "", body)])[0].data
 
@@ -413,6 +362,8 @@ class CoreRuntime(RuntimeViews):
         Raises:
             Rejected: the package is unknown, it cannot be run, or it belongs to another agent.
         """
+        from windlass.runtime.start import effective_package  # noqa: PLC0415 - slow to import
+
         check_request(request)
         return await effective_package(self._ports, request)
 
@@ -435,6 +386,8 @@ class CoreRuntime(RuntimeViews):
 
     def handle(self, run_id: str) -> RunHandle:
         """Return the handle of any run of the store, running or ended."""
+        from windlass.runtime.runs import RunHandle  # noqa: PLC0415 - slow to import
+
         return RunHandle(self, check_id(run_id, "a run id"))
 
     async def run_status(self, run_id: str) -> RunStatus:
@@ -468,6 +421,10 @@ class CoreRuntime(RuntimeViews):
         Raises:
             Conflict: the run is unknown.
         """
+        from windlass.engine.inbox import item_key  # noqa: PLC0415 - slow to import
+        from windlass.ports.store import CANCEL  # noqa: PLC0415 - slow to import
+        from windlass.runtime.runs import TERMINAL  # noqa: PLC0415 - slow to import
+
         row = await self._runs.row(run_id)
         body: dict[str, str | None] = {"runId": run_id, "by": by, "reason": reason}
         for name, value in body.items():
@@ -549,6 +506,11 @@ class CoreRuntime(RuntimeViews):
     async def _answer(
         self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
     ) -> None:
+        from windlass.engine.clocks import moment  # noqa: PLC0415 - slow to import
+        from windlass.engine.inbox import ANSWER, item_key  # noqa: PLC0415 - slow to import
+        from windlass.runtime.runs import check_answers  # noqa: PLC0415 - slow to import
+        from windlass_protocol import InputResponse  # noqa: PLC0415 - slow to import
+
         given = check_items(responses, InputResponse, what="responses", words="InputResponses")
         await self._runs.known(session_id)
         now_ms = moment(self._ports.machine.clock).ms

@@ -1,7 +1,7 @@
 """The agents, packages and ports that a runtime was built with."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Final, get_origin, get_type_hints
@@ -32,9 +32,10 @@ from windlass.refusals import (
 from windlass.tools import Tool
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_protocol import RuntimePackage
+from windlass_protocol.frozen import sealed
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Registered:
     """A package with the objects of this process that it needs."""
 
@@ -223,7 +224,7 @@ DISPATCH_TIMEOUT_MS: Final = 600_000
 """How long an approval dispatcher may take; the request stays open when it takes longer."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Machine:
     """The clock, id factory and random source of a runtime."""
 
@@ -247,7 +248,7 @@ class PackageChange(StrEnum):
     """It fails, and the error names what changed."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ToolRoute:
     """The tool that runs when a package names it."""
 
@@ -258,7 +259,7 @@ class ToolRoute:
     """The package that it is for; any that names the tool when left out."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ApprovalPort:
     """The approval dispatcher, and the rules for answers."""
 
@@ -280,7 +281,7 @@ def _tool_policy(value: object) -> object:
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RuntimePorts:
     """The ports and options of a runtime: the one place where each is declared.
 

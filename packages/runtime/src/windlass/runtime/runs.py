@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Generic, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
@@ -22,11 +22,12 @@ from windlass.refusals import (
     check_seconds,
     misfit,
     no_value,
+    refused_answer,
     unknown_run,
     unknown_session,
 )
 from windlass.tools.context import SessionValues
-from windlass_harness.ledger.proposals import is_notes
+from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.authored import state_problem
 from windlass_harness.loop.events import StateChange
 from windlass_harness.loop.people import matched, refusal
@@ -57,10 +58,11 @@ from windlass_protocol import (
     RunStatus,
 )
 from windlass_protocol.codec_errors import shown
+from windlass_protocol.frozen import sealed
 from windlass_protocol.limits import INTEGER_MAX
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Asking:
     """A session with open requests, and the answers to them."""
 
@@ -333,6 +335,32 @@ class Runs:
         return child if row is None or row.status not in TERMINAL else replace(child, status=row.status)
 
 
+def check_answers(
+    responses: Sequence[InputResponse],
+    requests: Mapping[str, InputRequest],
+    *,
+    session_id: str,
+    now_ms: int,
+) -> None:
+    """Refuse a set of answers if one of them is invalid.
+
+    Raises:
+        Conflict: a request is not open any more.
+        Denied: this responder may not answer.
+        Rejected: an answer does not fit its request, or a request is answered twice.
+    """
+    seen: set[str] = set()
+    for given in responses:
+        request = requests.get(given.request_id)
+        response = given if request is None else matched(request, given)
+        problem = refusal(request, response, now_ms=now_ms)
+        if problem is None and response.request_id in seen:
+            problem = "the request is answered twice in one call"
+        if problem is not None:
+            raise refused_answer(request, response, problem=problem, session_id=session_id)
+        seen.add(response.request_id)
+
+
 def _counts(response: InputResponse, requests: Mapping[str, InputRequest], given_ms: int | None) -> bool:
     request = requests.get(response.request_id)
     if request is None:
@@ -466,7 +494,7 @@ def _cursor(run_id: str, after: object) -> Cursor | None:
 T = TypeVar("T", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class TypedResult(Generic[T]):
     """Result of a run with a typed output."""
 

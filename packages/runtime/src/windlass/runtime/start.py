@@ -6,7 +6,6 @@ store.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, cast
 
 from windlass.agent import check_sink, output_contract, subagent_tool, subagent_words
@@ -36,7 +35,7 @@ from windlass.refusals import (
 )
 from windlass.runtime.registry import RuntimePorts
 from windlass.tools import Tool, as_pinned
-from windlass_harness.ledger.proposals import BUILDER, is_notes
+from windlass_harness.ledger.names import BUILDER, is_notes
 from windlass_harness.loop.notes import Child
 from windlass_harness.loop.subagents import is_childs
 from windlass_harness.redact import mask_text
@@ -59,6 +58,7 @@ from windlass_protocol import (
     SessionCapabilities,
     TextPart,
 )
+from windlass_protocol.frozen import sealed
 
 
 def check_ids(ports: RuntimePorts, request: RunRequest, *, message_id: str | None = None) -> None:
@@ -139,7 +139,7 @@ _NO_HOOKS: Final[Mapping[str, Hook]] = {}
 _NO_TOOLS: Final[Mapping[str, Tool[..., object]]] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class EffectivePackage:
     """The package that a request would run under."""
 

@@ -27,6 +27,7 @@ from windlass_protocol import (
     StepDone,
     StepInput,
 )
+from windlass_protocol.frozen import sealed
 
 
 class Grammar(StrEnum):
@@ -38,7 +39,7 @@ class Grammar(StrEnum):
     """The events of older tool loops: a wait for people ends the turn, and their answers start another."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class KeyedTool:
     """A tool with a key function: an approval for the session covers the calls with the same key."""
 
@@ -46,7 +47,7 @@ class KeyedTool:
     approval_key: Callable[[JsonObject], str]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class AgentTool:
     """An agent that the model may call. The driver of the steps runs it."""
 
@@ -88,7 +89,7 @@ StepNext = StepDone | StepFn | None
 """A step: call it at once. None: wait for the next input. StepDone: the session has ended."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class StepResult:
     """The session after a step, and what to do next."""
 

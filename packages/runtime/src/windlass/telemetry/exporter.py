@@ -11,7 +11,6 @@ import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -40,6 +39,7 @@ from windlass.telemetry.watch import Watch
 from windlass.tools.calling import in_own_thread
 from windlass_harness.record import Record
 from windlass_protocol import JsonObject
+from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter
@@ -95,7 +95,7 @@ class Bookmark:
 _LOG: Final = logging.getLogger("windlass.telemetry")
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Parts:
     """The dependencies of an exporter."""
 
@@ -463,7 +463,7 @@ def _made(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Chosen:
     """The sink of the telemetry, and the intervals."""
 

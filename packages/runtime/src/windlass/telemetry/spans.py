@@ -7,7 +7,7 @@ and codes, and never free text.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import Final
 
@@ -20,15 +20,17 @@ from windlass_harness.times import ms_of
 from windlass_harness.tracing import LLM_SPAN, TOOL_SPAN, WAIT_SPAN
 from windlass_harness.views.fold import text_in
 from windlass_protocol import JsonObject, TraceEvent, TraceSpan
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
 TRACESTATE_CHARS_MAX: Final = 512
 
-_PARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
-_TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
-_SPAN_ID: Final = re.compile(r"[0-9a-f]{16}")
-_STATE: Final = re.compile(r"[\x20-\x7e]*")
+_PARENT: Final = lazy_pattern(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_TRACE_ID: Final = lazy_pattern(r"[0-9a-f]{32}")
+_SPAN_ID: Final = lazy_pattern(r"[0-9a-f]{16}")
+_STATE: Final = lazy_pattern(r"[\x20-\x7e]*")
 _SAMPLED: Final = 1
 
 
@@ -177,7 +179,7 @@ _FINISH: Final = {"tool-calls": "tool_call", "content-filter": "content_filter"}
 """Finish reasons with another name in the conventions."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RunFacts:
     """The facts that all spans of a run share."""
 
@@ -192,7 +194,7 @@ class RunFacts:
     """The seed of the span ids."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Place:
     """The place of a span in its trace, and its events."""
 

@@ -7,7 +7,7 @@ costs time and changes nothing.
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, TypeVar
 
 from pydantic import JsonValue
@@ -41,6 +41,7 @@ from windlass_harness.tracing import TraceState, fold_trace
 from windlass_harness.views.fold import text_in
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
 from windlass_protocol import TraceEvent, TraceSpan
+from windlass_protocol.frozen import mutable
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ _TELLING: Final = frozenset({"run", "turn", "step", "actions", "action", "input"
 """Prefixes of types that open or end a span; only for them a run is read again."""
 
 
-@dataclass(slots=True)
+@mutable
 class _Watched:
     """The current run of a session."""
 

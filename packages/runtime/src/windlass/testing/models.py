@@ -14,7 +14,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, asdict, dataclass, replace
+from dataclasses import KW_ONLY, asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, cast
@@ -37,9 +37,10 @@ from windlass_protocol import (
     canonical,
     encode,
 )
+from windlass_protocol.frozen import sealed
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Call:
     """A tool call of an answer; arguments given as a string are sent as they are."""
 
@@ -48,7 +49,7 @@ class Call:
     call_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Answer:
     """One answer of a model, or a part of one: `say(…) + call(…)` is both."""
 
@@ -122,7 +123,7 @@ def by_history(answers: Iterable[Answer]) -> Writer:
     return write
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Request:
     """One request to a model."""
 

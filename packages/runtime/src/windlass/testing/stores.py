@@ -5,7 +5,6 @@ import signal
 from asyncio import get_running_loop
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
 from threading import Lock
 from typing import Final, Literal, Protocol, TypeVar
 
@@ -39,6 +38,7 @@ from windlass.ports.store import (
 )
 from windlass_harness.record import Record
 from windlass_protocol import ContentRef, ErrorKind, JsonObject, RetryClass
+from windlass_protocol.frozen import sealed
 
 T = TypeVar("T")
 
@@ -238,7 +238,7 @@ class FailpointStore(WrappedStore):
 Fault = Literal["refuse", "lose", "hide", "slow"]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class FaultRates:
     """The probability of each fault, from 0 to 1; at most 1 together."""
 

@@ -3,12 +3,12 @@
 import asyncio
 import selectors
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 from typing import Final, TypeVar
 
 from windlass.ports.clock import IDLE
+from windlass_protocol.frozen import mutable
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _ROUNDING_S: Final = 1e-9
@@ -189,7 +189,7 @@ _MASK: Final = 2**64 - 1
 _DOUBLE_BITS: Final = 53
 
 
-@dataclass(slots=True)
+@mutable
 class SequentialIds:
     """An id factory that counts: id-1, id-2, id-3 …"""
 
@@ -202,7 +202,7 @@ class SequentialIds:
         return f"{self.prefix}-{self.count}"
 
 
-@dataclass(slots=True)
+@mutable
 class SeededRandom:
     """Random numbers from a seed (SplitMix64): the same in every version of Python."""
 

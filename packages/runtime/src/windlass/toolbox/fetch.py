@@ -6,7 +6,6 @@ import re
 import ssl
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from email.message import Message
 from functools import partial
 from importlib import import_module
@@ -30,6 +29,8 @@ from windlass.toolbox.read import Window, encoding_of
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.calling import in_thread
 from windlass.tools.context import ToolContext
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from httpcore2 import AsyncNetworkStream
@@ -66,13 +67,13 @@ _NOT_PUBLIC_6: Final = tuple(
     IPv6Network(text)
     for text in ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20")
 )
-_LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMBER: Final = re.compile(r"(?:\d+|0x[0-9a-f]*)")
-_UNCLEAN: Final = re.compile(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029\ufeff]")
+_LABEL: Final = lazy_pattern(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER: Final = lazy_pattern(r"(?:\d+|0x[0-9a-f]*)")
+_UNCLEAN: Final = lazy_pattern(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029\ufeff]")
 HOST_CHARS_MAX: Final = 253
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Target:
     """A checked URL in parts, without its fragment."""
 
@@ -191,7 +192,7 @@ Dial = Callable[[str, int], "Awaitable[AsyncNetworkStream]"]
 """Connects to an IP address and a port; raises OSError if that fails."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Reply:
     """The response of a server, before it is decompressed."""
 
@@ -207,7 +208,7 @@ async def resolve(host: str, port: int) -> list[str]:
     return [str(entry[4][0]) for entry in found]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Network:
     """Access to the network; tests replace it."""
 
@@ -238,10 +239,10 @@ _TEXTUAL: Final = frozenset(
         "image/svg+xml",
     }
 )
-_META: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+_META: Final = lazy_pattern(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 META_BYTES_MAX: Final = 1_024
 """Bytes at the start of a page in which its encoding is searched."""
-_CHARSET: Final = re.compile(
+_CHARSET: Final = lazy_pattern(
     r"utf[-_]?8(?:-sig)?|utf[-_]?16(?:[-_]?[lb]e)?|ascii|iso8859-\d+|cp(?:125\d|437|850|866|874|932|949)|koi8-[rtu]"
     r"|gb2312|gbk|gb18030|big5(?:hkscs)?|shift_jis|euc_(?:jp|kr)|iso2022_(?:jp|kr)|mac-roman|tis-620"
 )

@@ -12,7 +12,7 @@ import unicodedata
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from errno import EACCES, ELOOP, ENAMETOOLONG, ENOENT, ENOSPC, ENOTDIR, EPERM, EROFS
 from hashlib import sha256
@@ -35,6 +35,7 @@ from windlass.toolbox.limits import (
 )
 from windlass.tools import ToolFailed
 from windlass.tools.context import CompactionContext, SessionValues, ToolState
+from windlass_protocol.frozen import mutable, sealed
 
 GUARDED: Final = ".git"
 """Files in it can make harmless commands run programs, so nothing is written there."""
@@ -115,7 +116,7 @@ _FILE_FLAGS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Place:
     """The target of a path: a name in an open folder."""
 
@@ -242,7 +243,7 @@ def told(error: OSError, path: str) -> ToolFailed:
     return ToolFailed(f"{shown_path(path)} {reasons.get(code, 'cannot be used: ' + os.strerror(code))}")
 
 
-@dataclass(slots=True)
+@mutable
 class _Walk:
     """One walk: the handles of the parent folders, and the remaining names."""
 
@@ -330,7 +331,7 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Entry:
     """A name that a search visits."""
 
@@ -341,7 +342,7 @@ class Entry:
     kind: Kind
 
 
-@dataclass(slots=True)
+@mutable
 class Search:
     """One walk through a folder."""
 

@@ -5,10 +5,13 @@ a hostile page of a few megabytes.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import unescape
 from typing import Final
 from urllib.parse import urljoin
+
+from windlass_protocol.frozen import mutable
+from windlass_protocol.lazy import lazy_pattern
 
 _DROPPED: Final = frozenset(
     {"script", "style", "template", "noscript", "svg", "math", "iframe", "object", "select"}
@@ -22,13 +25,13 @@ _BLOCKS: Final = frozenset(
     "tfoot thead title tr ul".split()
 )
 _MARKED: Final = {"li": "- ", **{f"h{level}": "#" * level + " " for level in range(1, 7)}}
-_NAME: Final = re.compile(r"/?[A-Za-z][A-Za-z0-9:-]{0,40}")
-_HREF: Final = re.compile(
+_NAME: Final = lazy_pattern(r"/?[A-Za-z][A-Za-z0-9:-]{0,40}")
+_HREF: Final = lazy_pattern(
     r"""\shref\s*=\s*(?:"([^"]{0,2000})"|'([^']{0,2000})'|([^\s"'>]{1,2000}))""", re.IGNORECASE
 )
-_ALT: Final = re.compile(r"""\salt\s*=\s*(?:"([^"]{1,500})"|'([^']{1,500})')""", re.IGNORECASE)
-_BLANKS: Final = re.compile(r"[ \t\r\n\f\v\u00a0]+")
-_GAPS: Final = re.compile(r"\n{3,}")
+_ALT: Final = lazy_pattern(r"""\salt\s*=\s*(?:"([^"]{1,500})"|'([^']{1,500})')""", re.IGNORECASE)
+_BLANKS: Final = lazy_pattern(r"[ \t\r\n\f\v\u00a0]+")
+_GAPS: Final = lazy_pattern(r"\n{3,}")
 ATTRIBUTES_CHARS_MAX: Final = 8_192
 """Characters of the attributes of one tag that are inspected."""
 MARKS_MAX: Final = 200_000
@@ -77,7 +80,7 @@ def _behind(page: str, mark: str, start: int) -> int:
     return len(page) if end < 0 else end + len(mark)
 
 
-_TAG: Final = re.compile(r"[^\"'>]+|\"[^\"]*\"|'[^']*'")
+_TAG: Final = lazy_pattern(r"[^\"'>]+|\"[^\"]*\"|'[^']*'")
 
 
 def _tag_end(page: str, start: int) -> int:
@@ -91,7 +94,7 @@ def _tag_end(page: str, start: int) -> int:
     return min(at + 1, len(page))
 
 
-@dataclass(slots=True)
+@mutable
 class _Text:
     """The text so far."""
 

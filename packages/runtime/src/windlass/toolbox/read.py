@@ -3,7 +3,7 @@
 import codecs
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from hashlib import sha256
 from typing import Annotated, Final
@@ -24,6 +24,7 @@ from windlass.toolbox.limits import (
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.calling import in_thread
 from windlass.tools.context import ToolContext
+from windlass_protocol.frozen import mutable, sealed
 
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -44,7 +45,7 @@ def encoding_of(beginning: bytes) -> str | None:
     return None if b"\0" in beginning[:SNIFF_BYTES] else "utf-8"
 
 
-@dataclass(slots=True)
+@mutable
 class Window:
     """Lines from `first` on, at most `most` of them, each cut to its limit."""
 
@@ -135,7 +136,7 @@ def read_window(
 PathText = Annotated[str, Field(min_length=1, max_length=PATH_CHARS_MAX)]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Excerpt:
     """A part of a file."""
 

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import translate
 from functools import partial
 from itertools import product
@@ -31,13 +31,15 @@ from windlass.toolbox.read import Listing, PathText, encoding_of
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.calling import in_thread
 from windlass.tools.context import ToolContext
+from windlass_protocol.frozen import mutable, sealed
+from windlass_protocol.lazy import lazy_pattern
 
-_BRACES: Final = re.compile(r"\{([^{}]*)\}")
+_BRACES: Final = lazy_pattern(r"\{([^{}]*)\}")
 _Part = re.Pattern[str] | None
 """None is `**`: any number of folders."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class PathPattern:
     """A path pattern; one without a slash matches the last name alone."""
 
@@ -156,7 +158,7 @@ def find(folder: Folder, path: str, *, pattern: str, is_cancelled: Callable[[], 
     )
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Query:
     """A checked search: the patterns and the options."""
 
@@ -230,7 +232,7 @@ def search(folder: Folder, path: str, *, query: Query, is_cancelled: Callable[[]
     return found.text(walk)
 
 
-@dataclass(slots=True)
+@mutable
 class _Found:
     """The matches of one search."""
 

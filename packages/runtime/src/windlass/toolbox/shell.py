@@ -9,7 +9,6 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 from typing import Annotated, Final
@@ -31,6 +30,7 @@ from windlass.toolbox.limits import (
 )
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.context import ToolContext
+from windlass_protocol.frozen import sealed
 
 _HALF_BYTES: Final = OUTPUT_BYTES_MAX // 2
 _HALF_LINES: Final = OUTPUT_LINES_MAX // 2
@@ -108,7 +108,7 @@ def command_environment(
     return {**passed, **_OWN, "PATH": os.pathsep.join(path), "HOME": folder.path, **given}
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Shell:
     """The folder and the environment of commands."""
 

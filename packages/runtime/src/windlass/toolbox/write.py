@@ -4,7 +4,6 @@ import os
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from threading import Lock
@@ -18,6 +17,7 @@ from windlass.toolbox.read import Digest, PathText
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.calling import in_thread
 from windlass.tools.context import ToolContext
+from windlass_protocol.frozen import sealed
 
 _NEW_FLAGS: Final = (
     os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -28,7 +28,7 @@ _KEPT_MODE: Final = 0o777
 """Permission bits that survive a write; set-user-id and set-group-id do not: the content is new."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Draft:
     """The new content, and what the session has seen of the file."""
 
@@ -40,7 +40,7 @@ class Draft:
     """Part of the temporary file's name: a call that is repeated after a crash finds its own file."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Written:
     """The report on a write, and the path."""
 

@@ -27,9 +27,9 @@ from windlass_protocol import (
     JsonObject,
     Taint,
     ToolMode,
-    ToolSpec,
     canonical,
 )
+from windlass_protocol.generated import tools as wire
 
 __all__ = [
     "PIN",
@@ -45,6 +45,7 @@ __all__ = [
     "arguments_problem",
     "as_pinned",
     "json_tool",
+    "library_tool",
     "tool",
 ]
 
@@ -157,7 +158,7 @@ class Tool(Generic[P, R]):
         return {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
 
     @cached_property
-    def spec(self) -> ToolSpec:
+    def spec(self) -> "wire.ToolSpec":
         """The tool as wire data."""
         rule, metadata = self.approval, dict(self.metadata)
         if self.is_question:
@@ -168,7 +169,7 @@ class Tool(Generic[P, R]):
             # A process without the function asks for every call: the safe default.
             metadata["approvalFunction"] = getattr(rule, "__qualname__", type(rule).__qualname__)
             rule = ApprovalRule.ALWAYS
-        return ToolSpec(
+        return wire.ToolSpec(
             name=self.name,
             description=self.description or None,
             input_schema=self.input_schema,
@@ -234,7 +235,15 @@ def tool(
     return _made(function, options)
 
 
-def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
+def library_tool(function: Callable[P, R], /, **options: Unpack[ToolOptions]) -> Tool[P, R]:
+    """Make a tool that ships with Windlass.
+
+    Its types are known to have a JSON form: they are not checked, because a check makes the schema.
+    """
+    return _made(function, options, is_checked=False)
+
+
+def _made(function: Callable[P, R], options: ToolOptions, *, is_checked: bool = True) -> Tool[P, R]:
     problem = option_problem(options, ToolOptions, what="tool")
     if problem is not None:
         raise wrong(problem)
@@ -267,7 +276,8 @@ def _made(function: Callable[P, R], options: ToolOptions) -> Tool[P, R]:
     )
     if made.is_shell and not has_parameter(shape.signature, SHELL_PARAMETER):
         raise wrong(f"tool {name}: a shell tool must take its command in a parameter named {SHELL_PARAMETER}")
-    shape.check()
+    if is_checked:
+        shape.check()
     router = options.get("router")
     if router is None:
         return made
@@ -460,7 +470,7 @@ PIN: Final = "pin"
 """Metadata key of the hash of the definition that a tool was made of."""
 
 
-def as_pinned(spec: ToolSpec, tool: Tool[..., object]) -> Tool[..., object]:
+def as_pinned(spec: "wire.ToolSpec", tool: Tool[..., object]) -> Tool[..., object]:
     """Return the tool, or one that refuses every call if its pin differs from the spec's.
 
     People approved calls of the tool as the spec describes it.

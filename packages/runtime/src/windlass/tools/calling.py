@@ -5,11 +5,9 @@ The policy of a call is decided before; see `windlass.policy`.
 
 import asyncio
 import inspect
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from queue import SimpleQueue
@@ -50,14 +48,16 @@ from windlass_protocol import (
 )
 from windlass_protocol.codec_errors import CodecErrorCode, shown
 from windlass_protocol.codec_issues import invalid
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 ARGUMENT_LIMITS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=ARGUMENT_LEVELS_MAX)
-_OMITTED: Final = re.compile(r"\(arguments of ([\d,]+) characters, which are too many to be kept\)")
+_OMITTED: Final = lazy_pattern(r"\(arguments of ([\d,]+) characters, which are too many to be kept\)")
 _OWN_CHECKS: Final = frozenset({"value_error", "assertion_error"})
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Arguments:
     """The validated arguments of one call: JSON, hash and Python values."""
 
@@ -237,7 +237,7 @@ def _settle(future: Future[T], function: Callable[[], T]) -> None:
         future.set_exception(error)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ToolRun:
     """Result of one attempt at a call."""
 
@@ -320,7 +320,7 @@ async def call_tool(
     return returned
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Later:
     """An awaitable that a synchronous function returned."""
 

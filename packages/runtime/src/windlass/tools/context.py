@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from datetime import datetime
 from hashlib import sha256
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
@@ -20,9 +20,12 @@ from windlass.limits import (
     STATE_VALUE_BYTES_MAX,
 )
 from windlass.tools.results import result_value
-from windlass_harness.loop.events import StateChange
 from windlass_protocol import CodecError, CodecErrorCode, CodecLimits, JsonObject, canonical
 from windlass_protocol.codec_errors import shown
+from windlass_protocol.frozen import sealed
+
+if TYPE_CHECKING:
+    from windlass_harness.loop.events import StateChange
 
 
 class ToolFailed(Exception):
@@ -99,10 +102,12 @@ class ToolState(SessionValues, MutableMapping[str, JsonValue]):
         self._removed[key] = None
 
     @property
-    def change(self) -> StateChange | None:
+    def change(self) -> "StateChange | None":
         """The changes of this call; None without any."""
         if not self._set and not self._removed:
             return None
+        from windlass_harness.loop.events import StateChange  # noqa: PLC0415 - slow to import
+
         return StateChange(dict(self._set), tuple(self._removed))
 
 
@@ -154,7 +159,7 @@ def _copied(value: JsonValue) -> JsonValue:
     return [_copied(one) for one in value] if isinstance(value, list) else value
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class CompactionContext:
     """The argument of `on_compaction`, before the history of a session is compacted."""
 
@@ -210,7 +215,7 @@ class ToolControl:
             self._loop.call_soon_threadsafe(self._report, shown)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ToolContext:
     """The call that a tool serves.
 

@@ -1,12 +1,13 @@
 """ask_question: the tool that asks a person."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Final, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from windlass.tools import tool
+from windlass.tools import library_tool
 from windlass_protocol import ApprovalRule, EffectClass, JsonObject, ToolMode
+from windlass_protocol.frozen import sealed
 
 QUESTION_CHARS_MAX: Final = 4_000
 OPTION_CHARS_MAX: Final = 200
@@ -16,7 +17,7 @@ OPTIONS_MAX: Final = 16
 class QuestionOption(BaseModel):
     """An option of a question."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     id: str = Field(min_length=1, max_length=OPTION_CHARS_MAX)
     label: str = Field(min_length=1, max_length=OPTION_CHARS_MAX)
@@ -27,7 +28,7 @@ Prompt = Annotated[str, Field(min_length=1, max_length=QUESTION_CHARS_MAX)]
 Options = Annotated[list[QuestionOption], Field(max_length=OPTIONS_MAX)]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Question:
     """A question of a model to a person."""
 
@@ -46,7 +47,6 @@ class Question:
         return None
 
 
-@tool(mode=ToolMode.READ, effect=EffectClass.READ, approval=ApprovalRule.NEVER, name="ask_question")
 async def _ask(
     prompt: Prompt, *, options: Options | None = None, allow_freeform: bool | None = None
 ) -> JsonObject:
@@ -63,7 +63,12 @@ async def _ask(
     raise AssertionError("ask_question is answered by a person and cannot be called")
 
 
-ask_question: Final = replace(_ask, is_question=True)
+ask_question: Final = replace(
+    library_tool(
+        _ask, mode=ToolMode.READ, effect=EffectClass.READ, approval=ApprovalRule.NEVER, name="ask_question"
+    ),
+    is_question=True,
+)
 """Lets a model ask the user a question; add it to the tools of an agent."""
 
 

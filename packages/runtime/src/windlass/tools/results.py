@@ -12,10 +12,10 @@ from pydantic_core import from_json, to_json
 
 from windlass.json_value import SHOWN, JsonForm, NoJsonForm, json_value
 from windlass.limits import CONTENT_BYTES_MAX, LIGHT_CHARS_MAX, LIGHT_VALUES_MAX, RESULT_LEVELS_MAX
-from windlass_harness.views.payloads import maker
 from windlass_protocol import ToolResult
 from windlass_protocol.codec_values import is_sendable
 from windlass_protocol.limits import CodecLimits
+from windlass_protocol.unchecked import maker
 
 _LIMITS: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=RESULT_LEVELS_MAX)
 _RESULT: Final = JsonForm(unknown="refuse")

@@ -7,7 +7,7 @@ answers. A client that reads a run again first gets a snapshot of its messages, 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Request, Response
@@ -18,6 +18,7 @@ from windlass import AgentError
 from windlass_harness.views import stream
 from windlass_harness.views.payloads import as_text
 from windlass_protocol import InputKind, JsonObject, RunStatus, ToolOutput, ToolOutputType
+from windlass_protocol.frozen import sealed
 from windlass_server.chat.run_events import WHOLE, RunFold, View
 from windlass_server.chat.sessions import (
     ChatFrames,
@@ -163,7 +164,7 @@ _TOKENS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class AguiRun:
     """A request of a client, and the run that answers it."""
 

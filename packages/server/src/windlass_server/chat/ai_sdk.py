@@ -5,7 +5,6 @@ continues the same message.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Request, Response
@@ -13,6 +12,7 @@ from fastapi import APIRouter, Path, Request, Response
 from windlass_harness.views import stream
 from windlass_harness.views.payloads import as_text
 from windlass_protocol import InputKind, InputOutcome, JsonObject, RunStatus, ToolOutputType, Usage
+from windlass_protocol.frozen import sealed
 from windlass_server.chat.agui import AgentName
 from windlass_server.chat.run_events import WHOLE, RunFold, View
 from windlass_server.chat.sessions import (
@@ -41,7 +41,7 @@ VERSION: Final = "v1"
 _DONE: Final = b"data: [DONE]\n\n"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class AiRun:
     """Which run is shown, and from where on."""
 

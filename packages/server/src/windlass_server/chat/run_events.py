@@ -5,15 +5,16 @@ shows, `Past` finds it, and `RunFold` is the frame of the folds of AG-UI and the
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from windlass import Event
 from windlass_harness.views import stream
 from windlass_protocol import JsonObject, RunStatus
+from windlass_protocol.frozen import mutable, sealed
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class View:
     """The part of a run that a stream shows."""
 
@@ -28,7 +29,7 @@ class View:
 WHOLE: Final = View()
 
 
-@dataclass(slots=True)
+@mutable
 class Gate:
     """Decides for every change whether it is shown, and whether the stream ends there."""
 

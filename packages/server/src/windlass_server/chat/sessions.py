@@ -1,7 +1,6 @@
 """Chats of AG-UI and AI SDK clients: their requests, the sessions they mean, and the runs in them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 from fastapi import Request
@@ -14,6 +13,7 @@ from windlass.ports.store import RunRow
 from windlass_harness.loop.people import APPROVE, APPROVE_SESSION, DENY
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import Id, InputKind, InputRequest, InputResponse, JsonObject, RunStatus, UserContent
+from windlass_protocol.frozen import mutable, sealed
 from windlass_server.chat.run_events import WHOLE, Past, RunFold, View
 from windlass_server.models import NewSession, RunWishes, Text, Wire
 from windlass_server.problems import Problem, not_found
@@ -83,7 +83,7 @@ class ChatRequest(Foreign):
     message_id: Annotated[Id | None, Field(description="The message to regenerate.")] = None
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Given:
     """An answer of a client to a request."""
 
@@ -257,7 +257,7 @@ def sse(frames: Iterable[JsonObject]) -> bytes:
     return b"".join(b"data: %b\n\n" % to_json(frame) for frame in frames)
 
 
-@dataclass(slots=True)
+@mutable
 class ChatFrames:
     """Frames of one run for a chat client, see `Frames`."""
 
@@ -303,7 +303,7 @@ NAME_TAKEN: Final = "the runId (or the id of the message) was used with another 
 ENDED: Final = frozenset(RUN_ENDS.values())
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Thread:
     """A chat of a client: its current session."""
 
@@ -320,7 +320,7 @@ class Thread:
         return derived("thread run", self.session_id, name)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Shown:
     """A run, and the part of it to show."""
 

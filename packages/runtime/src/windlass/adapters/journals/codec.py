@@ -4,7 +4,6 @@ An append is one compressed JSON array of records. A record is an array of its f
 without posts and without empty fields at the end. Session, numbers and epoch are columns, not part of it.
 """
 
-import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -17,11 +16,12 @@ from pydantic_core import from_json, to_json
 from windlass.adapters.journals.rules import rejected, started_by, too_large
 from windlass.limits import BATCH_RECORDS_MAX, CONTENT_BYTES_MAX, INBOX_ITEM_BYTES_MAX, RECORD_BYTES_MAX
 from windlass.ports.store import STEER, Batch, NewRun, SessionCopy, StoredAppend
-from windlass_harness.loop.events import ID_CHARS_MAX
 from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import Told, told_by_start
 from windlass_protocol import ContentRef, JsonObject, PrivacyClass
 from windlass_protocol.frozen import frozen
+from windlass_protocol.lazy import lazy_pattern
+from windlass_protocol.limits import ID_CHARS_MAX
 
 _PLAIN: Final = b"\x00"
 _WORDS_1: Final = b"\x01"
@@ -104,10 +104,10 @@ def unpack(stored: bytes) -> bytes:
 
 INTEGER_MAX: Final = 2**63 - 1
 _SAFE_BRACKETS_MAX: Final = 190
-_LONG_NUMBER: Final = re.compile(rb"(?<!\d)\d{4300}")
+_LONG_NUMBER: Final = lazy_pattern(rb"(?<!\d)\d{4300}")
 _EMPTY: Final = (None,) * 9
 """Default of each field of a stored record."""
-_NAME: Final = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,512}")
+_NAME: Final = lazy_pattern(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,512}")
 
 
 def check_id(what: str, value: str) -> None:

@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from heapq import nlargest
 from itertools import islice
@@ -72,12 +72,11 @@ from windlass.ports.store import (
     StoredAppend,
     Waiting,
 )
-from windlass_harness.ledger.goals import evaluation_session
-from windlass_harness.ledger.proposals import is_notes
+from windlass_harness.ledger.names import evaluation_session, is_notes
 from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import RunTold, Told, told_by, words_in
 from windlass_protocol import ContentRef, InputRequest, JsonObject, RunStatus, Usage
-from windlass_protocol.frozen import frozen
+from windlass_protocol.frozen import frozen, mutable
 
 
 @frozen
@@ -92,7 +91,7 @@ class RunFacts:
 NO_FACTS: Final = RunFacts()
 
 
-@dataclass(slots=True)
+@mutable
 class MemoryIndex:
     """Index of sessions, runs and open requests."""
 
@@ -248,7 +247,7 @@ class Append:
         )
 
 
-@dataclass(slots=True)
+@mutable
 class Item:
     number: int
     session_id: str
@@ -260,7 +259,7 @@ class Item:
     consumed_seq: int = 0
 
 
-@dataclass(slots=True)
+@mutable
 class Session:
     row: SessionRow
     last_position: int = 0

@@ -1,6 +1,5 @@
 """McpServer and its options, limits and errors."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, Self, TypedDict, Unpack
@@ -11,6 +10,7 @@ from windlass.ports.host import ElicitationHandler
 from windlass.tools import ApprovalCheck
 from windlass_harness.redact import SECRET_CHARS_MAX, SECRET_CHARS_MIN, Redactor
 from windlass_protocol import ApprovalRule, EffectClass, ToolMode
+from windlass_protocol.lazy import lazy_pattern
 
 SERVERS_MAX: Final = 32
 SERVER_NAME_CHARS_MAX: Final = 32
@@ -43,7 +43,7 @@ RECONNECT_DELAY_S: Final = 1.0
 """Delay after the second failure in a row; it doubles with each further one."""
 RECONNECT_DELAY_S_MAX: Final = 60.0
 
-_NAME: Final = re.compile(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
+_NAME: Final = lazy_pattern(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
 
 
 class McpToolOptions(TypedDict, total=False):

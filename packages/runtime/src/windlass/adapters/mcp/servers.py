@@ -4,7 +4,6 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +24,7 @@ from windlass.errors import Rejected, Unavailable, wrong
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.context import ToolContext
 from windlass_protocol import CodecError, CodecLimits, ErrorKind, JsonObject, RetryClass, parse
+from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
     from windlass.adapters.mcp.connection import Connection
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Connect = Callable[[McpServer], Awaitable["Connection"]]
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class McpChange:
     """A tool that differs from its approved definition, or cannot be used."""
 

@@ -1,18 +1,18 @@
 """The demo model: scripted rules, offline and deterministic."""
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from typing import Final, cast
 
 from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ToolCallDelta
 from windlass_protocol import FinishReason, JsonObject, JsonValue, ToolCall, encode
+from windlass_protocol.lazy import lazy_pattern
 
 RESULT_CHARS_MAX: Final = 400
 """Characters of a tool result that the answer repeats."""
-_WORDS: Final = re.compile(r"[a-z0-9]+")
-_PIECES: Final = re.compile(r"\S+\s*|\s+")
-_PLACE: Final = re.compile(r"\b(?:in|to|at|for) ([A-Z]\w+(?: [A-Z]\w+)*)")
+_WORDS: Final = lazy_pattern(r"[a-z0-9]+")
+_PIECES: Final = lazy_pattern(r"\S+\s*|\s+")
+_PLACE: Final = lazy_pattern(r"\b(?:in|to|at|for) ([A-Z]\w+(?: [A-Z]\w+)*)")
 _ALL: Final = frozenset({"everything", "all", "tour", "demo"})
 _LEVELS_MAX: Final = 8
 _NESTED: Final = frozenset({"anyOf", "oneOf"})

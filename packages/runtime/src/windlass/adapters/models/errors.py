@@ -5,7 +5,6 @@ status, and the error code and parameter if they have the form of an identifier.
 """
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, cast
 
@@ -13,15 +12,17 @@ from windlass.errors import AgentError
 from windlass.ports.model import ModelFault, ModelRejected, ModelUnavailable
 from windlass_harness.retry import ErrorFacts, classify_error, parse_retry_after_ms
 from windlass_protocol import RetryClass
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 EVENT_BYTES_MAX: Final = 8 * 1_048_576
 """Bytes of one event of a stream."""
-_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.\[\]-]{0,63}").fullmatch
-_OVERFLOW: Final = re.compile(
+_WORD: Final = lazy_pattern(r"[A-Za-z][A-Za-z0-9_.\[\]-]{0,63}")
+_OVERFLOW: Final = lazy_pattern(
     r"(?:prompt|input) is too long|too many (?:input )?tokens|maximum context length"
     r"|\bexceeds?\b.{0,60}\bcontext\b|\bcontext (?:length|window|size)\b.{0,60}\bexceed",
     re.IGNORECASE,
-).search
+)
 """Messages for a context overflow, of servers that send no error code."""
 _OVERFLOW_CODES: Final = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 _OVERFLOW_STATUS: Final = frozenset({400, 413, 422, 500})
@@ -29,7 +30,7 @@ _HOST_ERRORS: Final = frozenset({"UnsupportedProtocol", "LocalProtocolError", "I
 """A wrong address, or a key that cannot be a header."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class _Problem:
     """The fields of a provider's error."""
 
@@ -42,7 +43,7 @@ class _Problem:
 
     def __str__(self) -> str:
         shown = [f"HTTP {self.status}"] if self.status and self.status >= 400 else []
-        shown += [word for word in (self.code, self.param) if word and _WORD(word)]
+        shown += [word for word in (self.code, self.param) if word and _WORD.fullmatch(word)]
         return f" ({', '.join(shown)})" if shown else ""
 
 
@@ -163,7 +164,7 @@ def _is_overflow(problem: _Problem, retry: RetryClass) -> bool:
     if problem.code in _OVERFLOW_CODES or retry is RetryClass.REPAIR_NEEDED:
         return True
     is_possible = problem.is_in_stream or problem.status in _OVERFLOW_STATUS
-    return is_possible and _OVERFLOW(problem.words) is not None
+    return is_possible and _OVERFLOW.search(problem.words) is not None
 
 
 def _retry_after_ms(headers: "dict[str, str]", now: datetime) -> int | None:

@@ -1,10 +1,9 @@
 """Message conversion shared by providers: caching, attachments, tool names."""
 
 import base64
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from hashlib import sha256
 from itertools import compress, count
@@ -15,11 +14,13 @@ from weakref import ReferenceType, ref
 from windlass.attachments import Address, Inline, Unreadable, read_place
 from windlass.ports.model import LLMMessage, ModelFault, ModelRejected
 from windlass_protocol import JsonObject, RetryClass
+from windlass_protocol.frozen import mutable, sealed
+from windlass_protocol.lazy import lazy_pattern
 
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
+@mutable
 class _Known(Generic[T]):
     """A conversation as of its last request."""
 
@@ -79,14 +80,14 @@ def system_count(messages: Sequence[LLMMessage]) -> int:
     return next((at for at, one in enumerate(messages) if one.role != "system"), len(messages))
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Text:
     """A text part of a message."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Media:
     """An image or a file: its URL, or its bytes in base64."""
 
@@ -183,7 +184,7 @@ def _as_words(text: str, filename: str | None) -> str:
 
 NAME_CHARS_MAX: Final = 64
 CALL_ID_CHARS_MAX: Final = 40
-_FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
+_FOREIGN: Final = lazy_pattern(r"[^A-Za-z0-9_-]")
 _DIGEST_CHARS: Final = 8
 
 

@@ -13,6 +13,7 @@ from windlass.adapters.models.errors import cut_off, malformed
 from windlass.adapters.models.messages import Turns, system_count
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, LLMUsage
 from windlass_protocol import FinishReason, JsonObject, JsonValue, ToolCall
+from windlass_protocol.lazy import lazy_pattern
 
 FINAL: Final = "final"
 TOOL: Final = "tool"
@@ -103,11 +104,11 @@ def _json(value: JsonValue) -> str:
     return to_json(value).decode()
 
 
-_FINAL_BEGINS: Final = re.compile(r'\s*(?:```(?:json)?\s*)?\{\s*"final"\s*:\s*"').match
-_FENCED: Final = re.compile(r"\s*```(?:json)?\s*(.*?)\s*```\s*", re.DOTALL).fullmatch
-_ESCAPE: Final = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])').match
+_FINAL_BEGINS: Final = lazy_pattern(r'\s*(?:```(?:json)?\s*)?\{\s*"final"\s*:\s*"')
+_FENCED: Final = lazy_pattern(r"\s*```(?:json)?\s*(.*?)\s*```\s*", re.DOTALL)
+_ESCAPE: Final = lazy_pattern(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])')
 _CALLS: Final = attrgetter("tool_calls")
-_FIRST_HALF: Final = re.compile(r"\\u[dD][89abAB]..").fullmatch
+_FIRST_HALF: Final = lazy_pattern(r"\\u[dD][89abAB]..")
 
 
 @runtime_checkable
@@ -231,7 +232,7 @@ class _Step:
         return [LLMStreamChunk(tool_call_delta=call), finish]
 
     def _parsed(self) -> JsonObject:
-        fenced = _FENCED(self._text)
+        fenced = _FENCED.fullmatch(self._text)
         step: object = None
         try:
             step = json.loads(fenced[1] if fenced else self._text)
@@ -244,7 +245,7 @@ class _Step:
     def _words(self) -> str:
         """Return the new part of the final answer, as far as it can be decoded."""
         if self._at < 0:
-            begins = _FINAL_BEGINS(self._text)
+            begins = _FINAL_BEGINS.match(self._text)
             if begins is None:
                 return ""
             self._at = begins.end()
@@ -253,7 +254,7 @@ class _Step:
             if self._text[at] != "\\":
                 at += 1
                 continue
-            escape = _ESCAPE(self._text, at)
+            escape = _ESCAPE.match(self._text, at)
             if escape is None or _is_half(escape[0], self._text, escape.end()):
                 break
             at = escape.end()
@@ -265,7 +266,7 @@ class _Step:
 
 def _is_half(escape: str, text: str, end: int) -> bool:
     """Whether an escape is the first half of a surrogate pair without the second."""
-    return _FIRST_HALF(escape) is not None and _ESCAPE(text, end) is None
+    return _FIRST_HALF.fullmatch(escape) is not None and _ESCAPE.match(text, end) is None
 
 
 def _unescaped(text: str) -> str:

@@ -4,9 +4,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
-from windlass.adapters.models.anthropic import AnthropicProvider
-from windlass.adapters.models.demo import DemoModel
-from windlass.adapters.models.openai import OpenAICompatProvider
+from windlass.adapters import models
 from windlass.adapters.models.transport import Environment, not_set_up
 from windlass.errors import Rejected
 from windlass.ports.model import LLMProvider
@@ -22,19 +20,22 @@ COMPAT_BASE_URL: Final = "OPENAI_COMPAT_BASE_URL"
 COMPAT_KEY: Final = "OPENAI_COMPAT_API_KEY"
 
 
+# Providers are imported through the package on first use: an application uses one or two of them.
+
+
 def _openai(model: str, environment: Environment) -> LLMProvider:
-    return OpenAICompatProvider(model, environment=environment)
+    return models.OpenAICompatProvider(model, environment=environment)
 
 
 def _anthropic(model: str, environment: Environment) -> LLMProvider:
-    return AnthropicProvider(model, environment=environment)
+    return models.AnthropicProvider(model, environment=environment)
 
 
 def _ollama(model: str, environment: Environment) -> LLMProvider:
     host = environment.get("OLLAMA_HOST") or OLLAMA
     address = host if "://" in host else f"http://{host}"
     # Must not get the key of another provider.
-    return OpenAICompatProvider(
+    return models.OpenAICompatProvider(
         model,
         api_key=environment.get("OLLAMA_API_KEY") or "ollama",
         base_url=f"{address.rstrip('/')}/v1",
@@ -47,7 +48,7 @@ def _compat(model: str, environment: Environment) -> LLMProvider:
     base_url = environment.get(COMPAT_BASE_URL)
     if not base_url:
         raise not_set_up("openai-compat", f"set the variable {COMPAT_BASE_URL} to the address of the server")
-    return OpenAICompatProvider(
+    return models.OpenAICompatProvider(
         model,
         api_key=environment.get(COMPAT_KEY) or "none",
         base_url=base_url,
@@ -57,7 +58,7 @@ def _compat(model: str, environment: Environment) -> LLMProvider:
 
 
 def _demo(model: str, environment: Environment) -> LLMProvider:
-    return DemoModel(model, pace_s=_pace_s(environment.get(PACE)) if model == "paced" else 0.0)
+    return models.DemoModel(model, pace_s=_pace_s(environment.get(PACE)) if model == "paced" else 0.0)
 
 
 def _pace_s(given: str | None) -> float:

@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,6 +15,8 @@ from windlass.adapters.models.errors import EVENT_BYTES_MAX, cut_off, error_even
 from windlass.errors import AgentError, Unavailable
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass_protocol import ErrorKind, JsonObject, RetryClass
+from windlass_protocol.frozen import mutable, sealed
+from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from httpx2 import Response, ServerSentEvent
@@ -31,7 +32,7 @@ DRAIN_TIMEOUT_S: Final = 1.0
 ERROR_BYTES_MAX: Final = 65_536
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class ModelSettings:
     """Settings of a provider; None means the default of the server."""
 
@@ -58,7 +59,7 @@ class Environment(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Address:
     """Base URL and key of a provider; never logged."""
 
@@ -67,7 +68,7 @@ class Address:
 
 
 _EVENT_STREAM: Final = "text/event-stream"
-_MEDIA_TYPE: Final = re.compile(r"[a-z]+/[a-z0-9.+-]{1,64}").fullmatch
+_MEDIA_TYPE: Final = lazy_pattern(r"[a-z]+/[a-z0-9.+-]{1,64}")
 _DONE: Final = "[DONE]"
 _LAST: Final = "message_stop"
 
@@ -92,7 +93,7 @@ class MakeClient(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@mutable
 class Line:
     """The connection to a server, shared by a provider and its variants."""
 
@@ -169,7 +170,7 @@ class Line:
             answer: object = json.loads(body)
             if isinstance(answer, dict) and "error" in answer:
                 raise error_event(cast(object, answer), key_name=self.key_name)
-        shown = found if _MEDIA_TYPE(found) else "no content type"
+        shown = found if _MEDIA_TYPE.fullmatch(found) else "no content type"
         raise malformed(f"expected {_EVENT_STREAM}, found {shown}")
 
     def _event(self, data: str) -> JsonObject | None:

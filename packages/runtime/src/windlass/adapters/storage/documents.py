@@ -6,7 +6,7 @@ Both adapters are this class over their own `Tables`, so that limits, order and 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from types import TracebackType
@@ -34,6 +34,7 @@ from windlass_protocol import (
     TraceSpan,
 )
 from windlass_protocol.codec import CodecError, CodecLimits, canonical, decode, encode, parse
+from windlass_protocol.frozen import sealed
 
 T = TypeVar("T", bound=BaseModel)
 E = TypeVar("E", bound=AgentError)
@@ -55,7 +56,7 @@ def failure(kind: type[E], message: str, retry: RetryClass = RetryClass.NOT_RETR
     return kind(message, kind=ErrorKind.JOURNAL_FAILURE, retry=retry)
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Kind(Generic[T]):
     """A kind of document, and the columns that its table has beside `position` and `body`.
 
@@ -137,7 +138,7 @@ EVENT: Final = Kind(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Stored:
     """A document as a table returns it."""
 
@@ -146,7 +147,7 @@ class Stored:
     body: str
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Scan(Generic[T]):
     """A query for documents of one kind in their order."""
 

@@ -2,16 +2,16 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from windlass.errors import Rejected
 from windlass_protocol import ErrorKind, RetryClass
+from windlass_protocol.frozen import sealed
 
 HTTP: Final = "http/protobuf"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Settings:
     """The wanted signals and their intervals; None is the default interval."""
 

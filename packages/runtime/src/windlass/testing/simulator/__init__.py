@@ -13,7 +13,7 @@ import logging
 from collections.abc import Coroutine, Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import Context
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Final, TypeVar
 
@@ -30,6 +30,7 @@ from windlass.testing.simulator.process import Process
 from windlass.testing.simulator.world import World
 from windlass.testing.time import run_in_fake_time
 from windlass_harness.record import Record, to_wire
+from windlass_protocol.frozen import sealed
 
 T = TypeVar("T")
 _Work = Coroutine[object, object, T] | Generator[asyncio.Future[object] | None, None, T]
@@ -46,7 +47,7 @@ REST_S_MAX: Final = 30.0
 """Time limit for the last calls: a call of a slow store may be in progress."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class SimulationReport:
     """The result of a simulation."""
 

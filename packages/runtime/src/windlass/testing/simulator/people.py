@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeVar
 
 from windlass.agent import output_contract
@@ -23,6 +23,7 @@ from windlass_protocol import (
     RunRequest,
     RunResult,
 )
+from windlass_protocol.frozen import mutable
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ class Gone(Exception):
     """The process ended before it answered."""
 
 
-@dataclass(slots=True)
+@mutable
 class Watcher:
     """A subscriber that reconnects again and again with its last cursor."""
 

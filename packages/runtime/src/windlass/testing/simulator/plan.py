@@ -1,10 +1,11 @@
 """The plan of one simulation, drawn from its seed."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, TypeVar
 
 from windlass.testing.simulator.world import World
 from windlass.testing.stores import FaultRates
+from windlass_protocol.frozen import sealed
 
 Tool = Literal["look", "put", "pay"]
 Verdict = Literal["allow", "deny", "ask", "brief", "modify", "defer", "interrupt"]
@@ -22,7 +23,7 @@ HORIZON_S: Final = 45.0
 DAY_S: Final = 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class CallPlan:
     """A call that the model will request."""
 
@@ -33,7 +34,7 @@ class CallPlan:
     delay_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class RunPlan:
     """A run that a user will start."""
 
@@ -52,7 +53,7 @@ class RunPlan:
         return '{"n": 1}' if self.is_typed else f"done {self.run_id}"
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class DoomPlan:
     """When and how a process ends, and when its successor starts."""
 
@@ -65,7 +66,7 @@ class DoomPlan:
     back_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Scenario:
     """The scenario of one seed."""
 

@@ -7,7 +7,7 @@ world, and every contradiction is a problem.
 import zlib
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
@@ -22,6 +22,7 @@ from windlass_harness.loop.state import LoopState, dump_loop
 from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms
 from windlass_protocol import Event, JsonObject
+from windlass_protocol.frozen import mutable, sealed
 
 TRACE_LINES_MAX: Final = 60
 _COMMIT_S_MAX: Final = 35.0
@@ -31,7 +32,7 @@ PROBLEMS_MAX: Final = 8
 _SUBAGENT: Final = "subagent:"
 
 
-@dataclass(slots=True)
+@mutable
 class CallFacts:
     """The facts about one call, by its idempotency key."""
 
@@ -47,7 +48,7 @@ class CallFacts:
     """The number of times a person chose to run it again."""
 
 
-@dataclass(slots=True)
+@mutable
 class RunFacts:
     """The facts about one run."""
 
@@ -62,7 +63,7 @@ class RunFacts:
     """Before the model is asked again."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Timer:
     """A wait, by the monotonic clock."""
 
@@ -72,7 +73,7 @@ class Timer:
     """The number of jumps of the wall clock until then."""
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Post:
     """An item that became durable in an inbox."""
 
@@ -82,7 +83,7 @@ class Post:
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@sealed
 class Taken:
     """An append that consumed items, and the number of the last record at that moment."""
 

@@ -10,8 +10,7 @@ from windlass.adapters.journals.sqlite.queries import RunIndex, last_position
 from windlass.adapters.journals.sqlite.schema import OPEN_RUN
 from windlass.adapters.journals.sqlite.writes import Transaction
 from windlass.ports.store import RunInfo, SessionCopy, SessionRow, Standing
-from windlass_harness.ledger.goals import evaluation_session
-from windlass_harness.ledger.proposals import is_notes
+from windlass_harness.ledger.names import evaluation_session, is_notes
 from windlass_harness.views.listing import words_in
 
 _APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"

@@ -8,7 +8,6 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
@@ -28,6 +27,7 @@ from windlass.adapters.journals.sqlite.schema import (
 )
 from windlass.adapters.journals.sqlite.writes import Transaction
 from windlass.errors import AgentError, Ambiguous
+from windlass_protocol.frozen import mutable
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ JOB_PAGES: Final = 6
 """Approximate pages that a small request changes."""
 
 
-@dataclass(slots=True, eq=False)
+@mutable(eq=False)
 class _Job:
     work: Callable[[Transaction], object]
     size_bytes: int

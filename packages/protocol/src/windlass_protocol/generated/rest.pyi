@@ -1,0 +1,619 @@
+# Generated from spec/rest.schema.json by `make gen`. Do not edit.
+"""Bodies of requests and answers of the HTTP server."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from windlass_protocol._wire import Bool, Closed, ExactlyOne, Float, JsonObject, Maybe, Open, Str, Whole
+from windlass_protocol.generated.chat import ChatMessage
+from windlass_protocol.generated.common import ContentRef, Count, Id, Positive, Sha256, Timestamp, Usage
+from windlass_protocol.generated.decisions import Proposal, ProposalCheck, VersionComparison, VersionTally
+from windlass_protocol.generated.event_data import ProposalAppliedData, ProposalSettledData
+from windlass_protocol.generated.input import InputRequest, InputResponse
+from windlass_protocol.generated.policy import BudgetLimits
+from windlass_protocol.generated.runs import RunResult, RunSnapshot, RunStatus
+from windlass_protocol.generated.sessions import RunMode, UserContent, UserPart
+from windlass_protocol.generated.tools import ToolCall
+from windlass_protocol.generated.traces import HarnessTrace, TraceEvent, TraceSpan
+
+class NewSession(Closed):
+    """Body of `POST /sessions`: a session, with its first message or without."""
+
+    message: Maybe[UserContent] = None
+    """The first message: text, or parts."""
+    agent: Maybe[Id] = None
+    """The agent; optional if the server or the session has only one."""
+    mode: Maybe[RunMode] = None
+    """Whether the run is a conversation or a task."""
+    output_schema: Maybe[JsonObject] = None
+    """A JSON Schema that the output must fit."""
+    context: Maybe[Annotated[tuple[Str, ...], Field(max_length=64)]] = None
+    """Texts that the model gets before the message."""
+    metadata: Maybe[JsonObject] = None
+    """Data of the application, kept in `run.started`."""
+    budget: Maybe[BudgetLimits] = None
+    """The most that the run may use."""
+    goal: Maybe[Id] = None
+    """The goal of the run, by which runs are found and judged."""
+
+class NewMessage(ExactlyOne, Closed):
+    """Body of `POST /sessions/{id}/messages`: a message, or responses to what the session asks."""
+
+    __exactly_one_of__ = ("message", "responses")
+
+    message: Maybe[UserContent] = None
+    """The message: text, or parts."""
+    responses: Maybe[Annotated[tuple[InputResponse, ...], Field(min_length=1, max_length=64)]] = None
+    """Responses to requests of the session."""
+    continuation_token: Maybe[Annotated[Str, StringConstraints(max_length=64)]] = None
+    """The token of the last answer; the message is refused if the session has changed since."""
+    delivery: Maybe[Literal["queue", "steer"]] = None
+    """`queue`, the default, starts a run after the current one; `steer` adds the message to the current run.
+    """
+    agent: Maybe[Id] = None
+    """The agent; optional if the server or the session has only one."""
+    mode: Maybe[RunMode] = None
+    """Whether the run is a conversation or a task."""
+    output_schema: Maybe[JsonObject] = None
+    """A JSON Schema that the output must fit."""
+    context: Maybe[Annotated[tuple[Str, ...], Field(max_length=64)]] = None
+    """Texts that the model gets before the message."""
+    metadata: Maybe[JsonObject] = None
+    """Data of the application, kept in `run.started`."""
+    budget: Maybe[BudgetLimits] = None
+    """The most that the run may use."""
+    goal: Maybe[Id] = None
+    """The goal of the run, by which runs are found and judged."""
+
+class Cancel(Closed):
+    """Body of a request to cancel a run."""
+
+    reason: Maybe[Annotated[Str, StringConstraints(max_length=1000)]] = None
+    """The reason, for the journal."""
+
+class Answer(Closed):
+    """Body of `POST /approvals/{id}`: an option of the request, a text, or both."""
+
+    option_id: Maybe[Id] = None
+    """The option."""
+    text: Maybe[Annotated[Str, StringConstraints(max_length=100000)]] = None
+    """The text."""
+    arguments_hash: Maybe[Sha256] = None
+    """Digest of the arguments that were shown; the answer is refused if the call has others."""
+
+class Fork(Closed):
+    """Body of `POST /sessions/{id}/fork`."""
+
+    at: Maybe[Positive] = None
+    """The last record that is copied; the last of the session when absent."""
+
+class NewProposal(Closed):
+    """Body of `POST /proposals`: the goal of a change."""
+
+    goal: Id
+    """A goal that the server knows."""
+    agent: Maybe[Id] = None
+    """The agent; that of the newest run for the goal when absent."""
+
+class ProposalTrial(Closed):
+    """Body of `POST /proposals/{id}/check`: the runs to repeat."""
+
+    run_ids: Maybe[Annotated[tuple[Id, ...], Field(min_length=1, max_length=100)]] = None
+    """The runs; the server chooses when absent."""
+    repeats: Maybe[Annotated[int, Whole(1, 20)]] = None
+    """Attempts per run; 1 when absent."""
+
+class Verdict(Closed):
+    """Body of a decision about a proposal."""
+
+    reason: Maybe[Annotated[Str, StringConstraints(max_length=4000)]] = None
+    """The reason."""
+    fingerprint: Maybe[Str] = None
+    """The version that was read; the verdict is refused if the proposal makes another."""
+
+class Accepted(Open):
+    """Work that was accepted: it is durable."""
+
+    session_id: Str
+    """The session."""
+    run_id: Maybe[Str] = None
+    """The run that was started, answered or cancelled."""
+    message_id: Maybe[Str] = None
+    """The message that was added to the current run."""
+    continuation_token: Maybe[Str] = None
+    """The token to continue from here."""
+
+class SessionStatus(StrEnum):
+    """Status of the newest run of a session; `idle` without one."""
+
+    IDLE = "idle"
+    PENDING = "pending"
+    RUNNING = "running"
+    WAITING = "waiting"
+    CANCELLING = "cancelling"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+
+class SessionInfo(Open):
+    """A session as lists show it."""
+
+    session_id: Str
+    """The session."""
+    title: Str
+    """The first message, in one short line."""
+    agent_id: Str
+    """The agent of the newest run."""
+    status: SessionStatus
+    """Status of the newest run."""
+    created_at: Timestamp
+    """Time of the first request."""
+    updated_at: Timestamp
+    """Time of the last change of what is shown here."""
+    run_count: Count
+    """Number of runs."""
+    request_count: Count
+    """Number of open requests to people."""
+    usage: Usage
+    """Usage of the runs that have ended."""
+    root_session_id: Str
+    """The session at the top of the tree of subagents."""
+    parent_session_id: Maybe[Str] = None
+    """The session that this one works for."""
+    predecessor_id: Maybe[Str] = None
+    """The session that it was forked from."""
+    predecessor_seq: Maybe[Count] = None
+    """The last record that the fork copied."""
+    continuation_token: Maybe[Str] = None
+    """The token to continue from here."""
+
+class SessionPage(Open):
+    """A page of sessions, newest first."""
+
+    sessions: tuple[SessionInfo, ...]
+    """The sessions."""
+    next: Maybe[Str] = None
+    """The value of `after` for the next page; absent on the last page."""
+
+class HistoryPage(Open):
+    """A page of messages of a session, oldest first."""
+
+    messages: tuple[ChatMessage, ...]
+    """The messages."""
+    next: Maybe[Str] = None
+    """The value of `after` for the next page; absent on the last page."""
+
+class RunRow(Open):
+    """A run as lists show it."""
+
+    run_id: Str
+    """The run."""
+    session_id: Str
+    """Its session."""
+    agent_id: Str
+    """Its agent."""
+    status: RunStatus
+    """Its status."""
+    usage: Usage
+    """Its usage; empty until it has ended."""
+    started_at: Maybe[Timestamp] = None
+    """When it started; absent while it is queued."""
+    ended_at: Maybe[Timestamp] = None
+    """When it ended."""
+
+class RunPage(Open):
+    """A page of runs, newest first."""
+
+    runs: tuple[RunRow, ...]
+    """The runs."""
+    next: Maybe[Str] = None
+    """The value of `after` for the next page; absent on the last page."""
+
+class RunInfo(Open):
+    """A run: its state, open requests and result."""
+
+    run: RunSnapshot
+    """The state."""
+    requests: tuple[InputRequest, ...]
+    """Open requests to people."""
+    result: Maybe[RunResult] = None
+    """The result, once the run has ended."""
+
+class ApprovalInfo(Open):
+    """An open request to a person, with its session and run."""
+
+    session_id: Str
+    """The session that asks."""
+    root_session_id: Str
+    """The session at the top of its tree."""
+    run_id: Str
+    """The run that asks."""
+    agent_id: Str
+    """The agent that asks."""
+    asked_at: Timestamp
+    """When it was asked."""
+    request: InputRequest
+    """The request."""
+    owner: Maybe[Str] = None
+    """The user that the session belongs to."""
+
+class ApprovalPage(Open):
+    """A page of open requests, oldest first."""
+
+    requests: tuple[ApprovalInfo, ...]
+    """The requests."""
+    next: Maybe[Str] = None
+    """The value of `after` for the next page; absent on the last page."""
+
+class TraceInfo(Open):
+    """The trace of a run; its first span is the run."""
+
+    trace: HarnessTrace
+    """The trace."""
+    spans: tuple[TraceSpan, ...]
+    """The spans."""
+    events: tuple[TraceEvent, ...]
+    """Moments within spans."""
+
+class PromptTool(Open):
+    """A tool as the model was offered it."""
+
+    name: Str
+    """Its name."""
+    description: Str
+    """Its description."""
+    input_schema: JsonObject
+    """The JSON Schema of its arguments."""
+
+class PromptMessage(Open):
+    """A message as the model received it."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    """Its role."""
+    content: Str
+    """Its text."""
+    is_error: Bool
+    """Of a tool result: whether the call failed or was refused."""
+    tool_calls: Maybe[tuple[ToolCall, ...]] = None
+    """Calls that the model asked for."""
+    tool_call_id: Maybe[Str] = None
+    """Of a tool result: the call."""
+    name: Maybe[Str] = None
+    """Of a tool result: the tool."""
+    reasoning: Maybe[Str] = None
+    """The reasoning of the model."""
+    parts: Maybe[tuple[UserPart, ...]] = None
+    """Parts of a message of the user."""
+
+class StepPrompt(Open):
+    """The input of one model call, rebuilt from the journal."""
+
+    run_id: Str
+    """The run."""
+    session_id: Str
+    """The session."""
+    step_index: Count
+    """The step, from 0."""
+    seq: Count
+    """The record `step.started`."""
+    system: Str
+    """The instructions."""
+    tools: tuple[PromptTool, ...]
+    """The tools that were offered."""
+    messages: tuple[PromptMessage, ...]
+    """The messages."""
+    unknown: tuple[Str, ...]
+    """What cannot be rebuilt, in words."""
+    route_id: Maybe[Str] = None
+    """The provider route."""
+    model_id: Maybe[Str] = None
+    """The model."""
+    fingerprint: Maybe[Str] = None
+    """The version of the agent."""
+    temperature: Maybe[Float] = None
+    """The temperature."""
+    output_schema: Maybe[JsonObject] = None
+    """The JSON Schema of the output."""
+
+class ContentList(Open):
+    """Contents of a session that are too large for a record."""
+
+    contents: tuple[ContentRef, ...]
+    """The contents."""
+
+class SafePoints(Open):
+    """Records at which a fork can begin, in order."""
+
+    safe_points: tuple[Positive, ...]
+    """Their numbers."""
+    next: Maybe[Positive] = None
+    """The value of `before` for older ones."""
+
+class Deleted(Open):
+    """Sessions that were deleted."""
+
+    deleted: tuple[Str, ...]
+    """Their ids."""
+
+class ToolInfo(Open):
+    """A tool that agents may call."""
+
+    name: Str
+    """Its name."""
+    description: Str
+    """Its description."""
+    mode: Str
+    """Its mode."""
+    effect: Str
+    """Its class of effect."""
+    agents: tuple[Str, ...]
+    """The agents that have it."""
+    input_schema: JsonObject
+    """The JSON Schema of its arguments."""
+
+class ToolList(Open):
+    """All tools of all agents."""
+
+    tools: tuple[ToolInfo, ...]
+    """The tools."""
+
+class AgentInfo(Open):
+    """An agent that runs can be started with."""
+
+    agent_id: Str
+    """Its id."""
+    description: Str
+    """Its description."""
+    model: Str
+    """Its model."""
+    tools: tuple[Str, ...]
+    """The names of its tools."""
+    subagents: tuple[Str, ...]
+    """The ids of its subagents."""
+    version: Maybe[Str] = None
+    """Its version, as its author calls it."""
+
+class AgentList(Open):
+    """All agents of a server."""
+
+    agents: tuple[AgentInfo, ...]
+    """The agents."""
+
+class Health(Open):
+    """The health of a server."""
+
+    status: Literal["ok", "closing"]
+    """`closing` while the server shuts down."""
+    version: Str
+    """The version of the server."""
+
+class RunNumbers(Open):
+    """Counts, durations and cost of runs."""
+
+    runs: Count
+    """Number of runs that started."""
+    completed: Count
+    """Of those, the ones that completed."""
+    failed: Count
+    """Of those, the ones that failed or used up their budget."""
+    cancelled: Count
+    """Of those, the ones that were cancelled."""
+    open: Count
+    """Of those, the ones that have not ended."""
+    input_tokens: Count
+    """Input tokens."""
+    output_tokens: Count
+    """Output tokens."""
+    cost_micros: Count
+    """Cost in millionths of a dollar."""
+    p50_ms: Maybe[Count] = None
+    """Median duration, waits included."""
+    p95_ms: Maybe[Count] = None
+    """95th percentile of the duration."""
+
+class StatsBucket(Open):
+    """Counts, durations and cost of the runs that started in one interval."""
+
+    at: Timestamp
+    """The start of the interval."""
+    runs: Count
+    """Number of runs that started."""
+    completed: Count
+    """Of those, the ones that completed."""
+    failed: Count
+    """Of those, the ones that failed or used up their budget."""
+    cancelled: Count
+    """Of those, the ones that were cancelled."""
+    open: Count
+    """Of those, the ones that have not ended."""
+    input_tokens: Count
+    """Input tokens."""
+    output_tokens: Count
+    """Output tokens."""
+    cost_micros: Count
+    """Cost in millionths of a dollar."""
+    p50_ms: Maybe[Count] = None
+    """Median duration, waits included."""
+    p95_ms: Maybe[Count] = None
+    """95th percentile of the duration."""
+
+class WaitingNumbers(Open):
+    """Counts of what waits for people now."""
+
+    runs: Count
+    """Runs that wait."""
+    requests: Count
+    """Open requests."""
+    oldest_asked_at: Maybe[Timestamp] = None
+    """When the oldest open request was asked."""
+
+class FailingTool(Open):
+    """A tool with its calls and failures."""
+
+    tool: Str
+    """The tool."""
+    calls: Count
+    """Number of calls."""
+    failed: Count
+    """Of those, the ones that failed."""
+
+class Stats(Open):
+    """Runs over time; a run counts where it started."""
+
+    start: Timestamp = Field(validation_alias="from", serialization_alias="from")
+    """The start of the time."""
+    to: Timestamp
+    """The end of the time, exclusive."""
+    bucket_s: Positive
+    """Seconds per interval."""
+    total: RunNumbers
+    """The whole time."""
+    buckets: tuple[StatsBucket, ...]
+    """Every interval, oldest first."""
+    waiting: WaitingNumbers
+    """What waits for people now."""
+    failing_tools: tuple[FailingTool, ...]
+    """Tools that failed, worst first."""
+
+class FailureCause(Open):
+    """Failures with the same error text, numbers and ids aside."""
+
+    told: Str
+    """The text of the newest one."""
+    count: Count
+    """Number of runs."""
+    run_ids: tuple[Str, ...]
+    """The newest runs."""
+
+class FailureGroup(Open):
+    """Runs that failed for one kind of reason."""
+
+    kind: Str
+    """The kind: one of FailureKind; more may come."""
+    count: Count
+    """Number of runs."""
+    causes: tuple[FailureCause, ...]
+    """The causes, most frequent first."""
+
+class Failures(Open):
+    """Why runs failed, the most frequent reason first."""
+
+    runs: Count
+    """Runs that were counted: those that have ended."""
+    failed: Count
+    """Of those, the ones that failed."""
+    is_all: Bool
+    """False if there are more runs than were counted."""
+    groups: tuple[FailureGroup, ...]
+    """The kinds of reasons."""
+
+class AgentVersion(Open):
+    """A version of an agent, with the results of its runs."""
+
+    first_at: Timestamp
+    """Start of its first run."""
+    last_at: Timestamp
+    """Start of its last run."""
+    tally: VersionTally
+    """Results of its runs."""
+
+class AgentVersions(Open):
+    """Versions of an agent, newest first."""
+
+    agent_id: Str
+    """The agent."""
+    versions: tuple[AgentVersion, ...]
+    """The versions that have runs."""
+    current: Maybe[Str] = None
+    """Fingerprint of the version that new runs get."""
+
+class AgentComparison(Open):
+    """Two versions of an agent side by side."""
+
+    agent_id: Str
+    """The agent."""
+    comparison: VersionComparison
+    """The results of both."""
+    changes: Maybe[tuple[Str, ...]] = None
+    """The differences; absent if a version is no longer stored."""
+
+class ProposalWork(Open):
+    """Work on a proposal: under way, or failed."""
+
+    proposal_id: Str
+    """The proposal."""
+    kind: Str
+    """The kind of work: propose or check; more may come."""
+    status: Str
+    """The status of the work: working or failed; more may come."""
+    started_at: Timestamp
+    """When the work started."""
+    problem: Maybe[Str] = None
+    """Why it failed."""
+    goal_id: Maybe[Str] = None
+    """The goal."""
+    agent_id: Maybe[Str] = None
+    """The agent."""
+
+class ProposalView(Open):
+    """A proposal, its check, and the verdict about it."""
+
+    proposal: Proposal
+    """The change and its reasons."""
+    status: Str
+    """The status: open, accepted, refused or applied; more may come."""
+    work: tuple[ProposalWork, ...]
+    """Work that is under way, or failed."""
+    check: Maybe[ProposalCheck] = None
+    """Results on recorded runs."""
+    settled: Maybe[ProposalSettledData] = None
+    """The verdict."""
+    settled_at: Maybe[Timestamp] = None
+    """When the verdict was given."""
+    applied: Maybe[ProposalAppliedData] = None
+    """The change that was made."""
+    applied_at: Maybe[Timestamp] = None
+    """When the change was made."""
+
+class ProposalList(Open):
+    """Proposals, newest first."""
+
+    proposals: tuple[ProposalView, ...]
+    """The proposals."""
+    work: tuple[ProposalWork, ...]
+    """Work that is under way, or failed."""
+
+class ProposalAccepted(Open):
+    """Work on a proposal that was accepted."""
+
+    proposal_id: Str
+    """The proposal."""
+
+class ProblemIssue(Open):
+    """A place where a request does not fit its route."""
+
+    path: Str
+    """The place."""
+    message: Str
+    """What was expected."""
+
+class ProblemDetails(Open):
+    """An error of the server, as RFC 9457 problem details."""
+
+    type: Str
+    """A URN for the kind of problem."""
+    title: Str
+    """The status in words."""
+    status: Annotated[int, Whole(100, 599)]
+    """The HTTP status."""
+    detail: Str
+    """What happened and what to do."""
+    code: Str
+    """A stable code for programs."""
+    ids: dict[str, Str]
+    """Ids of what the problem is about."""
+    issues: Maybe[tuple[ProblemIssue, ...]] = None
+    """Where the request does not fit the route."""

@@ -1,0 +1,109 @@
+# Generated from spec/runs.schema.json by `make gen`. Do not edit.
+"""One turn of a session, from an input to its end."""
+
+from enum import StrEnum
+
+from pydantic import JsonValue
+
+from windlass_protocol._wire import Bool, Closed, JsonObject, KeepsNulls, Maybe, Open, Str
+from windlass_protocol.generated.common import Id, SourceRef, Usage
+from windlass_protocol.generated.errors import ErrorInfo
+from windlass_protocol.generated.output import OutputContract
+from windlass_protocol.generated.policy import BudgetLimits
+from windlass_protocol.generated.sessions import RunMode, SessionCapabilities, UserContent
+
+class RunStatus(StrEnum):
+    """Where a run is; the last four are final."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    WAITING = "waiting"
+    CANCELLING = "cancelling"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+
+class RunRequest(Closed):
+    """Asks for a run."""
+
+    run_id: Id
+    """Identifier of the run, chosen by the caller: the same request again is the same run, another one under
+    it is refused.
+    """
+    agent_id: Id
+    """Agent that runs."""
+    input: UserContent
+    """What the user says."""
+    session_id: Maybe[Id] = None
+    """Session to go on with; a new one when absent."""
+    turn_id: Maybe[Id] = None
+    """Identifier of the turn."""
+    source: Maybe[SourceRef] = None
+    """Where the request comes from."""
+    owner: Maybe[Id] = None
+    """The owner of the session; none when absent. A start that names another owner is refused."""
+    package_id: Maybe[Id] = None
+    """Package to run under; when absent that of the agent, or the default one."""
+    output_contract: Maybe[OutputContract] = None
+    """What the run must return."""
+    mode: Maybe[RunMode] = None
+    """conversation when absent."""
+    capabilities: Maybe[SessionCapabilities] = None
+    """What the channel of the request can do; everything when absent."""
+    budget: Maybe[BudgetLimits] = None
+    """Most that the run may use."""
+    context: Maybe[tuple[Str, ...]] = None
+    """Texts added before the input."""
+    metadata: Maybe[JsonObject] = None
+    """Free JSON of the caller."""
+    goal_id: Maybe[Str] = None
+    """Goal it pursues, to find the runs of one goal together."""
+    goal_description: Maybe[Str] = None
+    """The goal, for people; what the user says when absent."""
+
+class RunResult(KeepsNulls, Open):
+    """What came of a run. Sealed: it equals what the journal says."""
+
+    run_id: Id
+    """The run."""
+    status: RunStatus
+    """How it ended."""
+    output: Str
+    """The final text; empty when there is none."""
+    session_id: Maybe[Id] = None
+    """Its session."""
+    structured_output: JsonValue = None
+    """The validated output, when the run had a contract."""
+    error: Maybe[ErrorInfo] = None
+    """Why it failed, or which budget it used up."""
+    reason: Maybe[Str] = None
+    """Why it was cancelled, as the caller gave it."""
+    usage: Maybe[Usage] = None
+    """What it used."""
+
+class RunSnapshot(Open):
+    """Where a run is now."""
+
+    run_id: Id
+    """The run."""
+    agent_id: Id
+    """Its agent."""
+    status: RunStatus
+    """Where it is."""
+    package_id: Id
+    """Its package."""
+    package_fingerprint: Str
+    """Fingerprint it is pinned to."""
+    route_id: Id
+    """Provider adapter."""
+    model_id: Id
+    """Model."""
+    cancellation_requested: Bool
+    """Whether a cancel was requested."""
+    session_id: Maybe[Id] = None
+    """Its session."""
+    turn_id: Maybe[Id] = None
+    """Its turn."""
+    source: Maybe[SourceRef] = None
+    """Where it came from."""

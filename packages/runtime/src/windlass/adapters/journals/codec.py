@@ -28,7 +28,7 @@ _WORDS_1: Final = b"\x01"
 _PACK_BYTES_MIN: Final = 128
 _BODY_BYTES_MAX: Final = RECORD_BYTES_MAX * BATCH_RECORDS_MAX
 _WINDOW_BITS: Final = -13  # raw deflate; 8 KiB are enough for the dictionary and most bodies
-_MEMORY_LEVEL: Final = 6  # 16 KiB of tables: clearing more takes longer than packing
+_MEMORY_LEVEL: Final = 8
 
 # Strings that records have in common, the most frequent last: closer matches need fewer bits.
 DICTIONARY_1: Final = (

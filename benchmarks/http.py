@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,7 +63,9 @@ class Wire:
             raise RuntimeError(f"POST {path}: {status} {content.decode()}")
         return json.loads(content)
 
-    async def follow(self, path: str, seen: Callable[[bytes], Awaitable[None]], body: Json | None = None) -> None:
+    async def follow(
+        self, path: str, seen: Callable[[bytes], Awaitable[None]], body: Json | None = None
+    ) -> None:
         """Read a stream to its end; `seen` gets each line that is not empty."""
         raw = b"" if body is None else json.dumps(body).encode()
         more = f"Content-Type: application/json\r\nContent-Length: {len(raw)}\r\n" if raw else ""
@@ -117,7 +119,7 @@ async def drive_run(server: "Server", wire: Wire, name: str) -> None:
 
 
 async def drive_approval(server: "Server", wire: Wire, name: str) -> None:
-    """Start a run that waits for an approval, approve it over another connection, and follow it to its end."""
+    """Start a run that waits for an approval, approve over another connection, follow the run to its end."""
     started = await wire.post("/v1/sessions", {"agent": "asks", "message": Script.prompt(name)})
     other, last = server.wire(), b""
 
@@ -142,7 +144,13 @@ async def drive_adk(server: "Server", wire: Wire, name: str) -> None:
         last = line
 
     message = {"role": "user", "parts": [{"text": Script.prompt(name)}]}
-    ask: Json = {"appName": "bench", "userId": "ann", "sessionId": name, "newMessage": message, "streaming": True}
+    ask: Json = {
+        "appName": "bench",
+        "userId": "ann",
+        "sessionId": name,
+        "newMessage": message,
+        "streaming": True,
+    }
     await wire.follow("/run_sse", seen, ask)
     _check(last, b"All pages are collected.")
 
@@ -200,7 +208,7 @@ class Command:
 
 
 @contextmanager
-def running(name: str, command: Command, *, key: str, port: int) -> Iterator[Server]:
+def running(name: str, command: Command, *, key: str, port: int) -> Generator[Server]:
     """Start a server; end it at the end."""
     child = subprocess.Popen(
         [str(command.python), *command.arguments],
@@ -263,7 +271,9 @@ APPROVAL = Contender("an approval answered over HTTP", "windlass", drive_approva
 ADK = Contender("the same run, adk api_server", "adk", drive_adk)
 
 
-async def measure(servers: Mapping[str, Server], contenders: Sequence[Contender], size: Size) -> dict[str, Best]:
+async def measure(
+    servers: Mapping[str, Server], contenders: Sequence[Contender], size: Size
+) -> dict[str, Best]:
     """Return the best of interleaved rounds of each contender."""
     best = {one.name: Best() for one in contenders}
     for one in contenders:

@@ -36,11 +36,13 @@ _DIGEST: Final = "sha256:"
 class ReaderPosition:
     """The position of a reader while it reads: a mutable cursor."""
 
-    __slots__ = ("_cursor", "_index", "order")
+    __slots__ = ("_cursor", "_index", "_is_by_seq", "order")
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
+        self._is_by_seq = False
         if isinstance(cursor, SessionCursor | RunCursor):
+            self._is_by_seq = True
             self.order = cursor.seq
             self._index = cursor.index
         else:
@@ -54,14 +56,15 @@ class ReaderPosition:
 
     def order_of(self, event: Event) -> int:
         """Return the number of an event in this scope; a delta has the number of its step."""
-        is_by_seq = isinstance(self._cursor, SessionCursor | RunCursor)
-        order = event.seq if is_by_seq else event.meta.position
+        order = event.seq if self._is_by_seq else event.meta.position
         return self.order if order is None else order
 
     def pass_by(self, event: Event) -> None:
         """Advance past an event."""
         # A delta has the number of its step; other records may have been read since.
-        self.order = max(self.order, self.order_of(event))
+        order = event.seq if self._is_by_seq else event.meta.position
+        if order is not None and order > self.order:
+            self.order = order
         if event.index is not None:
             self._index = event.index + 1
         elif event.type == "step.started":

@@ -15,10 +15,9 @@ from typing import ClassVar, Final, TypeVar
 import h11
 import uvicorn
 from fastapi import APIRouter, FastAPI
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 import windlass_server
@@ -33,7 +32,6 @@ from windlass_server.chat import agui, ai_sdk
 from windlass_server.guard import Guard, Metrics
 from windlass_server.inspector import Pages
 from windlass_server.openapi import describe
-from windlass_server.problems import Problem, on_problem
 from windlass_server.requests import PREFIX
 from windlass_server.routes import approvals, feeds, insight, runs, sessions, system
 from windlass_server.settings import (
@@ -82,6 +80,17 @@ def in_order(routes: Iterable[BaseRoute]) -> list[BaseRoute]:
     return sorted(routes, key=reach)
 
 
+class _App(FastAPI):
+    """The application: FastAPI describes its routes, `Guard` and `Route` answer requests."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Return the middleware around the routes; `Guard` answers errors, and no route needs more."""
+        app: ASGIApp = self.router
+        for one in reversed(self.user_middleware):
+            app = one.cls(app, *one.args, **one.kwargs)
+        return app
+
+
 def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = None) -> FastAPI:
     """Return the ASGI application; its lifespan opens and closes the tenants.
 
@@ -103,7 +112,7 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
             streams.close()
             await tenants.aclose()
 
-    app = FastAPI(
+    app = _App(
         title="Windlass",
         version=windlass_server.__version__,
         openapi_url=f"{PREFIX}/openapi.json",
@@ -117,8 +126,6 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     # The routes themselves, not `include_router`: `route.path` is then the whole path everywhere.
     app.router.routes += in_order(route for router in _ROUTERS for route in router.routes)
     app.router.default = Pages(app.router.default)
-    for kind in (Problem, AgentError, RequestValidationError, HTTPException, Exception):
-        app.add_exception_handler(kind, on_problem)
     describe(app)
     app.add_middleware(
         Guard, limits=settings.limits, doorman=doorman, tenants=tenants, clock=watch, metrics=metrics

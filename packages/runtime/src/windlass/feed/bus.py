@@ -149,11 +149,12 @@ class Feed:
         *,
         options: StreamOptions = DEFAULT_OPTIONS,
         until_terminal: bool = False,
+        row: RunRow | None = None,
     ) -> EventStream:
         """Subscribe to a run; `until_terminal` ends the stream after the terminal event."""
         start = checked_id(lambda name: RunCursor(run_id=name, seq=0), run_id)
         chosen = RecordFilter(partial(_of_run, run_id))
-        line = RunRecords(self._store, run_id, chosen=chosen, until_terminal=until_terminal)
+        line = RunRecords(self._store, run_id, chosen=chosen, until_terminal=until_terminal, row=row)
         return self._stream(line, cursor, start=start, options=options, until_terminal=until_terminal)
 
     def subscribe_agent(

@@ -3,12 +3,14 @@
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, assert_never
 
 from pydantic import ValidationError
 
 from windlass.ports.feed import refused
 from windlass_protocol import AgentCursor, AllCursor, Cursor, Event, FilterCursor, RunCursor, SessionCursor
+from windlass_protocol.unchecked import changed
 
 EVENTS_PER_READ: Final = 256
 """Records per read, from the topic or from the journal."""
@@ -23,6 +25,8 @@ LIVE_CHARS_MAX: Final = 1_048_576
 """Characters kept of an answer in progress; a longer one continues without deltas."""
 TAILS_MAX: Final = 64
 """Ended answers with last deltas that are held for readers that are waking up."""
+NAMES_KEPT: Final = 4_096
+"""Ids whose text in a cursor is remembered: each event of a stream has a cursor with the same id."""
 CURSOR_CHARS_MAX: Final = 3_000
 """Characters of a cursor as text; the longest id of 512 characters fits."""
 
@@ -72,10 +76,9 @@ class ReaderPosition:
 
     def cursor(self, order: int) -> Cursor:
         """Return the position as a cursor; there are no events for the reader up to `order`."""
-        cursor = self._cursor
-        if isinstance(cursor, SessionCursor | RunCursor):
-            return cursor.model_copy(update={"seq": order, "index": self._index})
-        return cursor.model_copy(update={"position": order})
+        if self._is_by_seq:
+            return changed(self._cursor, {"seq": order, "index": self._index})
+        return changed(self._cursor, {"position": order})
 
 
 def cursor_of(event: Event, before: Cursor) -> Cursor:
@@ -152,6 +155,7 @@ def _read(found: re.Match[str]) -> Cursor | None:
             return None
 
 
+@lru_cache(maxsize=NAMES_KEPT)
 def _packed(raw: bytes) -> str:
     return urlsafe_b64encode(raw).rstrip(b"=").decode()
 

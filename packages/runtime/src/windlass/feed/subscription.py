@@ -134,27 +134,39 @@ class SessionRecords:
 class RunRecords(SessionRecords):
     """The records of a session, starting at a run."""
 
-    __slots__ = ("_is_bounded", "_run_id")
+    __slots__ = ("_is_bounded", "_row", "_run_id")
 
-    def __init__(self, store: FeedStore, run_id: str, *, chosen: RecordFilter, until_terminal: bool) -> None:
+    def __init__(
+        self,
+        store: FeedStore,
+        run_id: str,
+        *,
+        chosen: RecordFilter,
+        until_terminal: bool,
+        row: RunRow | None = None,
+    ) -> None:
         super().__init__(store, "", chosen=chosen)
         self._run_id = run_id
         self._is_bounded = until_terminal
+        self._row = row
 
     async def find(self) -> None:
         """Find the session of the run."""
-        self.topic = (await find_run(self._store, self._run_id)).session_id
+        if self._row is None:
+            self._row = await find_run(self._store, self._run_id)
+        self.topic = self._row.session_id
 
     async def begin(self, order: int | None) -> StreamStart:
-        """Start after a record of the session, but not before the run."""
-        # Read the end first: a run without records now has none up to that end.
-        last = await self._last_seq()
-        run = await find_run(self._store, self._run_id)
+        """Start after a record of the session, but not before the run.
+
+        A run without records when its row was read has none up to the end that was read with it. A record
+        published since is held by the topic, or it is before the floor of the topic and in the journal.
+        """
+        run, self._row = self._row, None
+        assert run is not None, "it was found"
+        last = self._last = run.last_seq
         first = run.first_seq - 1 if run.first_seq else last
         is_over = self._is_bounded and run.status in RUN_ENDS.values()
-        if is_over:
-            last = await self._last_seq()
-        self._last = last
         if order is None:
             self._floor = first
         return StreamStart(max(check_past(order or 0, last), first), last, is_over)
@@ -515,7 +527,7 @@ class Subscription(Reader):
         return self
 
     async def open(self) -> None:
-        """Check the cursor and join the topic; idempotent."""
+        """Check the cursor, join the topic and make the first events ready; idempotent."""
         if self._topic is not None or self.is_over:
             return
         line = self._line
@@ -525,14 +537,16 @@ class Subscription(Reader):
             self._topic = self._source.topic(line.topic)
             self._topic.join(self)
             span = await line.begin(self._start)
+            if self._place.index:
+                self._seen[line.topic] = (self._place.order, self._place.index)
+            self._after = self._place.order = span.after
+            if not self._options.follow or span.is_over:
+                self._end = span.last
+            while not self._ready and self._topic is not None and await self._take_in(self._topic):
+                pass
         except BaseException:
             self._leave()
             raise
-        self._after = span.after
-        if self._place.index:
-            self._seen[line.topic] = (self._place.order, self._place.index)
-        if not self._options.follow or span.is_over:
-            self._end = span.last
 
     async def aclose(self) -> None:
         """Close the stream."""
@@ -599,10 +613,12 @@ class Subscription(Reader):
         topic = self._topic
         if topic is None:
             await self.open()
+            if self._ready:
+                return True
             topic = self._topic
             if topic is None:
                 raise StopAsyncIteration
-        elif topic.version == self._version and topic.stirs == self._stirs:
+        if topic.version == self._version and topic.stirs == self._stirs:
             return False
         self._ready, self._next = (), 0
         return await self._take_in(topic)

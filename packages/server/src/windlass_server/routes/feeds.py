@@ -122,7 +122,7 @@ async def of_run(
     """Send every event of a run; the stream ends with the run."""
     bus = caller.tenant.runtime.events()
     options = StreamOptions(follow=query.follow)
-    feed = bus.subscribe_run(run.run_id, _cursor(query, last), options=options, until_terminal=True)
+    feed = bus.subscribe_run(run.run_id, _cursor(query, last), options=options, until_terminal=True, row=run)
     return await _response(request, caller, feed=feed, query=query)
 
 

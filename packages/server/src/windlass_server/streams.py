@@ -69,10 +69,10 @@ class Frames(Protocol):
         ...
 
 
-class _Reader:
-    """A stream that is open.
+class StreamWaits:
+    """The waits of an open stream: for the next event, and for a client that reads slowly.
 
-    All waits of a stream share one timer, which is set again only when it fires: a stream waits for each
+    They share one timer, which is set again only when it fires: a stream waits for each
     event and after each write, so a timer per wait would be made for nothing.
     """
 
@@ -149,7 +149,7 @@ class Streams:
     def __init__(self, limits: Limits, metrics: Metrics) -> None:
         self.limits: Final = limits
         self._metrics = metrics
-        self._readers: set[_Reader] = set()
+        self._readers: set[StreamWaits] = set()
         self._by_principal: Counter[str] = Counter()
         self._raw: OrderedDict[int, tuple[Event, bytes]] = OrderedDict()
         self._raw_bytes = 0
@@ -161,7 +161,7 @@ class Streams:
         for reader in tuple(self._readers):
             reader.stir()
 
-    def enter(self, principal: str) -> _Reader:
+    def enter(self, principal: str) -> StreamWaits:
         """Count a new stream.
 
         Raises:
@@ -173,13 +173,13 @@ class Streams:
             raise Problem(
                 429, "you have too many open streams: close one, then retry", retry_s=RETRY_MS // 1000
             )
-        reader = _Reader()
+        reader = StreamWaits()
         self._readers.add(reader)
         self._by_principal[principal] += 1
         self._metrics.streams.inc()
         return reader
 
-    def leave(self, reader: _Reader, principal: str) -> None:
+    def leave(self, reader: StreamWaits, principal: str) -> None:
         """Uncount a stream."""
         self._readers.discard(reader)
         self._by_principal[principal] -= 1

@@ -542,7 +542,7 @@ class Subscription(Reader):
             self._after = self._place.order = span.after
             if not self._options.follow or span.is_over:
                 self._end = span.last
-            while not self._ready and self._topic is not None and await self._take_in(self._topic):
+            while not (self._ready or self.is_over) and await self._take_in(self._topic):
                 pass
         except BaseException:
             self._leave()

@@ -756,8 +756,16 @@ class MemoryStore(MemoryArchive):
             return None
         row = self._runs[run_id][0]
         session, listed = self._sessions.get(row.session_id), self._index.sessions.get(row.session_id)
-        last_seq = 0 if session is None else session.row.last_seq
-        return replace(row, last_seq=last_seq, owner=None if listed is None else listed.owner)
+        return RunRow(
+            row.run_id,
+            row.session_id,
+            row.agent_id,
+            row.fingerprint,
+            row.status,
+            row.first_seq,
+            0 if session is None else session.row.last_seq,
+            None if listed is None else listed.owner,
+        )
 
     async def session(self, session_id: str) -> SessionRow | None:
         self._check_open()

@@ -1,4 +1,4 @@
-"""`make bench`: measures parts, recorder and durable step; writes RESULTS.md.
+"""`make bench`: measures parts, recorder, runs over HTTP and durable step; writes RESULTS.md.
 
 `--quick` runs the loop and the durable step, short, and writes nothing; `--only` runs one of the sections.
 """
@@ -14,6 +14,7 @@ from tree_sitter import Language, Parser
 
 from benchmarks import loop
 from benchmarks.durable_step import FULL, SHORT, measure_all, section
+from benchmarks.http import report as http_report
 from benchmarks.loop import loop_rows
 from benchmarks.measure import Row, compare, start_up
 from benchmarks.recorder import report as recorder_report
@@ -27,6 +28,10 @@ PEERS_BEGIN = "<!-- durable steps: begin -->"
 PEERS_END = "<!-- durable steps: end -->"
 RECORDER_BEGIN = "<!-- recorder: begin -->"
 RECORDER_END = "<!-- recorder: end -->"
+HTTP_BEGIN = "<!-- over HTTP: begin -->"
+HTTP_END = "<!-- over HTTP: end -->"
+SECTIONS = {RECORDER_BEGIN: RECORDER_END, HTTP_BEGIN: HTTP_END, PEERS_BEGIN: PEERS_END}
+"""First and last lines of the sections, in their order."""
 COMMAND = "grep -rn TODO src/ | sort | uniq -c | sort -rn | head -20"
 HEADER = """# Measurements
 
@@ -142,17 +147,15 @@ def write_parts() -> None:
 
 def sections(text: str) -> dict[str, str]:
     """Return the sections of the report by their first lines; those that are there."""
-    marks = {RECORDER_BEGIN: RECORDER_END, PEERS_BEGIN: PEERS_END}
     return {
         begin: text.partition(begin)[2].partition(end)[0].strip()
-        for begin, end in marks.items()
+        for begin, end in SECTIONS.items()
         if begin in text
     }
 
 
 def _write(head: str, found: dict[str, str]) -> None:
-    ends = {RECORDER_BEGIN: RECORDER_END, PEERS_BEGIN: PEERS_END}
-    parts = [f"{begin}\n{found[begin]}\n{end}" for begin, end in ends.items() if begin in found]
+    parts = [f"{begin}\n{found[begin]}\n{end}" for begin, end in SECTIONS.items() if begin in found]
     RESULTS.write_text("\n\n".join([head.rstrip(), *parts]) + "\n", "utf-8")
 
 
@@ -161,7 +164,7 @@ def write_section(begin: str, section_text: str) -> None:
     print(section_text)
     text = RESULTS.read_text("utf-8")
     found = sections(text) | {begin: section_text.strip()}
-    head = min((text.partition(each)[0] for each in (RECORDER_BEGIN, PEERS_BEGIN)), key=len)
+    head = min((text.partition(each)[0] for each in SECTIONS), key=len)
     _write(head, found)
 
 
@@ -175,12 +178,17 @@ def write_recorder() -> None:
     write_section(RECORDER_BEGIN, recorder_report())
 
 
+def write_http() -> None:
+    """Measure runs over HTTP beside the server of a peer."""
+    write_section(HTTP_BEGIN, http_report())
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="the loop and the durable step, short; writes nothing"
     )
-    parser.add_argument("--only", choices=["parts", "recorder", "steps"], help="one section alone")
+    parser.add_argument("--only", choices=["parts", "recorder", "http", "steps"], help="one section alone")
     options = parser.parse_args()
     if options.quick:
         if options.only != "steps":
@@ -188,7 +196,13 @@ def main() -> int:
         if options.only != "parts":
             print(section(measure_all(SHORT), SHORT))
         return 0
-    for name, write in (("parts", write_parts), ("recorder", write_recorder), ("steps", write_durable_steps)):
+    parts = {
+        "parts": write_parts,
+        "recorder": write_recorder,
+        "http": write_http,
+        "steps": write_durable_steps,
+    }
+    for name, write in parts.items():
         if options.only in (None, name):
             write()
     return 0

@@ -439,9 +439,9 @@ def test_a_run_is_in_the_catalogue_from_its_post_to_its_end(play: Play) -> None:
         await write(store, mine, 1, 2)
         started = Batch(mine, 2, drafts(3), consumes=(item,), runs=(("r1", RunStatus.RUNNING),))
         await store.append(started)
-        assert await other.run("r1") == replace(row, status=RunStatus.RUNNING, first_seq=3)
+        assert await other.run("r1") == replace(row, status=RunStatus.RUNNING, first_seq=3, last_seq=3)
         await store.append(Batch(mine, 3, drafts(4), runs=(("r1", RunStatus.COMPLETED),)))
-        assert await other.run("r1") == replace(row, status=RunStatus.COMPLETED, first_seq=3)
+        assert await other.run("r1") == replace(row, status=RunStatus.COMPLETED, first_seq=3, last_seq=4)
 
     play(story)
 

@@ -127,6 +127,9 @@ def test_a_session_is_listed_as_soon_as_its_first_run_is_asked_for(play: Play) -
             None,
         )
         assert await store.listed_session("s2") is None
+        row = await other.run("r1")
+        assert row is not None
+        assert (row.owner, row.last_seq) == ("ann", 0)
 
     play(story)
 

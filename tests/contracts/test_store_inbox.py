@@ -324,7 +324,9 @@ def test_a_batch_may_begin_a_run_with_an_item_that_did_not_say_so(play: Play) ->
             new_runs=((run, posted.number),),
         )
         await store.append(batch)
-        assert await other.run("r9") == RunRow("r9", "s1", "agent", "sha256:1", RunStatus.RUNNING, 1)
+        assert await other.run("r9") == RunRow(
+            "r9", "s1", "agent", "sha256:1", RunStatus.RUNNING, 1, last_seq=1
+        )
         assert await other.pending("s1") == ()
         taken = await store.post("s1", kind="steer", key="steer:m2", body={"message": "again"})
         with pytest.raises(Conflict):

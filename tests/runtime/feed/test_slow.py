@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from collections.abc import Iterable
 from weakref import ref
 
 import pytest
@@ -18,9 +19,10 @@ from tests.runtime.feed.scene import (
     ticks,
 )
 
+from windlass.feed import Feed
 from windlass.feed import subscription as topic_module
 from windlass.feed.cursors import EVENTS_PER_READ, TAILS_MAX
-from windlass.feed.live import PART_BYTES, weight
+from windlass.feed.live import PART_BYTES, LiveStep, weight
 from windlass.feed.subscription import EVERYTHING
 from windlass.ports.feed import StreamOptions
 
@@ -184,6 +186,55 @@ def test_a_reader_that_goes_away_leaves_nothing_behind(way: str) -> None:
         assert len(asyncio.all_tasks()) == tasks
         await world.append(draft("x.any"))
 
+    run(main)
+
+
+def test_nothing_is_held_for_a_stream_that_was_dropped_without_closing_it() -> None:
+    async def main() -> None:
+        world = World()
+        reader, dropped = Reader(world.feed.subscribe_session("s1")), world.feed.subscribe_session("s1")
+        await dropped.open()
+        await ticks(ENOUGH)
+        await world.append(draft("x.first"))
+        await ticks(ENOUGH)
+        assert world.feed.topic("s1").held == 1, "the second stream is behind"
+        del dropped
+        gc.collect()
+        await world.append(draft("x.more"))
+        await ticks(ENOUGH)
+        assert (world.feed.topic("s1").held, reader.seqs) == (0, [1, 2])
+        await reader.stop()
+
+    run(main)
+
+
+def test_a_delta_costs_a_waiting_reader_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+    look = Feed.stirred
+
+    def counted(feed: Feed, key: str, stamp: int) -> Iterable[LiveStep]:
+        nonlocal looks
+        looks += 1
+        return look(feed, key, stamp)
+
+    async def main() -> None:
+        nonlocal looks
+        world = World()
+        readers = [Reader(world.feed.subscribe_session("s1")) for _ in range(3)]
+        await world.append(started())
+        await ticks(ENOUGH)
+        looks = 0
+        for word in ("one ", "two "):
+            world.live().text(word)
+            await ticks(ENOUGH)
+        assert [list(texts(reader.events).values()) for reader in readers] == [["one two "]] * 3
+        assert looks == 2 * 3
+        events = readers[0].events[-1]
+        assert all(reader.events[-1] is events for reader in readers), "readers share an event"
+        for reader in readers:
+            await reader.stop()
+
+    monkeypatch.setattr(Feed, "stirred", counted)
     run(main)
 
 

@@ -15,10 +15,9 @@ from typing import ClassVar, Final, TypeVar
 import h11
 import uvicorn
 from fastapi import APIRouter, FastAPI
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 import windlass_server
@@ -33,10 +32,10 @@ from windlass_server.chat import agui, ai_sdk
 from windlass_server.guard import Guard, Metrics
 from windlass_server.inspector import Pages
 from windlass_server.openapi import describe
-from windlass_server.problems import Problem, on_problem
 from windlass_server.requests import PREFIX
 from windlass_server.routes import approvals, feeds, insight, runs, sessions, system
 from windlass_server.settings import (
+    BATCH_BYTES,
     DRAIN_S,
     HEAD_S_MAX,
     HEADER_BYTES_MAX,
@@ -82,6 +81,17 @@ def in_order(routes: Iterable[BaseRoute]) -> list[BaseRoute]:
     return sorted(routes, key=reach)
 
 
+class _App(FastAPI):
+    """The application: FastAPI describes its routes, `Guard` and `Route` answer requests."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Return the middleware around the routes; `Guard` answers errors, and no route needs more."""
+        app: ASGIApp = self.router
+        for one in reversed(self.user_middleware):
+            app = one.cls(app, *one.args, **one.kwargs)
+        return app
+
+
 def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = None) -> FastAPI:
     """Return the ASGI application; its lifespan opens and closes the tenants.
 
@@ -103,7 +113,7 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
             streams.close()
             await tenants.aclose()
 
-    app = FastAPI(
+    app = _App(
         title="Windlass",
         version=windlass_server.__version__,
         openapi_url=f"{PREFIX}/openapi.json",
@@ -117,8 +127,6 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     # The routes themselves, not `include_router`: `route.path` is then the whole path everywhere.
     app.router.routes += in_order(route for router in _ROUTERS for route in router.routes)
     app.router.default = Pages(app.router.default)
-    for kind in (Problem, AgentError, RequestValidationError, HTTPException, Exception):
-        app.add_exception_handler(kind, on_problem)
     describe(app)
     app.add_middleware(
         Guard, limits=settings.limits, doorman=doorman, tenants=tenants, clock=watch, metrics=metrics
@@ -201,6 +209,72 @@ def _write(address: str) -> None:
     sys.stderr.write(f"Windlass is running on {address}\n")
 
 
+class GatheredWrites(asyncio.Transport):
+    """A transport that sends the writes of one turn of the event loop together.
+
+    A response is written in parts: its head, each piece of its body, its end. `BATCH_BYTES` of them are sent
+    at once, so that the flow control of the transport stays in force.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send bytes with the others of this turn."""
+        if not data:
+            return
+        if not self._parts:
+            self._loop.call_soon(self.flush)
+        self._parts.append(bytes(data))
+        self._size += len(data)
+        if self._size >= BATCH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send the bytes of this turn now."""
+        if self._parts:
+            parts, self._parts, self._size = self._parts, [], 0
+            self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def close(self) -> None:
+        """Close the connection when everything was sent."""
+        self.flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close the connection now."""
+        self._parts.clear()
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        """Whether the connection is closed or about to be."""
+        return self._transport.is_closing()
+
+    def get_write_buffer_size(self) -> int:
+        """Return the number of bytes that are not sent."""
+        return self._transport.get_write_buffer_size() + self._size
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        """Return a fact about the connection."""
+        return self._transport.get_extra_info(name, default)
+
+    def pause_reading(self) -> None:
+        """Stop reading from the client."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read from the client again."""
+        self._transport.resume_reading()
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Let another protocol have the connection."""
+        self._transport.set_protocol(protocol)
+
+
 class Connection(H11Protocol):
     """A connection with timeouts for slow clients.
 
@@ -215,7 +289,7 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] as in uvicorn
         """Start the timeout of the first request."""
-        super().connection_made(transport)
+        super().connection_made(GatheredWrites(transport, self.loop))
         self._expect()
 
     def data_received(self, data: bytes) -> None:

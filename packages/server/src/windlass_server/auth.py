@@ -13,6 +13,7 @@ import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from hashlib import sha256
 from http import HTTPStatus
 from http.client import HTTPException
@@ -40,7 +41,7 @@ from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
 from windlass_server.models import Text, Wire
 from windlass_server.problems import Problem
-from windlass_server.settings import RETRY_MS, JwtSettings, Settings, is_loopback, refused
+from windlass_server.settings import METERS_MAX, RETRY_MS, JwtSettings, Settings, is_loopback, refused
 
 NAME_PATTERN: Final = r"^[^\x00-\x1f\x7f]{1,256}$"
 """The name of a tenant or a user."""
@@ -68,12 +69,17 @@ class Principal:
     @property
     def key(self) -> str:
         """A digest that identifies this user."""
-        return sha256(f"{len(self.tenant)}:{self.tenant}{self.user}".encode()).hexdigest()
+        return _principal_key(self.tenant, self.user)
 
     @property
     def source(self) -> SourceRef:
         """The user as the source of records."""
         return SourceRef(kind=SourceKind.USER, id=self.user)
+
+
+@lru_cache(maxsize=METERS_MAX)
+def _principal_key(tenant: str, user: str) -> str:
+    return sha256(f"{len(tenant)}:{tenant}{user}".encode()).hexdigest()
 
 
 LOCAL: Final = Principal("local", "local", is_operator=True, roles=ROLES)
@@ -117,7 +123,7 @@ class KeyFile(Wire):
 @sealed
 class _Read:
     stamp: tuple[int, int, int]
-    entries: Mapping[str, KeyEntry]
+    entries: Mapping[str, tuple[KeyEntry, Principal]]
 
 
 class ApiKeys:
@@ -136,14 +142,14 @@ class ApiKeys:
         """Return the holder of a key; None if it is unknown, wrong, expired or revoked."""
         found = _KEY.fullmatch(token)
         key_id, secret = ("", token) if found is None else found.groups()
-        entry = self._entries().get(key_id)
+        entry, principal = self._entries().get(key_id, (None, None))
         known = _NO_KEY if entry is None else entry.sha256
         is_right = hmac.compare_digest(digest(secret), known)
         if entry is None or not is_right or entry.revoked or _is_past(entry.expires_at, self._clock.now()):
             return None
-        return Principal(entry.tenant, entry.user, is_operator=entry.operator, roles=frozenset(entry.roles))
+        return principal
 
-    def _entries(self) -> Mapping[str, KeyEntry]:
+    def _entries(self) -> Mapping[str, tuple[KeyEntry, Principal]]:
         stamp = _stamp(self._path)
         if stamp != self._read.stamp:
             try:
@@ -166,8 +172,12 @@ class ApiKeys:
         except OSError as error:
             problem = error.strerror or type(error).__name__
         else:
-            return _Read(stamp, {entry.id: entry for entry in entries})
+            return _Read(stamp, {entry.id: (entry, _holder(entry)) for entry in entries})
         raise refused(f"the key file {self._path} cannot be read: {problem}")
+
+
+def _holder(entry: KeyEntry) -> Principal:
+    return Principal(entry.tenant, entry.user, is_operator=entry.operator, roles=frozenset(entry.roles))
 
 
 def new_key(key_id: str, tenant: str, *, user: str) -> tuple[str, KeyEntry]:

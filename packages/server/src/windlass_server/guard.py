@@ -1,14 +1,13 @@
 """The guard: middleware that every request passes before a route.
 
 It authenticates the caller, applies rate limits and concurrency limits, reads and checks the body, opens the
-tenant, and counts metrics.
+tenant, answers with a problem if anything fails, and counts metrics.
 """
 
 import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Iterable
-from contextlib import AsyncExitStack
 from dataclasses import field
 from functools import partial
 from http import HTTPStatus
@@ -16,16 +15,18 @@ from math import ceil
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from pydantic import JsonValue
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from windlass import AgentError
 from windlass.parts import Clock
 from windlass_protocol import CodecError, CodecLimits, parse
 from windlass_protocol.frozen import mutable
 from windlass_protocol.lazy import lazy_pattern
 from windlass_server.auth import Asked, Doorman, Principal
-from windlass_server.problems import Problem, of_agent_error, of_codec_error
+from windlass_server.problems import Problem, is_expected, of_codec_error, on_problem
 from windlass_server.requests import PREFIX, Caller
+from windlass_server.routing import BODY
 from windlass_server.settings import (
     BODY_DISCARD_BYTES_MAX,
     BODY_VALUES_MAX,
@@ -35,7 +36,7 @@ from windlass_server.settings import (
     TARGET_BYTES_MAX,
     Limits,
 )
-from windlass_server.tenants import Tenants
+from windlass_server.tenants import Tenant, Tenants
 
 UNKNOWN: Final = "unknown"
 """The label of a request without a route."""
@@ -69,12 +70,19 @@ class Metrics:
             "windlass_stream_events_total", "Events that streams have sent.", registry=self._registry
         )
         self.tenants = Gauge("windlass_tenants_open", "Open tenants.", registry=self._registry)
+        self._labelled: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        """The metrics of each route, method and status that was counted."""
 
     def count(self, scope: Scope, *, status: int, seconds: float) -> None:
         """Count a finished request."""
-        route = getattr(scope.get("route"), "path", UNKNOWN)
-        self._requests.labels(route, _method(scope["method"]), str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        key = (getattr(scope.get("route"), "path", UNKNOWN), _method(scope["method"]), status)
+        found = self._labelled.get(key)
+        if found is None:
+            route, method, _ = key
+            requests = self._requests.labels(route, method, str(status))
+            found = self._labelled[key] = (requests, self._seconds.labels(route))
+        found[0].inc()
+        found[1].observe(seconds)
 
     def text(self) -> bytes:
         """Return all metrics in the format of Prometheus."""
@@ -93,8 +101,8 @@ _STRING: Final = lazy_pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTA
 """A string of JSON; an unterminated one extends to the end, so that matching stays linear."""
 
 
-async def read_body(receive: Receive, limits: Limits, *, length: str, kind: str) -> bytes:
-    """Return the whole body, so that no route has to wait for a client.
+async def read_body(receive: Receive, limits: Limits, *, length: str, kind: str) -> JsonValue:
+    """Return the value of the whole body, so that no route has to wait for a client; None if it is empty.
 
     Raises:
         Problem: the body is too large, too slow, or not JSON.
@@ -104,9 +112,7 @@ async def read_body(receive: Receive, limits: Limits, *, length: str, kind: str)
             raw = await _read(receive, limits.body_bytes_max, length=length)
     except TimeoutError:
         raise Problem(408, "the body was not sent in time") from None
-    if raw:
-        _check(raw, limits, kind=kind)
-    return raw
+    return _parsed(raw, limits, kind=kind) if raw else None
 
 
 async def _read(receive: Receive, limit: int, *, length: str) -> bytes:
@@ -137,7 +143,7 @@ def _too_large(limit: int) -> Problem:
     )
 
 
-def _check(raw: bytes, limits: Limits, *, kind: str) -> None:
+def _parsed(raw: bytes, limits: Limits, *, kind: str) -> JsonValue:
     if kind.partition(";")[0].strip().lower() != _JSON:
         raise Problem(415, f"a body is {_JSON}")
     # Strings are removed only if the count with them is too high: most bodies are one long string.
@@ -146,7 +152,7 @@ def _check(raw: bytes, limits: Limits, *, kind: str) -> None:
         if count > BODY_VALUES_MAX:
             raise Problem(413, f"the body has too many values: {count:,}, limit {BODY_VALUES_MAX:,}")
     try:
-        parse(raw, CodecLimits(message_bytes_max=limits.body_bytes_max))
+        return parse(raw, CodecLimits(message_bytes_max=limits.body_bytes_max))
     except CodecError as error:
         raise of_codec_error(error) from None
 
@@ -237,8 +243,11 @@ class Slots:
         Raises:
             Problem: too many requests wait, or no slot became free in time.
         """
-        self._waiting += 1
         own = self._enter(principal)
+        if not (own.free.locked() or self._all.locked()):
+            await self._both(own)  # at once
+            return Slot(self, principal)
+        self._waiting += 1
         try:
             if self._waiting > self.limits.waiting_max:
                 raise TimeoutError
@@ -285,22 +294,8 @@ class Slots:
 
 PUBLIC: Final = frozenset({f"{PREFIX}/health", f"{PREFIX}/openapi.json"})
 """Paths that need no credentials."""
+_OURS: Final = f"{PREFIX}/"
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-
-
-@mutable
-class _Body:
-    """A body that was read; the route receives it once."""
-
-    receive: Receive
-    raw: bytes
-    is_given: bool = field(default=False)
-
-    async def __call__(self) -> Message:
-        if self.is_given:
-            return await self.receive()
-        self.is_given = True
-        return {"type": "http.request", "body": self.raw, "more_body": False}
 
 
 class Guard:
@@ -332,7 +327,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         began = self._clock.monotonic()
-        status = 500
+        status = 0
 
         async def counted(message: Message) -> None:
             nonlocal status
@@ -340,42 +335,43 @@ class Guard:
                 status = message["status"]
             await send(message)
 
-        try:
-            await self._answer(scope, receive, counted)
-        finally:
-            self._metrics.count(scope, status=status, seconds=self._clock.monotonic() - began)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The slot and the tenant are held until the response is sent, streams included.
-        async with AsyncExitStack() as stack:
-            try:
-                receive = await self._admit(scope, receive, stack)
-            except Problem as problem:
-                await problem.response()(scope, receive, send)
-            except AgentError as error:
-                await of_agent_error(error).response()(scope, receive, send)
-            else:
-                await self._app(scope, receive, send)
+        held = _Held()
+        try:
+            await self._admit(scope, receive, held)
+            await self._app(scope, receive, counted)
+        except Exception as error:
+            if status:
+                raise
+            response = await on_problem(Request(scope), error)
+            await response(scope, receive, counted)
+            if not is_expected(error):
+                raise  # the log of the server gets the traceback
+        finally:
+            held.release()
+            self._metrics.count(scope, status=status or 500, seconds=self._clock.monotonic() - began)
 
-    async def _admit(self, scope: Scope, receive: Receive, stack: AsyncExitStack) -> Receive:
-        """Check a request and put its `Caller` into its state; return the body for the route."""
+    async def _admit(self, scope: Scope, receive: Receive, held: "_Held") -> None:
+        """Check a request; put its `Caller` and its body into its state."""
         _check_head(scope)
-        if scope["path"] in PUBLIC or not scope["path"].startswith(f"{PREFIX}/"):
-            return receive
+        path: str = scope["path"]
+        if path in PUBLIC or not path.startswith(_OURS):
+            return
         asked = _asked(scope)
         principal = await self._who(scope, asked)
         retry_s = self._meter.take(principal.key)
         if retry_s:
             self._metrics.refused.labels("rate").inc()
             raise Problem(429, "too many requests: retry later", retry_s=retry_s)
-        slot = await self._slots.take(principal.key)
-        stack.callback(slot.release)
-        body = await self._body(scope, receive)
-        tenant = await stack.enter_async_context(self._tenants.use(principal.tenant))
-        scope.setdefault("state", {})["caller"] = Caller(
+        slot = held.slot = await self._slots.take(principal.key)
+        state: dict[str, object] = scope.setdefault("state", {})
+        if scope["method"] in _WITH_BODY:
+            length, kind = _header(scope, b"content-length"), _header(scope, b"content-type")
+            state[BODY] = await read_body(receive, self._limits, length=length, kind=kind)
+        tenant = held.tenant = await self._tenants.take(principal.tenant)
+        state["caller"] = Caller(
             principal, tenant, slot.release, partial(self._doorman.is_still, asked, principal)
         )
-        return body
 
     async def _who(self, scope: Scope, asked: Asked) -> Principal:
         try:
@@ -391,11 +387,19 @@ class Guard:
         self._metrics.refused.labels("failures").inc()
         raise Problem(429, "too many requests: retry later", retry_s=retry_s)
 
-    async def _body(self, scope: Scope, receive: Receive) -> Receive:
-        if scope["method"] not in _WITH_BODY:
-            return receive
-        length, kind = _header(scope, b"content-length"), _header(scope, b"content-type")
-        return _Body(receive, await read_body(receive, self._limits, length=length, kind=kind))
+
+@mutable
+class _Held:
+    """What a request holds while it is answered."""
+
+    slot: Slot | None = None
+    tenant: Tenant | None = None
+
+    def release(self) -> None:
+        if self.slot is not None:
+            self.slot.release()
+        if self.tenant is not None:
+            self.tenant.users -= 1
 
 
 def _check_head(scope: Scope) -> None:

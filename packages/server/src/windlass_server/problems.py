@@ -117,6 +117,11 @@ def of_codec_error(error: CodecError) -> Problem:
     return Problem(400, f"the body cannot be read: {error.message}")
 
 
+def is_expected(error: Exception) -> bool:
+    """Whether the response to an error says all that there is to know; any other error is logged."""
+    return isinstance(error, Problem | AgentError | RequestValidationError | HTTPException)
+
+
 async def on_problem(request: Request, error: Exception) -> Response:
     """Return the response for an error of the server, the runtime or the framework."""
     match error:

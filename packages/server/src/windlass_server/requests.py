@@ -100,8 +100,7 @@ class OwnSessions:
     async def find_run(self, run_id: str) -> RunRow | None:
         """Return a run in a session of the user; None if there is none."""
         row = await self.tenant.store.run(run_id) if _ID.fullmatch(run_id) else None
-        info = None if row is None else await self.tenant.store.listed_session(row.session_id)
-        return row if info is not None and info.owner == self.principal.user else None
+        return row if row is not None and row.owner == self.principal.user else None
 
     async def list(
         self,

@@ -6,7 +6,6 @@ A stream ends with its feed, when the client disconnects, or when the server shu
 import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
 from datetime import datetime
 from typing import Final, Protocol, Self
 
@@ -21,7 +20,6 @@ from windlass_harness.views.events import to_sse
 from windlass_harness.views.stream import ChatFold
 from windlass_protocol import Cursor, SSEEvent, SSEEventType, encode
 from windlass_protocol.codec import encode_trusted
-from windlass_protocol.frozen import mutable
 from windlass_server.guard import Metrics
 from windlass_server.problems import Problem, of_agent_error
 from windlass_server.requests import Caller
@@ -71,20 +69,78 @@ class Frames(Protocol):
         ...
 
 
-@mutable(eq=False)
-class _Reader:
-    """A stream that is open; `scope` is its current wait."""
+class StreamWaits:
+    """The waits of an open stream: for the next event, and for a client that reads slowly.
 
-    scope: asyncio.Timeout | None = None
-    is_gone: bool = False
+    They share one timer, which is set again only when it fires: a stream waits for each
+    event and after each write, so a timer per wait would be made for nothing.
+    """
+
+    __slots__ = ("_is_late", "_loop", "_others", "_task", "_timer", "_until", "is_gone", "is_writing")
+
+    def __init__(self) -> None:
+        self.is_gone = False
+        self.is_writing = False
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[object] | None = None
+        self._others = 0
+        """Cancellations of the task that are not of this timer."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._until: float | None = None
+        """End of the current wait; None if there is none."""
+        self._is_late = False
+
+    def start(self) -> None:
+        """Begin in the current task, which does all waits."""
+        self._task = asyncio.current_task()
+        assert self._task is not None, "a stream is sent by a task"
+        self._others = self._task.cancelling()
+
+    def wait(self, seconds: float) -> None:
+        """Begin a wait: the task is cancelled after some seconds, unless `rest` was called before."""
+        until = self._until = self._loop.time() + seconds
+        timer = self._timer
+        if timer is None:
+            self._timer = self._loop.call_at(until, self._look)
+        elif timer.when() > until:
+            timer.cancel()
+            self._timer = self._loop.call_at(until, self._look)
+
+    def rest(self) -> None:
+        """End the wait."""
+        self._until = None
+        self.is_writing = False
+
+    def is_late(self) -> bool:
+        """Whether the wait has just been ended by its timer or by `stir`, and by no other cancellation."""
+        is_late, self._is_late = self._is_late, False
+        assert self._task is not None, "it has begun"
+        return is_late and self._task.uncancel() <= self._others
 
     def stir(self) -> None:
-        """End the current wait."""
-        scope = self.scope
-        if scope is not None and not scope.expired():
-            # A scope that was left at this moment cannot be rescheduled, and need not be.
-            with suppress(RuntimeError):
-                scope.reschedule(asyncio.get_running_loop().time())
+        """End the current wait for an event; a write goes on."""
+        if not self.is_writing:
+            self._expire()
+
+    def stop(self) -> None:
+        """Stop the timer."""
+        self._until = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._until is None:
+            return
+        if self._until <= self._loop.time():
+            self._expire()
+        else:
+            self._timer = self._loop.call_at(self._until, self._look)
+
+    def _expire(self) -> None:
+        if self._until is not None and self._task is not None:
+            self._until, self._is_late = None, True
+            self._task.cancel()
 
 
 class Streams:
@@ -93,7 +149,7 @@ class Streams:
     def __init__(self, limits: Limits, metrics: Metrics) -> None:
         self.limits: Final = limits
         self._metrics = metrics
-        self._readers: set[_Reader] = set()
+        self._readers: set[StreamWaits] = set()
         self._by_principal: Counter[str] = Counter()
         self._raw: OrderedDict[int, tuple[Event, bytes]] = OrderedDict()
         self._raw_bytes = 0
@@ -105,7 +161,7 @@ class Streams:
         for reader in tuple(self._readers):
             reader.stir()
 
-    def enter(self, principal: str) -> _Reader:
+    def enter(self, principal: str) -> StreamWaits:
         """Count a new stream.
 
         Raises:
@@ -117,13 +173,13 @@ class Streams:
             raise Problem(
                 429, "you have too many open streams: close one, then retry", retry_s=RETRY_MS // 1000
             )
-        reader = _Reader()
+        reader = StreamWaits()
         self._readers.add(reader)
         self._by_principal[principal] += 1
         self._metrics.streams.inc()
         return reader
 
-    def leave(self, reader: _Reader, principal: str) -> None:
+    def leave(self, reader: StreamWaits, principal: str) -> None:
         """Uncount a stream."""
         self._readers.discard(reader)
         self._by_principal[principal] -= 1
@@ -133,7 +189,6 @@ class Streams:
 
     def raw(self, event: Event) -> bytes:
         """Return the JSON of an event; readers of the same event share it."""
-        self._metrics.events.inc()
         known = self._raw.get(id(event))
         if known is not None and known[0] is event:
             return known[1]
@@ -141,6 +196,10 @@ class Streams:
         if len(raw) <= BATCH_BYTES:
             self._keep(event, raw)
         return raw
+
+    def count(self, events: int) -> None:
+        """Count events that are sent."""
+        self._metrics.events.inc(events)
 
     def _keep(self, event: Event, raw: bytes) -> None:
         _, before = self._raw.pop(
@@ -172,6 +231,7 @@ class StreamResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream; see ASGI."""
+        self._reader.start()
         watch = asyncio.create_task(self._watch(receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -183,6 +243,7 @@ class StreamResponse(Response):
             return
         finally:
             watch.cancel()
+            self._reader.stop()
             self._streams.leave(self._reader, self._principal)
             await self._close()
 
@@ -203,8 +264,16 @@ class StreamResponse(Response):
     async def _send(self, send: Send, body: bytes, *, is_last: bool = False) -> None:
         if not body and not is_last:
             return
-        async with asyncio.timeout(self._streams.limits.send_s_max):
+        self._reader.is_writing = True
+        self._reader.wait(self._streams.limits.send_s_max)
+        try:
             await send({"type": "http.response.body", "body": body, "more_body": not is_last})
+        except asyncio.CancelledError:
+            if not self._reader.is_late():
+                raise
+            raise TimeoutError from None
+        finally:
+            self._reader.rest()
 
 
 class LinesResponse(StreamResponse):
@@ -262,10 +331,14 @@ class FeedResponse(StreamResponse):
         frames, reader, streams, feed = self._frames, self._reader, self._streams, self._feed
         await self._send(send, frames.opening())
         while not reader.is_gone:
+            if streams.is_closing:
+                return frames.reconnect(streams.limits.reconnect_ms)
+            reader.wait(streams.limits.heartbeat_s)
             try:
-                async with asyncio.timeout(streams.limits.heartbeat_s) as reader.scope:
-                    event = await anext(feed)
-            except TimeoutError:
+                event = await anext(feed)
+            except asyncio.CancelledError:
+                if not reader.is_late():
+                    raise
                 event = None
             except StopAsyncIteration:
                 break
@@ -274,7 +347,7 @@ class FeedResponse(StreamResponse):
                     return frames.reconnect(streams.limits.reconnect_ms)
                 return frames.failure(of_agent_error(error))
             finally:
-                reader.scope = None
+                reader.rest()
             if reader.is_gone:
                 break
             if not await self._may_go_on():
@@ -292,10 +365,10 @@ class FeedResponse(StreamResponse):
             part = frames.event(event, self._streams.raw(event), cursor=encode_cursor(feed.cursor))
             parts.append(part)
             size += len(part)
-            if frames.is_last(event):
-                return True, b"".join(parts)
-            if not feed.ready or size >= BATCH_BYTES:
-                return False, b"".join(parts)
+            is_last = frames.is_last(event)
+            if is_last or not feed.ready or size >= BATCH_BYTES:
+                self._streams.count(len(parts))
+                return is_last, b"".join(parts)
             event = await anext(feed)
 
 

@@ -434,15 +434,20 @@ class Tenants:
         """The number of open tenants."""
         return len(self._open)
 
-    @asynccontextmanager
-    async def use(self, name: str) -> AsyncGenerator[Tenant]:
-        """Hold a tenant open during a request.
+    async def take(self, name: str) -> Tenant:
+        """Hold a tenant open for a request, which subtracts itself from its `users` at the end.
 
         Raises:
             Unavailable: too many tenants are busy, or the store cannot be opened.
         """
         tenant = await self._ensure(name)
         tenant.users += 1
+        return tenant
+
+    @asynccontextmanager
+    async def use(self, name: str) -> AsyncGenerator[Tenant]:
+        """Hold a tenant open; see `take`."""
+        tenant = await self.take(name)
         try:
             yield tenant
         finally:

@@ -359,7 +359,10 @@ class Engine:
         if claim is None:
             return None
         known = self._cache.take(session_id, seq=claim.last_seq) or CachedSession(
-            await load(ports.store, ports.store, session_id=session_id), Prompt()
+            await load(ports.store, ports.store, session_id=session_id)
+            if claim.last_seq
+            else Loaded(LoopState(), 0),
+            Prompt(),
         )
         if session_id in self._dropped:
             # The last drive may have written records without learning of it; make readers look again.

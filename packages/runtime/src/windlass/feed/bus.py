@@ -2,8 +2,9 @@
 
 from asyncio import Future, get_running_loop
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import Final
 from weakref import ReferenceType, ref
 
@@ -14,6 +15,7 @@ from windlass.feed.overflow import QueuedSubscription
 from windlass.feed.subscription import (
     EVERYTHING,
     Floor,
+    RecordFilter,
     RecordSequence,
     RunRecords,
     SessionRecords,
@@ -129,7 +131,7 @@ class Feed:
         self, cursor: Cursor | None = None, *, options: StreamOptions = DEFAULT_OPTIONS
     ) -> EventStream:
         """Subscribe to all events, in the order of `position`."""
-        line = StoreRecords(self._store, wants=_everything, floor=self._floor)
+        line = StoreRecords(self._store, floor=self._floor)
         return self._stream(line, cursor, start=AllCursor(position=0), options=options)
 
     def subscribe_session(
@@ -137,7 +139,7 @@ class Feed:
     ) -> EventStream:
         """Subscribe to a session, which need not exist yet."""
         start = checked_id(lambda name: SessionCursor(session_id=name, seq=0), session_id)
-        line = SessionRecords(self._store, session_id, wants=_everything)
+        line = SessionRecords(self._store, session_id)
         return self._stream(line, cursor, start=start, options=options)
 
     def subscribe_run(
@@ -147,10 +149,12 @@ class Feed:
         *,
         options: StreamOptions = DEFAULT_OPTIONS,
         until_terminal: bool = False,
+        row: RunRow | None = None,
     ) -> EventStream:
         """Subscribe to a run; `until_terminal` ends the stream after the terminal event."""
         start = checked_id(lambda name: RunCursor(run_id=name, seq=0), run_id)
-        line = RunRecords(self._store, run_id, wants=partial(_of_run, run_id), until_terminal=until_terminal)
+        chosen = RecordFilter(partial(_of_run, run_id))
+        line = RunRecords(self._store, run_id, chosen=chosen, until_terminal=until_terminal, row=row)
         return self._stream(line, cursor, start=start, options=options, until_terminal=until_terminal)
 
     def subscribe_agent(
@@ -158,7 +162,8 @@ class Feed:
     ) -> EventStream:
         """Subscribe to all runs of an agent."""
         start = checked_id(lambda name: AgentCursor(agent_id=name, position=0), agent_id)
-        line = StoreRecords(self._store, wants=partial(_of_agent, agent_id), floor=self._floor)
+        chosen = RecordFilter(partial(_of_agent, agent_id))
+        line = StoreRecords(self._store, chosen=chosen, floor=self._floor)
         return self._stream(line, cursor, start=start, options=options)
 
     def subscribe_filtered(
@@ -170,7 +175,8 @@ class Feed:
     ) -> EventStream:
         """Subscribe to the events that a filter accepts."""
         start = FilterCursor(fingerprint=event_filter.fingerprint, position=0)
-        line = StoreRecords(self._store, wants=event_filter.matches, floor=self._floor)
+        chosen = RecordFilter(event_filter.matches, is_by_type=True)
+        line = StoreRecords(self._store, chosen=chosen, floor=self._floor)
         return self._stream(line, cursor, start=start, options=options)
 
     def replay_run_from_cursor(self, run_id: str, cursor: Cursor | None = None) -> EventStream:
@@ -231,17 +237,12 @@ class Feed:
         if topic.is_empty and self._listened(key) is topic:
             del self._topics[key]
 
-    def stirred(self, key: str, stamp: int) -> Iterator[LiveStep]:
+    def stirred(self, key: str, stamp: int) -> Iterable[LiveStep]:
         """Return the open steps of a topic with deltas after the stamp."""
         if key != EVERYTHING:
             step = self._live.get(key)
-            if step is not None:
-                yield step
-            return
-        for step in reversed(self._live.values()):
-            if step.stamp <= stamp:
-                return
-            yield step
+            return () if step is None else (step,)
+        return takewhile(lambda step: step.stamp > stamp, reversed(self._live.values()))
 
     def now(self) -> str:
         """Return the current time, as the timestamp of deltas."""
@@ -333,10 +334,6 @@ class Feed:
         if step.pieces is not None:
             step.pieces.follow(records[-1].seq)
         return tails
-
-
-def _everything(event_type: str, record: Record) -> bool:
-    return True
 
 
 def _of_run(run_id: str, event_type: str, record: Record) -> bool:

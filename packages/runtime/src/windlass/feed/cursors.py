@@ -3,6 +3,7 @@
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, assert_never
 
 from pydantic import ValidationError
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 from windlass.ports.feed import refused
 from windlass_protocol import AgentCursor, AllCursor, Cursor, Event, FilterCursor, RunCursor, SessionCursor
 from windlass_protocol.lazy import lazy_pattern
+from windlass_protocol.unchecked import changed
 
 EVENTS_PER_READ: Final = 256
 """Records per read, from the topic or from the journal."""
@@ -24,6 +26,8 @@ LIVE_CHARS_MAX: Final = 1_048_576
 """Characters kept of an answer in progress; a longer one continues without deltas."""
 TAILS_MAX: Final = 64
 """Ended answers with last deltas that are held for readers that are waking up."""
+NAMES_KEPT: Final = 4_096
+"""Ids whose text in a cursor is remembered: each event of a stream has a cursor with the same id."""
 CURSOR_CHARS_MAX: Final = 3_000
 """Characters of a cursor as text; the longest id of 512 characters fits."""
 
@@ -37,11 +41,13 @@ _DIGEST: Final = "sha256:"
 class ReaderPosition:
     """The position of a reader while it reads: a mutable cursor."""
 
-    __slots__ = ("_cursor", "_index", "order")
+    __slots__ = ("_cursor", "_index", "_is_by_seq", "order")
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
+        self._is_by_seq = False
         if isinstance(cursor, SessionCursor | RunCursor):
+            self._is_by_seq = True
             self.order = cursor.seq
             self._index = cursor.index
         else:
@@ -55,14 +61,15 @@ class ReaderPosition:
 
     def order_of(self, event: Event) -> int:
         """Return the number of an event in this scope; a delta has the number of its step."""
-        is_by_seq = isinstance(self._cursor, SessionCursor | RunCursor)
-        order = event.seq if is_by_seq else event.meta.position
+        order = event.seq if self._is_by_seq else event.meta.position
         return self.order if order is None else order
 
     def pass_by(self, event: Event) -> None:
         """Advance past an event."""
         # A delta has the number of its step; other records may have been read since.
-        self.order = max(self.order, self.order_of(event))
+        order = event.seq if self._is_by_seq else event.meta.position
+        if order is not None and order > self.order:
+            self.order = order
         if event.index is not None:
             self._index = event.index + 1
         elif event.type == "step.started":
@@ -70,10 +77,9 @@ class ReaderPosition:
 
     def cursor(self, order: int) -> Cursor:
         """Return the position as a cursor; there are no events for the reader up to `order`."""
-        cursor = self._cursor
-        if isinstance(cursor, SessionCursor | RunCursor):
-            return cursor.model_copy(update={"seq": order, "index": self._index})
-        return cursor.model_copy(update={"position": order})
+        if self._is_by_seq:
+            return changed(self._cursor, {"seq": order, "index": self._index})
+        return changed(self._cursor, {"position": order})
 
 
 def cursor_of(event: Event, before: Cursor) -> Cursor:
@@ -150,6 +156,7 @@ def _read(found: re.Match[str]) -> Cursor | None:
             return None
 
 
+@lru_cache(maxsize=NAMES_KEPT)
 def _packed(raw: bytes) -> str:
     return urlsafe_b64encode(raw).rstrip(b"=").decode()
 

@@ -126,10 +126,11 @@ class StepDeltas:
     The index of a delta is its position here plus `base`.
     """
 
-    __slots__ = ("_bytes", "_chars", "_last", "_newest", "_pieces", "_seq", "_started", "base")
+    __slots__ = ("_bytes", "_chars", "_last", "_newest", "_pieces", "_seq", "base", "started")
 
     def __init__(self, started: Record, base: int = 0) -> None:
-        self._started = started
+        self.started: Final = started
+        """The record that began the step."""
         self.base = base
         self._pieces: list[Joined | Newest | None] = []
         self._newest: dict[tuple[str, str], int] = {}
@@ -144,11 +145,6 @@ class StepDeltas:
         if seq > self._seq:
             self._seq = seq
             self._last = None
-
-    @property
-    def started(self) -> Record:
-        """The record that began the step."""
-        return self._started
 
     @property
     def next_index(self) -> int:
@@ -197,10 +193,10 @@ class StepDeltas:
 
         Readers at the same index share the events.
         """
-        first, end = max(index, self.base), self.next_index
-        last = self._last
-        if last is None or last[0] != first or last[1] != end:
-            last = self._last = (first, end, list(self._events(first - self.base, now())))
+        end, last = self.base + len(self._pieces), self._last
+        if last is None or last[0] != index or last[1] != end:
+            first = max(index, self.base)
+            last = self._last = (index, end, list(self._events(first - self.base, now())))
         return last[2]
 
     def _trim(self) -> bool:
@@ -220,7 +216,7 @@ class StepDeltas:
             at_piece += 1
             if piece is None:
                 continue
-            seq = self._started.seq
+            seq = self.started.seq
             if len(piece) == 2:
                 # Progress arrives late in a step: a reader that resumes after it must get no repeats.
                 (event_type, data), seq = piece, self._seq
@@ -235,10 +231,10 @@ class StepDeltas:
                     begun.add((kind.type, call))
                     data[kind.so_far] = data[kind.field]
             index = self.base + at_piece - 1
-            yield show_delta(self._started, event_type, data=data, place=(seq, index), at=at)
+            yield show_delta(self.started, event_type, data=data, place=(seq, index), at=at)
 
     def _text_data(self, kind: _Kind, call: Call | None, texts: list[str]) -> JsonObject:
-        data: JsonObject = {kind.field: "".join(texts), **place_of(self._started)}
+        data: JsonObject = {kind.field: "".join(texts), **place_of(self.started)}
         if call is not None:
             data |= named(call)
         return data

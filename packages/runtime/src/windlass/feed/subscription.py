@@ -3,8 +3,7 @@
 from asyncio import Future, get_running_loop
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, Protocol, Self
-from weakref import WeakSet
+from typing import Final, NamedTuple, Protocol, Self
 
 from windlass.errors import AgentError
 from windlass.feed.cursors import EVENTS_PER_READ, RING_BYTES_MAX, TAIL_BYTES_MAX, TAILS_MAX, ReaderPosition
@@ -22,6 +21,16 @@ EVERYTHING: Final = ""
 
 Wants = Callable[[str, Record], bool]
 """Whether a reader wants events of a type about a record."""
+
+
+class RecordFilter(NamedTuple):
+    """The events that a reader wants out of a sequence."""
+
+    wants: Wants
+    is_by_type: bool = False
+    """Whether the answer depends on the type of the event; otherwise the record alone decides."""
+
+
 Floor = Callable[[], Awaitable[int]]
 """Returns the position after which the store is complete; 0 if nothing was ever deleted."""
 
@@ -44,8 +53,9 @@ class RecordSequence(Protocol):
         """Session id or `EVERYTHING`; known after `find`."""
         ...
 
-    def wants(self, event_type: str, record: Record) -> bool:
-        """Return whether the reader wants events of a type about this record."""
+    @property
+    def chosen(self) -> RecordFilter | None:
+        """The events that the reader wants; None for all of them."""
         ...
 
     def order(self, record: Record) -> int:
@@ -81,19 +91,15 @@ class RecordSequence(Protocol):
 class SessionRecords:
     """The records of a session."""
 
-    __slots__ = ("_floor", "_last", "_store", "_wants", "topic")
+    __slots__ = ("_floor", "_last", "_store", "chosen", "topic")
 
-    def __init__(self, store: FeedStore, session_id: str, *, wants: Wants) -> None:
+    def __init__(self, store: FeedStore, session_id: str, *, chosen: RecordFilter | None = None) -> None:
         self._store = store
-        self._wants = wants
+        self.chosen = chosen
         self.topic = session_id
         self._last = 0
         self._floor: int | None = None
         """Records before this number may be missing."""
-
-    def wants(self, event_type: str, record: Record) -> bool:
-        """Return whether the reader wants events of a type about this record."""
-        return self._wants(event_type, record)
 
     def order(self, record: Record) -> int:
         """Return the number of the record in its session."""
@@ -128,27 +134,39 @@ class SessionRecords:
 class RunRecords(SessionRecords):
     """The records of a session, starting at a run."""
 
-    __slots__ = ("_is_bounded", "_run_id")
+    __slots__ = ("_is_bounded", "_row", "_run_id")
 
-    def __init__(self, store: FeedStore, run_id: str, *, wants: Wants, until_terminal: bool) -> None:
-        super().__init__(store, "", wants=wants)
+    def __init__(
+        self,
+        store: FeedStore,
+        run_id: str,
+        *,
+        chosen: RecordFilter,
+        until_terminal: bool,
+        row: RunRow | None = None,
+    ) -> None:
+        super().__init__(store, "", chosen=chosen)
         self._run_id = run_id
         self._is_bounded = until_terminal
+        self._row = row
 
     async def find(self) -> None:
         """Find the session of the run."""
-        self.topic = (await find_run(self._store, self._run_id)).session_id
+        if self._row is None:
+            self._row = await find_run(self._store, self._run_id)
+        self.topic = self._row.session_id
 
     async def begin(self, order: int | None) -> StreamStart:
-        """Start after a record of the session, but not before the run."""
-        # Read the end first: a run without records now has none up to that end.
-        last = await self._last_seq()
-        run = await find_run(self._store, self._run_id)
+        """Start after a record of the session, but not before the run.
+
+        A run without records when its row was read has none up to the end that was read with it. A record
+        published since is held by the topic, or it is before the floor of the topic and in the journal.
+        """
+        run, self._row = self._row, None
+        assert run is not None, "it was found"
+        last = self._last = run.last_seq
         first = run.first_seq - 1 if run.first_seq else last
         is_over = self._is_bounded and run.status in RUN_ENDS.values()
-        if is_over:
-            last = await self._last_seq()
-        self._last = last
         if order is None:
             self._floor = first
         return StreamStart(max(check_past(order or 0, last), first), last, is_over)
@@ -157,17 +175,13 @@ class RunRecords(SessionRecords):
 class StoreRecords:
     """The records of the whole store."""
 
-    __slots__ = ("_floor", "_store", "_wants", "topic")
+    __slots__ = ("_floor", "_store", "chosen", "topic")
 
-    def __init__(self, store: FeedStore, *, wants: Wants, floor: Floor | None) -> None:
+    def __init__(self, store: FeedStore, *, floor: Floor | None, chosen: RecordFilter | None = None) -> None:
         self._store = store
-        self._wants = wants
+        self.chosen = chosen
         self._floor = floor
         self.topic = EVERYTHING
-
-    def wants(self, event_type: str, record: Record) -> bool:
-        """Return whether the reader wants events of a type about this record."""
-        return self._wants(event_type, record)
 
     def order(self, record: Record) -> int:
         """Return the position of the record."""
@@ -237,6 +251,7 @@ class Topic:
         "_parked",
         "_parked_live",
         "_shown",
+        "stirs",
         "tails",
         "version",
     )
@@ -249,13 +264,16 @@ class Topic:
         self._orders: list[int] = []
         self._shown: list[PublishedRecord] = []
         self._bytes = 0
-        self._awake: WeakSet[Reader] = WeakSet()
+        self._awake: set[int] = set()
+        """Readers that do not wait, by `id()`: a reader that is dropped removes itself."""
         self._parked: dict[Reader, Future[None]] = {}
         self._parked_live: dict[Reader, Future[None]] = {}
         self.tails: dict[tuple[str, int], StepDeltas] = {}
         """Deltas to show before a record, by session id and sequence number."""
         self.version = 0
         """Changes with every publish."""
+        self.stirs = 0
+        """Changes with every delta."""
 
     @property
     def held(self) -> int:
@@ -274,23 +292,28 @@ class Topic:
 
     def join(self, reader: Reader) -> None:
         """Hold events for a reader until it waits."""
-        self._awake.add(reader)
+        self._awake.add(id(reader))
 
     def leave(self, reader: Reader) -> None:
         """Remove a reader."""
-        self._awake.discard(reader)
+        self._awake.discard(id(reader))
         self._rest_if_all_wait()
+
+    def forget(self, reader: Reader) -> None:
+        """Remove a reader that is garbage-collected, in any thread: nothing else is changed."""
+        self._awake.discard(id(reader))
 
     def park(self, reader: Reader, future: "Future[None]", *, with_live: bool) -> None:
         """Register a reader that has read everything, to be woken by the next event."""
         (self._parked_live if with_live else self._parked)[reader] = future
-        self._awake.discard(reader)
-        self._rest_if_all_wait()
+        self._awake.discard(id(reader))
+        if not self._awake and (self._shown or self.tails):
+            self._rest_if_all_wait()
 
     def unpark(self, reader: Reader) -> None:
         """Undo `park`, if the reader was not woken."""
         if self._parked.pop(reader, None) or self._parked_live.pop(reader, None):
-            self._awake.add(reader)
+            self._awake.add(id(reader))
 
     def add(self, shown: Sequence[PublishedRecord], *, first: int) -> None:
         """Add durable events, numbered from `first` without gaps, and wake all readers."""
@@ -330,6 +353,7 @@ class Topic:
 
     def stir(self) -> None:
         """Wake the readers of live deltas."""
+        self.stirs += 1
         self._wake(self._parked_live)
 
     def doubt(self) -> None:
@@ -365,8 +389,8 @@ class Topic:
         self._bytes = 0
 
     def _wake(self, parked: "dict[Reader, Future[None]]") -> None:
-        for reader, future in parked.items():
-            self._awake.add(reader)
+        self._awake.update(map(id, parked))
+        for future in parked.values():
             if not future.done():
                 future.set_result(None)
         parked.clear()
@@ -436,8 +460,11 @@ class Subscription(Reader):
         "_source",
         "_stamp",
         "_start",
+        "_step",
+        "_stirs",
         "_topic",
         "_until_terminal",
+        "_version",
         "is_over",
     )
 
@@ -465,7 +492,19 @@ class Subscription(Reader):
         self._seen: dict[str, tuple[int, int]] = {}
         """By session: a record number, and the deltas seen of the step that was open at it."""
         self._stamp = -1
+        self._version = -1
+        """Version of the topic up to which every record was read; -1 if there may be more."""
+        self._stirs = -1
+        """Deltas of the topic at the last look."""
+        self._step: LiveStep | None = None
+        """The step of the last deltas: its record was read and it belongs to this stream."""
         self.is_over = False
+
+    def __del__(self) -> None:
+        # A stream that was dropped without `aclose`: the topic holds no more events for it.
+        topic: Topic | None = getattr(self, "_topic", None)
+        if topic is not None:
+            topic.forget(self)
 
     @property
     def cursor(self) -> Cursor:
@@ -488,7 +527,7 @@ class Subscription(Reader):
         return self
 
     async def open(self) -> None:
-        """Check the cursor and join the topic; idempotent."""
+        """Check the cursor, join the topic and make the first events ready; idempotent."""
         if self._topic is not None or self.is_over:
             return
         line = self._line
@@ -498,14 +537,16 @@ class Subscription(Reader):
             self._topic = self._source.topic(line.topic)
             self._topic.join(self)
             span = await line.begin(self._start)
+            if self._place.index:
+                self._seen[line.topic] = (self._place.order, self._place.index)
+            self._after = self._place.order = span.after
+            if not self._options.follow or span.is_over:
+                self._end = span.last
+            while not (self._ready or self.is_over) and await self._take_in(self._topic):
+                pass
         except BaseException:
             self._leave()
             raise
-        self._after = span.after
-        if self._place.index:
-            self._seen[line.topic] = (self._place.order, self._place.index)
-        if not self._options.follow or span.is_over:
-            self._end = span.last
 
     async def aclose(self) -> None:
         """Close the stream."""
@@ -521,9 +562,16 @@ class Subscription(Reader):
 
     async def __anext__(self) -> Event:
         """Return the next event; wait if there is none."""
-        while (event := await self.next_now()) is None:
-            await self.wait()
-        return event
+        while self._next == len(self._ready):
+            topic = self._topic
+            if topic is None or topic.version != self._version:
+                is_found = await self._look()
+            else:
+                # Nothing but deltas was published since the last look.
+                is_found = topic.stirs != self._stirs and self._take_live(topic)
+            if not is_found:
+                await self.wait()
+        return self._pass()
 
     async def next_now(self) -> Event | None:
         """Return the next event; None if none is available.
@@ -532,17 +580,9 @@ class Subscription(Reader):
             StopAsyncIteration: the stream has ended.
         """
         while self._next == len(self._ready):
-            if self._topic is None:
-                await self.open()
-            if self._topic is None:
-                raise StopAsyncIteration
-            self._ready, self._next = (), 0
-            if not await self._take_in(self._topic):
+            if not await self._look():
                 return None
-        event = self._ready[self._next]
-        self._next += 1
-        self._place.pass_by(event)
-        return event
+        return self._pass()
 
     async def wait(self) -> None:
         """Wait until there may be more; call it after `next_now` returned None."""
@@ -554,8 +594,34 @@ class Subscription(Reader):
         topic.park(self, future, with_live=self._options.with_live)
         try:
             await future
-        finally:
+        except BaseException:
             topic.unpark(self)
+            raise
+
+    def _pass(self) -> Event:
+        event = self._ready[self._next]
+        self._next += 1
+        self._place.pass_by(event)
+        return event
+
+    async def _look(self) -> bool:
+        """Make the next events ready, if there are any; False if the reader has to wait.
+
+        Raises:
+            StopAsyncIteration: the stream has ended.
+        """
+        topic = self._topic
+        if topic is None:
+            await self.open()
+            if self._ready:
+                return True
+            topic = self._topic
+            if topic is None:
+                raise StopAsyncIteration
+        if topic.version == self._version and topic.stirs == self._stirs:
+            return False
+        self._ready, self._next = (), 0
+        return await self._take_in(topic)
 
     async def _take_in(self, topic: Topic) -> bool:
         """Fill the ready events; False if the reader has read everything."""
@@ -575,14 +641,16 @@ class Subscription(Reader):
                     topic.cover(self._after)
                 return True
         if items:
+            self._version = -1
             self._take(topic, items)
             return True
-        return self._options.with_live and self._take_live(topic)
+        self._version = topic.version
+        return self._take_live(topic)
 
     def _take(self, topic: Topic, items: Sequence[PublishedRecord | Record]) -> None:
         """Make records ready, each after the deltas that precede it."""
         ready: list[Event] = []
-        line, end = self._line, self._end
+        line, end, chosen = self._line, self._end, self._line.chosen
         has_live = self._options.with_live and self._options.follow
         for item in items:
             record = item.record if isinstance(item, PublishedRecord) else item
@@ -593,7 +661,7 @@ class Subscription(Reader):
             self._after = order
             if has_live:
                 self._take_tail(topic, record, ready=ready)
-            if line.wants(record.type, record):
+            if chosen is None or chosen.wants(record.type, record):
                 ready.append(item.event if isinstance(item, PublishedRecord) else show(item))
                 if self._until_terminal and record.type in RUN_ENDS:
                     self._end = order
@@ -603,24 +671,35 @@ class Subscription(Reader):
     def _take_tail(self, topic: Topic, record: Record, *, ready: list[Event]) -> None:
         session_id = record.session_id
         pieces = topic.tails.get((session_id, record.seq)) if topic.tails else None
-        if pieces is not None:
+        if pieces is not None and self._is_open_to(pieces.started):
             ready += self._unseen(pieces)
         if ends_step(record):
             self._seen.pop(session_id, None)
 
     def _take_live(self, topic: Topic) -> bool:
         """Make deltas ready that follow the last stored record."""
-        ready: list[Event] = []
+        self._stirs = topic.stirs
+        if not self._options.with_live:
+            return False
+        ready: Sequence[Event] = ()
         source, line = self._source, self._line
         for step in source.stirred(line.topic, self._stamp):
-            # The record of the step may not have been published yet.
-            if step.pieces is not None and line.order(step.started) <= self._after:
-                ready += self._unseen(step.pieces)
+            pieces = step.pieces
+            if pieces is None:
+                continue
+            if step is not self._step:
+                # The record of the step may not have been published yet.
+                if line.order(step.started) > self._after or not self._is_open_to(step.started):
+                    continue
+                self._step = step
+            unseen = self._unseen(pieces)
+            ready = [*ready, *unseen] if ready else unseen
         self._stamp = source.stamp
-        self._ready = ready
+        self._ready, self._next = ready, 0
         return bool(ready)
 
-    def _unseen(self, pieces: StepDeltas) -> Iterable[Event]:
+    def _unseen(self, pieces: StepDeltas) -> Sequence[Event]:
+        """Return the deltas that the reader has not seen; readers at the same place share the list."""
         started, end = pieces.started, pieces.next_index
         at_seq, index = self._seen.get(started.session_id, (0, 0))
         # An index beyond the end was counted by a process that wrote the same step before a crash.
@@ -629,5 +708,12 @@ class Subscription(Reader):
         if index == end:
             return ()
         self._seen[started.session_id] = (started.seq, end)
-        deltas = pieces.since(index, self._source.now)
-        return [delta for delta in deltas if self._line.wants(delta.type, started)]
+        deltas, chosen = pieces.since(index, self._source.now), self._line.chosen
+        if chosen is None or not chosen.is_by_type:
+            return deltas
+        return [delta for delta in deltas if chosen.wants(delta.type, started)]
+
+    def _is_open_to(self, started: Record) -> bool:
+        """Whether the reader may want deltas of a step."""
+        chosen = self._line.chosen
+        return chosen is None or chosen.is_by_type or chosen.wants(started.type, started)

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from windlass.errors import AgentError, Rejected, Unavailable
 from windlass.limits import SUBSCRIBER_EVENTS_MAX
-from windlass.ports.store import Catalog, Journal, Timeline
+from windlass.ports.store import Catalog, Journal, RunRow, Timeline
 from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
 from windlass_protocol import Cursor, ErrorKind, Event, JsonObject, PrivacyClass, RetryClass
@@ -284,7 +284,7 @@ class EventStream(Protocol):
         ...
 
     async def open(self) -> None:
-        """Check the cursor before the first event, if not done already.
+        """Check the cursor and read the first events that are stored, if not done already.
 
         Raises:
             CursorExpired: the events after the cursor are no longer stored.
@@ -349,8 +349,12 @@ class EventBus(Protocol):
         *,
         options: StreamOptions = DEFAULT_OPTIONS,
         until_terminal: bool = False,
+        row: RunRow | None = None,
     ) -> EventStream:
-        """Subscribe to a run; `until_terminal` ends the stream after the terminal event of the run."""
+        """Subscribe to a run; `until_terminal` ends the stream after the terminal event of the run.
+
+        `row` is the run as the caller has just read it; without one the stream reads it.
+        """
         ...
 
     def subscribe_agent(

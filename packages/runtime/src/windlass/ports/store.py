@@ -534,6 +534,10 @@ class RunRow:
     status: RunStatus
     first_seq: int
     """The position of the append that first named it; 0 while it is only in the inbox."""
+    last_seq: int = 0
+    """The last record of its session, read together with the row."""
+    owner: str | None = None
+    """The owner of its session."""
 
 
 @frozen

@@ -42,6 +42,7 @@ from windlass_server.openapi import (
 )
 from windlass_server.problems import Problem, of_agent_error
 from windlass_server.requests import PREFIX, Caller, CallerDep
+from windlass_server.routing import Route
 from windlass_server.streams import SSE_TYPE
 
 _ROLES: Final = frozenset({"developer", "system", "assistant", "user", "tool", "reasoning"})
@@ -446,7 +447,7 @@ def _interrupt(ask: stream.Ask) -> JsonObject:
     return {**found, **{name: value for name, value in maybe if value is not None}}
 
 
-router = APIRouter(prefix=PREFIX, tags=["chat clients"])
+router = APIRouter(prefix=PREFIX, tags=["chat clients"], route_class=Route)
 AgentName = Annotated[str, Path(description="An agent.", examples=["clerk"])]
 
 

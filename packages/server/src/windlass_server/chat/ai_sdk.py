@@ -34,6 +34,7 @@ from windlass_server.chat.sessions import (
 from windlass_server.openapi import AI_APPROVAL_EXAMPLE, AI_EXAMPLE, AI_MESSAGE_EXAMPLE, answers, body_example
 from windlass_server.problems import Problem
 from windlass_server.requests import PREFIX, Caller, CallerDep
+from windlass_server.routing import Route
 from windlass_server.streams import SSE_TYPE
 
 HEADER: Final = "x-vercel-ai-ui-message-stream"
@@ -266,7 +267,7 @@ def _used(usage: Usage) -> JsonObject:
     return {"usage": counts}
 
 
-router = APIRouter(prefix=PREFIX, tags=["chat clients"])
+router = APIRouter(prefix=PREFIX, tags=["chat clients"], route_class=Route)
 ChatId = Annotated[str, Path(description="The id of a chat, chosen by the client.", examples=["chat-1"])]
 
 

@@ -10,8 +10,9 @@ from windlass_server.models import Answer, PageDep
 from windlass_server.openapi import ACCEPTED_EXAMPLE, APPROVAL_EXAMPLE, answers, body_example
 from windlass_server.problems import Problem
 from windlass_server.requests import PREFIX, CallerDep, IdempotencyKey, OwnRequest, once, reply, seen
+from windlass_server.routing import Route
 
-router = APIRouter(prefix=PREFIX, tags=["approvals"])
+router = APIRouter(prefix=PREFIX, tags=["approvals"], route_class=Route)
 
 
 @router.get(

@@ -12,6 +12,7 @@ from windlass_server.models import Wire
 from windlass_server.openapi import answers
 from windlass_server.problems import Problem
 from windlass_server.requests import PREFIX, Caller, CallerDep, OwnRun, OwnSession
+from windlass_server.routing import Route
 from windlass_server.settings import REPLAY_PAUSE_S, REPLAY_PAUSE_S_MAX, TYPES_MAX
 from windlass_server.streams import (
     NDJSON_TYPE,
@@ -25,7 +26,7 @@ from windlass_server.streams import (
     open_feed,
 )
 
-router = APIRouter(prefix=PREFIX, tags=["feeds"])
+router = APIRouter(prefix=PREFIX, tags=["feeds"], route_class=Route)
 CURSOR_HEADER = "windlass-cursor"
 _EXAMPLE = 'id: s.MDE5YQ.7\ndata: {"type":"message.completed","data":{"message":"Done."},"seq":7}\n\n'
 
@@ -121,7 +122,7 @@ async def of_run(
     """Send every event of a run; the stream ends with the run."""
     bus = caller.tenant.runtime.events()
     options = StreamOptions(follow=query.follow)
-    feed = bus.subscribe_run(run.run_id, _cursor(query, last), options=options, until_terminal=True)
+    feed = bus.subscribe_run(run.run_id, _cursor(query, last), options=options, until_terminal=True, row=run)
     return await _response(request, caller, feed=feed, query=query)
 
 

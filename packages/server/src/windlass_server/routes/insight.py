@@ -57,12 +57,13 @@ from windlass_server.requests import (
     session_id_for,
     taken,
 )
+from windlass_server.routing import Route
 from windlass_server.settings import ImproveSettings
 from windlass_server.tenants import Improving, Work
 
-numbers = APIRouter(prefix=PREFIX, tags=["numbers"])
-ledger = APIRouter(prefix=PREFIX, tags=["ledger"])
-proposals = APIRouter(prefix=PREFIX, tags=["proposals"])
+numbers = APIRouter(prefix=PREFIX, tags=["numbers"], route_class=Route)
+ledger = APIRouter(prefix=PREFIX, tags=["ledger"], route_class=Route)
+proposals = APIRouter(prefix=PREFIX, tags=["proposals"], route_class=Route)
 FAILING_TOOLS_MAX: Final = 20
 SPAN_DEFAULT: Final = timedelta(days=1)
 _MOMENT: Final = r"^(?:19[7-9]\d|2\d{3})-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)$"

@@ -30,8 +30,9 @@ from windlass_server.openapi import (
 )
 from windlass_server.problems import not_found
 from windlass_server.requests import PREFIX, CallerDep, OwnRun, reply, seen
+from windlass_server.routing import Route
 
-router = APIRouter(prefix=PREFIX, tags=["runs"])
+router = APIRouter(prefix=PREFIX, tags=["runs"], route_class=Route)
 StepIndex = Annotated[int, Path(ge=0, le=INTEGER_MAX, description="A step, from 0.", examples=[0])]
 
 

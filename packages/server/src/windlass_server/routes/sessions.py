@@ -55,13 +55,14 @@ from windlass_server.requests import (
     token_after,
     token_of,
 )
+from windlass_server.routing import Route
 from windlass_server.settings import PAGE_MAX
 from windlass_server.streams import NDJSON_TYPE, LinesResponse, Streams
 from windlass_server.tenants import Reserved
 
-router = APIRouter(prefix=PREFIX, tags=["sessions"])
-catalogue = APIRouter(prefix=PREFIX, tags=["catalogue"])
-contents = APIRouter(prefix=PREFIX, tags=["contents"])
+router = APIRouter(prefix=PREFIX, tags=["sessions"], route_class=Route)
+catalogue = APIRouter(prefix=PREFIX, tags=["catalogue"], route_class=Route)
+contents = APIRouter(prefix=PREFIX, tags=["contents"], route_class=Route)
 UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CANCELLING})
 
 

@@ -10,11 +10,12 @@ from windlass_server.guard import Metrics
 from windlass_server.openapi import answers
 from windlass_server.problems import not_found
 from windlass_server.requests import PREFIX, CallerDep, reply
+from windlass_server.routing import Route
 from windlass_server.streams import Streams
 from windlass_server.tenants import Tenants
 
-agents = APIRouter(prefix=PREFIX, tags=["agents"])
-router = APIRouter(prefix=PREFIX, tags=["server"])
+agents = APIRouter(prefix=PREFIX, tags=["agents"], route_class=Route)
+router = APIRouter(prefix=PREFIX, tags=["server"], route_class=Route)
 
 
 @agents.get(

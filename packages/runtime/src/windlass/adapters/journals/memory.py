@@ -751,7 +751,20 @@ class MemoryStore(MemoryArchive):
 
     async def run(self, run_id: str) -> RunRow | None:
         self._check_open()
-        return self._runs[run_id][0] if run_id in self._runs else None
+        if run_id not in self._runs:
+            return None
+        row = self._runs[run_id][0]
+        session, listed = self._sessions.get(row.session_id), self._index.sessions.get(row.session_id)
+        return RunRow(
+            row.run_id,
+            row.session_id,
+            row.agent_id,
+            row.fingerprint,
+            row.status,
+            row.first_seq,
+            0 if session is None else session.row.last_seq,
+            None if listed is None else listed.owner,
+        )
 
     async def session(self, session_id: str) -> SessionRow | None:
         self._check_open()

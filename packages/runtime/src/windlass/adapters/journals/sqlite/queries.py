@@ -533,8 +533,9 @@ _ARRIVED = """SELECT DISTINCT s.session_id FROM inbox i JOIN sessions s USING (s
 _SESSIONS = (
     f"SELECT session_key, {SESSION_COLUMNS} FROM sessions WHERE session_id > ? ORDER BY session_id LIMIT ?"
 )
-_RUN = """SELECT r.run_id, s.session_id, r.agent_id, r.fingerprint, r.status, r.first_seq
-    FROM runs r JOIN sessions s USING (session_key) WHERE r.run_id = ?"""
+_RUN = """SELECT r.run_id, s.session_id, r.agent_id, r.fingerprint, r.status, r.first_seq, s.last_seq, c.owner
+    FROM runs r JOIN sessions s USING (session_key) LEFT JOIN catalog c USING (session_key)
+    WHERE r.run_id = ?"""
 _AGENT = f"""(SELECT agent_id FROM runs r WHERE r.session_key = s.session_key AND {OPEN_RUN}
     AND status {{}} ORDER BY item LIMIT 1)"""
 # The agent of the current run, or else of the oldest pending one; parameters: agents, limit, now.
@@ -677,11 +678,12 @@ class Reads:
         columns = self._connection.execute(_RUN, (run_id,)).fetchone()
         if columns is None:
             return None
-        run, session_id, agent_id, fingerprint, status, first_seq = cast(
-            "tuple[str, str, str, str, str, int]", columns
+        run, session_id, agent_id, fingerprint, status, first_seq, last_seq, owner = cast(
+            "tuple[str, str, str, str, str, int, int, str | None]", columns
         )
         try:
-            return RunRow(run, session_id, agent_id, fingerprint, RunStatus(status), first_seq)
+            status = RunStatus(status)
+            return RunRow(run, session_id, agent_id, fingerprint, status, first_seq, last_seq, owner)
         except ValueError:
             pass
         raise corrupt(f"the row of run {run_id} is damaged")

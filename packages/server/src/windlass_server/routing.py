@@ -1,0 +1,194 @@
+"""Routes: how the arguments of an endpoint are read from a request.
+
+FastAPI describes the routes in the OpenAPI document. The arguments are read here, by a plan that is made once
+for each route: FastAPI would look at every declaration again for each request. An endpoint takes what our
+routes need: `Request`, `Depends`, parts of the path, a model of the query, headers, and a model of the body,
+which `Guard` has parsed. It returns a `Response`.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from inspect import Parameter, signature
+from typing import Annotated, Final, get_args, get_origin, get_type_hints
+
+from fastapi import params
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+Issue = Mapping[str, object]
+"""A part of a request that does not fit: `loc` and `msg`, as pydantic has them."""
+Read = Callable[[Request, list[Issue]], object]
+"""Reads an argument; adds to the issues if it does not fit."""
+BODY: Final = "body"
+"""The parsed body in the state of a request; missing if the request has none."""
+_NONE: Final = object()
+
+
+class Route(APIRoute):
+    """A route of the server."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; see ASGI.
+
+        Raises:
+            RequestValidationError: an argument does not fit.
+            HTTPException: the route does not take this method.
+        """
+        if self.methods and scope["method"] not in self.methods:
+            raise HTTPException(405)
+        request = Request(scope, receive, send)
+        issues: list[Issue] = []
+        values = await self._plan.arguments(request, {}, issues)
+        if issues:
+            raise RequestValidationError(issues)
+        response = await self._plan.call(**values)
+        assert isinstance(response, Response), "an endpoint returns its response"
+        await response(scope, receive, send)
+
+    @cached_property
+    def _plan(self) -> "_Plan":
+        return _Plan.of(self.endpoint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The arguments of an endpoint or of a dependency."""
+
+    call: Callable[..., Awaitable[object]]
+    depends: tuple[tuple[str, "_Plan"], ...]
+    reads: tuple[tuple[str, Read], ...]
+
+    @classmethod
+    def of(cls, call: Callable[..., Awaitable[object]]) -> "_Plan":
+        """Make the plan of a function from its annotations."""
+        depends: list[tuple[str, _Plan]] = []
+        reads: list[tuple[str, Read]] = []
+        hints = get_type_hints(call, include_extras=True)
+        for name, parameter in signature(call).parameters.items():
+            hint = hints[name]
+            if hint is Request:
+                reads.append((name, _request))
+                continue
+            kind = _kind(hint)
+            if isinstance(kind, params.Depends):
+                assert kind.dependency is not None, "a dependency names its function"
+                depends.append((name, cls.of(kind.dependency)))
+            else:
+                reads.append((name, _reader(name, hint, kind, parameter.default)))
+        return cls(call, tuple(depends), tuple(reads))
+
+    async def arguments(
+        self, request: Request, known: dict[object, object], issues: list[Issue]
+    ) -> dict[str, object]:
+        """Read the arguments; each dependency is called once per request."""
+        values: dict[str, object] = {}
+        for name, plan in self.depends:
+            value = known.get(plan.call, _NONE)
+            if value is _NONE:
+                value = known[plan.call] = await plan._solve(request, known, issues)
+            values[name] = value
+        for name, read in self.reads:
+            values[name] = read(request, issues)
+        return values
+
+    async def _solve(self, request: Request, known: dict[object, object], issues: list[Issue]) -> object:
+        before = len(issues)
+        values = await self.arguments(request, known, issues)
+        return await self.call(**values) if len(issues) == before else None
+
+
+def _kind(hint: object) -> object:
+    """Return how an argument is declared: the last part of its annotation."""
+    assert get_origin(hint) is Annotated, f"an argument is annotated with its source, found {hint}"
+    return get_args(hint)[-1]
+
+
+def _reader(name: str, hint: type[object], kind: object, default: object) -> Read:
+    match kind:
+        case params.Path():
+            return _path(name, hint)
+        case params.Query():
+            return _query(get_args(hint)[0])
+        case params.Header():
+            return _header(kind.alias or name, hint, default)
+        case params.Body():
+            return _body(hint, default)
+        case _:
+            raise TypeError(f"argument {name}: unknown source {kind!r}")
+
+
+def _request(request: Request, issues: list[Issue]) -> Request:
+    return request
+
+
+def _path(name: str, hint: type[object]) -> Read:
+    adapter: TypeAdapter[object] = TypeAdapter(hint)
+
+    def read(request: Request, issues: list[Issue]) -> object:
+        return _checked(adapter, request.path_params[name], ("path", name), issues)
+
+    return read
+
+
+def _query(model: type[BaseModel]) -> Read:
+    nothing = model.model_validate({}) if _takes_nothing(model) else None
+
+    def read(request: Request, issues: list[Issue]) -> object:
+        if nothing is not None and not request.scope["query_string"]:
+            return nothing
+        try:
+            return model.model_validate(dict(request.query_params))
+        except ValidationError as error:
+            issues += _issues(error, ("query",))
+        return None
+
+    return read
+
+
+def _takes_nothing(model: type[BaseModel]) -> bool:
+    return not any(one.is_required() for one in model.model_fields.values())
+
+
+def _header(name: str, hint: type[object], default: object) -> Read:
+    adapter: TypeAdapter[object] = TypeAdapter(hint)
+
+    def read(request: Request, issues: list[Issue]) -> object:
+        value = request.headers.get(name)
+        return default if value is None else _checked(adapter, value, ("header", name), issues)
+
+    return read
+
+
+def _body(hint: type[object], default: object) -> Read:
+    adapter: TypeAdapter[object] = TypeAdapter(get_args(hint)[0])
+
+    def read(request: Request, issues: list[Issue]) -> object:
+        value = request.scope["state"].get(BODY)
+        if value is not None:
+            return _checked(adapter, value, ("body",), issues)
+        if default is Parameter.empty:
+            issues.append({"loc": ("body",), "msg": "Field required"})
+        return default
+
+    return read
+
+
+def _checked(
+    adapter: TypeAdapter[object], value: object, place: tuple[str, ...], issues: list[Issue]
+) -> object:
+    try:
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        issues += _issues(error, place)
+    return None
+
+
+def _issues(error: ValidationError, place: tuple[str, ...]) -> list[Issue]:
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return [{"loc": (*place, *one["loc"]), "msg": one["msg"]} for one in found]

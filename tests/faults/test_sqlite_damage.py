@@ -231,6 +231,39 @@ def test_an_append_that_nothing_follows_in_its_session_is_missed_in_the_order_of
     run(story())
 
 
+def test_the_end_of_all_records_is_missed_while_its_session_has_an_owner(folder: Path) -> None:
+    path, copy = folder / "store.db", folder / "copy.db"
+
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability="process")
+        mine, theirs = await claim(store), await claim(store, "s2")
+        await write(store, theirs, 100)
+        await write(store, mine, 0, 1)
+        await write(store, mine, 2, 3, after=2)
+        # The files of a process that is killed now.
+        shutil.copyfile(path, copy)
+        shutil.copyfile(folder / "store.db-wal", folder / "copy.db-wal")
+        await store.aclose()
+        tamper(copy, "DELETE FROM appends WHERE last_seq = 4")
+        again = await SqliteStore.open(copy)
+        assert await again.last_position() == 5
+        for after in (0, 3):
+            with pytest.raises(Corrupt, match="before position 6 is missing"):
+                await again.read_all(after=after)
+        with pytest.raises(Corrupt, match="record 3 of session s1"):
+            await again.read("s1")
+        for position in ("9", "'odd'"):
+            tamper(copy, f"UPDATE sessions SET last_position = {position} WHERE session_id = 's1'")
+            with pytest.raises(Corrupt, match="the row of a session is damaged"):
+                await again.last_position()
+            other = await claim(again, "s3", "o3")
+            with pytest.raises(Corrupt, match="the row of a session is damaged"):
+                await write(again, other, 1)
+        await again.aclose()
+
+    run(story())
+
+
 def test_other_rows_that_were_altered_are_found(folder: Path) -> None:
     path = folder / "store.db"
 

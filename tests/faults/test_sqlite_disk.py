@@ -18,6 +18,7 @@ from windlass.adapters.journals.sqlite import transactions as sqlite_writer
 from windlass.adapters.journals.sqlite.schema import Durability
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Ambiguous, Unavailable
+from windlass_protocol import ContentRef
 
 TRIALS: Final = 2_800
 """Crashes that are tried out; `make torture` tries 10,000."""
@@ -126,15 +127,19 @@ def test_after_a_failed_sync_nothing_is_acknowledged_and_a_restart_has_all_that_
 def test_a_checkpoint_that_cannot_sync_stops_writing_too(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_writer, "CHECKPOINT_BYTES", 1)
-
     async def story() -> None:
         store = await SqliteStore.open(tmp_path / "store.db", connect=disk.connect)
-        mine = await claim(store)
+        await write(store, await claim(store), 1)
         disk.before_sync = lambda name: is_broken(name) if name == "store.db" else None
-        await write(store, mine, 1)
-        with pytest.raises(Unavailable, match="open it again"):
-            await store.put(b"a job of its own, behind the checkpoint")
+        monkeypatch.setattr(sqlite_writer, "CHECKPOINT_BYTES", 1)
+        monkeypatch.setattr(sqlite_writer, "GROUP_JOBS_MAX", 1)
+        # The checkpoint follows the first request, or even the one before it; the others wait meanwhile.
+        put = (store.put(b"%d" % number) for number in range(9))
+        first, *others = await asyncio.gather(*put, return_exceptions=True)
+        assert isinstance(first, ContentRef | Unavailable)
+        for other in others:
+            assert isinstance(other, Unavailable)
+            assert "open it again" in other.message
         assert numbers(await store.read("s1")) == [1]
         await store.aclose()
 

@@ -1,6 +1,7 @@
 """The SQLite store: properties beyond the store contract."""
 
 import asyncio
+import errno
 import shutil
 import signal
 import sqlite3
@@ -21,7 +22,7 @@ from windlass.adapters.journals.sqlite import files as locks_module
 from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.adapters.journals.sqlite import transactions as sqlite_writer
 from windlass.adapters.journals.sqlite import writes as sqlite_owners
-from windlass.adapters.journals.sqlite.files import OpenFiles
+from windlass.adapters.journals.sqlite.files import OpenFiles, sync_file
 from windlass.adapters.journals.sqlite.schema import APPLICATION_ID, Durability, connect, prepare, translate
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.journals.sqlite.writes import Transaction
@@ -159,6 +160,8 @@ def test_durability_chooses_how_much_is_synced(path: Path, durability: Any, sync
     connection = connect(path)
     prepare(connection, path, durability=durability)
     assert connection.execute("PRAGMA synchronous").fetchone() == (synchronous,)
+    for pragma in ("fullfsync", "checkpoint_fullfsync"):
+        assert connection.execute(f"PRAGMA {pragma}").fetchone() == (int(durability == "power"),)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     connection.close()
 
@@ -434,6 +437,43 @@ def test_another_process_that_writes_for_too_long_makes_the_store_unavailable(
     run(story())
 
 
+# Positions
+
+
+@pytest.mark.promise("J3")
+@pytest.mark.parametrize("ending", ["owned", "released", "retired", "buried", "deleted"])
+def test_positions_go_on_behind_the_newest_record_with_or_without_an_owner_of_its_session(
+    path: Path, ending: str
+) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(path)
+        await write(store, await claim(store, "s0", "o0"), 1, is_last=True)
+        mine, later_ms = await claim(store), NOW_MS + OWNER_LEASE_MS
+        await write(store, mine, 2, 3)
+        await write(store, mine, 4, after=2)
+        match ending:
+            case "released":
+                await write(store, mine, after=3, is_last=True)
+            case "retired":
+                await store.retire("o1")
+            case "buried":
+                await store.due(now_ms=later_ms)
+            case "deleted":
+                await store.delete("s1", now_ms=later_ms)
+            case _:
+                pass
+        other = await SqliteStore.open(path)
+        assert await other.last_position() == await store.last_position() == 4
+        theirs = await claim(other, "s2", "o2", now_ms=later_ms)
+        assert (await write(other, theirs, 5)).first_position == 5
+        kept = [1] if ending == "deleted" else [1, 2, 3, 4]
+        assert numbers(await store.read_all()) == [*kept, 5]
+        await other.aclose()
+        await store.aclose()
+
+    run(story())
+
+
 # Owners
 
 
@@ -614,6 +654,32 @@ def test_the_change_token_changes_after_any_write_and_only_then(path: Path) -> N
         await other.aclose()
 
     run(story())
+
+
+# Syncs of own files
+
+
+def test_a_sync_empties_the_cache_of_the_drive_where_the_system_can(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    answers: list[int] = [0, errno.ENOTSUP, errno.EIO]
+
+    def control(handle: int, command: int) -> None:
+        asked.append(command)
+        code = answers[len(asked) - 1]
+        if code:
+            raise OSError(code, "the test says so")
+
+    with path.open("wb") as file:
+        sync_file(file.fileno())
+        monkeypatch.setattr(locks_module, "_FULL_SYNC", 51)
+        monkeypatch.setattr(locks_module.fcntl, "fcntl", control)
+        sync_file(file.fileno())
+        sync_file(file.fileno())
+        with pytest.raises(OSError, match="says so"):
+            sync_file(file.fileno())
+    assert asked == [51] * 3
 
 
 # Errors

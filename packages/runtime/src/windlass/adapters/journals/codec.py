@@ -104,7 +104,8 @@ def unpack(stored: bytes) -> bytes:
 
 INTEGER_MAX: Final = 2**63 - 1
 _SAFE_BRACKETS_MAX: Final = 190
-_LONG_NUMBER: Final = re.compile(rb"(?<!\d)\d{4300}")
+_LONG_NUMBER_DIGITS: Final = 4_300
+_LONG_NUMBER: Final = re.compile(rb"(?<!\d)\d{%d}" % _LONG_NUMBER_DIGITS)
 _EMPTY: Final = (None,) * 9
 """Default of each field of a stored record."""
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,512}")
@@ -152,9 +153,9 @@ def encode_records(drafts: Sequence[Record], *, is_packed: bool = True) -> bytes
             one.agent_id,
             one.turn_id,
             one.step_index,
-            one.attempt,
-            one.privacy,
         ]
+        if one.attempt is not None or one.privacy is not None:
+            row += (one.attempt, one.privacy)
         while row[-1] is None:
             row.pop()
         rows.append(row)
@@ -286,7 +287,8 @@ def _json(what: str, value: object) -> bytes:
         raw: bytes | None = to_json(value)
         # Some values can be written but not read back: refuse them now, not when the session is needed.
         # Counting brackets is much cheaper than reading back, and is enough for nearly all records.
-        if raw.count(b"[") + raw.count(b"{") > _SAFE_BRACKETS_MAX or _LONG_NUMBER.search(raw):
+        is_deep = raw.count(b"[") + raw.count(b"{") > _SAFE_BRACKETS_MAX
+        if is_deep or (len(raw) >= _LONG_NUMBER_DIGITS and _LONG_NUMBER.search(raw)):
             from_json(raw)
     except ValueError:
         raw = None

@@ -6,7 +6,7 @@ from typing import Final, cast
 from windlass.adapters.journals.codec import family_of
 from windlass.adapters.journals.rules import ENDED, conflict, driven, dump_usage, status_after
 from windlass.adapters.journals.sqlite.integrity import START, StoredSession
-from windlass.adapters.journals.sqlite.queries import RunIndex, last_position
+from windlass.adapters.journals.sqlite.queries import RunIndex
 from windlass.adapters.journals.sqlite.schema import OPEN_RUN
 from windlass.adapters.journals.sqlite.writes import Transaction
 from windlass.ports.store import RunInfo, SessionCopy, SessionRow, Standing
@@ -74,17 +74,14 @@ class ArchiveTransaction(Transaction):
 
     def _keep_appends(self, key: int, copy: SessionCopy) -> tuple[int, bytes]:
         """Append after all other records; return the last position and the chain."""
-        position = self._last_position
-        if position is None:
-            position = last_position(self._connection, self._key)
-        chain = START.chain
+        position, chain = self._end(), START.chain
         for append in copy.appends:
             last_seq = append.records[-1].seq
             position += len(append.records)
             chain = self._key.chain(chain, (key, last_seq, position, append.epoch), body=append.body)
             columns = (position, key, last_seq, append.epoch, chain, append.body)
             self._connection.execute(_APPEND, columns)
-        self._last_position, self._is_moved = position, True
+        self._last_position = position
         return position, chain
 
     def _keep_runs(self, key: int, copy: SessionCopy) -> None:
@@ -110,6 +107,7 @@ class ArchiveTransaction(Transaction):
         family = [self._known(name) for name in family_of(session_id, self._below)]
         for one in family:
             self._check_idle(one, now_ms)
+        self._keep_end()
         # Deleted bytes must not remain readable in the file.
         self._connection.execute("PRAGMA secure_delete = ON").fetchall()
         try:

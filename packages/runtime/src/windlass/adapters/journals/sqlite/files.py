@@ -1,38 +1,61 @@
-"""File checks: lock files, permissions, and whether an open database file was replaced."""
+"""Files of a store: syncs, lock files, permissions, and whether an open database file was replaced."""
 
+import errno
 import fcntl
 import os
-from collections.abc import Sequence
-from os import stat, stat_result
-from os.path import samestat
+from contextlib import suppress
+from os import stat
 from pathlib import Path
 from typing import Final
+
+_FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)
+_NOT_SUPPORTED: Final = frozenset({errno.ENOTSUP, errno.ENOTTY, errno.EINVAL})
+
+
+def sync_file(handle: int) -> None:
+    """Write the content of a file to the disk; OSError if that failed."""
+    if _FULL_SYNC is None:
+        os.fdatasync(handle)
+        return
+    try:
+        # On macOS, fsync leaves the data in the cache of the drive.
+        fcntl.fcntl(handle, _FULL_SYNC)
+    except OSError as error:
+        if error.errno not in _NOT_SUPPORTED:
+            raise
+        os.fsync(handle)
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names of new files in a folder to the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 class OpenFiles:
     """Detects removed or replaced database files: SQLite would keep writing into them."""
 
     def __init__(self, path: Path) -> None:
-        # A connection without a file on disk has nothing to check.
-        found = ((one, _stat(one)) for one in (path, path.with_name(f"{path.name}-wal")))
-        self._known: Sequence[tuple[Path, stat_result]] = [
-            (one, known) for one, known in found if known is not None
-        ]
+        self._known: list[tuple[str, int, int]] = []
+        for one in (path, path.with_name(f"{path.name}-wal")):
+            # A connection without a file on disk has nothing to check.
+            with suppress(FileNotFoundError):
+                found = stat(one)
+                self._known.append((str(one), found.st_dev, found.st_ino))
 
     @property
-    def missing(self) -> Path | None:
-        """Return the first file that was removed or replaced; None if there is none."""
-        for path, known in self._known:
-            now = _stat(path)
-            if now is None or not samestat(known, now):
-                return path
-        return None
-
-
-def _stat(path: Path) -> stat_result | None:
-    try:
-        return stat(path)
-    except FileNotFoundError:
+    def missing(self) -> str | None:
+        """Return the name of the first file that was removed or replaced; None if there is none."""
+        for path, device, inode in self._known:
+            try:
+                found = stat(path)
+            except FileNotFoundError:
+                return os.path.basename(path)
+            if found.st_ino != inode or found.st_dev != device:
+                return os.path.basename(path)
         return None
 
 

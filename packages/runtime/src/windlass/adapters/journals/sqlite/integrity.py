@@ -23,6 +23,8 @@ _SEAL_BYTES: Final = 8
 _WRONG_TYPES: Final = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
 _FOUR: Final = struct.Struct(">4q")
 _FIVE: Final = struct.Struct(">5q")
+_STANDINGS: Final = {standing: standing.value for standing in Standing}
+"""The values of the enumeration: its own attribute is a call."""
 
 
 @frozen
@@ -97,7 +99,7 @@ class StoreKey:
         row = session.row
         wake_at_ms = -1 if row.wake_at_ms is None else row.wake_at_ms
         numbers = _FIVE.pack(session.key, row.epoch, row.last_seq, session.last_position, wake_at_ms)
-        words = f"{row.standing.value}\0{row.session_id}".encode()
+        words = f"{_STANDINGS[row.standing]}\0{row.session_id}".encode()
         return self._sum(numbers + session.chain + words, _SEAL_BYTES)
 
     def item_seal(self, place: tuple[int, int], *, kind: str, key: str, rest: bytes) -> bytes:

@@ -13,7 +13,7 @@ from typing import Final, TypeVar, cast
 from windlass.adapters.journals.codec import pack
 from windlass.adapters.journals.rules import conflict
 from windlass.adapters.journals.sqlite.integrity import StoredSession
-from windlass.adapters.journals.sqlite.queries import Reads, RunIndex, last_position
+from windlass.adapters.journals.sqlite.queries import Reads, RunIndex
 from windlass.adapters.journals.sqlite.schema import (
     FAILURES,
     PAGE_BYTES,
@@ -61,12 +61,11 @@ class _Takes(Transaction):
         if new[0][0] != row.last_seq + 1 or new[-1][0] != last_seq:
             raise conflict(f"session {session_id} ends at {row.last_seq:,}, found {new[0][0]:,}", session_id)
         body = pack(b"[%s]" % b",".join(body for _, body in new))
-        before = self._last_position
-        position = (last_position(self._connection, self._key) if before is None else before) + len(new)
+        position = self._end() + len(new)
         place = (session.key, last_seq, position, row.epoch)
         chain = self._key.chain(session.chain, place, body=body)
         self._connection.execute(_APPEND, (position, session.key, last_seq, row.epoch, chain, body))
-        self._last_position, self._is_moved = position, True
+        self._last_position = position
         self._save(StoredSession(session.key, replace(row, last_seq=last_seq), position, chain))
         return len(body)
 

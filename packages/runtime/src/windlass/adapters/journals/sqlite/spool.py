@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 from zlib import crc32
 
-from windlass.adapters.journals.sqlite.files import take_lock
+from windlass.adapters.journals.sqlite.files import sync_file, sync_folder, take_lock
 from windlass.ports.recorded import NumberedRow
 from windlass_protocol.frozen import frozen
 
@@ -43,7 +43,7 @@ class Spool:
             # The next line overwrites it.
             raise OSError(f"{self._path} short write: a record was written in part; is the disk full?")
         if self._is_synced:
-            os.fdatasync(self._handle)
+            sync_file(self._handle)
         self._end += len(line)
 
     def clear(self) -> None:
@@ -76,7 +76,7 @@ class Spool:
             raise OSError(f"{self._path} cannot be locked: another process has it")
         unnamed.rename(self._path)
         if self._is_synced:
-            _sync_folder(self._path.parent)
+            sync_folder(self._path.parent)
         return handle
 
 
@@ -161,11 +161,3 @@ def _tidy(folder: Path) -> None:
     """Remove the folder if it is empty."""
     with suppress(OSError):
         folder.rmdir()
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -131,7 +131,9 @@ class SqliteStore:
 
     async def append(self, batch: Batch) -> Appended:
         body, posts = encode_batch(batch), encode_posts(batch)
-        size_bytes = len(body) + sum(len(one.raw) for one in posts)
+        size_bytes = len(body)
+        for one in posts:
+            size_bytes += len(one.raw)
         return await self._writer.do(lambda tx: tx.append(batch, body, posts=posts), size_bytes=size_bytes)
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:

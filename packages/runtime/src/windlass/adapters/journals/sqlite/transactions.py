@@ -9,7 +9,6 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Final, TypeVar, cast
@@ -41,7 +40,7 @@ QUICK_BYTES_MAX: Final = 65_536
 CHECKPOINT_BYTES: Final = 1_048_576
 """Log bytes between checkpoints. A short log is soon overwritten from its start, and the disk syncs a file
 faster that does not grow."""
-JOB_PAGES: Final = 6
+JOB_PAGES: Final = 4
 """Approximate pages that a small request changes."""
 
 
@@ -150,7 +149,7 @@ class Writer:
     async def aclose(self) -> None:
         """Finish pending requests, then close the database."""
         with self._lock:
-            self._closed = CLOSED
+            self._closed = self._closed or CLOSED
             self._hand_over(self._quick)
             self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
@@ -233,7 +232,13 @@ class Writer:
 
     def _write(self, jobs: Sequence[_Job]) -> bool:
         """Run jobs, in one transaction if none fails; False if the database stays busy."""
-        self._logged_bytes += sum(job.size_bytes for job in jobs) + len(jobs) * JOB_PAGES * PAGE_BYTES
+        if self._closed not in (None, CLOSED):
+            # The disk failed while they waited.
+            for job in jobs:
+                job.error = stopped(self._closed)
+            return True
+        for job in jobs:
+            self._logged_bytes += job.size_bytes + JOB_PAGES * PAGE_BYTES
         waiting = jobs
         while waiting:
             try:
@@ -282,11 +287,11 @@ class Writer:
                 job.error = job.error or translate(error, is_commit=True)
             self._close_after(error)
 
-    def _give_up(self, jobs: Sequence[_Job], gone: Path) -> None:
+    def _give_up(self, jobs: Sequence[_Job], gone: str) -> None:
         """Stop writing: the database file was removed or replaced."""
         with suppress(sqlite3.Error):
             self._transaction.rollback()
-        told = f"{gone.name} was removed or replaced while it was open, so nothing is written: open it again"
+        told = f"{gone} was removed or replaced while it was open, so nothing is written: open it again"
         with self._lock:
             self._closed = self._closed or told
         for job in jobs:

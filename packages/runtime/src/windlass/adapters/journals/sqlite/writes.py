@@ -172,6 +172,7 @@ class Transaction:
         self._index = IndexWrites(connection)
         self._last_position: int | None = None
         self._is_moved = False
+        """Whether the store row must have the newest position: no session with an owner may have it."""
         self._sessions: dict[str, StoredSession] = {}
         """Cached session rows, valid while no other connection writes."""
         self._version: object = None
@@ -186,11 +187,10 @@ class Transaction:
             self._version = version
 
     def finish(self) -> None:
-        """Write the end of the journal to the store row; `commit` follows."""
-        if self._last_position is not None and self._is_moved:
-            self._connection.execute(
-                _SAVE_STORE, (self._last_position, self._key.store_seal(self._last_position))
-            )
+        """Write the end of the journal to the store row if nothing else has it; `commit` follows."""
+        if self._is_moved:
+            position = self._end()
+            self._connection.execute(_SAVE_STORE, (position, self._key.store_seal(position)))
 
     def commit(self) -> None:
         """Make everything durable."""
@@ -226,23 +226,18 @@ class Transaction:
         fresh = [one for one in posts if not self._is_known(one, batch.claim.session_id)] if posts else ()
         for run, number in batch.new_runs:
             self._begin_run(run, session.key, item=number)
-        if self._last_position is None:
-            self._last_position = last_position(self._connection, self._key)
-        row, count, chain = session.row, len(batch.drafts), session.chain
-        appended = Appended(row.last_seq + 1, self._last_position + 1)
+        end, row, count, chain = self._end(), session.row, len(batch.drafts), session.chain
+        appended = Appended(row.last_seq + 1, end + 1)
         if count:
-            self._last_position += count
-            self._is_moved = True
-            place = (session.key, row.last_seq + count, self._last_position, row.epoch)
+            end = self._last_position = end + count
+            place = (session.key, row.last_seq + count, end, row.epoch)
             chain = self._key.chain(chain, place, body=body)
-            self._connection.execute(
-                _APPEND, (self._last_position, session.key, place[1], row.epoch, chain, body)
-            )
+            self._connection.execute(_APPEND, (end, session.key, place[1], row.epoch, chain, body))
         for number in batch.consumes:
             self._connection.execute(_CONSUME, (appended.first_seq, number))
         for run_id, status in batch.runs:
             self._connection.execute(_MOVE_RUN, (status.value, appended.first_seq if count else 0, run_id))
-        moved = self._last_position if count else session.last_position
+        moved = end if count else session.last_position
         self._save(StoredSession(session.key, _after(row, batch), moved, chain), row)
         self._index.follow(session.key, batch)
         for one in fresh:
@@ -308,6 +303,7 @@ class Transaction:
 
     def retire(self, owner_id: str) -> None:
         """Delete an owner and release its sessions; its lock is released afterwards."""
+        self._keep_end()
         self._connection.execute(_FREE, (owner_id,))
         self._connection.execute(_STRIKE, (owner_id,))
         self._sessions.clear()
@@ -356,6 +352,17 @@ class Transaction:
         self._sessions.clear()
         self._last_position = None
 
+    def _end(self) -> int:
+        """Return the position of the newest record."""
+        if self._last_position is None:
+            self._last_position = last_position(self._connection, self._key)
+        return self._last_position
+
+    def _keep_end(self) -> None:
+        """Have the newest position in the store row, before a session loses its owner."""
+        self._end()
+        self._is_moved = True
+
     def is_alive(self, owner_id: str, now_ms: int) -> bool:
         """Return whether an owner has a valid lease and a living process."""
         beat = self._connection.execute(_BEAT, (owner_id,)).fetchone()
@@ -392,6 +399,8 @@ class Transaction:
             self._connection.execute(_LENGTHEN_SESSION, columns)
             self._know(session)
             return
+        if row.owner_id is None:
+            self._keep_end()
         self._connection.execute(
             _SAVE_SESSION,
             (

@@ -1,58 +1,95 @@
-"""The SQLite store beside raw SQLite: an append, a group of them, a read.
+"""What the SQLite store adds to a step: `python -m benchmarks.store`.
 
-`python -m benchmarks.store` prints more than the table holds: other page sizes and the bytes written.
+A step has two appends: the answer of the model with the intent of its call, and the result with the begin of
+the next step. They are made without an engine, by one session and by many at once, in turns with the raw
+floor of `benchmarks/peers/raw_run.py`: the same contents in plain sqlite3. The table has CPU of the process
+with all its threads and bytes passed to write(); below it are the pages that an append writes to the log.
+
+`--place /dev/shm` takes the disk out: syncs cost nothing there, and threads and loop remain.
 """
 
+import argparse
 import asyncio
 import json
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle, islice
 from pathlib import Path
-from time import perf_counter, process_time
-from typing import Final
+from struct import unpack
+from time import process_time
+from typing import Final, cast
 from unittest.mock import patch
 
-from benchmarks.measure import Row
-from benchmarks.samples import TEXT
-from windlass.adapters.journals.sqlite import schema as sqlite_schema
-from windlass.adapters.journals.sqlite.schema import Durability
+import apsw
+
+from benchmarks.peers.task import page_text
+from windlass.adapters.journals.sqlite import transactions
+from windlass.adapters.journals.sqlite.schema import PAGE_BYTES, Connection, Durability
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.store import Batch
 from windlass_harness.loop.events import Draft
 from windlass_protocol import JsonObject
 
-APPENDS: Final = 1_000
-SESSIONS: Final = 50
-ROUNDS: Final = 5
+APPENDS: Final = 800
+SESSIONS: Final = 200
+SESSION_APPENDS: Final = 20
+WARM_UP_APPENDS: Final = 20
 NOW_MS: Final = 1_000_000
 AT: Final = "2026-01-31T09:30:00.250Z"
+LOG_HEADER_BYTES: Final = 32
+FRAME_HEADER_BYTES: Final = 24
 
 
-def batch(index: int) -> tuple[Draft, ...]:
-    """Return the records of a model's answer, about a kilobyte."""
-    step: JsonObject = {"sequence": 0, "turnId": "t1", "stepIndex": index}
-    request: JsonObject = {
-        "kind": "tool-call",
-        "callId": f"c{index}",
-        "toolName": "look",
-        "input": {"n": index},
-    }
+def step(index: int) -> tuple[tuple[Draft, ...], tuple[Draft, ...]]:
+    """Return the records of the two appends of a step."""
+    call_id, hashed = f"call.s0.{index}", f"sha256:{index:064x}"
+    place: JsonObject = {"sequence": 0, "turnId": "turn_0", "stepIndex": index}
+    asked: JsonObject = {"query": f"s0/{index}: open invoices of the northern region, newest first"}
+    action: JsonObject = {"kind": "tool-call", "callId": call_id, "toolName": "lookup", "input": asked}
     usage: JsonObject = {"inputTokens": 900, "outputTokens": 40}
-    facts: list[tuple[str, JsonObject]] = [
-        ("message.completed", {**step, "message": TEXT * 5, "finishReason": "tool-calls"}),
-        ("actions.requested", {**step, "actions": [request]}),
-        ("step.completed", {**step, "finishReason": "tool-calls", "usage": usage}),
+    policy: JsonObject = {"kind": "permission", "id": "default.safe_write", "version": f"sha256:{0:064x}"}
+    allowed: JsonObject = {
+        "code": "policy.default",
+        "reason": "Reads and safe writes need no consent.",
+        "policyRefs": [policy],
+        "decision": "allow",
+    }
+    output: JsonObject = {"kind": "tool-result", "callId": call_id, "toolName": "lookup"}
+    named: JsonObject = {"callId": call_id, "toolName": "lookup"}
+    begun: JsonObject = {"effect": "once", "idempotencyKey": hashed, "argumentsHash": hashed}
+    told: JsonObject = {"finishReason": "tool-calls", "usage": usage, "latencyMs": 0}
+    answer: list[tuple[str, JsonObject]] = [
+        ("actions.requested", {"actions": [action], **place}),
+        ("step.completed", {**told, **place}),
+        ("policy.decided", {"stage": "pre_tool", "decision": allowed, **named, **place}),
+        ("action.started", {**named, **begun, "mode": "safe_write", **place}),
     ]
-    return tuple(Draft(type_, AT, data, "r1", "a1", "t1", index) for type_, data in facts)
+    result: list[tuple[str, JsonObject]] = [
+        ("action.result", {"result": {**output, "output": page_text(index)}, "status": "completed", **place}),
+        ("step.started", {**place, "stepIndex": index + 1, "promptMessageCount": 2 * index, "modelId": "m1"}),
+    ]
+    return _drafts(answer, index), _drafts(result, index)
 
 
-def body(index: int) -> bytes:
-    """Return the same records as raw SQLite gets them."""
-    return json.dumps(
-        [[each.type, each.at, each.data, "r1", "a1", "t1", index] for each in batch(index)]
-    ).encode()
+def _messages(index: int) -> tuple[JsonObject, JsonObject]:
+    """Return the two messages of a step as the raw floor keeps them."""
+    call_id = f"call.s0.{index}"
+    asked: JsonObject = {"query": f"s0/{index}: open invoices of the northern region, newest first"}
+    return (
+        {"role": "assistant", "id": call_id, "name": "lookup", "arguments": asked},
+        {"role": "tool", "id": call_id, "content": page_text(index)},
+    )
+
+
+def _drafts(facts: Sequence[tuple[str, JsonObject]], index: int) -> tuple[Draft, ...]:
+    return tuple(Draft(type_, AT, data, "run.s0", "bench", "turn_0", index) for type_, data in facts)
+
+
+STEPS: Final = [append for index in range(APPENDS // 2) for append in step(index)]
+RAW: Final = [json.dumps(message).encode() for index in range(APPENDS // 2) for message in _messages(index)]
 
 
 def written_bytes() -> int:
@@ -61,129 +98,108 @@ def written_bytes() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("wchar"))
 
 
-def raw(folder: Path, durability: Durability) -> sqlite3.Connection:
-    """Return a database with the least that an append needs: a row and an index."""
+Cost = tuple[float, float]
+"""CPU of an append in µs, and KB written by a step."""
+
+
+def _since(cpu_s: float, written: int, appends: int) -> Cost:
+    return (process_time() - cpu_s) / appends * 1e6, (written_bytes() - written) / appends * 2 / 1_000
+
+
+def raw(folder: Path, synchronous: str) -> Cost:
+    """Insert the contents, a commit each."""
     connection = sqlite3.connect(folder / "raw.db", isolation_level=None)
-    for sql in (
-        f"PRAGMA page_size = {sqlite_schema.PAGE_BYTES}",
-        "PRAGMA journal_mode = WAL",
-        f"PRAGMA synchronous = {'FULL' if durability == 'power' else 'NORMAL'}",
-        "CREATE TABLE IF NOT EXISTS appends (position INTEGER PRIMARY KEY, session, seq, body BLOB)",
-        "CREATE UNIQUE INDEX IF NOT EXISTS by_session ON appends (session, seq)",
-    ):
-        connection.execute(sql).fetchall()
-    return connection
+    connection.execute("PRAGMA journal_mode = WAL").fetchall()
+    connection.execute(f"PRAGMA synchronous = {synchronous}")
+    connection.execute("CREATE TABLE log (key INTEGER PRIMARY KEY, body BLOB NOT NULL)")
+    cpu_s, written = process_time(), written_bytes()
+    for key, body in enumerate(RAW):
+        connection.execute("INSERT INTO log VALUES (?, ?)", (key, body))
+    cost = _since(cpu_s, written, len(RAW))
+    connection.close()
+    return cost
 
 
-def raw_appends(connection: sqlite3.Connection) -> None:
-    for index in range(APPENDS):
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("INSERT INTO appends VALUES (?, 1, ?, ?)", (index, index, body(index)))
-        connection.execute("COMMIT")
-
-
-async def our_appends(store: SqliteStore, session_id: str, *, count: int) -> None:
+async def append(store: SqliteStore, session_id: str, *, count: int) -> None:
+    """Make appends of steps in a session."""
     claim = await store.claim(session_id, "o1", now_ms=NOW_MS)
-    for index in range(count):
-        await store.append(Batch(claim, 3 * index, batch(index)))
+    seq = 0
+    for drafts in islice(cycle(STEPS), count):
+        await store.append(Batch(claim, seq, drafts))
+        seq += len(drafts)
+        # The model and the tool give way to other tasks.
+        await asyncio.sleep(0)
 
 
-async def in_store(durability: Durability, work: Callable[[SqliteStore, Path], Awaitable[float]]) -> float:
-    """Return the result of work on a fresh store."""
-    with tempfile.TemporaryDirectory() as folder:
-        store = await SqliteStore.open(Path(folder) / "store.db", durability=durability)
+async def ours(folder: Path, durability: Durability, sessions: int) -> Cost:
+    """Make the appends in a store."""
+    store = await SqliteStore.open(folder / "store.db", durability=durability)
+    await store.enlist("o1", now_ms=NOW_MS)
+    await append(store, "warm", count=WARM_UP_APPENDS)
+    count = APPENDS if sessions == 1 else SESSION_APPENDS
+    cpu_s, written = process_time(), written_bytes()
+    await asyncio.gather(*(append(store, f"s{index}", count=count) for index in range(sessions)))
+    cost = _since(cpu_s, written, sessions * count)
+    await store.aclose()
+    return cost
+
+
+def _ours(durability: Durability, sessions: int) -> Callable[[Path], Cost]:
+    return lambda folder: asyncio.run(ours(folder, durability, sessions))
+
+
+WORK: Final[dict[str, Callable[[Path], Cost]]] = {
+    "raw NORMAL": lambda folder: raw(folder, "NORMAL"),
+    "raw FULL": lambda folder: raw(folder, "FULL"),
+    "process": _ours("process", 1),
+    "power": _ours("power", 1),
+    f"process, {SESSIONS} sessions": _ours("process", SESSIONS),
+    f"power, {SESSIONS} sessions": _ours("power", SESSIONS),
+}
+
+
+async def logged_pages(folder: Path) -> Iterator[tuple[str, float]]:
+    """Return the pages that an append writes to the log, by table."""
+    path = folder / "store.db"
+    log = path.with_name("store.db-wal")
+    with patch.object(transactions, "CHECKPOINT_BYTES", 1 << 30):
+        store = await SqliteStore.open(path, durability="process")
         await store.enlist("o1", now_ms=NOW_MS)
-        result = await work(store, Path(folder))
+        await append(store, "warm", count=WARM_UP_APPENDS)
+        first = log.stat().st_size
+        await append(store, "s1", count=APPENDS)
+        content = log.read_bytes()
         await store.aclose()
-    return result
-
-
-async def append_cost(store: SqliteStore, folder: Path) -> float:
-    began = process_time()
-    await our_appends(store, "s1", count=APPENDS)
-    return (process_time() - began) / APPENDS * 1e6
-
-
-async def append_bytes(store: SqliteStore, folder: Path) -> float:
-    began = written_bytes()
-    await our_appends(store, "s1", count=APPENDS)
-    return (written_bytes() - began) / APPENDS
-
-
-async def group_cost(store: SqliteStore, folder: Path) -> float:
-    began = process_time()
-    each = APPENDS // SESSIONS
-    await asyncio.gather(*(our_appends(store, f"s{index}", count=each) for index in range(SESSIONS)))
-    return (process_time() - began) / APPENDS * 1e6
-
-
-async def group_rate(store: SqliteStore, folder: Path) -> float:
-    began = perf_counter()
-    await group_cost(store, folder)
-    return 3 * APPENDS / (perf_counter() - began)
-
-
-async def read_cost(store: SqliteStore, folder: Path) -> float:
-    await our_appends(store, "s1", count=APPENDS)
-    began = process_time()
-    assert len(await store.read("s1", limit=10 * APPENDS)) == 3 * APPENDS
-    return (process_time() - began) * 1e6
-
-
-def raw_append_cost(durability: Durability) -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        connection = raw(Path(folder), durability)
-        began = process_time()
-        raw_appends(connection)
-        cost = (process_time() - began) / APPENDS * 1e6
-        connection.close()
-    return cost
-
-
-def raw_read_cost() -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        connection = raw(Path(folder), "process")
-        raw_appends(connection)
-        began = process_time()
-        rows = connection.execute("SELECT body FROM appends WHERE session = 1 ORDER BY seq").fetchall()
-        parsed = [json.loads(row[0]) for row in rows]
-        cost = (process_time() - began) * 1e6
-        assert len(parsed) == APPENDS
-        connection.close()
-    return cost
-
-
-def best(work: Callable[[], float]) -> float:
-    return min(work() for _ in range(ROUNDS))
-
-
-def store_rows() -> list[Row]:
-    """Return the lines of the table."""
-    rows: list[Row] = []
-    durabilities: tuple[Durability, ...] = ("power", "process")
-    for durability in durabilities:
-        floor = best(lambda d=durability: raw_append_cost(d))
-        for what, work in (
-            (f"append of 1 KB, {durability}", append_cost),
-            (f"… with {SESSIONS} sessions at once", group_cost),
-        ):
-            cost = best(lambda d=durability, w=work: asyncio.run(in_store(d, w)))
-            rows.append(Row(what, cost, "µs", "raw SQLite insert and commit", cost / floor))
-    floor, cost = best(raw_read_cost), best(lambda: asyncio.run(in_store("process", read_cost)))
-    rows.append(Row(f"read of {APPENDS:,} appends", cost, "µs", "raw SELECT and json.loads", cost / floor))
-    return rows
+    # The SQLite of the standard library may lack this table.
+    reading = cast("Connection", apsw.Connection(str(path)))
+    rows = cast(
+        "Iterator[tuple[int, str, str]]", reading.execute("SELECT pageno, name, pagetype FROM dbstat")
+    )
+    names = {page: f"{name}, {kind}" for page, name, kind in rows}
+    frames = range(max(first, LOG_HEADER_BYTES), len(content), FRAME_HEADER_BYTES + PAGE_BYTES)
+    pages = Counter(names[unpack(">I", content[at : at + 4])[0]] for at in frames)
+    return ((name, count / APPENDS) for name, count in pages.most_common())
 
 
 def main() -> int:
-    for row in store_rows():
-        print(f"{row.what}: {row.cost:.1f} {row.unit}, {row.ratio:.2f} x {row.baseline}")
-    rate = max(asyncio.run(in_store("power", group_rate)) for _ in range(ROUNDS))
-    print(f"{SESSIONS} sessions at once, power: {rate:,.0f} records/s")
-    size = sum(len(body(index)) for index in range(APPENDS)) / APPENDS
-    for page_bytes in (1_024, 2_048, 4_096):
-        with patch.object(sqlite_schema, "PAGE_BYTES", page_bytes):
-            written = asyncio.run(in_store("process", append_bytes))
-        print(f"pages of {page_bytes:,} bytes: {written:,.0f} bytes written for {size:,.0f} of content")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--place", help="the folder in which files are made; a temporary one when left out")
+    args = parser.parse_args()
+    best: dict[str, Cost] = {}
+    for _ in range(args.rounds):
+        for what, work in WORK.items():
+            with tempfile.TemporaryDirectory(dir=args.place) as folder:
+                (cpu, size), found = best.get(what, (float("inf"),) * 2), work(Path(folder))
+                best[what] = min(cpu, found[0]), min(size, found[1])
+    for what, (cpu, size) in best.items():
+        floor = best["raw FULL" if "power" in what or "FULL" in what else "raw NORMAL"]
+        print(f"{what:24}{cpu:8.1f} µs an append{cpu / floor[0]:7.2f} x raw{size:8.2f} KB a step", end="")
+        print(f"{size / floor[1]:7.2f} x raw")
+    with tempfile.TemporaryDirectory(dir=args.place) as folder:
+        for name, pages in asyncio.run(logged_pages(Path(folder))):
+            if pages >= 0.01:
+                print(f"{pages:6.2f} pages an append: {name}")
     return 0
 
 

@@ -47,8 +47,8 @@ GOALS_NOTE = """Why goals are missed:
   No cost grows with the history any more, so the distance to every peer grows with it.
 - **In memory beside agent-framework**, which keeps no record, judges nothing and cannot go on after a crash.
 - **Bytes written.** A commit writes whole pages: the floor itself writes eleven times the content. Ours are
-  twice that, because the ends of session and store are sealed with every append, so that a journal
-  with its tail cut off is noticed when it is read.
+  half as much again, because an append also changes the index of its session and the row with the session's
+  sealed end, so that a journal with its tail cut off is noticed when it is read.
 - **Resume** folds the records of the run that was killed: a snapshot is kept when a session parks, not in
   the middle of a run. By the cost of one, keeping it there would halve this row for 3 % of every step and a
   third more bytes stored. LangGraph reads one state, which it has written anew with each step: see «Bytes».

@@ -579,6 +579,7 @@ def last_position(connection: Connection, key: StoreKey) -> int:
     """Return the position of the newest record.
 
     The store row has it, unless a session that has an owner was appended to since: then its own row has it.
+    So an append writes one page less, and this reads a row of every session that has an owner.
 
     Raises:
         Corrupt: the row that has it is damaged.

@@ -96,7 +96,7 @@ def test_a_subclass_with_its_own_constructor_leaves_that_of_its_base_alone() -> 
 
 
 def test_a_frozen_class_cannot_extend_another_one() -> None:
-    with pytest.raises(TypeError, match="Child extends a frozen class: repeat the fields instead"):
+    with pytest.raises(TypeError, match="Child extends a class with fields: repeat the fields instead"):
 
         @frozen
         class Child(Point):  # pyright: ignore[reportUnusedClass]

@@ -65,6 +65,8 @@ class Size:
 FULL = Size(steps=(10, 50, 200, 500), rounds=5, cell_s=6.0, runs=200)
 SHORT = Size(steps=(10, 50), rounds=2, cell_s=1.0, runs=0, import_rounds=1)
 OURS = "from windlass import Agent, AgentRuntime, tool"
+HELLO = tuple(f"from benchmarks.peers.hello import {name}; {name}()" for name in ("in_memory", "on_sqlite"))
+"""Complete programs, timed with the imports of the others."""
 LANGGRAPH = (
     "from langchain.agents import create_agent; from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver"
 )
@@ -106,7 +108,9 @@ def measure_all(size: Size) -> Results:
     _measure_steps(results, pythons, size)
     for contender in CONTENDERS:
         if contender.imports not in results.imports:
-            results.imports[contender.imports] = _import_cpu(contender, pythons, size.import_rounds)
+            python = pythons[contender.environment]
+            results.imports[contender.imports] = _import_cpu(python, contender.imports, size.import_rounds)
+    results.imports |= {code: _import_cpu(pythons[None], code, size.import_rounds) for code in HELLO}
     if size.runs:
         for contender in CONTENDERS:
             _measure_rest(results, pythons, contender, size)
@@ -241,22 +245,22 @@ def _read_file(path: Path) -> float:
     return process_time() - began
 
 
-def _import_cpu(contender: Contender, pythons: Mapping[str | None, Path | Problem], rounds: int) -> Outcome:
-    python = pythons[contender.environment]
+def _import_cpu(python: Path | Problem, code: str, rounds: int) -> Outcome:
     if isinstance(python, Problem):
         return python
     try:
-        empty, whole = (
-            min(_child_cpu(python, code) for _ in range(rounds)) for code in ("pass", contender.imports)
-        )
+        empty, whole = (min(_child_cpu(python, one) for _ in range(rounds)) for one in ("pass", code))
     except subprocess.CalledProcessError as error:
         return Problem(f"failed: {last_line(error.stderr)}")
     return Line({"cpu_s": whole - empty})
 
 
 def _child_cpu(python: Path, code: str) -> float:
+    # With bytecode, as an installed package has it.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    command = [str(python), "-c", code]
     before = _children_cpu()
-    subprocess.run([str(python), "-c", code], check=True, capture_output=True, text=True)
+    subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT, env=environment)
     return _children_cpu() - before
 
 

@@ -1,13 +1,27 @@
-"""Frozen classes behave as frozen dataclasses do, apart from the check at run time."""
+"""`frozen`, `sealed` and `mutable` classes behave as dataclasses do; `frozen` ones allow assignments."""
 
 import copy
+import inspect
 import pickle
-from dataclasses import FrozenInstanceError, dataclass, field, fields, is_dataclass, replace
-from typing import Any, ClassVar
+import weakref
+from dataclasses import (
+    KW_ONLY,
+    FrozenInstanceError,
+    InitVar,
+    asdict,
+    dataclass,
+    field,
+    fields,
+    is_dataclass,
+    replace,
+)
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
-from windlass_protocol.frozen import frozen
+from windlass_protocol.frozen import frozen, mutable, sealed
+
+T = TypeVar("T")
 
 
 @frozen
@@ -96,7 +110,7 @@ def test_a_subclass_with_its_own_constructor_leaves_that_of_its_base_alone() -> 
 
 
 def test_a_frozen_class_cannot_extend_another_one() -> None:
-    with pytest.raises(TypeError, match="Child extends a frozen class: repeat the fields instead"):
+    with pytest.raises(TypeError, match="Child extends a class with fields: repeat the fields instead"):
 
         @frozen
         class Child(Point):  # pyright: ignore[reportUnusedClass]
@@ -115,3 +129,148 @@ def test_an_instance_can_be_created_while_another_thread_compiles_the_constructo
     second = object.__new__(Fresh)
     stale(second, 2)
     assert second.x == 2
+
+
+@sealed
+class Order:
+    """An order."""
+
+    item: str
+    words: InitVar[str] = ""
+    _: KW_ONLY
+    count: int = 1
+    note: str = field(default="", repr=False, compare=False)
+    length: int = field(init=False, default=0)
+    tags: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self, words: str) -> None:
+        if self.count < 1:
+            raise ValueError("count must be at least 1")
+        object.__setattr__(self, "length", len(words))
+
+
+@dataclass(frozen=True, slots=True)
+class PlainOrder:
+    """An order."""
+
+    item: str
+    words: InitVar[str] = ""
+    _: KW_ONLY
+    count: int = 1
+    note: str = field(default="", repr=False, compare=False)
+    length: int = field(init=False, default=0)
+    tags: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self, words: str) -> None:
+        if self.count < 1:
+            raise ValueError("count must be at least 1")
+        object.__setattr__(self, "length", len(words))
+
+
+@sealed(eq=False, weakref_slot=True)
+class Named(Generic[T]):
+    value: T
+
+    def __repr__(self) -> str:
+        return "Named(…)"
+
+
+@mutable
+class Counter:
+    count: int = 0
+    seen: set[str] = field(default_factory=set[str])
+
+
+@mutable(eq=False)
+class Job:
+    number: int
+
+
+def test_a_sealed_class_refuses_every_assignment_as_a_frozen_dataclass_does() -> None:
+    for one in (Order("a"), PlainOrder("a")):
+        with pytest.raises(FrozenInstanceError, match="cannot assign to field 'item'"):
+            one.item = "b"  # type: ignore[misc]
+        with pytest.raises(FrozenInstanceError, match="cannot delete field 'item'"):
+            del one.item  # type: ignore[misc]
+        assert one.item == "a"
+    # A dataclass with slots fails with a TypeError here, in Python 3.11.
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'other'"):
+        Order("a").other = "b"  # type: ignore[attr-defined]
+
+
+def test_fields_with_options_are_those_of_a_dataclass() -> None:
+    orders: list[Any] = [Order, PlainOrder]
+    for order in orders:
+        made = order("a", "three", count=2, note="x")
+        assert (made.item, made.count, made.note, made.length, made.tags) == ("a", 2, "x", 5, [])
+        assert made == order("a", "seven", count=2, note="y")
+        assert made != order("a", "three", count=3)
+        assert repr(made) == f"{order.__name__}(item='a', count=2, length=5, tags=[])"
+        assert order.__match_args__ == ("item", "words")
+        assert [one.name for one in fields(order)] == ["item", "count", "note", "length", "tags"]
+        assert asdict(made) == {"item": "a", "count": 2, "note": "x", "length": 5, "tags": []}
+        assert replace(made, words="w", item="b") == order("b", "w", count=2)
+        for bad in (lambda: order("a", "b", 3), lambda: order("a", length=3), lambda: order(count=1)):  # noqa: B023
+            with pytest.raises(TypeError):
+                bad()
+        with pytest.raises(ValueError, match="count must be at least 1"):
+            order("a", count=0)
+
+
+def test_a_sealed_instance_is_copied_and_pickled() -> None:
+    made = Order("a", "three", count=2, note="x")
+    for again in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        assert again == made
+        assert (again.note, again.length) == ("x", 5)
+
+
+def test_the_signature_is_known_before_the_constructor_is_compiled() -> None:
+    @sealed
+    class Fresh:
+        x: int
+        _: KW_ONLY
+        y: str = "a"
+
+    class Child(Fresh):
+        __slots__ = ()
+
+        def __init__(self) -> None:
+            super().__init__(1)
+
+    assert str(inspect.signature(Fresh)) == "(x: int, *, y: str = 'a') -> None"
+    assert str(inspect.signature(Child)) == "() -> None"
+    assert Child().y == "a"
+
+
+def test_without_eq_instances_are_compared_by_identity_and_own_methods_are_kept() -> None:
+    one, other = Named(1), Named(1)
+    assert one != other
+    assert len({one, other}) == 2
+    assert repr(one) == "Named(…)"
+    assert weakref.ref(one)() is one
+    assert Job(1) != Job(1)
+    assert hash(Job(1)) != 0
+
+
+def test_a_mutable_instance_can_be_changed_and_has_no_hash() -> None:
+    one = Counter()
+    one.count += 1
+    one.seen.add("a")
+    assert one == Counter(1, {"a"}) != Counter()
+    with pytest.raises(TypeError):
+        hash(one)
+    with pytest.raises(AttributeError):
+        one.other = 1  # type: ignore[attr-defined]
+
+
+def test_a_subclass_of_a_sealed_class_has_its_own_attributes_and_sealed_fields() -> None:
+    class Noted(Order):
+        pass
+
+    one = Noted("a")
+    one.extra = 1  # type: ignore[attr-defined]
+    del one.extra  # type: ignore[attr-defined]
+    with pytest.raises(FrozenInstanceError):
+        one.item = "b"  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        del one.item  # type: ignore[misc]

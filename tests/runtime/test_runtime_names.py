@@ -79,6 +79,76 @@ def test_importing_windlass_loads_no_model_and_no_database() -> None:
     assert python(f"import sys, windlass; print(sorted({heavy} & sys.modules.keys()))") == "[]\n"
 
 
-def test_importing_agent_and_tool_does_not_load_sqlite3() -> None:
-    loaded = python("import sys; from windlass import Agent, tool; print('sqlite3' in sys.modules)")
-    assert loaded == "False\n"
+HELLO = """
+import asyncio
+from windlass import Agent, AgentRuntime, tool
+from windlass.testing import ScriptedModel, call, say
+
+@tool(mode="read")
+async def weather(city: str) -> str:
+    return "rain"
+
+async def run():
+    model = ScriptedModel([call("weather", {"city": "Oslo"}), say("It rains.")])
+    async with AgentRuntime.in_memory([Agent("guide", model=model, tools=[weather])]) as runtime:
+        assert (await (await runtime.start("guide", "How is it?")).wait()).output == "It rains."
+
+asyncio.run(run())
+"""
+LOADED = "\nimport sys; print(*sorted(sys.modules))"
+UNUSED = {
+    "jsonschema",
+    "sqlite3",
+    "tree_sitter",
+    "windlass.adapters.journals.sqlite",
+    "windlass.adapters.models.anthropic",
+    "windlass.adapters.models.openai",
+    "windlass.catalog",
+    "windlass.client",
+    "windlass.ledger",
+    "windlass.toolbox",
+    "windlass_harness.ledger.goals",
+    "windlass_harness.shell",
+    "windlass_harness.tracing",
+    "windlass_harness.views.decisions",
+    "windlass_protocol.generated.decisions",
+}
+"""Modules that a small program in memory does not need."""
+OF_A_RUNTIME = {
+    "asyncio",
+    "importlib.metadata",
+    "windlass.adapters",
+    "windlass.engine",
+    "windlass.feed",
+    "windlass.ports.store",
+    "windlass.runtime.builder",
+    "windlass.runtime.runs",
+    "windlass_harness.loop.events",
+    "windlass_harness.loop.state",
+    "windlass_harness.views",
+}
+"""Modules that are needed to make a runtime, not to declare an agent.
+
+`importlib.metadata` is imported by pydantic when it builds the first validator.
+"""
+
+
+def test_declaring_an_agent_loads_no_event_loop_engine_store_or_view() -> None:
+    declares = """
+from windlass import Agent, AgentRuntime, tool
+
+@tool(mode="read")
+async def weather(city: str, days: int = 1) -> list[str]:
+    return ["rain"]
+
+Agent("guide", model="demo/guide", instructions="Say how the weather is.", tools=[weather])
+"""
+    loaded = set(python(declares + LOADED).split())
+    assert {"windlass.agent", "windlass.runtime.compose"} <= loaded
+    assert loaded & (UNUSED | OF_A_RUNTIME) == set()
+
+
+def test_a_small_program_in_memory_loads_no_database_shell_grader_catalogue_or_ledger() -> None:
+    loaded = set(python(HELLO + LOADED).split())
+    assert loaded >= OF_A_RUNTIME, "otherwise the test of declarations proves nothing"
+    assert loaded & UNUSED == set()

@@ -66,8 +66,8 @@ def _made(
     cls: type[T], methods: dict[str, object], *, eq: bool = True, weakref_slot: bool = False
 ) -> type[T]:
     """Return the class again, with slots and methods; those that the class has itself are kept."""
-    if any(isinstance(vars(base).get("__dataclass_fields__"), _Fields) for base in cls.__mro__[1:]):
-        raise TypeError(f"{cls.__name__} extends a frozen class: repeat the fields instead")
+    if any("__dataclass_fields__" in vars(base) for base in cls.__mro__[1:]):
+        raise TypeError(f"{cls.__name__} extends a class with fields: repeat the fields instead")
     annotations = {
         name: kind for name, kind in vars(cls).get("__annotations__", {}).items() if not _is_class_var(kind)
     }

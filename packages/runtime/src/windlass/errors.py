@@ -14,7 +14,6 @@ are stable, texts are not. A message never carries a payload.
 
 from __future__ import annotations
 
-from asyncio import CancelledError, current_task
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar, Final, Self, TypedDict, Unpack
@@ -136,11 +135,15 @@ def is_for_us(error: BaseException) -> bool:
 
     Every other exception of host code, `SystemExit` included, is a failure of that code.
     """
+    from asyncio import CancelledError  # noqa: PLC0415 - slow to import
+
     return isinstance(error, CancelledError | KeyboardInterrupt | GeneratorExit)
 
 
 def is_told_to_end() -> bool:
     """Whether this task was cancelled from outside, rather than the task it awaits."""
+    from asyncio import current_task  # noqa: PLC0415 - slow to import
+
     task = current_task()
     return task is not None and task.cancelling() > 0
 

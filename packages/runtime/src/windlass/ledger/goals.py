@@ -49,7 +49,7 @@ class _Weighted:
         _check_criterion(cast("Criterion", self))
 
 
-@sealed
+@dataclass(frozen=True, slots=True)
 class Exact(_Weighted):
     """The answer equals this value: a text, without surrounding whitespace, or JSON data."""
 
@@ -58,7 +58,7 @@ class Exact(_Weighted):
     name: str = "exact"
 
 
-@sealed
+@dataclass(frozen=True, slots=True)
 class Contains(_Weighted):
     """The answer contains all of these texts; the score is the share that it contains."""
 
@@ -73,7 +73,7 @@ class Contains(_Weighted):
         return (self.texts,) if isinstance(self.texts, str) else tuple(self.texts)
 
 
-@sealed
+@dataclass(frozen=True, slots=True)
 class FitsSchema(_Weighted):
     """The answer fits a JSON Schema; a text answer is parsed as JSON."""
 
@@ -82,7 +82,7 @@ class FitsSchema(_Weighted):
     name: str = "schema"
 
 
-@sealed
+@dataclass(frozen=True, slots=True)
 class Limit(_Weighted):
     """The run stays within a limit of tokens, cost, steps or time."""
 
@@ -92,7 +92,7 @@ class Limit(_Weighted):
     name: str = "limit"
 
 
-@sealed
+@dataclass(frozen=True, slots=True)
 class Check(_Weighted):
     """A function, sync or async, rates the run; an exception counts as failed."""
 
@@ -101,7 +101,7 @@ class Check(_Weighted):
     name: str = "check"
 
 
-@sealed
+@dataclass(frozen=True, slots=True)
 class Judge(_Weighted):
     """A model scores the answer from 0 to 1; it gets the goal, the task and the answer."""
 

@@ -6,7 +6,6 @@ is made. So a method imports what it needs from them.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeVar, Unpack, cast, overload
@@ -156,6 +155,8 @@ class AgentRuntime(CoreRuntime):
     async def _opened(
         cls, path: str | Path, agents: Iterable[Agent], *, durability: Durability, options: RuntimeOptions
     ) -> Self:
+        import asyncio  # noqa: PLC0415 - slow to import
+
         from windlass.adapters.journals.sqlite.recorded import take_in_left  # noqa: PLC0415 - slow to import
         from windlass.adapters.journals.sqlite.store import SqliteStore  # noqa: PLC0415 - slow to import
         from windlass.runtime.options import RuntimeOptions  # noqa: PLC0415 - slow to import

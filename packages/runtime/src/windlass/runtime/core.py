@@ -6,7 +6,6 @@ made. So a method imports what it needs from them.
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
@@ -22,6 +21,7 @@ from windlass.refusals import (
 )
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Collection, Mapping, Sequence
     from types import TracebackType
 
@@ -177,6 +177,8 @@ class CoreRuntime(RuntimeViews):
     """A runtime made of ports; `AgentRuntime` adds the short ways to make one."""
 
     def __init__(self, ports: RuntimePorts) -> None:
+        import asyncio  # noqa: PLC0415 - slow to import
+
         from windlass.runtime.start import PackageKeeper  # noqa: PLC0415 - slow to import
 
         super().__init__(ports)
@@ -218,6 +220,8 @@ class CoreRuntime(RuntimeViews):
 
         Unfinished runs continue when a runtime is opened on the same store.
         """
+        import asyncio  # noqa: PLC0415 - slow to import
+
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
         # Concurrent calls await the same task, and the store is closed after the drivers.

@@ -1,6 +1,5 @@
 """ToolContext and the session state that a tool reads and writes."""
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import KW_ONLY, field
 from datetime import datetime
@@ -25,6 +24,8 @@ from windlass_protocol.codec_errors import shown
 from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
+    import asyncio
+
     from windlass_harness.loop.events import StateChange
 
 
@@ -195,6 +196,8 @@ class ToolControl:
     async def cancelled(self) -> None:
         """Return once the call is cancelled."""
         if self._event is None:
+            import asyncio  # noqa: PLC0415 - slow to import
+
             self._event = asyncio.Event()
             if self.is_cancelled:
                 self._event.set()
@@ -270,7 +273,9 @@ def idempotency_key(*, session_id: str, run_id: str, step_index: int, call_id: s
     return sha256(canonical([session_id, run_id, step_index, call_id])).hexdigest()
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def _running_loop() -> "asyncio.AbstractEventLoop | None":
+    import asyncio  # noqa: PLC0415 - slow to import
+
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

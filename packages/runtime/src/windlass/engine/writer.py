@@ -252,6 +252,8 @@ class SessionWriter:
 
 _RESULT_RECORDS: Final = frozenset({"action.result", *DELIVERY_RECORDS} - {"delivery.intended"})
 
+RECORDS_PER_READ: Final = 2_048
+"""Records that are read and folded at once when a session is loaded."""
 SNAPSHOT_RECORDS_MIN: Final = 256
 """Shorter tails are read faster than a snapshot is written."""
 STATE_BYTES_MAX: Final = 1_073_741_824
@@ -279,10 +281,10 @@ async def load(store: Journal, snapshots: Snapshots, *, session_id: str) -> Load
         if found is not None and found.seq == saved[0]:
             state, seq = found, saved[0]
     while True:
-        records = await store.read(session_id, after=state.seq)
-        if not records:
-            return Loaded(state, seq)
+        records = await store.read(session_id, after=state.seq, limit=RECORDS_PER_READ)
         state.apply_all(records)
+        if len(records) < RECORDS_PER_READ:
+            return Loaded(state, seq)
 
 
 def wants_snapshot(state: LoopState, snapshot_seq: int) -> bool:

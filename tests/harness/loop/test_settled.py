@@ -122,7 +122,9 @@ def strangers(step: int) -> Sequence[tuple[str, Facts]]:
         ("actions.requested", {"actions": [call("more")], **at(step + 1)}),
         ("actions.requested", {"actions": [call("more")], **at(step, turn=1)}),
         ("message.completed", {"message": "late", "finishReason": "stop", **at(step - 1)}),
-        ("message.completed", {"message": None, "parts": [PROVIDED], "finishReason": "stop", **place}),
+        ("message.completed", {"message": "other", "finishReason": "stop", **at(step, turn=1)}),
+        ("message.completed", {"message": None, "parts": [THOUGHT], "finishReason": "stop", **place}),
+        ("message.completed", {"message": None, "parts": [part(own)], "finishReason": "stop", **place}),
         ("message.completed", {"message": 1, **place}),
         ("reasoning.completed", {"reasoning": None, **place}),
         ("context.cleared", {}),
@@ -139,13 +141,11 @@ def strangers(step: int) -> Sequence[tuple[str, Facts]]:
     )
 
 
-PROVIDED: Facts = {
-    "type": "tool-call",
-    "toolCallId": "mine",
-    "toolName": "search",
-    "input": {},
-    "providerExecuted": True,
-}
+THOUGHT: Facts = {"type": "reasoning", "text": "So."}
+
+
+def part(call_id: str) -> Facts:
+    return {"type": "tool-call", "toolCallId": call_id, "toolName": "look", "input": {}}
 
 
 def intent(call_id: str) -> Facts:
@@ -179,7 +179,7 @@ def step_records(draw: st.DrawFn, step: int, *, is_usual: bool) -> Iterator[tupl
         if is_usual or draw(st.booleans()):
             yield "action.started", {**intent(call_id), **place}
     for call_id in draw(st.permutations(ids)):
-        more = {} if is_usual else draw(RESULTS)
+        more: Facts = {} if is_usual else draw(RESULTS)
         yield "action.result", {**result(call_id, draw(OUTPUTS)), **place, **more}
 
 
@@ -233,6 +233,13 @@ def test_golden_journals_are_folded_as_record_by_record(path: Path) -> None:
 # which steps are folded whole
 
 
+def assert_both_folds_agree_at_each_step(records: Sequence[Record]) -> None:
+    """Check the state at the end, and right after the start of each step: later records may hide a fault."""
+    starts = [number for number, record in enumerate(records) if record.type == "step.started"]
+    for number in (*starts, len(records) - 1):
+        assert_both_folds_agree(records[: number + 1])
+
+
 def usual_step(step: int, usage: Facts | None = None) -> list[Made]:
     place, ids = at(step), (f"c{step}.0", f"c{step}.1")
     judged = [
@@ -246,6 +253,7 @@ def usual_step(step: int, usage: Facts | None = None) -> list[Made]:
     spent: Facts = {} if usage is None else {"usage": usage}
     records: list[tuple[str, Facts]] = [
         ("step.started", {**place, "promptMessageCount": 1}),
+        ("reasoning.completed", {"reasoning": "Hm.", **place}),
         ("message.completed", {"message": "I look.", "finishReason": "stop", **place}),
         ("actions.requested", {"actions": [call(name) for name in ids], **place}),
         ("step.completed", {"finishReason": "tool-calls", **place, **spent}),
@@ -256,6 +264,8 @@ def usual_step(step: int, usage: Facts | None = None) -> list[Made]:
 
 
 LENGTH = len(usual_step(0))
+COMPLETED, STARTED = 4, 6
+"""The places of `step.completed` and of the first `action.started` in a usual step."""
 SECOND = len(BEGUN) + LENGTH
 """The index of the second step."""
 
@@ -278,7 +288,7 @@ def folded_whole(records: Sequence[Record], first: int) -> int:
 def test_usual_steps_are_folded_whole_up_to_the_newest_step() -> None:
     records = numbered(usual(*FOUR))
     assert folded_whole(records, len(BEGUN)) == 3 * LENGTH
-    assert_both_folds_agree(records)
+    assert_both_folds_agree_at_each_step(records)
 
 
 @pytest.mark.parametrize("stranger", strangers(1), ids=lambda one: one[0])
@@ -288,9 +298,9 @@ def test_a_step_with_another_record_in_it_is_left_to_the_fold_of_records(
     for where in range(SECOND, SECOND + LENGTH + 1):
         made = usual(*FOUR)
         made.insert(where, (*stranger, 1))
-        assert_both_folds_agree(numbered(made))
+        assert_both_folds_agree_at_each_step(numbered(made))
     made = usual(*FOUR)
-    made.insert(SECOND + 5, (*stranger, 1))
+    made.insert(SECOND + STARTED, (*stranger, 1))
     assert folded_whole(numbered(made), len(BEGUN)) == LENGTH
 
 
@@ -298,7 +308,7 @@ def test_a_step_with_another_record_in_it_is_left_to_the_fold_of_records(
 def test_a_step_without_one_of_its_records_is_left_to_the_fold_of_records(where: int) -> None:
     made = usual(*FOUR)
     del made[where]
-    assert_both_folds_agree(numbered(made))
+    assert_both_folds_agree_at_each_step(numbered(made))
 
 
 @pytest.mark.parametrize("where", range(SECOND, SECOND + LENGTH))
@@ -306,16 +316,16 @@ def test_records_of_a_step_in_another_order_make_the_same_state(where: int) -> N
     for other in range(SECOND, SECOND + LENGTH):
         made = usual(*FOUR)
         made.insert(other, made.pop(where))
-        assert_both_folds_agree(numbered(made))
+        assert_both_folds_agree_at_each_step(numbered(made))
 
 
 @pytest.mark.parametrize("where", range(len(BEGUN), SECOND + 2))
 def test_a_change_of_the_owner_is_seen_inside_and_between_steps(where: int) -> None:
     records = numbered(usual(*FOUR), lambda number: 1 if number < where else 2)
-    assert_both_folds_agree(records)
+    assert_both_folds_agree_at_each_step(records)
 
 
-@pytest.mark.parametrize("where", range(len(BEGUN), SECOND + 2))
+@pytest.mark.parametrize("where", range(len(BEGUN) - 1, SECOND + 2))
 def test_a_gap_is_found_inside_and_between_steps(where: int) -> None:
     records = numbered(usual(*FOUR))
     del records[where]
@@ -340,15 +350,16 @@ def test_records_of_another_session_are_refused_inside_of_a_step() -> None:
     ],
 )
 def test_usage_is_added_up_and_capped_as_record_by_record(usages: Sequence[Facts | None]) -> None:
-    assert_both_folds_agree(numbered(usual(*usages)))
+    assert_both_folds_agree_at_each_step(numbered(usual(*usages)))
 
 
 @pytest.mark.parametrize("reason", [*FinishReason, "new", None])
 def test_a_step_may_end_for_any_reason(reason: str | None) -> None:
     made = usual(*FOUR)
-    kind, data, attempt = made[SECOND + 3]
-    made[SECOND + 3] = kind, {**data, "finishReason": reason}, attempt
-    assert_both_folds_agree(numbered(made))
+    kind, data, attempt = made[SECOND + COMPLETED]
+    assert kind == "step.completed"
+    made[SECOND + COMPLETED] = kind, {**data, "finishReason": reason}, attempt
+    assert_both_folds_agree_at_each_step(numbered(made))
 
 
 @pytest.mark.parametrize(
@@ -359,7 +370,18 @@ def test_a_result_may_be_a_failure_a_refusal_or_tainted(more: Facts) -> None:
         made = usual(*FOUR)
         kind, data, attempt = made[where]
         made[where] = kind, {**data, **more}, attempt
-        assert_both_folds_agree(numbered(made))
+        assert_both_folds_agree_at_each_step(numbered(made))
+
+
+@pytest.mark.parametrize(
+    "more", [{"effect": "new"}, {"effect": []}, {"toolName": None}, {"idempotencyKey": 1}]
+)
+def test_an_intent_may_be_unusual(more: Facts) -> None:
+    made = usual(*FOUR)
+    kind, data, attempt = made[SECOND + STARTED]
+    assert kind == "action.started"
+    made[SECOND + STARTED] = kind, {**data, **more}, attempt
+    assert_both_folds_agree_at_each_step(numbered(made))
 
 
 @pytest.mark.parametrize(
@@ -369,10 +391,10 @@ def test_a_start_may_be_unusual(more: Facts) -> None:
     made = usual(*FOUR)
     kind, data, attempt = made[SECOND]
     made[SECOND] = kind, {**data, **more}, attempt
-    assert_both_folds_agree(numbered(made))
-    for count in (2, 3):  # the newest count of messages is that of a step whose start names none
+    assert_both_folds_agree_at_each_step(numbered(made))
+    for count in (2, 3):  # the newest count is of a step that names none
         made = usual(*[{"inputTokens": 5}] * count)
         for number, (kind, data, attempt) in enumerate(made):
             if kind == "step.started":
                 made[number] = kind, {name: data[name] for name in ("turnId", "stepIndex")}, attempt
-        assert_both_folds_agree(numbered(made))
+        assert_both_folds_agree_at_each_step(numbered(made))

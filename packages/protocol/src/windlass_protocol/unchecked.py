@@ -29,6 +29,9 @@ def unchecked(model: type[ModelT], values: dict[str, object], *, given: set[str]
 
 def changed(model: ModelT, update: dict[str, object]) -> ModelT:
     """Return a model with some fields replaced by valid values; `model_copy` at a fraction of its cost."""
-    made = unchecked(type(model), {**model.__dict__, **update}, given={*model.model_fields_set, *update})
-    object.__setattr__(made, "__pydantic_extra__", model.__pydantic_extra__)
+    made = _new(type(model))
+    _put_values(made, {**model.__dict__, **update})
+    _put_given(made, {*model.__pydantic_fields_set__, *update})
+    _put_extra(made, model.__pydantic_extra__)
+    _put_private(made, None)
     return made

@@ -97,7 +97,7 @@ class _Sum:
             kind, data = record.type, record.data
             if kind == "action.result":
                 call_id, output = read_result(data)
-                if call_id not in names or call_id in outputs or answer is None or "taint" in data:
+                if call_id not in names or call_id in outputs or "taint" in data:
                     return 0
                 outputs[call_id] = output
                 error = data.get("error")
@@ -115,7 +115,7 @@ class _Sum:
                 begun.add(call_id)
                 refusals = 0
             elif kind == STEP_STARTED:
-                if answer is None or not names or len(outputs) != len(names):
+                if answer is None or len(outputs) != len(names):
                     return 0
                 if not self._use(answer, prompt_message_count=count):
                     return 0

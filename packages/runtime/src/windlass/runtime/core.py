@@ -1,8 +1,9 @@
 """The runtime core: start, resume, answer, cancel and inspect runs."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from types import TracebackType
 from typing import Final, Self
 
@@ -31,6 +32,7 @@ from windlass.refusals import (
 )
 from windlass.runtime.approvals import ApprovalDesk
 from windlass.runtime.binding import RuntimeBinder
+from windlass.runtime.folds import JournalFolds
 from windlass.runtime.registry import RuntimePorts
 from windlass.runtime.runs import TERMINAL, RunHandle, Runs
 from windlass.runtime.start import (
@@ -47,15 +49,13 @@ from windlass.tools.question import ask_question
 from windlass_harness.ledger.goals import evaluation_session, with_evaluations
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Record
-from windlass_harness.views.decisions import DecisionsState, fold_decisions, with_options
+from windlass_harness.views.decisions import with_options
 from windlass_harness.views.family import ChildSession
-from windlass_harness.views.fold import Position
-from windlass_harness.views.runs import DeliveryState, run_id_of, start_run
+from windlass_harness.views.runs import DeliveryState
 from windlass_protocol import (
     CausalIds,
     Cursor,
     DecisionRun,
-    DecisionRunStatus,
     InputRequest,
     InputResponse,
     JsonObject,
@@ -69,7 +69,9 @@ from windlass_protocol import (
 _RECORDS_PER_READ: Final = 512
 
 
-async def decisions_of(row: RunRow, journal: Journal, *, content: ContentStore) -> DecisionRun:
+async def decisions_of(
+    row: RunRow, folds: JournalFolds, *, content: ContentStore, journal: Journal
+) -> DecisionRun:
     """Return the decisions of a run with their outcomes, and its failures.
 
     Only the records of the run are read; for a run that has ended, up to its end.
@@ -79,16 +81,11 @@ async def decisions_of(row: RunRow, journal: Journal, *, content: ContentStore) 
     """
     if not row.first_seq:
         raise not_begun(row.run_id)
-    state = DecisionsState(Position(row.session_id, row.first_seq - 1))
-    can_ask, after = True, row.first_seq - 1
-    while _goes_on(state, row.run_id):
-        records = await journal.read(row.session_id, after=after, limit=_RECORDS_PER_READ)
-        if not records:
-            break
-        can_ask, after = can_ask and _can_ask(records, row.run_id), records[-1].seq
-        state = fold_decisions(records, state)
-    run = with_evaluations(state.runs[row.run_id], await _judgements(journal, row.run_id))
-    return with_options(run, await _offered(run, content, can_ask=can_ask))
+    fold = await folds.decisions(row)
+    if fold.run is None:  # its session was deleted just now
+        raise not_begun(row.run_id)
+    run = with_evaluations(fold.run, await _judgements(journal, row.run_id))
+    return with_options(run, await _offered(run, content, can_ask=fold.can_ask))
 
 
 async def _judgements(journal: Journal, run_id: str) -> list[Record]:
@@ -100,17 +97,6 @@ async def _judgements(journal: Journal, run_id: str) -> list[Record]:
     ):
         found += more
     return found
-
-
-def _goes_on(state: DecisionsState, run_id: str) -> bool:
-    run = state.runs.get(run_id)
-    return run is None or run.status is DecisionRunStatus.RUNNING
-
-
-def _can_ask(records: Iterable[Record], run_id: str) -> bool:
-    """Whether the channel of the run can ask people, according to these records."""
-    starts = (start_run(record) for record in records if run_id_of(record) == run_id)
-    return all(run is None or run.can_ask for run in starts)
 
 
 async def _offered(run: DecisionRun, content: ContentStore, *, can_ask: bool) -> dict[str, list[ToolSpec]]:
@@ -154,7 +140,12 @@ class RuntimeViews:
 
     @property
     def _runs(self) -> Runs:
-        return Runs(self._store(), self._bus(), hide=self._ports.scribe.redactor.text)
+        hide = self._ports.scribe.redactor.text
+        return Runs(self._store(), self._bus(), folds=self._folds, hide=hide)
+
+    @cached_property
+    def _folds(self) -> JournalFolds:
+        return JournalFolds(self._store())
 
     @property
     def sessions(self) -> Sessions:
@@ -208,7 +199,7 @@ class RuntimeViews:
             Conflict: the run is unknown, or it is still queued.
         """
         row = await self._runs.row(run_id)
-        return await decisions_of(row, self._store(), content=self._content())
+        return await decisions_of(row, self._folds, content=self._content(), journal=self._store())
 
     # subscriptions
 

@@ -1,5 +1,6 @@
 """Models built from valid values without validation."""
 
+from collections.abc import Callable
 from typing import Final, TypeVar
 
 from pydantic import BaseModel
@@ -25,6 +26,26 @@ def unchecked(model: type[ModelT], values: dict[str, object], *, given: set[str]
     _put_extra(made, {})
     _put_private(made, None)
     return made
+
+
+def maker(model: type[ModelT], *given: str) -> Callable[..., ModelT]:
+    """Return a function that builds a model of these fields without validation.
+
+    Other fields have defaults.
+    """
+    defaults = {name: field.default for name, field in model.model_fields.items()}
+    names = set(given)
+
+    def make(**values: object) -> ModelT:
+        # As `unchecked`, without its call: a history of messages is made of these.
+        made = _new(model)
+        _put_values(made, {**defaults, **values})
+        _put_given(made, names)
+        _put_extra(made, {})
+        _put_private(made, None)
+        return made
+
+    return make
 
 
 def changed(model: ModelT, update: dict[str, object]) -> ModelT:

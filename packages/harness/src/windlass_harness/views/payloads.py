@@ -1,9 +1,9 @@
 """Record payloads as message parts: calls, results, text and reasoning."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
-from pydantic import BaseModel, JsonValue
+from pydantic import JsonValue
 from pydantic_core import to_json
 
 from windlass_harness.views.fold import read
@@ -36,7 +36,7 @@ from windlass_protocol import (
     ToolResult,
     ToolResultPart,
 )
-from windlass_protocol.unchecked import unchecked
+from windlass_protocol.unchecked import maker
 
 LOAD_SKILL: Final = "load_skill"
 DENIED: Final = "Tool execution was denied."
@@ -118,23 +118,6 @@ def question_outcome(request: InputRequest, resolution: InputResolution) -> Tool
     if resolution.outcome is InputOutcome.ANSWERED and response is not None:
         answer |= response.model_dump(include={"option_id", "text"}, exclude_none=True)
     return output_of(answer)
-
-
-ModelT = TypeVar("ModelT", bound=BaseModel)
-
-
-def maker(model: type[ModelT], *given: str) -> Callable[..., ModelT]:
-    """Return a function that builds a model of these fields without validation.
-
-    Other fields have defaults.
-    """
-    defaults = {name: field.default for name, field in model.model_fields.items()}
-    names = set(given)
-
-    def make(**values: object) -> ModelT:
-        return unchecked(model, {**defaults, **values}, given=names)
-
-    return make
 
 
 text_part: Final = maker(TextPart, "text")

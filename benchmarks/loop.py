@@ -1,6 +1,6 @@
-"""Cost of the loop: a step by its tools, a delta by its readers, a request.
+"""Cost of the loop: a step by its tools, a delta by its readers, a request, reads of a run by its steps.
 
-All of it in memory and in one process, so nothing but our own work is measured.
+All of it in one process, and in memory but for the reads of a run, so nothing but our own work is measured.
 """
 
 import asyncio
@@ -9,6 +9,8 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import process_time
 
 from benchmarks.measure import Row, compare
@@ -31,15 +33,22 @@ class Size:
     steps: int
     deltas: int
     rounds: int
+    runs: tuple[int, int]
+    """Steps of the short and of the long run that are read."""
 
 
-FULL = Size(steps=50, deltas=1_000, rounds=7)
-SHORT = Size(steps=20, deltas=200, rounds=2)
+FULL = Size(steps=50, deltas=1_000, rounds=7, runs=(50, 2_000))
+SHORT = Size(steps=20, deltas=200, rounds=2, runs=(20, 200))
 
 
 def loop_rows(size: Size = FULL) -> list[Row]:
     """Return the lines of the table."""
-    return [*asyncio.run(_step_rows(size)), *asyncio.run(_delta_rows(size)), *_request_rows()]
+    return [
+        *asyncio.run(_step_rows(size)),
+        *asyncio.run(_delta_rows(size)),
+        *_request_rows(),
+        *asyncio.run(_read_rows(size)),
+    ]
 
 
 class Caller:
@@ -196,3 +205,42 @@ def _request_rows() -> list[Row]:
         )
         for name, make in requests.items()
     ]
+
+
+async def _read_rows(size: Size) -> list[Row]:
+    """Compare reads of a long run to those of a short one: read before, and for the first time."""
+    short, long = size.runs
+    first = {(name, steps): float("inf") for name in _READS for steps in size.runs}
+    again = dict(first)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "bench.db"
+        for steps in size.runs:
+            agent = Agent("bench", model=Caller(steps), tools=_tools(1))
+            async with AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
+                await (await runtime.start(agent, "Collect the pages.", run_id=f"r{steps}")).wait()
+        for _ in range(size.rounds):
+            async with AgentRuntime.open(path, agents=[], durability="process") as runtime:
+                for name, steps in first:
+                    one = (name, steps)
+                    first[one] = min(first[one], await _cpu(_READS[name](runtime, f"r{steps}")))
+                    for _ in range(_READS_AGAIN):
+                        again[one] = min(again[one], await _cpu(_READS[name](runtime, f"r{steps}")))
+    rows: list[Row] = []
+    for name in _READS:
+        # Decisions are as many as steps, so their cost is that of one; so is that of any first read.
+        for what, costs, is_each in (("", again, name == "decisions"), (", first in a process", first, True)):
+            ours, theirs = (costs[name, steps] / (steps if is_each else 1) for steps in (long, short))
+            unit = ", each" if is_each else ""
+            cost = ours * 1e6
+            rows.append(
+                Row(f"{name}, {long:,} steps{what}{unit}", cost, "µs", f"{short} steps", ours / theirs)
+            )
+    return rows
+
+
+_READS: dict[str, Callable[[AgentRuntime, str], Awaitable[object]]] = {
+    "run_snapshot": lambda runtime, run_id: runtime.run_snapshot(run_id),
+    "requests": lambda runtime, run_id: runtime.handle(run_id).requests(),
+    "decisions": lambda runtime, run_id: runtime.decisions(run_id),
+}
+_READS_AGAIN = 5

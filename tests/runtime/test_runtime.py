@@ -18,6 +18,7 @@ from windlass.policy import allow_start
 from windlass.ports.feed import EventFilter
 from windlass.ports.model import LLMUsage
 from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.folds import JournalFolds
 from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import Machine
 from windlass.runtime.runs import Runs, TypedResult, record_of, typed_result
@@ -687,7 +688,8 @@ def test_every_event_of_a_run_can_be_read_as_its_record() -> None:
             assert [(one.seq, one.type, one.data) for one in seen] == [
                 (one.seq, one.type, one.data) for one in stored
             ]
-            assert (await Runs(store, feed, hide=str).row("r1")).status is RunStatus.COMPLETED
+            runs = Runs(store, feed, folds=JournalFolds(store), hide=str)
+            assert (await runs.row("r1")).status is RunStatus.COMPLETED
 
     play(story())
 

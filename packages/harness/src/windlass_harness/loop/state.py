@@ -4,7 +4,7 @@ All of it comes from records, so a crash loses nothing. It is changed in place, 
 record would make long sessions slow.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from windlass_harness.budget import would_exceed
@@ -31,6 +31,7 @@ from windlass_harness.loop.notes import (
     policy_version,
 )
 from windlass_harness.loop.rules import DEFER_MS_MIN
+from windlass_harness.loop.settled import STEP_STARTED, fold_settled
 from windlass_harness.record import Record
 from windlass_harness.times import ms_of
 from windlass_harness.views.fold import dump_state, load_state
@@ -121,10 +122,16 @@ class LoopState:
             follow(self, record)
         self.run_notes.last_at = record.at
 
-    def apply_all(self, records: Iterable[Record]) -> None:
-        """Apply the next records."""
-        for record in records:
+    def apply_all(self, records: Sequence[Record]) -> None:
+        """Apply the next records; the state may take over values of them."""
+        at = 0
+        while at < len(records):
+            record = records[at]
+            if record.type == STEP_STARTED:
+                at = fold_settled(self, records, at)
+                record = records[at]
             self.apply(record)
+            at += 1
 
     def disown(self) -> None:
         """Drop grants and deliveries of the session that this one was copied from."""

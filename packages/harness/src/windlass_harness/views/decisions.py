@@ -181,16 +181,16 @@ class RunDraft:
         """Add the usage of a model call."""
         if usage is not None:
             total = add_usage(self.run.usage or NO_USAGE, usage)
-            self.run = self.run.model_copy(update={"usage": total})
+            self.run = changed(self.run, {"usage": total})
 
     def pursue(self, words: str) -> None:
         """Set the goal from a message, if no goal was given."""
         if self.run.goal_description is None:
-            self.run = self.run.model_copy(update={"goal_description": words})
+            self.run = changed(self.run, {"goal_description": words})
 
     def move(self, fingerprint: str) -> None:
         """Note that the run continues under another version of its agent."""
-        self.run = self.run.model_copy(update={"package_fingerprint": fingerprint})
+        self.run = changed(self.run, {"package_fingerprint": fingerprint})
 
     def end(self, record: Record) -> None:
         """Set the end of the run; only the first end counts."""
@@ -317,7 +317,7 @@ def choices(
     for number, call in enumerate(words.calls):
         decision_id = f"{step}.{number}"
         decision = _call_decision(words, call, decision_id=decision_id, node=node, at=at)
-        decision = decision.model_copy(update={"input_context": {**context, "callId": call.call_id}})
+        decision = changed(decision, {"input_context": {**context, "callId": call.call_id}})
         used = spent if number == 0 else (0, 0)
         made.append((call.call_id, decision, Pending(words.run_id, decision_id, call.tool_name, *used)))
     return made
@@ -354,17 +354,20 @@ def with_options(run: DecisionRun, offered: Mapping[str, Iterable[ToolSpec]]) ->
         )
         for found, tools in offered.items()
     }
-    decisions = tuple(_among(decision, menus) for decision in run.decisions)
-    return run.model_copy(update={"decisions": decisions})
-
-
-def _among(decision: Decision, menus: Mapping[str, tuple[Option, ...]]) -> Decision:
-    menu = menus.get(str((decision.input_context or {}).get("packageFingerprint")))
-    if menu is None or not decision.id.startswith(_STEP):
-        return decision
-    taken = decision.options[0]
-    others = tuple(option for option in menu if option.id != taken.id)
-    return decision.model_copy(update={"options": (taken, *others)})
+    others: dict[tuple[str, str], tuple[Option, ...]] = {}
+    """The options besides the chosen one, by fingerprint and chosen option."""
+    decisions: list[Decision] = []
+    for decision in run.decisions:
+        found = str((decision.input_context or {}).get("packageFingerprint"))
+        menu = menus.get(found)
+        if menu is not None and decision.id.startswith(_STEP):
+            taken = decision.options[0]
+            rest = others.get((found, taken.id))
+            if rest is None:
+                rest = others[found, taken.id] = tuple(option for option in menu if option.id != taken.id)
+            decision = changed(decision, {"options": (taken, *rest)})
+        decisions.append(decision)
+    return changed(run, {"decisions": tuple(decisions)})
 
 
 def outcome(pending: Pending, *, at: str, result: JsonValue = None, error: str | None = None) -> Outcome:

@@ -9,7 +9,7 @@ Such an answer stays in the tail until its call has a result or its work ends. T
 there is no result, and takes the real one if it arrives later.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import field
 from enum import StrEnum
 from typing import Final
@@ -198,17 +198,29 @@ class Step:
 
     def messages(self) -> list[ModelMessage]:
         """Return the messages that a settled step adds to the history."""
-        messages: list[ModelMessage] = []
-        if self.parts:
-            messages.append(assistant_message(content=_content(self.parts)))
-        if self.calls:
-            results = tuple(
-                result_part(tool_call_id=call.call_id, tool_name=call.tool_name, output=call.output)
-                for call in self.calls.values()
-                if call.output is not None
-            )
-            messages.append(tool_message(content=results))
-        return messages
+        names = {call.call_id: call.tool_name for call in self.calls.values()}
+        outputs = {call.call_id: call.output for call in self.calls.values() if call.output is not None}
+        return settled_messages(self.parts, names, outputs)
+
+
+def settled_messages(
+    parts: list[AssistantPart], names: Mapping[str, str], outputs: Mapping[str, ToolOutput]
+) -> list[ModelMessage]:
+    """Return the messages of a settled step: the answer, and the results of its calls.
+
+    `names` holds the tool of each call by call id, in the order of the calls.
+    """
+    messages: list[ModelMessage] = []
+    if parts:
+        messages.append(assistant_message(content=_content(parts)))
+    if names:
+        results = [
+            result_part(tool_call_id=call_id, tool_name=name, output=outputs[call_id])
+            for call_id, name in names.items()
+            if call_id in outputs
+        ]
+        messages.append(tool_message(content=tuple(results)))
+    return messages
 
 
 def _content(parts: list[AssistantPart]) -> str | tuple[AssistantPart, ...]:
@@ -263,6 +275,11 @@ class HistoryDraft:
     def freeze(self) -> History:
         tail = tuple(item.freeze() if isinstance(item, Step) else item for item in self._tail)
         return History(tuple(self.messages), tail, tuple(self._unsettled))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the history has no tail, and every call in it has its real result."""
+        return not self._tail and not self._unsettled
 
     def open_calls(self) -> list[Call]:
         """Return the calls of the tail without an output, in order."""

@@ -198,17 +198,25 @@ def part_of(action: RuntimeActionRequest) -> ToolCallPart:
 
 def read_started(data: JsonObject) -> tuple[Place, Started]:
     """Return the intent of a call, and its place."""
-    place, effect, arguments = _place(data), _EFFECTS.get(str(data.get("effect"))), data.get("arguments")
-    call_id, name, key = data.get("callId"), data.get("toolName"), data.get("idempotencyKey")
-    is_usual = type(call_id) is str and type(name) is str and type(key) is str
-    if place is None or effect is None or not is_usual:
+    place = _place(data)
+    if place is None or not is_usual_intent(data):
         found = read(event_data.ActionStartedData, data)
         started = Started(
             found.call_id, found.tool_name, found.effect, found.idempotency_key, found.arguments
         )
         return Place(found.turn_id, found.step_index), started
-    own_arguments = None if arguments is None else own(arguments)
-    return place, Started(str(call_id), str(name), effect, str(key), own_arguments)
+    call_id, name, key = str(data["callId"]), str(data["toolName"]), str(data["idempotencyKey"])
+    return place, Started(call_id, name, _EFFECTS[str(data["effect"])], key, own(data.get("arguments")))
+
+
+def is_usual_intent(data: JsonObject) -> bool:
+    """Return whether the intent of a call can be read without validation."""
+    return (
+        type(data.get("callId")) is str
+        and type(data.get("toolName")) is str
+        and type(data.get("idempotencyKey")) is str
+        and str(data.get("effect")) in _EFFECTS
+    )
 
 
 def read_result(data: JsonObject) -> tuple[str, ToolOutput]:

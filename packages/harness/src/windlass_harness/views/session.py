@@ -37,6 +37,7 @@ from windlass_protocol import (
     HarnessSession,
     InputRequest,
     JsonObject,
+    ModelMessage,
     ModelReference,
     RecoveryChoice,
     ResolverScope,
@@ -298,6 +299,22 @@ class SessionDraft:
             self.taint |= taint_of(record)
         if kind in _ENDS_OF_WORK:
             self._end_work(record, is_ours=is_ours)
+
+    def is_next(self, record: Record) -> bool:
+        """Return whether a record follows the last applied one, in the same session."""
+        return record.seq == self.seq + 1 and record.session_id == self._session_id
+
+    def apply_steps(
+        self, last: Record, messages: list[ModelMessage], *, counted: tuple[int, int] | None
+    ) -> None:
+        """Apply settled steps up to their last record; the record after it has to start a step.
+
+        `counted` is their newest token count of the provider, with the number of messages in that prompt.
+        """
+        self.seq = last.seq
+        self.history.messages += messages
+        if counted is not None:
+            self._counted = counted
 
     def _follow_run(self, record: Record) -> bool:
         """Apply the status of the run; False if the record is about another run or turn."""

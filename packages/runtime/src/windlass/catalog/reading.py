@@ -250,7 +250,7 @@ def _begins(record: Record, run_id: str) -> bool:
     return record.type == "step.started" and record.run_id == run_id
 
 
-def _folded(records: Iterable[Record]) -> LoopState:
+def _folded(records: Sequence[Record]) -> LoopState:
     state = LoopState()
     state.apply_all(records)
     return state

@@ -6,7 +6,6 @@ a retry is not early or late when the wall clock is set. Requests expire by the 
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from math import ceil, inf
 from typing import Final
@@ -66,7 +65,7 @@ class PauseClock:
             self._ends.clear()
             return now
         self._ends = {pause: self._ends.get(pause) or self._end(pause, now) for pause in pauses}
-        return replace(now, held=frozenset(self.held()))
+        return Moment(now.at, now.ms, frozenset(self.held()), now.active_ms)
 
     def time_left_ms(self, state: LoopState, *, most_ms: int) -> int:
         """Return how long an effect may take before the run's time budget is used up."""
@@ -86,7 +85,7 @@ class PauseClock:
         if self._active != (run.run_id, since):
             # Time before this process counts by the timestamps of records.
             self._active, self._active_s = (run.run_id, since), now_s - elapsed_ms(since, now.at) / 1_000
-        return replace(now, active_ms=round((now_s - self._active_s) * 1_000))
+        return Moment(now.at, now.ms, now.held, round((now_s - self._active_s) * 1_000))
 
     def _end(self, pause: Pause, now: Moment) -> float:
         left_ms = pause.until_ms - now.ms if pause.has(now.ms) else 0

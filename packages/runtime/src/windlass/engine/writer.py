@@ -252,6 +252,8 @@ class SessionWriter:
 
 _RESULT_RECORDS: Final = frozenset({"action.result", *DELIVERY_RECORDS} - {"delivery.intended"})
 
+RECORDS_PER_READ: Final = 2_048
+"""Records that are read and folded at once when a session is loaded."""
 SNAPSHOT_RECORDS_MIN: Final = 4_096
 """Records of a tail before a snapshot is worth writing.
 
@@ -276,17 +278,20 @@ async def load(store: Journal, snapshots: Snapshots, *, session_id: str) -> Load
     Raises:
         Corrupt: the journal is damaged.
     """
-    state, seq = LoopState(), 0
-    saved = await snapshots.load(session_id)
-    if saved is not None:
-        found = _unpacked(saved[1])
-        if found is not None and found.seq == saved[0]:
-            state, seq = found, saved[0]
+    state = await load_snapshot(snapshots, session_id)
+    seq = state.seq
     while True:
-        records = await store.read(session_id, after=state.seq)
-        if not records:
-            return Loaded(state, seq)
+        records = await store.read(session_id, after=state.seq, limit=RECORDS_PER_READ)
         state.apply_all(records)
+        if len(records) < RECORDS_PER_READ:
+            return Loaded(state, seq)
+
+
+async def load_snapshot(snapshots: Snapshots, session_id: str) -> LoopState:
+    """Return the state of a session at its snapshot; a new state without a usable snapshot."""
+    saved = await snapshots.load(session_id)
+    found = None if saved is None else _unpacked(saved[1])
+    return LoopState() if saved is None or found is None or found.seq != saved[0] else found
 
 
 def wants_snapshot(state: LoopState, snapshot_seq: int) -> bool:

@@ -7,6 +7,7 @@ made. So a method imports what it needs from them.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from windlass.errors import Conflict
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from windlass.ports.model import LLMProvider
     from windlass.ports.store import ContentStore, Store
     from windlass.runtime.approvals import ApprovalDesk
+    from windlass.runtime.folds import JournalFolds
     from windlass.runtime.registry import RuntimePorts
     from windlass.runtime.runs import RunHandle, Runs
     from windlass.runtime.start import EffectivePackage
@@ -76,7 +78,14 @@ class RuntimeViews:
     def _runs(self) -> Runs:
         from windlass.runtime.runs import Runs  # noqa: PLC0415 - slow to import
 
-        return Runs(self._store(), self._bus(), hide=self._ports.scribe.redactor.text)
+        hide = self._ports.scribe.redactor.text
+        return Runs(self._store(), self._bus(), folds=self._folds, hide=hide)
+
+    @cached_property
+    def _folds(self) -> JournalFolds:
+        from windlass.runtime.folds import JournalFolds  # noqa: PLC0415 - slow to import
+
+        return JournalFolds(self._store())
 
     @property
     def sessions(self) -> Sessions:
@@ -136,7 +145,7 @@ class RuntimeViews:
         from windlass.runtime.decisions import decisions_of  # noqa: PLC0415 - slow to import
 
         row = await self._runs.row(run_id)
-        return await decisions_of(row, self._store(), content=self._content())
+        return await decisions_of(row, self._folds, content=self._content(), journal=self._store())
 
     # subscriptions
 

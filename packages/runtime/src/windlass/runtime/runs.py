@@ -10,7 +10,6 @@ from pydantic_core import to_json
 
 from windlass.agent import Output
 from windlass.engine.inbox import ANSWER, answers_in, each_item
-from windlass.engine.writer import load
 from windlass.errors import Rejected, kind_of
 from windlass.ports.feed import EventBus, EventStream, refused
 from windlass.ports.store import COMPACT, STATE, NewRun, RunRow, Store
@@ -26,6 +25,7 @@ from windlass.refusals import (
     unknown_run,
     unknown_session,
 )
+from windlass.runtime.folds import JournalFolds
 from windlass.tools.context import SessionValues
 from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.authored import state_problem
@@ -39,8 +39,6 @@ from windlass_harness.views.runs import (
     DeliveryState,
     RunState,
     advance_run,
-    start_run,
-    unstarted_run,
 )
 from windlass_protocol import (
     CausalIds,
@@ -82,8 +80,11 @@ TERMINAL: Final = frozenset(RUN_ENDS.values())
 class Runs:
     """Reads runs from the store and the event bus."""
 
-    def __init__(self, store: Store, bus: EventBus, *, hide: Callable[[str], str]) -> None:
+    def __init__(
+        self, store: Store, bus: EventBus, *, folds: JournalFolds, hide: Callable[[str], str]
+    ) -> None:
         self._store = store
+        self._folds = folds
         self._hide = hide
         """Masks secrets in error messages."""
         self._bus = bus
@@ -124,8 +125,7 @@ class Runs:
             Conflict: the session is unknown.
         """
         await self.known(session_id)
-        loaded = await load(self._store, self._store, session_id=session_id)
-        return dict(SessionValues(loaded.state.session.authored))
+        return dict(SessionValues((await self._folds.session(session_id)).session.authored))
 
     async def change_state(self, session_id: str, change: StateChange, *, key: str) -> None:
         """Put a change of the authored state into the inbox of a session.
@@ -159,7 +159,7 @@ class Runs:
         row = await self.row(run_id)
         waiting = await self._waiting(row)
         # A start that left the inbox meanwhile has begun: read its records.
-        return waiting or await self._begun(row)
+        return waiting or await self._begun(row if row.first_seq else await self.row(run_id))
 
     async def _waiting(self, row: RunRow) -> RunSnapshot | None:
         ours = {
@@ -183,12 +183,10 @@ class Runs:
         )
 
     async def _begun(self, row: RunRow) -> RunSnapshot:
-        run: RunState | None = None
-        async for event in self._bus.replay_run_from_cursor(row.run_id):
-            record = record_of(event, row.session_id)
-            started = start_run(record) or unstarted_run(record)
-            run = started if started is not None else run and advance_run(run, record)
-        snapshot = None if run is None else run.snapshot
+        run = await self._folds.run(row)
+        if run is None:
+            raise unknown_run(self._hide(row.run_id))
+        snapshot = run.snapshot
         assert snapshot is not None, "a run that has left the inbox begins with its package"
         return snapshot
 
@@ -231,7 +229,7 @@ class Runs:
             Conflict: the run is unknown.
         """
         row = await self.row(run_id)
-        state = (await load(self._store, self._store, session_id=row.session_id)).state
+        state = await self._folds.session(row.session_id)
         return tuple(one for one in state.deliveries.by_id.values() if one.run_id == run_id)
 
     async def requests(self, session_id: str, run_id: str | None = None) -> Mapping[str, InputRequest]:
@@ -275,12 +273,12 @@ class Runs:
         answered = await self._answered(asking.session_id, asking.requests)
         for response in asking.responses:
             if response.request_id in answered:
-                run = (await load(self._store, self._store, session_id=asking.session_id)).state.run
+                run = (await self._folds.session(asking.session_id)).run
                 raise answered_already(response, asking.session_id, agent_id=run and run.agent_id)
 
     async def _state(self, session_id: str, run_id: str | None) -> LoopState | None:
         """Return the state of a session; None if it is running another run than `run_id`."""
-        state = (await load(self._store, self._store, session_id=session_id)).state
+        state = await self._folds.session(session_id)
         is_other = run_id is not None and (state.run is None or state.run.run_id != run_id)
         return None if is_other else state
 
@@ -297,7 +295,7 @@ class Runs:
         if not responses:
             raise bad_request("responses is empty: give an InputResponse for each request that is answered")
         state = await self._state(session_id, run_id)
-        own: Mapping[str, InputRequest] = {} if state is None else state.session.requests
+        own: Mapping[str, InputRequest] = {} if state is None else {**state.session.requests}
         proxied = {} if state is None else state.session.family.proxied
         sorted_: dict[str, list[InputResponse]] = {}
         for response in responses:
@@ -307,7 +305,7 @@ class Runs:
         found: list[Asking] = []
         for home, given in sorted_.items():
             below = None if home == session_id else await self._state(home, None)
-            requests = own if below is None else below.session.requests
+            requests = own if below is None else {**below.session.requests}
             found.append(Asking(home, tuple(given), requests))
         return tuple(found)
 
@@ -321,8 +319,8 @@ class Runs:
         found: list[ChildSession] = []
         waiting = [session_id]
         while waiting:
-            state = (await load(self._store, self._store, session_id=waiting.pop(0))).state
-            children = [await self._seen(child) for child in state.session.family.children.values()]
+            state = await self._folds.session(waiting.pop(0))
+            children = [await self._seen(child) for child in [*state.session.family.children.values()]]
             found += children
             waiting += [child.session_id for child in children]
         return tuple(found)

@@ -482,5 +482,5 @@ async def folded(journal: Journal, session_id: str, *, upto: int) -> LoopState:
     state = LoopState()
     while state.seq < upto:
         records = await journal.read(session_id, after=state.seq, limit=_PAGE)
-        state.apply_all(record for record in records if record.seq <= upto)
+        state.apply_all([record for record in records if record.seq <= upto])
     return state

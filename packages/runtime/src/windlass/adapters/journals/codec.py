@@ -106,8 +106,8 @@ INTEGER_MAX: Final = 2**63 - 1
 _SAFE_BRACKETS_MAX: Final = 190
 _LONG_NUMBER_DIGITS: Final = 4_300
 _LONG_NUMBER: Final = lazy_pattern(rb"(?<!\d)\d{%d}" % _LONG_NUMBER_DIGITS)
-_EMPTY: Final = (None,) * 9
-"""Default of each field of a stored record."""
+_FIELDS_MAX: Final = 9
+"""Fields of a stored record; the last one is its privacy class."""
 _NAME: Final = lazy_pattern(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,512}")
 
 
@@ -235,31 +235,19 @@ def decode_records(
     body: bytes, session_id: str, *, last_seq: int, last_position: int, epoch: int
 ) -> tuple[Record, ...]:
     """Return the records of an append; ValueError if the body is invalid."""
+    # Not validated: the checksum proves that they are what was written.
     rows: list[list[Any]] = from_json(unpack(body))
     seq, position = last_seq - len(rows), last_position - len(rows)
     records: list[Record] = []
     for row in rows:
         seq += 1
         position += 1
-        row += _EMPTY[len(row) :]
-        type_, at, data, run_id, agent_id, turn_id, step_index, attempt, privacy = row
-        # Not validated: the checksum proves that they are what was written.
-        record = Record(
-            type_,
-            at,
-            data,
-            run_id,
-            agent_id,
-            turn_id,
-            step_index,
-            attempt,
-            None if privacy is None else PrivacyClass(privacy),
-            (),
-            session_id,
-            seq,
-            epoch,
-            position,
-        )
+        record = Record(*row)
+        if len(row) >= _FIELDS_MAX:
+            if len(row) > _FIELDS_MAX:
+                raise ValueError("a record has more fields than this release knows")
+            record.privacy = PrivacyClass(row[-1])
+        record.session_id, record.seq, record.epoch, record.position = session_id, seq, epoch, position
         records.append(record)
     return tuple(records)
 

@@ -316,7 +316,8 @@ class WitnessedStore(MemoryStore):
 
 
 def folded(records: Iterable[Record]) -> LoopState:
-    """Fold records into a state."""
+    """Fold records one by one, as a driver does; `apply_all` must come to the same state."""
     state = LoopState()
-    state.apply_all(records)
+    for record in records:
+        state.apply(record)
     return state

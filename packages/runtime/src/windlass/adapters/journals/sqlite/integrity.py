@@ -5,7 +5,7 @@ sums are keyed with the store id, so a row of another store never matches.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, Self, cast
@@ -52,6 +52,8 @@ SESSION_COLUMNS: Final = (
     "session_id, epoch, last_seq, last_position, chain, standing, wake_at_ms, owner_id, seal"
 )
 APPEND_COLUMNS: Final = "last_position, last_seq, epoch, chain, body"
+_AppendRow = tuple[int, int, int, bytes, bytes]
+"""The values of `APPEND_COLUMNS`."""
 ITEM_COLUMNS: Final = "number, kind, key, digest, body, seal"
 
 
@@ -90,9 +92,8 @@ class StoreKey:
 
         The place is (session key, last seq, last position, epoch).
         """
-        digest = blake2b(before + _FOUR.pack(*place), digest_size=16, key=self.store_id)
-        digest.update(body)
-        return digest.digest()
+        # Joined: a second call of the hash costs more than the copy.
+        return blake2b(before + _FOUR.pack(*place) + body, digest_size=16, key=self.store_id).digest()
 
     def session_seal(self, session: StoredSession) -> bytes:
         """Return the checksum of a session row without its owner, which changes outside of appends."""
@@ -161,18 +162,39 @@ class StoreKey:
         Raises:
             Corrupt: it is not what was written, or something between the two is missing.
         """
+        link, records = self.read_appends(session, (columns,), before=before, until=0)
+        return link, tuple(records)
+
+    def read_appends(
+        self, session: tuple[int, str], rows: Iterable[Sequence[object]], *, before: Link, until: int
+    ) -> tuple[Link, list[Record]]:
+        """Return the records of appends that follow another, up to the append with a record number.
+
+        Raises:
+            Corrupt: an append is not what was written, or something between two of them is missing.
+        """
         session_key, session_id = session
-        last_position, last_seq, epoch, chain, body = cast("tuple[int, int, int, bytes, bytes]", columns)
-        try:
-            place = (session_key, last_seq, last_position, epoch)
-            if self.chain(before.chain, place, body=body) == chain:
-                records = decode_records(
-                    body, session_id, last_seq=last_seq, last_position=last_position, epoch=epoch
-                )
-                return Link(last_seq, chain), records
-        except _WRONG_TYPES:
-            pass
-        raise damaged(session_id, before.last_seq + 1)
+        end, chain = before.last_seq, before.chain
+        records: list[Record] = []
+        for columns in rows:
+            last_position, last_seq, epoch, sealed, body = cast("_AppendRow", columns)
+            is_sound = False
+            try:
+                chain = self.chain(chain, (session_key, last_seq, last_position, epoch), body=body)
+                if chain == sealed:
+                    records += decode_records(
+                        body, session_id, last_seq=last_seq, last_position=last_position, epoch=epoch
+                    )
+                    is_sound = True
+            except _WRONG_TYPES:
+                pass
+            if not is_sound:
+                # Raised outside of the handler, so that the error does not carry the body.
+                raise damaged(session_id, end + 1)
+            end = last_seq
+            if end >= until:
+                break
+        return Link(end, chain), records
 
     def read_item(self, session: tuple[int, str], columns: Sequence[object]) -> InboxItem:
         """Return an item from its `ITEM_COLUMNS`; Corrupt if it is damaged."""

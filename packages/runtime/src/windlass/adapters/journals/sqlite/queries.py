@@ -629,15 +629,11 @@ class Reads:
                 return ()
             before = self._connection.execute(_BEFORE, (session.key, after)).fetchone()
             link = START if before is None else Link(*cast("tuple[int, bytes]", before))
-            records: list[Record] = []
-            has_more = False
-            for columns in self._connection.execute(_APPENDS, (session.key, link.last_seq)):
-                link, more = self._key.read_append((session.key, session_id), columns, before=link)
-                records += more
-                has_more = link.last_seq - after >= limit
-                if has_more:
-                    break
-        _check_end(session, link, has_more)
+            rows = self._connection.execute(_APPENDS, (session.key, link.last_seq))
+            link, records = self._key.read_appends(
+                (session.key, session_id), rows, before=link, until=after + limit
+            )
+        _check_end(session, link, link.last_seq - after >= limit)
         return _behind(records, records[0].seq, after)
 
     def timeline(self, after: int, limit: int) -> tuple[Record, ...]:

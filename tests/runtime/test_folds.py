@@ -1,0 +1,300 @@
+"""Reads of a run cost what is new since the last read, and are right for any writer, in any process."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.contracts.stores import (
+    NOW_MS,
+    AnyStore,
+    Play,
+    claim,
+    play_in_memory,
+    play_on_sqlite,
+)
+from tests.golden.journal import JOURNALS
+from tests.golden.journal import read as read_journal
+from tests.harness.views.journal import Journal, sessions
+from tests.runtime.runtime_rig import look, mail, play, until
+
+from windlass.adapters.journals.memory import MemoryStore
+from windlass.adapters.system import SystemClock
+from windlass.agent import Agent
+from windlass.errors import Conflict
+from windlass.feed import Feed
+from windlass.policy import allow_start
+from windlass.ports.store import Batch, Claim, RunRow
+from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.folds import FoldCache, JournalFolds, RunFold
+from windlass.testing import ScriptedModel, by_history, call, say
+from windlass_harness.loop.state import LoopState
+from windlass_harness.record import Record
+from windlass_harness.views import fold_decisions, fold_runs
+from windlass_protocol import RunStatus
+
+ROW = RunRow("r1", "s1", "helper", "sha256:1", RunStatus.RUNNING, 1)
+GOLDEN = sorted(JOURNALS.glob("*/*.gz"))
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
+    if request.param == "memory":
+        return play_in_memory
+    return lambda story: play_on_sqlite(story, tmp_path / "journal.db")
+
+
+class CountingStore(MemoryStore):
+    """Counts the records that are read."""
+
+    count = 0
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        found = await super().read(session_id, after=after, limit=limit)
+        self.count += len(found)
+        return found
+
+
+async def append(store: AnyStore, owner: Claim, records: Sequence[Record], after: int) -> None:
+    await store.append(Batch(owner, after, tuple(records)))
+
+
+def facts(state: LoopState) -> object:
+    """Return the facts of a session that readers look at: all but its messages and their number."""
+    session = state.session
+    people = {**session.requests}, {**session.family.proxied}, {**session.family.children}
+    calls = [*session.history.open_calls()], {**state.notes}
+    return state.seq, state.run, people, calls, {**session.authored}, state.deliveries, {**state.grants}
+
+
+async def assert_up_to_date(folds: JournalFolds, records: Sequence[Record]) -> None:
+    """Check every view of a session with one run, r1, against a fold of all its records."""
+    whole = LoopState()
+    whole.apply_all(records)
+    assert facts(await folds.session("s1")) == facts(whole)
+    run = fold_runs(records).runs.get("r1")
+    assert await folds.run(ROW) == run
+    assert (await folds.decisions(ROW)).run == fold_decisions(records).runs.get("r1")
+
+
+async def stored(store: AnyStore) -> tuple[Record, ...]:
+    return await store.read("s1", limit=10_000)
+
+
+def steps(first: int, count: int, journal: Journal) -> Journal:
+    for step in range(first, first + count):
+        journal.answer(f"c{step}", step=step).run(f"c{step}", step).result(f"c{step}")
+    return journal
+
+
+@settings(max_examples=40)
+@given(records=sessions(max_steps=6), data=st.data())
+def test_a_fold_that_goes_on_equals_a_fold_of_everything(records: list[Record], data: st.DataObject) -> None:
+    cuts = data.draw(st.lists(st.integers(0, len(records)), max_size=5).map(sorted))
+
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        folds, owner, after = JournalFolds(store), await claim(other), 0
+        for end in (*cuts, len(records)):
+            if end > after:
+                await append(other, owner, records[after:end], after)
+                after = end
+            await assert_up_to_date(folds, await stored(store))
+
+    play_in_memory(story)
+
+
+@pytest.mark.parametrize("path", GOLDEN[::7], ids=lambda path: path.name)
+def test_golden_journals_are_read_in_parts_as_at_once(path: Path) -> None:
+    records = read_journal(path)
+    started = [record for record in records if record.type == "run.started"]
+
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        folds, owner = JournalFolds(store), await claim(store)
+        for after in range(0, len(records), 5):
+            await append(store, owner, records[after : after + 5], after)
+            known = await stored(store)
+            whole = LoopState()
+            whole.apply_all(known)
+            assert facts(await folds.session("s1")) == facts(whole)
+            for start in started:
+                run_id = str(start.data["runId"])
+                row = RunRow(run_id, "s1", "a", "f", RunStatus.RUNNING, start.seq)
+                if start.seq <= len(known):
+                    assert await folds.run(row) is not None
+                    runs = fold_decisions(known).runs
+                    assert (await folds.decisions(row)).run == runs.get(run_id)
+
+    play_in_memory(story)
+
+
+def test_records_of_another_process_are_seen_at_the_next_read(stores: Play) -> None:
+    journal = steps(0, 3, Journal().begin())
+
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        folds, owner, after = JournalFolds(store), await claim(other), 0
+        for count in (4, 9, 1, len(journal.records) - 14):
+            await append(other, owner, journal.records[after : after + count], after)
+            after += count
+            await assert_up_to_date(folds, await stored(other))
+
+    stores(story)
+
+
+def test_readers_at_the_same_time_see_the_same(stores: Play) -> None:
+    journal = steps(0, 40, Journal().begin())
+
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        folds, owner = JournalFolds(store), await claim(other)
+        for after in range(0, len(journal.records), 61):
+            await append(other, owner, journal.records[after : after + 61], after)
+            known = await stored(other)
+            await asyncio.gather(*(assert_up_to_date(folds, known) for _ in range(5)))
+
+    stores(story)
+
+
+def test_a_deleted_session_has_no_facts_any_more(stores: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        folds = JournalFolds(store)
+        await append(other, await claim(other), steps(0, 3, Journal().begin()).records, 0)
+        await assert_up_to_date(folds, await stored(store))
+        await other.retire("o1")
+        await other.delete("s1", now_ms=NOW_MS)
+        for _ in range(2):
+            assert facts(await folds.session("s1")) == facts(LoopState())
+            assert await folds.run(ROW) is None
+            assert (await folds.decisions(ROW)).run is None
+
+    stores(story)
+
+
+def test_a_record_that_cannot_be_applied_is_refused_at_each_read_and_spoils_nothing() -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        cache, row = FoldCache[RunFold](store, 1_000_000), ROW
+        owner, begun = await claim(store), Journal().begin().records
+        await append(store, owner, begun, 0)
+
+        async def begin() -> RunFold:
+            return RunFold(row)
+
+        assert (await cache.read("r1", "s1", begin)).run is not None
+        broken = Record("run.completed", "2026-01-31T09:00:00.000Z", {"runId": "r1", "output": 3})
+        await append(store, owner, [broken], len(begun))
+        for _ in range(3):
+            with pytest.raises(ValueError, match="output"):
+                await cache.read("r1", "s1", begin)
+
+    play_in_memory(story)
+
+
+def test_the_size_of_all_folds_is_limited_and_the_newest_are_kept() -> None:
+    async def main() -> None:
+        store = CountingStore()
+        for number in range(3):
+            name = f"s{number}"
+            owner = await claim(store, name)
+            await append(store, owner, steps(0, 4, Journal(name).begin()).records, 0)
+
+        def row(number: int, size: int) -> RunFold:
+            fold = RunFold(RunRow("r1", f"s{number}", "helper", "f", RunStatus.RUNNING, 1))
+            fold.size = size
+            return fold
+
+        cache = FoldCache[RunFold](store, 100)
+
+        async def read(number: int, size: int = 50) -> int:
+            """Return how many records were read."""
+
+            async def begin() -> RunFold:
+                return row(number, size)
+
+            store.count = 0
+            assert (await cache.read(f"r{number}", f"s{number}", begin)).run is not None
+            return store.count
+
+        whole = await read(0)
+        assert [await read(0), await read(1), await read(0)] == [1, whole, 1]
+        assert [await read(2), await read(0), await read(1)] == [whole, 1, whole]  # 1 was read before 0
+        assert [await read(2, size=101), await read(2, size=101)] == [whole, whole]
+        assert [await read(0), await read(1)] == [1, 1]
+
+    play(main())
+
+
+# runs of a runtime
+
+
+def walker(count: int) -> Agent:
+    turns = [call("look", {"item": f"{step}"}, call_id=f"c{step}") for step in range(count)]
+    turns.append(call("mail", {"to": "ann"}, call_id="asked"))
+    return Agent("shop", model=ScriptedModel(by_history([*turns, say("done")])), tools=[look, mail])
+
+
+def runtime_on(store: CountingStore, agent: Agent) -> AgentRuntime:
+    bus = Feed(store, SystemClock())
+    built = AgentRuntime.builder().options(policy=allow_start, is_attended=True)
+    return built.journal(store).event_bus(bus).content(store).agent(agent).build()
+
+
+async def read_all(runtime: AgentRuntime) -> list[object]:
+    handle = runtime.handle("r1")
+    run = await runtime.decisions("r1")
+    return [await runtime.run_snapshot("r1"), await handle.requests(), run, await runtime.deliveries("r1")]
+
+
+def test_reads_do_not_grow_with_the_run_and_equal_those_of_a_new_process() -> None:
+    async def counts(steps: int) -> list[int]:
+        """Return the records that each read of a known run reads: while it waits, and after its end."""
+        store, agent = CountingStore(), walker(steps)
+        found: list[int] = []
+        async with runtime_on(store, agent) as runtime:
+            reader = runtime_on(store, agent)  # another runtime: it sees the store alone
+            handle = await runtime.start("shop", "go", run_id="r1")
+            await until(handle, "run.waiting")
+            [asked] = await runtime.run_requests("r1")
+            for status in (RunStatus.WAITING, RunStatus.COMPLETED):
+                if status is RunStatus.COMPLETED:
+                    await handle.answer(asked.request_id, "approve")
+                    await handle.wait(timeout=300)
+                first = await read_all(reader)
+                assert (await reader.run_snapshot("r1")).status is status
+                assert len(await reader.run_requests("r1")) == (status is RunStatus.WAITING)
+                assert len((await reader.decisions("r1")).decisions) == steps + 1 + (
+                    status is RunStatus.COMPLETED
+                )
+                store.count = 0
+                assert await read_all(reader) == first
+                found.append(store.count)
+                assert await read_all(runtime_on(store, agent)) == first
+        return found
+
+    async def main() -> None:
+        few, many = await counts(2), await counts(70)
+        assert few == many
+        assert max(many) <= READS * APPEND_RECORDS_MAX
+
+    play(main())
+
+
+READS = 4
+APPEND_RECORDS_MAX = 8
+"""A read looks at the last append again."""
+
+
+def test_a_run_of_a_deleted_session_is_unknown() -> None:
+    async def main() -> None:
+        store, agent = CountingStore(), walker(1)
+        async with runtime_on(store, agent) as runtime:
+            handle = await runtime.start("shop", "go", run_id="r1", session_id="s1")
+            await until(handle, "run.waiting")
+            await handle.cancel()
+            await handle.wait(timeout=300)
+            await read_all(runtime)
+            await runtime.sessions.delete("s1")
+            for read in (runtime.run_snapshot, runtime.decisions, runtime.run_requests):
+                with pytest.raises(Conflict, match="unknown run"):
+                    await read("r1")
+
+    play(main())

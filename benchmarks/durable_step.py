@@ -19,6 +19,7 @@ from resource import RUSAGE_CHILDREN, getrusage
 from time import process_time
 
 from benchmarks.peers.environments import CACHE, ROOT, NotInstalled, last_line, make_cache, python_of
+from benchmarks.peers.goals import MEMORY
 from benchmarks.peers.report import render
 from benchmarks.peers.results import Line, Outcome, Problem, Results, read_line
 from benchmarks.peers.task import CRASHED
@@ -96,6 +97,8 @@ CONTENDERS = (
 )
 WAITING = Contender("Windlass, waiting for consent", "windlass_run", None, "", "waiting", parks=10_000)
 DECODED = Contender("raw FULL, decoded", "raw_run", None, "", "decoded")
+COUNTED = next(each for each in CONTENDERS if each.name == MEMORY)
+"""The contender that has its calls counted."""
 
 
 def measure_all(size: Size) -> Results:
@@ -113,6 +116,8 @@ def measure_all(size: Size) -> Results:
         results.parked[WAITING.name] = _run(WAITING, pythons, "parked", runs=WAITING.parks)
         _tell(WAITING, "parked", results.parked[WAITING.name])
         results.resume[DECODED.name] = _resume(results, DECODED, pythons)
+        results.calls[COUNTED.name] = _run(COUNTED, pythons, "calls")
+        _tell(COUNTED, "calls", results.calls[COUNTED.name])
     return results
 
 
@@ -271,6 +276,8 @@ def _tell(contender: Contender, what: str, outcome: Outcome) -> None:
             text = why
         case Line(numbers) if "per_session" in numbers:
             text = f"{outcome['per_session'] / 1024:.2f} KiB a session"
+        case Line(numbers) if "calls_a_step" in numbers:
+            text = f"{outcome['calls_a_step']:.0f} calls of Python functions a step"
         case Line():
             text = f"{outcome['cpu_s'] * 1e3:.1f} ms of CPU"
     print(f"{contender.name}, {what}: {text}", flush=True)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter, process_time
+from types import FrameType
 
 TOOL = "lookup"
 TOOL_DESCRIPTION = "Look up one page of the ledger."
@@ -32,6 +33,8 @@ WARM_UP_STEPS = 3
 POOL_PAGES = 512
 PAGE_DIGESTS = 14
 PARKED_AT_ONCE = 50
+COUNT_FROM, COUNT_TO = 100, 260
+"""The steps between which calls of Python functions are counted."""
 CRASHED = 17
 """Exit code of a process that ended on purpose in the middle of a model call."""
 SETTLE_S = 1.0
@@ -238,6 +241,31 @@ async def _measured(runner: Runner, folder: Path, script: Script, *, runs: int, 
     return {"runs": runs, "steps": steps, **line, "content": script.content_bytes}
 
 
+async def _calls(runner: Runner, folder: Path, script: Script) -> JsonLine:
+    """Return how many Python functions a step calls, in the thread of the event loop.
+
+    Each resumption of a coroutine counts as a call.
+    """
+    await _warm_up(runner, folder, script)
+    script.reset(COUNT_TO + 1)
+    calls = 0
+
+    def on_event(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    def on_model_call(history: int) -> None:
+        if script.model_calls == COUNT_FROM:
+            sys.setprofile(on_event)
+        elif script.model_calls == COUNT_TO:
+            sys.setprofile(None)
+
+    script.on_model_call = on_model_call
+    await runner.run("s0")
+    await runner.close()
+    return {"calls_a_step": calls / (COUNT_TO - COUNT_FROM)}
+
+
 async def _crash(runner: Runner, folder: Path, script: Script, *, steps: int) -> None:
     await runner.open(folder, script)
     script.reset(steps + 1)
@@ -293,6 +321,8 @@ async def _scenario(runner: Runner, options: argparse.Namespace) -> None:
             line = await _measured(runner, folder, script, runs=1, steps=options.steps)
         case "concurrent":
             line = await _measured(runner, folder, script, runs=options.runs, steps=options.steps)
+        case "calls":
+            line = await _calls(runner, folder, script)
         case "crash":
             return await _crash(runner, folder, script, steps=options.steps)
         case "resume":
@@ -306,7 +336,7 @@ async def _scenario(runner: Runner, options: argparse.Namespace) -> None:
 def arguments() -> argparse.Namespace:
     """Read the command line of a runner."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("scenario", choices=["steps", "concurrent", "crash", "resume", "parked"])
+    parser.add_argument("scenario", choices=["steps", "concurrent", "calls", "crash", "resume", "parked"])
     parser.add_argument("--folder", required=True, help="where the database goes")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--runs", type=int, default=1)

@@ -70,6 +70,13 @@ LANGGRAPH = (
     "from langchain.agents import create_agent; from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver"
 )
 DBOS = "from dbos import DBOS; from pydantic_ai.durable_exec.dbos import DBOSDurability"
+TEMPORAL = (
+    "from temporalio.client import Client; from pydantic_ai.durable_exec.temporal import TemporalDurability"
+)
+ADK = (
+    "from google.adk.runners import Runner; "
+    "from google.adk.sessions.sqlite_session_service import SqliteSessionService"
+)
 CONTENDERS = (
     Contender("raw NORMAL", "raw_run", None, "import sqlite3", "normal"),
     Contender("raw FULL", "raw_run", None, "import sqlite3", "full"),
@@ -85,7 +92,9 @@ CONTENDERS = (
         "from agents import Agent, Runner, SQLiteSession",
         parks=500,
     ),
+    Contender("Google ADK", "adk_run", "adk", ADK, parks=500),
     Contender("pydantic-ai + DBOS", "pydantic_dbos_run", "pydantic_dbos", DBOS, parks=500),
+    Contender("pydantic-ai + Temporal", "pydantic_temporal_run", "pydantic_temporal", TEMPORAL, parks=100),
     Contender(
         "agent-framework (memory)",
         "agent_framework_run",

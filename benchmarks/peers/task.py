@@ -132,6 +132,11 @@ class Runner(ABC):
 
     name: str
     packages: tuple[str, ...] = ()
+    servers: tuple[int, ...] = ()
+    """Ids of the server processes that the peer needs; their use is added to that of this process."""
+
+    async def serve(self, folder: Path) -> None:  # noqa: B027 (most need no server)
+        """Start the servers on the database in `folder`; the clock does not see it."""
 
     @abstractmethod
     async def open(self, folder: Path, script: Script) -> None:
@@ -157,7 +162,7 @@ class Runner(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the process has used up to now."""
+    """What the process, and the servers of the peer, have used up to now."""
 
     cpu_s: float
     wall_s: float
@@ -166,10 +171,11 @@ class Reading:
     written_bytes: int | None
 
     @classmethod
-    def take(cls, folder: Path) -> "Reading":
+    def take(cls, folder: Path, servers: Sequence[int]) -> "Reading":
         files = sum(path.stat().st_size for path in folder.iterdir() if not path.name.endswith("-shm"))
-        chars, blocks = _written()
-        return cls(process_time(), perf_counter(), files, chars, blocks)
+        chars, blocks = _written(servers)
+        cpu_s = process_time() + sum(_cpu_of(server) for server in servers)
+        return cls(cpu_s, perf_counter(), files, chars, blocks)
 
     def since(self, before: "Reading") -> JsonLine:
         return {
@@ -181,13 +187,21 @@ class Reading:
         }
 
 
-def _written() -> tuple[int | None, int | None]:
-    try:
-        lines = Path("/proc/self/io").read_text("ascii").splitlines()
-    except OSError:
-        return None, None
-    fields = dict(line.split(": ") for line in lines)
-    return int(fields["wchar"]), int(fields["write_bytes"])
+def _cpu_of(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text("ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _written(servers: Sequence[int]) -> tuple[int | None, int | None]:
+    chars = blocks = 0
+    for process in ("self", *servers):
+        try:
+            lines = Path(f"/proc/{process}/io").read_text("ascii").splitlines()
+        except OSError:
+            return None, None
+        fields = dict(line.split(": ") for line in lines)
+        chars, blocks = chars + int(fields["wchar"]), blocks + int(fields["write_bytes"])
+    return chars, blocks
 
 
 def _less(after: int | None, before: int | None) -> int | None:
@@ -204,12 +218,14 @@ def _stored_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir() if not path.name.endswith("-shm"))
 
 
-def _resident_bytes() -> int:
+def _resident_bytes(servers: Sequence[int]) -> int:
     gc.collect()
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    pages = (
+        int(Path(f"/proc/{process}/statm").read_text("ascii").split()[1]) for process in ("self", *servers)
+    )
+    return sum(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _say(runner: Runner, scenario: str, line: JsonLine) -> None:
@@ -218,6 +234,7 @@ def _say(runner: Runner, scenario: str, line: JsonLine) -> None:
 
 
 async def _warm_up(runner: Runner, folder: Path, script: Script) -> None:
+    await runner.serve(folder)
     await runner.open(folder, script)
     script.reset(WARM_UP_STEPS)
     await runner.run("warm")
@@ -230,9 +247,9 @@ async def _measured(runner: Runner, folder: Path, script: Script, *, runs: int, 
     await runner.prepare(sessions)
     stored = _stored_bytes(folder)
     gc.collect()
-    before = Reading.take(folder)
+    before = Reading.take(folder, runner.servers)
     finals = await asyncio.gather(*(runner.run(session) for session in sessions))
-    line = Reading.take(folder).since(before)
+    line = Reading.take(folder, runner.servers).since(before)
     line["stored"] = _stored_bytes(folder) - stored
     counts = (set(finals), script.model_calls, script.tool_calls)
     if counts != ({FINAL}, runs * (steps + 1), runs * steps):
@@ -267,6 +284,7 @@ async def _calls(runner: Runner, folder: Path, script: Script) -> JsonLine:
 
 
 async def _crash(runner: Runner, folder: Path, script: Script, *, steps: int) -> None:
+    await runner.serve(folder)
     await runner.open(folder, script)
     script.reset(steps + 1)
     script.crash_at = steps
@@ -278,11 +296,12 @@ async def _resume(runner: Runner, folder: Path, script: Script, *, steps: int) -
     warm.mkdir()
     await _warm_up(runner, warm, script)
     await runner.close()
+    await runner.serve(folder)
     gc.collect()
-    before = Reading.take(folder)
+    before = Reading.take(folder, runner.servers)
 
     def end(history: int) -> None:
-        line = Reading.take(folder).since(before)
+        line = Reading.take(folder, runner.servers).since(before)
         _say(runner, "resume", {"steps": steps, "history": history, **line})
         os._exit(0)
 
@@ -301,9 +320,9 @@ async def _parked(runner: Runner, folder: Path, script: Script, *, sessions: int
     script.reset(1)
     half = sessions // 2
     await _park(runner, range(half))
-    before = _resident_bytes()
+    before = _resident_bytes(runner.servers)
     await _park(runner, range(half, sessions))
-    growth = _resident_bytes() - before
+    growth = _resident_bytes(runner.servers) - before
     return {"sessions": sessions, "resident_growth": growth, "per_session": growth / (sessions - half)}
 
 

@@ -125,10 +125,14 @@ def import_rows() -> list[Row]:
     ]
 
 
+def _ratio(row: Row) -> str:
+    return "–" if row.ratio is None else f"{row.ratio:.2f}"
+
+
 def tell(rows: list[Row]) -> list[Row]:
     """Print lines of the table, and return them."""
     for row in rows:
-        print(f"{row.what}: {row.cost:.1f} {row.unit}, {row.ratio:.2f} x {row.baseline}", flush=True)
+        print(f"{row.what}: {row.cost:.1f} {row.unit}, {_ratio(row)} x {row.baseline}", flush=True)
     return rows
 
 
@@ -137,7 +141,7 @@ def write_parts() -> list[Row]:
     rows: list[Row] = []
     for part in (import_rows, codec_rows, rule_rows, fold_rows, loop_rows):
         rows += tell(part())
-    lines = [f"| {row.what} | {row.cost:.1f} {row.unit} | {row.baseline} | {row.ratio:.2f} |" for row in rows]
+    lines = [f"| {row.what} | {row.cost:.1f} {row.unit} | {row.baseline} | {_ratio(row)} |" for row in rows]
     load = " ".join(f"{part:.2f}" for part in os.getloadavg())
     machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     facts = f"{machine}; load average at the end {load}."

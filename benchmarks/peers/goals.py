@@ -44,7 +44,8 @@ class Goal:
         if self.measured is None:
             return [self.what, limit, "–", "not measured"]
         is_met = self.measured >= self.limit if self.is_least else self.measured <= self.limit
-        return [self.what, limit, f"{self.measured:.3g}", "met" if is_met else "missed"]
+        number = f"{self.measured:.0f}" if self.measured >= 100 else f"{self.measured:.3g}"
+        return [self.what, limit, number, "met" if is_met else "missed"]
 
 
 def goal_rows(results: Results) -> list[list[str]]:

@@ -165,6 +165,7 @@ class Reading:
     """What the process, and the servers of the peer, have used up to now."""
 
     cpu_s: float
+    server_cpu_s: float
     wall_s: float
     file_bytes: int
     written_chars: int | None
@@ -174,12 +175,13 @@ class Reading:
     def take(cls, folder: Path, servers: Sequence[int]) -> "Reading":
         files = sum(path.stat().st_size for path in folder.iterdir() if not path.name.endswith("-shm"))
         chars, blocks = _written(servers)
-        cpu_s = process_time() + sum(_cpu_of(server) for server in servers)
-        return cls(cpu_s, perf_counter(), files, chars, blocks)
+        served = sum(_cpu_of(server) for server in servers)
+        return cls(process_time() + served, served, perf_counter(), files, chars, blocks)
 
     def since(self, before: "Reading") -> JsonLine:
         return {
             "cpu_s": self.cpu_s - before.cpu_s,
+            "server_cpu_s": self.server_cpu_s - before.server_cpu_s,
             "wall_s": self.wall_s - before.wall_s,
             "file_growth": self.file_bytes - before.file_bytes,
             "wchar": _less(self.written_chars, before.written_chars),

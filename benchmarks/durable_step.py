@@ -24,7 +24,7 @@ from benchmarks.peers.report import render
 from benchmarks.peers.results import Line, Outcome, Problem, Results, read_line
 from benchmarks.peers.task import CRASHED
 
-RUN_S_MAX = 400
+RUN_S_MAX = 600
 RESUME_STEPS = 500
 RESUME_ROUNDS = 3
 RESUME_AGAIN_S_MAX = 1.0

@@ -8,8 +8,8 @@ Choices:
   committed before the next step. The service opens the file anew for each event and leaves journal mode and
   synchronous at SQLite's defaults, DELETE and FULL. `DatabaseSessionService` on the same file takes twice the
   CPU.
-- `ResumabilityConfig(is_resumable=True)`: without it a killed invocation cannot go on. Resume is
-  `run_async(invocation_id=...)` with the invocation id of the last stored event.
+- `ResumabilityConfig(is_resumable=True)`, its documented setting for runs that can be resumed; it costs
+  nothing above the noise. Resume is `run_async(invocation_id=...)` with that of the last stored event.
 - At most four runs are in progress at once: with 20, SQLite answers "database is locked" to some of them.
 - The limit of 500 model calls a run is raised, which is a setting of the run.
 - The model is a script behind `BaseLlm`; no network is used.

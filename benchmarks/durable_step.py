@@ -19,11 +19,12 @@ from resource import RUSAGE_CHILDREN, getrusage
 from time import process_time
 
 from benchmarks.peers.environments import CACHE, ROOT, NotInstalled, last_line, make_cache, python_of
+from benchmarks.peers.goals import MEMORY
 from benchmarks.peers.report import render
 from benchmarks.peers.results import Line, Outcome, Problem, Results, read_line
 from benchmarks.peers.task import CRASHED
 
-RUN_S_MAX = 400
+RUN_S_MAX = 600
 RESUME_STEPS = 500
 RESUME_ROUNDS = 3
 RESUME_AGAIN_S_MAX = 1.0
@@ -71,6 +72,13 @@ LANGGRAPH = (
     "from langchain.agents import create_agent; from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver"
 )
 DBOS = "from dbos import DBOS; from pydantic_ai.durable_exec.dbos import DBOSDurability"
+TEMPORAL = (
+    "from temporalio.client import Client; from pydantic_ai.durable_exec.temporal import TemporalDurability"
+)
+ADK = (
+    "from google.adk.runners import Runner; "
+    "from google.adk.sessions.sqlite_session_service import SqliteSessionService"
+)
 CONTENDERS = (
     Contender("raw NORMAL", "raw_run", None, "import sqlite3", "normal"),
     Contender("raw FULL", "raw_run", None, "import sqlite3", "full"),
@@ -86,7 +94,9 @@ CONTENDERS = (
         "from agents import Agent, Runner, SQLiteSession",
         parks=500,
     ),
+    Contender("Google ADK", "adk_run", "adk", ADK, parks=500),
     Contender("pydantic-ai + DBOS", "pydantic_dbos_run", "pydantic_dbos", DBOS, parks=500),
+    Contender("pydantic-ai + Temporal", "pydantic_temporal_run", "pydantic_temporal", TEMPORAL, parks=100),
     Contender(
         "agent-framework (memory)",
         "agent_framework_run",
@@ -98,6 +108,8 @@ CONTENDERS = (
 )
 WAITING = Contender("Windlass, waiting for consent", "windlass_run", None, "", "waiting", parks=10_000)
 DECODED = Contender("raw FULL, decoded", "raw_run", None, "", "decoded")
+COUNTED = next(each for each in CONTENDERS if each.name == MEMORY)
+"""The contender that has its calls counted."""
 
 
 def measure_all(size: Size) -> Results:
@@ -117,6 +129,8 @@ def measure_all(size: Size) -> Results:
         results.parked[WAITING.name] = _run(WAITING, pythons, "parked", runs=WAITING.parks)
         _tell(WAITING, "parked", results.parked[WAITING.name])
         results.resume[DECODED.name] = _resume(results, DECODED, pythons)
+        results.calls[COUNTED.name] = _run(COUNTED, pythons, "calls")
+        _tell(COUNTED, "calls", results.calls[COUNTED.name])
     return results
 
 
@@ -275,6 +289,8 @@ def _tell(contender: Contender, what: str, outcome: Outcome) -> None:
             text = why
         case Line(numbers) if "per_session" in numbers:
             text = f"{outcome['per_session'] / 1024:.2f} KiB a session"
+        case Line(numbers) if "calls_a_step" in numbers:
+            text = f"{outcome['calls_a_step']:.0f} calls of Python functions a step"
         case Line():
             text = f"{outcome['cpu_s'] * 1e3:.1f} ms of CPU"
     print(f"{contender.name}, {what}: {text}", flush=True)

@@ -1,12 +1,13 @@
-"""Cost of the loop: a step by its tools, a delta by its readers, a request, reads of a run by its steps.
+"""Cost of the loop: a step by its workload, a run, a stream, a delta by its readers, a request, reads of a run.
 
-All of it in one process, and in memory but for the reads of a run, so nothing but our own work is measured.
+All of it runs in this process and, but for a run on SQLite and the reads, in memory: the loop alone is measured.
 """
 
 import asyncio
 import gc
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,16 +15,30 @@ from tempfile import TemporaryDirectory
 from time import process_time
 
 from benchmarks.measure import Row, compare
-from windlass import Agent, AgentRuntime, LLMMessage, LLMStreamChunk, RunHandle, Tool, ToolCall, tool
+from windlass import (
+    Agent,
+    AgentRuntime,
+    HookCall,
+    LLMMessage,
+    LLMStreamChunk,
+    RunHandle,
+    Tool,
+    ToolCall,
+    hook,
+    tool,
+)
 from windlass.adapters.models.anthropic import anthropic_body, anthropic_turns
 from windlass.adapters.models.openai import openai_body, openai_messages, openai_turns
 from windlass.adapters.models.transport import ModelSettings
+from windlass.hooks import Hook
 from windlass_protocol import JsonObject
 
-TOOLS = (1, 20, 100)
 READERS = (1, 100)
+STREAM_CHUNKS = 200
+REQUEST_TOOLS = 20
 REQUEST_MESSAGES = 400
 PAGE = "one page of the ledger of the northern region, newest first. " * 16
+SECRETS = tuple(f"registered-secret-{number:04}-of-the-northern-region" for number in range(20))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +56,43 @@ FULL = Size(steps=50, deltas=1_000, rounds=7, runs=(50, 2_000))
 SHORT = Size(steps=20, deltas=200, rounds=2, runs=(20, 200))
 
 
+@hook("before_tool_call", right="veto")
+async def allow(seen: HookCall) -> None:
+    """Allow every call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One kind of step."""
+
+    name: str
+    tools: int = 1
+    calls: int = 1
+    """Calls in one answer."""
+    runs_in_thread: bool = False
+    """Whether the tool is a sync function."""
+    hooks: tuple[Hook, ...] = ()
+    secrets: tuple[str, ...] = ()
+
+
+PLAIN = Workload("tools: 1")
+FIVE_CALLS = Workload("five calls in one answer", calls=5)
+WORKLOADS = (
+    PLAIN,
+    Workload("tools: 20", tools=20),
+    Workload("tools: 100", tools=100),
+    FIVE_CALLS,
+    Workload("one hook before each call", hooks=(allow,)),
+    Workload("a sync tool", runs_in_thread=True),
+    Workload(f"registered secrets: {len(SECRETS)}", secrets=SECRETS),
+)
+
+
 def loop_rows(size: Size = FULL) -> list[Row]:
     """Return the lines of the table."""
     return [
         *asyncio.run(_step_rows(size)),
+        *asyncio.run(_stream_rows(size)),
         *asyncio.run(_delta_rows(size)),
         *_request_rows(),
         *asyncio.run(_read_rows(size)),
@@ -52,10 +100,11 @@ def loop_rows(size: Size = FULL) -> list[Row]:
 
 
 class Caller:
-    """Calls a tool in each step; its work does not grow with the history."""
+    """Makes the same number of tool calls in each step; its work does not grow with the history."""
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, *, calls: int = 1) -> None:
         self._steps = steps
+        self._calls = range(calls)
 
     async def stream(
         self,
@@ -64,19 +113,23 @@ class Caller:
         tools: Iterable[JsonObject] | None = None,
         temperature: float | None = None,
     ) -> AsyncIterator[LLMStreamChunk]:
-        step = len(messages) // 2
+        step = len(messages) // (1 + len(self._calls))
         if step == self._steps:
             yield LLMStreamChunk(content_delta="All pages are here.", finish_reason="stop")
             return
-        call = ToolCall(id=f"c{step}", name="lookup_0", arguments={"query": "open invoices", "page": step})
-        yield LLMStreamChunk(tool_call_delta=call, finish_reason="tool-calls")
+        for number in self._calls:
+            arguments: JsonObject = {"query": "open invoices", "page": step}
+            call = ToolCall(id=f"c{step}.{number}", name="lookup_0", arguments=arguments)
+            last = number == self._calls[-1]
+            yield LLMStreamChunk(tool_call_delta=call, finish_reason="tool-calls" if last else None)
 
 
 class Talker:
-    """Says words one by one; everybody who waits for one has a turn before the next."""
+    """Says words one by one; with `pauses`, all that wait for a word have a turn before the next."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, pauses: bool) -> None:
         self.words = 1
+        self._pauses = pauses
 
     async def stream(
         self,
@@ -86,7 +139,8 @@ class Talker:
         temperature: float | None = None,
     ) -> AsyncIterator[LLMStreamChunk]:
         for _ in range(self.words):
-            await _a_turn_for_all()
+            if self._pauses:
+                await _a_turn_for_all()
             yield LLMStreamChunk(content_delta="word ")
         yield LLMStreamChunk(finish_reason="stop")
 
@@ -96,12 +150,17 @@ async def _a_turn_for_all() -> None:
         await asyncio.sleep(0)
 
 
-def _tools(count: int) -> list[Tool[..., object]]:
+def _tools(count: int, *, runs_in_thread: bool = False) -> list[Tool[..., object]]:
     async def lookup(query: str, page: int) -> str:
         """Look up one page of the ledger."""
         return PAGE
 
-    return [tool(mode="read", name=f"lookup_{number}")(lookup) for number in range(count)]
+    def lookup_in_thread(query: str, page: int) -> str:
+        """Look up one page of the ledger."""
+        return PAGE
+
+    function = lookup_in_thread if runs_in_thread else lookup
+    return [tool(mode="read", name=f"lookup_{number}")(function) for number in range(count)]
 
 
 async def _cpu(work: Awaitable[object]) -> float:
@@ -111,25 +170,103 @@ async def _cpu(work: Awaitable[object]) -> float:
     return process_time() - began
 
 
+def _agent(workload: Workload, steps: int) -> Agent:
+    return Agent(
+        "bench",
+        model=Caller(steps, calls=workload.calls),
+        tools=_tools(workload.tools, runs_in_thread=workload.runs_in_thread),
+        hooks=workload.hooks,
+    )
+
+
 async def _step_rows(size: Size) -> list[Row]:
-    agents = {count: Agent("bench", model=Caller(size.steps), tools=_tools(count)) for count in TOOLS}
-    runtimes = {count: AgentRuntime.in_memory([agent]) for count, agent in agents.items()}
-    best: dict[int, float] = {count: float("inf") for count in TOOLS}
-    for _ in range(size.rounds):
-        for count, runtime in runtimes.items():
-            handle = await runtime.start(agents[count], "Collect the pages.")
-            best[count] = min(best[count], await _cpu(handle.wait()) / size.steps * 1e6)
-    for runtime in runtimes.values():
-        await runtime.aclose()
-    return [
-        Row(f"a step in memory, tools: {count}", cost, "µs", f"tools: {TOOLS[0]}", cost / best[TOOLS[0]])
-        for count, cost in best.items()
+    """Return a row for each workload, and two for what a run costs that makes no call."""
+    best: dict[str, float] = {}
+
+    def keep(name: str, seconds: float) -> None:
+        best[name] = min(best.get(name, seconds), seconds)
+
+    speaker = Agent("bench", model=Caller(0))
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory())
+        runtimes = {
+            each: await stack.enter_async_context(
+                AgentRuntime.in_memory([_agent(each, size.steps)], secrets=each.secrets)
+            )
+            for each in WORKLOADS
+        }
+        memory = await stack.enter_async_context(AgentRuntime.in_memory([speaker]))
+        file = await stack.enter_async_context(
+            AgentRuntime.open(Path(folder) / "bench.db", agents=[speaker], durability="process")
+        )
+        for _ in range(size.rounds):
+            for workload, runtime in runtimes.items():
+                handle = await runtime.start("bench", "Collect the pages.")
+                keep(workload.name, await _cpu(handle.wait()) / size.steps)
+            keep("memory", await _cpu(_runs(memory, size.steps)) / size.steps)
+            keep("file", await _cpu(_runs(file, size.steps)) / size.steps)
+    plain = best[PLAIN.name]
+    rows = [
+        Row(
+            f"a step in memory, {each.name}", best[each.name] * 1e6, "µs", PLAIN.name, best[each.name] / plain
+        )
+        for each in WORKLOADS
     ]
+    a_call = best[FIVE_CALLS.name] / FIVE_CALLS.calls
+    after = WORKLOADS.index(FIVE_CALLS) + 1
+    rows.insert(
+        after, Row("… of these, each call", a_call * 1e6, "µs", f"a step, {PLAIN.name}", a_call / plain)
+    )
+    return [
+        *rows,
+        Row(
+            "a run in memory with one text answer",
+            best["memory"] * 1e6,
+            "µs",
+            f"a step, {PLAIN.name}",
+            best["memory"] / plain,
+        ),
+        Row(
+            "… on SQLite, durability process",
+            best["file"] * 1e6,
+            "µs",
+            "the run in memory",
+            best["file"] / best["memory"],
+        ),
+    ]
+
+
+async def _runs(runtime: AgentRuntime, count: int) -> None:
+    for _ in range(count):
+        await (await runtime.start("bench", "Say something.")).wait()
+
+
+async def _stream_rows(size: Size) -> list[Row]:
+    """Compare a chunk of a long answer that has no reader to a chunk of the bare generator."""
+    model = Talker(pauses=False)
+    one = many = bare = float("inf")
+    async with AgentRuntime.in_memory([Agent("bench", model=model)]) as runtime:
+        for _ in range(size.rounds):
+            model.words = 1
+            one = min(one, await _cpu(_runs(runtime, size.steps)))
+            model.words = STREAM_CHUNKS + 1
+            many = min(many, await _cpu(_runs(runtime, size.steps)))
+            bare = min(bare, await _cpu(_drained(model, size.steps)))
+    chunks = STREAM_CHUNKS * size.steps
+    cost, floor = (many - one) / chunks, bare / (chunks + 2 * size.steps)
+    what = f"a chunk of a stream of {STREAM_CHUNKS}"
+    return [Row(what, cost * 1e6, "µs", "the bare generator", cost / floor)]
+
+
+async def _drained(model: Talker, times: int) -> None:
+    for _ in range(times):
+        async for _ in model.stream(()):
+            pass
 
 
 async def _delta_rows(size: Size) -> list[Row]:
     rows: list[Row] = []
-    model = Talker()
+    model = Talker(pauses=True)
     agent = Agent("bench", model=model)
     async with AgentRuntime.in_memory([agent]) as runtime:
         for readers in READERS:
@@ -174,7 +311,7 @@ async def _queued(readers: int, deltas: int) -> None:
 def _request_rows() -> list[Row]:
     """Compare what is made of a long conversation at one step to turning it into JSON."""
     settings = ModelSettings()
-    tools = [one.definition for one in _tools(TOOLS[1])]
+    tools = [one.definition for one in _tools(REQUEST_TOOLS)]
     messages = [LLMMessage("system", "Be short."), LLMMessage("user", "Collect the pages.")]
     for number in range(REQUEST_MESSAGES // 2):
         call = ToolCall(id=f"c{number}", name="lookup_0", arguments={"query": "open", "page": number})
@@ -198,7 +335,7 @@ def _request_rows() -> list[Row]:
     requests: dict[str, Callable[[], JsonObject]] = {"OpenAI": openai, "Anthropic": anthropic}
     return [
         compare(
-            f"request to {name}, messages: {REQUEST_MESSAGES}, tools: {TOOLS[1]}",
+            f"request to {name}, messages: {REQUEST_MESSAGES}, tools: {REQUEST_TOOLS}",
             make,
             to="json.dumps of it",
             other=partial(json.dumps, make()),

@@ -20,17 +20,20 @@ the whole process with all its threads, the least of up to five interleaved roun
 or two): other people may use the machine, so wall time is left out. The raw floor is the same commits, two
 a step, with the same bytes in plain sqlite3. The peers' files have synchronous = FULL, so «power» and «raw
 FULL» are what they compare to. agent-framework stores nothing; «Windlass (memory)» is the loop to compare it
-to, with all its records."""
+to, with all its records. Temporal needs a server: its CPU, bytes and memory are added to those of the
+worker. Restate is left out: its server is not on PyPI, where the environments come from."""
 STEPS_NOTE = """«more» is the cost of one more step between the last two columns: it leaves out what a run
 costs once."""
 BYTES_NOTE = """Bytes as multiples of the content (arguments, results, texts). «stored» is
 the growth of the database with its log emptied; «written» is what the process passed to write(), where
-SQLite's log takes whole pages for each commit: the raw floor has that too."""
+SQLite's log takes whole pages for each commit: the raw floor has that too. With Temporal it holds what worker
+and server write to each other as well."""
 RESUME_NOTE = """A process is ended in the middle of the model call after 500 steps. Another one, which is
 warm from a run on another file, opens the file and goes on until the model is asked again with the whole
-history. «own file» is what plain sqlite3 needs to read every row of that contender's file; «raw read» is
-the raw floor's."""
-CONCURRENT_NOTE = "200 runs of 20 steps at once in one process."
+history. The server of Temporal is there before: it survives a crash of the worker. «own file» is what plain
+sqlite3 needs to read every row of that contender's file; «raw read» is the raw floor's."""
+CONCURRENT_NOTE = """200 runs of 20 steps at once in one process; of Google ADK at most four at once, since
+with 20 SQLite answers «database is locked» to some."""
 PARKED_NOTE = """Growth of resident memory for each session, over the second half of the sessions. Ours wait
 for a person's consent in the middle of a run; those of the peers had one tool step and wait for their next
 message, which is less."""
@@ -43,9 +46,9 @@ GOALS_NOTE = """Why goals are missed:
 
 - **CPU beside the raw floor and LangGraph.** The floor is two inserts. A step of ours judges policy and
   budget, checks arguments, masks secrets, writes five records in two commits, folds them, tells the feed and
-  keeps a deadline for each effect: some 2,200 calls of Python functions. SQLite is a sixth of it, masking and
-  folding an eighth, packing a sixteenth; the rest is spread evenly: no single part is left to take out.
-  No cost grows with the history any more, so the distance to every peer grows with it.
+  keeps a deadline for each effect. SQLite is a sixth of it, masking and folding an eighth, packing a
+  sixteenth; the rest is spread evenly: no single part is left to take out. No cost grows with the history
+  any more, so the distance to every peer grows with it.
 - **In memory beside agent-framework**, which keeps no record, judges nothing and cannot go on after a crash.
 - **Bytes written.** A commit writes whole pages: the floor itself writes eleven times the content. Ours are
   half as much again, because an append also changes the index of its session and the row with the session's
@@ -64,7 +67,7 @@ def render(results: Results, names: Sequence[str], *, counts: Sequence[int]) -> 
         _facts(results),
         "### CPU of a step",
         _steps(results, names, counts),
-        STEPS_NOTE,
+        STEPS_NOTE + _servers(results, names, counts[-1]),
         "### Bytes",
         _bytes(results, names, counts),
         BYTES_NOTE,
@@ -109,6 +112,17 @@ def _steps(results: Results, names: Sequence[str], counts: Sequence[int]) -> str
         cells += [_times(results.cpu_ms(name, end), results.cpu_ms(US, end)) for end in ends]
         rows.append([name, *cells])
     return table(header, rows)
+
+
+def _servers(results: Results, names: Sequence[str], count: int) -> str:
+    """Return sentences about the contenders that need a server."""
+    told = ""
+    for name in names:
+        outcome = results.steps.get((name, count))
+        if isinstance(outcome, Line) and outcome["server_cpu_s"]:
+            part = outcome["server_cpu_s"] / outcome["cpu_s"]
+            told += f" Of {name}, {part:.0%} at {count} is the CPU of the server."
+    return told
 
 
 def _bytes(results: Results, names: Sequence[str], counts: Sequence[int]) -> str:

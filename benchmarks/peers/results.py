@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
+from benchmarks.measure import Row
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -50,6 +52,9 @@ class Results:
     file_read_s: dict[str, float] = field(default_factory=dict[str, float])
     parked: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
     imports: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
+    calls: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
+    rows: Mapping[str, Row] = field(default_factory=dict[str, Row])
+    """Rows of the other sections of the same run, by name; some goals are about them."""
 
     def keep_best(self, name: str, count: int, *, outcome: Outcome) -> None:
         """Keep the round with the least CPU.
@@ -95,7 +100,7 @@ class Results:
         """Return what went wrong, by what was to be measured."""
         found: dict[str, str] = {}
         steps = [(f"{name}, {count} steps", outcome) for (name, count), outcome in self.steps.items()]
-        for scenario in ("concurrent", "resume", "parked", "imports"):
+        for scenario in ("concurrent", "resume", "parked", "imports", "calls"):
             table: Mapping[str, Outcome] = getattr(self, scenario)
             steps += [(f"{name}, {scenario}", outcome) for name, outcome in table.items()]
         for what, outcome in steps:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter, process_time
+from types import FrameType
 
 TOOL = "lookup"
 TOOL_DESCRIPTION = "Look up one page of the ledger."
@@ -32,6 +33,8 @@ WARM_UP_STEPS = 3
 POOL_PAGES = 512
 PAGE_DIGESTS = 14
 PARKED_AT_ONCE = 50
+COUNT_FROM, COUNT_TO = 100, 260
+"""The steps between which calls of Python functions are counted."""
 CRASHED = 17
 """Exit code of a process that ended on purpose in the middle of a model call."""
 SETTLE_S = 1.0
@@ -129,6 +132,11 @@ class Runner(ABC):
 
     name: str
     packages: tuple[str, ...] = ()
+    servers: tuple[int, ...] = ()
+    """Ids of the server processes that the peer needs; their use is added to that of this process."""
+
+    async def serve(self, folder: Path) -> None:  # noqa: B027 (most need no server)
+        """Start the servers on the database in `folder`; the clock does not see it."""
 
     @abstractmethod
     async def open(self, folder: Path, script: Script) -> None:
@@ -154,23 +162,26 @@ class Runner(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the process has used up to now."""
+    """What the process, and the servers of the peer, have used up to now."""
 
     cpu_s: float
+    server_cpu_s: float
     wall_s: float
     file_bytes: int
     written_chars: int | None
     written_bytes: int | None
 
     @classmethod
-    def take(cls, folder: Path) -> "Reading":
+    def take(cls, folder: Path, servers: Sequence[int]) -> "Reading":
         files = sum(path.stat().st_size for path in folder.iterdir() if not path.name.endswith("-shm"))
-        chars, blocks = _written()
-        return cls(process_time(), perf_counter(), files, chars, blocks)
+        chars, blocks = _written(servers)
+        served = sum(_cpu_of(server) for server in servers)
+        return cls(process_time() + served, served, perf_counter(), files, chars, blocks)
 
     def since(self, before: "Reading") -> JsonLine:
         return {
             "cpu_s": self.cpu_s - before.cpu_s,
+            "server_cpu_s": self.server_cpu_s - before.server_cpu_s,
             "wall_s": self.wall_s - before.wall_s,
             "file_growth": self.file_bytes - before.file_bytes,
             "wchar": _less(self.written_chars, before.written_chars),
@@ -178,13 +189,21 @@ class Reading:
         }
 
 
-def _written() -> tuple[int | None, int | None]:
-    try:
-        lines = Path("/proc/self/io").read_text("ascii").splitlines()
-    except OSError:
-        return None, None
-    fields = dict(line.split(": ") for line in lines)
-    return int(fields["wchar"]), int(fields["write_bytes"])
+def _cpu_of(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text("ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _written(servers: Sequence[int]) -> tuple[int | None, int | None]:
+    chars = blocks = 0
+    for process in ("self", *servers):
+        try:
+            lines = Path(f"/proc/{process}/io").read_text("ascii").splitlines()
+        except OSError:
+            return None, None
+        fields = dict(line.split(": ") for line in lines)
+        chars, blocks = chars + int(fields["wchar"]), blocks + int(fields["write_bytes"])
+    return chars, blocks
 
 
 def _less(after: int | None, before: int | None) -> int | None:
@@ -201,12 +220,14 @@ def _stored_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir() if not path.name.endswith("-shm"))
 
 
-def _resident_bytes() -> int:
+def _resident_bytes(servers: Sequence[int]) -> int:
     gc.collect()
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    pages = (
+        int(Path(f"/proc/{process}/statm").read_text("ascii").split()[1]) for process in ("self", *servers)
+    )
+    return sum(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _say(runner: Runner, scenario: str, line: JsonLine) -> None:
@@ -215,6 +236,7 @@ def _say(runner: Runner, scenario: str, line: JsonLine) -> None:
 
 
 async def _warm_up(runner: Runner, folder: Path, script: Script) -> None:
+    await runner.serve(folder)
     await runner.open(folder, script)
     script.reset(WARM_UP_STEPS)
     await runner.run("warm")
@@ -227,9 +249,9 @@ async def _measured(runner: Runner, folder: Path, script: Script, *, runs: int, 
     await runner.prepare(sessions)
     stored = _stored_bytes(folder)
     gc.collect()
-    before = Reading.take(folder)
+    before = Reading.take(folder, runner.servers)
     finals = await asyncio.gather(*(runner.run(session) for session in sessions))
-    line = Reading.take(folder).since(before)
+    line = Reading.take(folder, runner.servers).since(before)
     line["stored"] = _stored_bytes(folder) - stored
     counts = (set(finals), script.model_calls, script.tool_calls)
     if counts != ({FINAL}, runs * (steps + 1), runs * steps):
@@ -238,7 +260,33 @@ async def _measured(runner: Runner, folder: Path, script: Script, *, runs: int, 
     return {"runs": runs, "steps": steps, **line, "content": script.content_bytes}
 
 
+async def _calls(runner: Runner, folder: Path, script: Script) -> JsonLine:
+    """Return how many Python functions a step calls, in the thread of the event loop.
+
+    Each resumption of a coroutine counts as a call.
+    """
+    await _warm_up(runner, folder, script)
+    script.reset(COUNT_TO + 1)
+    calls = 0
+
+    def on_event(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    def on_model_call(history: int) -> None:
+        if script.model_calls == COUNT_FROM:
+            sys.setprofile(on_event)
+        elif script.model_calls == COUNT_TO:
+            sys.setprofile(None)
+
+    script.on_model_call = on_model_call
+    await runner.run("s0")
+    await runner.close()
+    return {"calls_a_step": calls / (COUNT_TO - COUNT_FROM)}
+
+
 async def _crash(runner: Runner, folder: Path, script: Script, *, steps: int) -> None:
+    await runner.serve(folder)
     await runner.open(folder, script)
     script.reset(steps + 1)
     script.crash_at = steps
@@ -250,11 +298,12 @@ async def _resume(runner: Runner, folder: Path, script: Script, *, steps: int) -
     warm.mkdir()
     await _warm_up(runner, warm, script)
     await runner.close()
+    await runner.serve(folder)
     gc.collect()
-    before = Reading.take(folder)
+    before = Reading.take(folder, runner.servers)
 
     def end(history: int) -> None:
-        line = Reading.take(folder).since(before)
+        line = Reading.take(folder, runner.servers).since(before)
         _say(runner, "resume", {"steps": steps, "history": history, **line})
         os._exit(0)
 
@@ -273,9 +322,9 @@ async def _parked(runner: Runner, folder: Path, script: Script, *, sessions: int
     script.reset(1)
     half = sessions // 2
     await _park(runner, range(half))
-    before = _resident_bytes()
+    before = _resident_bytes(runner.servers)
     await _park(runner, range(half, sessions))
-    growth = _resident_bytes() - before
+    growth = _resident_bytes(runner.servers) - before
     return {"sessions": sessions, "resident_growth": growth, "per_session": growth / (sessions - half)}
 
 
@@ -293,6 +342,8 @@ async def _scenario(runner: Runner, options: argparse.Namespace) -> None:
             line = await _measured(runner, folder, script, runs=1, steps=options.steps)
         case "concurrent":
             line = await _measured(runner, folder, script, runs=options.runs, steps=options.steps)
+        case "calls":
+            line = await _calls(runner, folder, script)
         case "crash":
             return await _crash(runner, folder, script, steps=options.steps)
         case "resume":
@@ -306,7 +357,7 @@ async def _scenario(runner: Runner, options: argparse.Namespace) -> None:
 def arguments() -> argparse.Namespace:
     """Read the command line of a runner."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("scenario", choices=["steps", "concurrent", "crash", "resume", "parked"])
+    parser.add_argument("scenario", choices=["steps", "concurrent", "calls", "crash", "resume", "parked"])
     parser.add_argument("--folder", required=True, help="where the database goes")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--runs", type=int, default=1)

@@ -1,6 +1,7 @@
-"""Cost of the loop: a step by its workload, a run, a stream, a delta by its readers, a request, reads of a run.
+"""Cost of the loop: a step by its workload, a run, a stream, a delta by its readers, a request, a read.
 
-All of it runs in this process and, but for a run on SQLite and the reads, in memory: the loop alone is measured.
+All of it runs in this process and, but for a run on SQLite and the reads, in memory: the loop alone is
+measured.
 """
 
 import asyncio

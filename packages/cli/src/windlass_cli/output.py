@@ -17,7 +17,6 @@ from datetime import datetime
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Final, TextIO, TypeVar, cast
 
-import pydantic
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
@@ -172,7 +171,9 @@ def to_json(value: object) -> str:
 
 
 def _data(value: object) -> object:
-    if isinstance(value, pydantic.BaseModel):
+    from pydantic import BaseModel  # noqa: PLC0415 - slow to import
+
+    if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True, exclude_none=True)
     if isinstance(value, Enum):
         return cast(object, value.value)

@@ -1,6 +1,5 @@
 """`windlass init`, `config` and `doctor`: create a project, show its settings, check its environment."""
 
-import importlib.metadata
 import os
 import platform
 import sqlite3
@@ -159,6 +158,8 @@ def _environment() -> Iterator[Finding]:
 
 
 def _version(name: str) -> str:
+    import importlib.metadata  # noqa: PLC0415 - slow to import
+
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contracts.stores import (
+    AT,
     NOW_MS,
     AnyStore,
     Play,
@@ -73,7 +74,9 @@ async def assert_up_to_date(folds: JournalFolds, records: Sequence[Record]) -> N
     """Check every view of a session with one run, r1, against a fold of all its records."""
     whole = LoopState()
     whole.apply_all(records)
-    assert facts(await folds.session("s1")) == facts(whole)
+    state = await folds.session("s1")
+    assert facts(state) == facts(whole)
+    assert not state.session.history.messages  # they would make the cache as large as the journals
     run = fold_runs(records).runs.get("r1")
     assert await folds.run(ROW) == run
     assert (await folds.decisions(ROW)).run == fold_decisions(records).runs.get("r1")
@@ -219,6 +222,24 @@ def test_the_size_of_all_folds_is_limited_and_the_newest_are_kept() -> None:
         assert [await read(2), await read(0), await read(1)] == [whole, 1, whole]  # 1 was read before 0
         assert [await read(2, size=101), await read(2, size=101)] == [whole, whole]
         assert [await read(0), await read(1)] == [1, 1]
+
+    play(main())
+
+
+def test_a_read_of_an_ended_run_does_not_grow_with_the_runs_after_it() -> None:
+    async def main() -> None:
+        store = CountingStore()
+        folds, owner = JournalFolds(store), await claim(store)
+        ended = Journal().begin().add("run.completed", {"runId": "r1", "output": "done"}).records
+        await append(store, owner, ended, 0)
+        assert await folds.run(ROW) == fold_runs(ended).runs["r1"]
+        await folds.decisions(ROW)
+        for after in range(len(ended), len(ended) + 200):
+            await append(store, owner, [Record("note.made", AT, {})], after)
+        store.count = 0
+        assert await folds.run(ROW) == fold_runs(ended).runs["r1"]
+        assert (await folds.decisions(ROW)).run == fold_decisions(ended).runs["r1"]
+        assert store.count == 2
 
     play(main())
 

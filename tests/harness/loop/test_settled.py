@@ -304,6 +304,19 @@ def test_a_step_with_another_record_in_it_is_left_to_the_fold_of_records(
     assert folded_whole(numbered(made), len(BEGUN)) == LENGTH
 
 
+@pytest.mark.parametrize("code", ["context_overflow", "interrupted", "E"])
+def test_the_answer_of_a_settled_step_ends_what_a_failed_call_left(code: str) -> None:
+    left: list[tuple[str, Facts]] = [
+        ("step.retrying", {**at(8), "code": code, "attempt": 1, "delayMs": 5}),
+        ("step.started", at(9)),
+        ("turn.completed", {"sequence": 0, "turnId": "t0"}),
+    ]
+    made = [*BEGUN, *((*one, 1) for one in left), *usual(*FOUR)[len(BEGUN) :]]
+    records = numbered(made)
+    assert folded_whole(records, len(BEGUN) + len(left)) == 3 * LENGTH
+    assert_both_folds_agree_at_each_step(records)
+
+
 @pytest.mark.parametrize("where", range(SECOND, SECOND + LENGTH))
 def test_a_step_without_one_of_its_records_is_left_to_the_fold_of_records(where: int) -> None:
     made = usual(*FOUR)

@@ -6,7 +6,6 @@ durable records only, and each read looks at the journal, where any process may 
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Final, Generic, Protocol, TypeVar
 
 from windlass.engine.writer import load_snapshot
@@ -152,21 +151,12 @@ class RunFold:
         return self.run is not None and self.run.result is not None
 
     def apply(self, records: Sequence[Record]) -> None:
-        """Apply the next records, up to the end of the run."""
+        """Apply the next records."""
         for record in records:
             self.seq = record.seq
             if record.type in _OF_RUN and run_id_of(record) == self._run_id:
-                self._follow(record)
-                if self.is_complete:
-                    return
-
-    def _follow(self, record: Record) -> None:
-        started = start_run(record) or unstarted_run(record)
-        if started is not None:
-            # The turn of the record is the turn before; `turn.started` names that of the run.
-            self.run = replace(started, turn_id=None)
-        elif self.run is not None:
-            self.run = advance_run(self.run, record)
+                started = start_run(record) or unstarted_run(record)
+                self.run = started or (self.run and advance_run(self.run, record))
 
 
 _OF_RUN: Final = RUN_CHANGES | {"run.started"}

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from windlass import refusals
 from windlass.adapters.journals import memory
 from windlass.engine import driver, effects
 from windlass.engine import inbox as mailbox
@@ -25,6 +24,7 @@ from windlass.errors import Ambiguous
 from windlass.feed.bus import Feed
 from windlass.feed.subscription import SessionRecords, StoreRecords
 from windlass.ports.store import Appended, Claim, Posted
+from windlass.runtime import runs
 from windlass.testing.stores import WrappedStore
 from windlass_harness.loop.events import (
     AnswersGiven,
@@ -187,10 +187,10 @@ def an_approval_counts_after_it_expired() -> list[tuple[Any, str, Any]]:
     def late(take: Any, state: Any, event: Any, **more: Any) -> Any:
         return take(state, replace(event, given_ms=0), **more)
 
-    refusal = refusals.refusal
+    refusal = runs.refusal
     return [
         *_taking(AnswersGiven, late),
-        (refusals, "refusal", lambda request, response, **_: refusal(request, response, now_ms=0)),
+        (runs, "refusal", lambda request, response, **_: refusal(request, response, now_ms=0)),
     ]
 
 

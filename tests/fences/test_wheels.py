@@ -47,7 +47,7 @@ DISTRIBUTIONS = {"runtime": "windlass"}
 """Those that are not called windlass- and their folder."""
 COMMANDS = {"sidecar"}
 """Those that bring a command."""
-SUFFIXES = {".py", ".typed"}
+SUFFIXES = {".py", ".pyi", ".typed"}
 COMMAND_TIMEOUT_S = 300
 NEEDS_AN_EXTRA = {
     "windlass.adapters.mcp": ("connection", "transports"),

@@ -317,6 +317,35 @@ def test_the_answer_of_a_settled_step_ends_what_a_failed_call_left(code: str) ->
     assert_both_folds_agree_at_each_step(records)
 
 
+def test_a_call_that_ended_without_a_result_may_be_asked_again_in_a_settled_step() -> None:
+    left: list[tuple[str, Facts]] = [
+        ("step.started", at(9)),
+        ("actions.requested", {"actions": [call("c0.0")], **at(9)}),
+        ("step.completed", {"finishReason": "tool-calls", **at(9)}),
+        ("action.started", {**intent("c0.0"), **at(9)}),
+        ("turn.completed", {"sequence": 0, "turnId": "t0"}),
+    ]
+    made = [*BEGUN, *((*one, 1) for one in left), *usual(*FOUR)[len(BEGUN) :]]
+    assert_both_folds_agree_at_each_step(numbered(made))
+
+
+def test_steps_without_a_token_count_keep_the_count_before_them() -> None:
+    made = usual({"inputTokens": 5}, None, None)
+    made.insert(len(BEGUN) + STARTED, ("something.new", {}, 1))
+    assert_both_folds_agree_at_each_step(numbered(made))
+
+
+@pytest.mark.parametrize("place", [{"turnId": None}, {"turnId": 1}, {"stepIndex": "1"}, {"stepIndex": None}])
+def test_a_step_may_have_an_unusual_place(place: Facts) -> None:
+    made = usual(*FOUR)
+    for number in range(SECOND, SECOND + LENGTH):
+        kind, data, attempt = made[number]
+        made[number] = kind, {**data, **place}, attempt
+    assert_both_folds_agree_at_each_step(numbered(made))
+    bare = [one for one in made[SECOND : SECOND + LENGTH] if one[0] in ("step.started", "step.completed")]
+    assert_both_folds_agree_at_each_step(numbered([*BEGUN, *bare, *usual_step(2)]))
+
+
 @pytest.mark.parametrize("where", range(SECOND, SECOND + LENGTH))
 def test_a_step_without_one_of_its_records_is_left_to_the_fold_of_records(where: int) -> None:
     made = usual(*FOUR)

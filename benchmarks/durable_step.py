@@ -45,6 +45,8 @@ class Contender:
     stores: bool = True
     parks: int = 0
     """How many parked sessions to make; 0 leaves it out."""
+    has_crowd: bool = True
+    """Whether many runs at once are measured; a very slow peer is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,14 @@ CONTENDERS = (
     ),
     Contender("Google ADK", "adk_run", "adk", ADK, parks=500),
     Contender("pydantic-ai + DBOS", "pydantic_dbos_run", "pydantic_dbos", DBOS, parks=500),
-    Contender("pydantic-ai + Temporal", "pydantic_temporal_run", "pydantic_temporal", TEMPORAL, parks=100),
+    Contender(
+        "pydantic-ai + Temporal",
+        "pydantic_temporal_run",
+        "pydantic_temporal",
+        TEMPORAL,
+        parks=100,
+        has_crowd=False,
+    ),
     Contender(
         "agent-framework (memory)",
         "agent_framework_run",
@@ -169,8 +178,10 @@ def _measure_rest(
     results: Results, pythons: Mapping[str | None, Path | Problem], contender: Contender, size: Size
 ) -> None:
     name = contender.name
-    results.concurrent[name] = _run(contender, pythons, "concurrent", steps=size.run_steps, runs=size.runs)
-    _tell(contender, f"{size.runs} runs at once", results.concurrent[name])
+    if contender.has_crowd:
+        found = _run(contender, pythons, "concurrent", steps=size.run_steps, runs=size.runs)
+        results.concurrent[name] = found
+        _tell(contender, f"{size.runs} runs at once", found)
     if contender.stores:
         results.resume[name] = _resume(results, contender, pythons)
         _tell(contender, "resume", results.resume[name])

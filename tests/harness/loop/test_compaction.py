@@ -22,7 +22,7 @@ from tests.harness.loop.stage import (
     says,
 )
 
-from windlass_harness.compaction import Weights, estimate_tokens
+from windlass_harness.compaction import MessageSums, estimate_tokens
 from windlass_harness.loop.compaction import prompt_tokens
 from windlass_harness.loop.events import (
     CallModel,
@@ -140,7 +140,7 @@ def test_no_message_is_estimated_twice() -> None:
         seen.append(message)
         return 7
 
-    weights, messages = Weights(counted), [UserMessage(content=str(number)) for number in range(50)]
+    weights, messages = MessageSums(counted), [UserMessage(content=str(number)) for number in range(50)]
     for end in range(51):
         assert weights.since(0, messages[:end], revision=0) == 7 * end
     assert weights.since(48, messages, revision=0) == 14

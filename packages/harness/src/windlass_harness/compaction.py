@@ -71,7 +71,7 @@ def estimate_tokens(value: object) -> int:
 def message_size(message: ModelMessage) -> int:
     """Return the size of a message in characters, about: those of its texts, and some for each part.
 
-    It costs a fraction of an estimate for the messages of an ordinary step, whose texts are not scanned. The
+    For the messages of an ordinary step it costs a fraction of an estimate: their texts are not scanned. The
     JSON of the message never has more than `BYTES_PER_CHAR_MAX` bytes for each of these characters.
     """
     content = message.content
@@ -159,19 +159,19 @@ def should_compact(
     return tokens > config.threshold
 
 
-class Weights:
-    """Cached estimates of the messages of one history; each message is estimated at most once."""
+class MessageSums:
+    """Cached sums over the messages of one history; each message is measured at most once."""
 
-    def __init__(self, estimate: Estimate = estimate_tokens) -> None:
-        self._estimate = estimate
+    def __init__(self, measure: Estimate) -> None:
+        self._measure = measure
         self._first = 0
-        """The first message with an estimate."""
+        """The first message that was measured."""
         self._sums = [0]
-        """The sums of the estimates of all messages before each one, starting at that message."""
+        """The sums of all messages before each one, starting at that message."""
         self._revision = 0
 
     def since(self, index: int, messages: Sequence[ModelMessage], *, revision: int) -> int:
-        """Return the estimate of the messages from an index on.
+        """Return the sum of the messages from an index on.
 
         `revision` changes each time existing messages have changed.
         """
@@ -179,7 +179,7 @@ class Weights:
         if revision != self._revision or is_shorter or index < self._first or len(self._sums) == 1:
             self._first, self._sums, self._revision = index, [0], revision
         for message in messages[self._first + len(self._sums) - 1 :]:
-            self._sums.append(self._sums[-1] + self._estimate(message))
+            self._sums.append(self._sums[-1] + self._measure(message))
         return self._sums[-1] - self._sums[index - self._first]
 
 

@@ -1,4 +1,4 @@
-"""Proposals: the fold of their records, their status, and reserved names."""
+"""Proposals: the fold of their records, and their status."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace

@@ -112,7 +112,7 @@ def prompt_tokens(state: LoopState, rule: CompactionRule) -> int:
     """
     history = state.session.history
     tokens, count = _counted(state, rule)
-    since = state.weights.since(count, history.messages, revision=history.revision)
+    since = state.token_sums.since(count, history.messages, revision=history.revision)
     return min(tokens + since, INTEGER_MAX)
 
 
@@ -123,7 +123,7 @@ def _is_too_long(state: LoopState, rule: CompactionRule) -> bool:
     """
     history, bound = state.session.history, _bound(state, rule)
     tokens, count = _counted(state, rule)
-    chars = state.sizes.since(count, history.messages, revision=history.revision)
+    chars = state.char_sums.since(count, history.messages, revision=history.revision)
     most = tokens + chars * BYTES_PER_CHAR_MAX // BYTES_PER_TOKEN
     return most > bound and prompt_tokens(state, rule) > bound
 

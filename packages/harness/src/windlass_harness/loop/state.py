@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from windlass_harness.budget import would_exceed
-from windlass_harness.compaction import Weights, message_size
+from windlass_harness.compaction import MessageSums, estimate_tokens, message_size
 from windlass_harness.loop import failures
 from windlass_harness.loop.events import Draft, Moment
 from windlass_harness.loop.notes import (
@@ -96,9 +96,10 @@ class LoopState:
         self.grants: dict[str, Grant] = {}
         """Approvals for the rest of the session, by request id."""
         self.deliveries = Deliveries()
-        self.compacting, self.weights = CompactionNotes(), Weights()
-        self.sizes = Weights(message_size)
-        """Sizes of the messages in characters; cheaper than the estimates in `weights`."""
+        self.compacting = CompactionNotes()
+        self.token_sums = MessageSums(estimate_tokens)
+        self.char_sums = MessageSums(message_size)
+        """Cheaper than `token_sums`: most steps need no estimate."""
         self.epoch = 0
         """Epoch of the current owner; open intents of an earlier epoch were interrupted."""
 

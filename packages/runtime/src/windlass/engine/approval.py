@@ -276,10 +276,11 @@ async def judge(
 
 def judge_allowed(
     binding: Binding,
+    decision: AllowDecision,
+    *,
     call_id: str,
     tool_name: str,
     given: JsonValue,
-    decision: AllowDecision,
     canonical_json: bytes | None,
 ) -> Judged | CallRefused:
     """Judge a call of a tool that the rules allow with any arguments; see `settled_by_rules`."""

@@ -551,7 +551,12 @@ class Effects:
         if effect.approved_hash is not None or state.grants:
             return None
         judged = judge_allowed(
-            binding, call_id, effect.tool_name, written, decision, self._canonical.pop(call_id, None)
+            binding,
+            decision,
+            call_id=call_id,
+            tool_name=effect.tool_name,
+            given=written,
+            canonical_json=self._canonical.pop(call_id, None),
         )
         if isinstance(judged, CallRefused):
             return judged

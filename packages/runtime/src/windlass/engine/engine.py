@@ -166,7 +166,7 @@ class CachedSession:
         """Approximate size in bytes; compacted messages do not count."""
         state = self.loaded.state
         history = state.session.history
-        chars = state.sizes.since(0, history.messages, revision=history.revision)
+        chars = state.char_sums.since(0, history.messages, revision=history.revision)
         return chars + MESSAGE_BYTES * (len(history.messages) + 1)
 
 

@@ -104,7 +104,7 @@ class _Piece:
     text: list[str] = field(default_factory=list[str])
     arguments: JsonObject | None = None
     size: int = 0
-    """Size of arguments that arrived whole."""
+    """Of arguments that arrived whole: bytes of their canonical JSON, or characters if they have none."""
     canonical: bytes | None = None
     """The canonical JSON of arguments that arrived whole; None if they have none."""
 

@@ -1,20 +1,16 @@
 """Decisions of a run, read from the journal and joined with the tools that were offered."""
 
-from typing import Final
-
 from windlass.errors import Rejected
 from windlass.package import package_of
 from windlass.ports.store import ContentStore, Journal, RunRow
 from windlass.refusals import not_begun
-from windlass.runtime.folds import JournalFolds
+from windlass.runtime.folds import RECORDS_PER_READ, JournalFolds
 from windlass.tools.question import ask_question
 from windlass_harness.ledger.goals import with_evaluations
 from windlass_harness.ledger.names import evaluation_session
 from windlass_harness.record import Record
 from windlass_harness.views.decisions import with_options
 from windlass_protocol import DecisionRun, ToolSpec
-
-_RECORDS_PER_READ: Final = 512
 
 
 async def decisions_of(
@@ -40,9 +36,7 @@ async def _judgements(journal: Journal, run_id: str) -> list[Record]:
     """Return the judgements of a run: records outside of its session."""
     session_id = evaluation_session(run_id)
     found: list[Record] = []
-    while more := await journal.read(
-        session_id, after=found[-1].seq if found else 0, limit=_RECORDS_PER_READ
-    ):
+    while more := await journal.read(session_id, after=found[-1].seq if found else 0, limit=RECORDS_PER_READ):
         found += more
     return found
 

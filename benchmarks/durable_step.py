@@ -19,7 +19,7 @@ from resource import RUSAGE_CHILDREN, getrusage
 from time import process_time
 
 from benchmarks.peers.environments import CACHE, ROOT, NotInstalled, last_line, make_cache, python_of
-from benchmarks.peers.goals import MEMORY
+from benchmarks.peers.goals import MEMORY, NAMES
 from benchmarks.peers.report import render
 from benchmarks.peers.results import Line, Outcome, Problem, Results, read_line
 from benchmarks.peers.task import CRASHED
@@ -67,7 +67,6 @@ class Size:
 
 FULL = Size(steps=(10, 50, 200, 500), rounds=5, cell_s=6.0, runs=200)
 SHORT = Size(steps=(10, 50), rounds=2, cell_s=1.0, runs=0, import_rounds=1)
-OURS = "from windlass import Agent, AgentRuntime, tool"
 HELLO = tuple(f"from benchmarks.peers.hello import {name}; {name}()" for name in ("in_memory", "on_sqlite"))
 """Complete programs, timed with the imports of the others."""
 LANGGRAPH = (
@@ -85,8 +84,8 @@ CONTENDERS = (
     Contender("raw NORMAL", "raw_run", None, "import sqlite3", "normal"),
     Contender("raw FULL", "raw_run", None, "import sqlite3", "full"),
     Contender("Windlass, process", "windlass_run", None, "import windlass", "process"),
-    Contender("Windlass, power", "windlass_run", None, OURS, "power"),
-    Contender("Windlass (memory)", "windlass_run", None, OURS, "memory", stores=False),
+    Contender("Windlass, power", "windlass_run", None, NAMES, "power"),
+    Contender("Windlass (memory)", "windlass_run", None, NAMES, "memory", stores=False),
     Contender("LangGraph", "langgraph_run", "langgraph", LANGGRAPH, parks=500),
     Contender("LangGraph, delta", "langgraph_run", "langgraph", LANGGRAPH, "delta"),
     Contender(

@@ -22,7 +22,9 @@ from socket import AF_INET, SOCK_STREAM, socket
 from time import perf_counter, sleep
 
 from benchmarks.peers.environments import ROOT, NotInstalled, make_cache, python_of
-from benchmarks.peers.task import TOOL_DESCRIPTION, Script
+from benchmarks.peers.goals import Goal
+from benchmarks.peers.report import goal_table
+from benchmarks.peers.task import TOOL_DESCRIPTION, Script, cpu_of, free_port
 
 CLIENTS = 16
 START_S_MAX = 60.0
@@ -134,7 +136,7 @@ async def drive_approval(server: "Server", wire: Wire, name: str) -> None:
 
 
 async def drive_adk(server: "Server", wire: Wire, name: str) -> None:
-    """Start a run, whose response is the stream of its events."""
+    """Start a run; the response is the stream of its events."""
     last = b""
 
     async def seen(line: bytes) -> None:
@@ -176,15 +178,6 @@ class Server:
     def wire(self) -> Wire:
         """Return a new connection."""
         return Wire(self.host, self.port, self.key)
-
-    def cpu_s(self) -> float:
-        """Return the CPU time that the threads of the process have used.
-
-        The scheduler counts it in nanoseconds; `/proc/PID/stat` samples it by ticks, which misleads on a busy
-        machine. The threads of a server live as long as it does.
-        """
-        threads = Path(f"/proc/{self.pid}/task").iterdir()
-        return sum(int((one / "schedstat").read_text("ascii").split()[0]) for one in threads) / 1e9
 
 
 @dataclass(slots=True)
@@ -251,13 +244,6 @@ def _until_listening(child: "subprocess.Popen[bytes]", port: int) -> None:
     raise RuntimeError("the server did not start in time")
 
 
-def free_port() -> int:
-    """Return a port that is free now."""
-    with socket(AF_INET, SOCK_STREAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 async def drive(server: Server, contender: Contender, runs: int) -> Best:
     """Let the clients do some runs; return their cost."""
     wires = [server.wire() for _ in range(CLIENTS)]
@@ -275,9 +261,9 @@ async def drive(server: Server, contender: Contender, runs: int) -> Best:
                     raise
                 failed += 1
 
-    began, before = perf_counter(), server.cpu_s()
+    began, before = perf_counter(), cpu_of(server.pid)
     await asyncio.gather(*(client(wire) for wire in wires))
-    spent, took = server.cpu_s() - before, perf_counter() - began
+    spent, took = cpu_of(server.pid) - before, perf_counter() - began
     for wire in wires:
         wire.close()
     return Best(spent / runs * 1e3, (runs - failed) / took, runs, failed)
@@ -323,11 +309,6 @@ def measured(size: Size = FULL) -> dict[str, Best]:
                 return asyncio.run(measure(servers, [RUN, ADK, APPROVAL], size))
 
 
-GOALS = (
-    ("server CPU of a run, ms", 4.0),
-    ("server CPU of a run / adk api_server", 0.5),
-)
-RUNS_PER_S_MIN = 250.0
 _REPORT = """
 ## Over HTTP
 
@@ -342,8 +323,6 @@ runs a second are the most of them. Load average at the end: {load}.
 |---|---:|---:|---:|
 {rows}
 
-| goal | limit | measured | |
-|---|---:|---:|---:|
 {goals}
 """
 
@@ -356,27 +335,18 @@ def report(size: Size = FULL) -> str:
         for name, one in best.items()
     ]
     run, peer = best[RUN.name], best.get(ADK.name)
-    found = [run.cpu_ms, None if peer is None else run.cpu_ms / peer.cpu_ms]
-    goals = [
-        _goal(what, limit, value, is_met=value is not None and value <= limit)
-        for (what, limit), value in zip(GOALS, found, strict=True)
-    ]
-    goals.append(
-        _goal("runs a second", RUNS_PER_S_MIN, run.runs_per_s, is_met=run.runs_per_s >= RUNS_PER_S_MIN)
+    goals = (
+        Goal("server CPU of a run, ms", 4, run.cpu_ms),
+        Goal("server CPU of a run / adk api_server", 0.5, None if peer is None else run.cpu_ms / peer.cpu_ms),
+        Goal("runs a second", 250, run.runs_per_s, is_minimum=True),
     )
     return _REPORT.format(
         clients=CLIENTS,
         rounds=size.rounds,
         load=" ".join(f"{one:.1f}" for one in os.getloadavg()),
         rows="\n".join(rows),
-        goals="\n".join(goals),
+        goals=goal_table(goals),
     )
-
-
-def _goal(what: str, limit: float, value: float | None, *, is_met: bool) -> str:
-    if value is None:
-        return f"| {what} | {limit:g} | – | not measured |"
-    return f"| {what} | {limit:g} | {value:.3g} | {'met' if is_met else 'missed'} |"
 
 
 def _adk(folder: Path, port: int) -> Command:

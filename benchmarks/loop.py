@@ -181,7 +181,7 @@ def _agent(workload: Workload, steps: int) -> Agent:
 
 
 async def _step_rows(size: Size) -> list[Row]:
-    """Return a row for each workload, and two for what a run costs that makes no call."""
+    """Return a row for each workload, and two rows for a run without calls."""
     best: dict[str, float] = {}
 
     def keep(name: str, seconds: float) -> None:

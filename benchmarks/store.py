@@ -1,7 +1,7 @@
 """What the SQLite store adds to a step: `python -m benchmarks.store`.
 
-A step has two appends: the answer of the model with the intent of its call, and the result with the begin of
-the next step. They are made without an engine, by one session and by many at once, in turns with the raw
+A step has two appends: the answer of the model with the intent of its call, and the result with the beginning
+of the next step. They are made without an engine, by one session and by many at once, in turns with the raw
 floor of `benchmarks/peers/raw_run.py`: the same contents in plain sqlite3. The table has CPU of the process
 with all its threads and bytes passed to write(); below it are the pages that an append writes to the log.
 

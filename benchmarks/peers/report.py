@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.peers.goals import PROCESS, RAW_FULL, RAW_NORMAL, RAW_READ, US, goal_rows
+from benchmarks.peers.goals import PROCESS, RAW_FULL, RAW_NORMAL, RAW_READ, US, Goal, goals_of
 from benchmarks.peers.results import Line, Results, ratio
 
 INTRO = """## Durable steps beside the peers
@@ -78,10 +78,15 @@ def render(results: Results, names: Sequence[str], *, counts: Sequence[int]) -> 
         parts += ["### Parked sessions", _parked(results), PARKED_NOTE]
     parts += ["### Import", _imports(results), IMPORT_NOTE]
     if results.concurrent:
-        parts += ["### Goals", table(("goal", "limit", "measured", ""), goal_rows(results)), GOALS_NOTE]
+        parts += ["### Goals", goal_table(goals_of(results)), GOALS_NOTE]
     if problems := results.problems():
         parts += ["### Not measured", "\n".join(f"- {name}: {why}" for name, why in problems.items())]
     return "\n\n".join(parts) + "\n"
+
+
+def goal_table(goals: Sequence[Goal]) -> str:
+    """Return the table of some goals."""
+    return table(("goal", "limit", "measured", ""), [goal.cells() for goal in goals])
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

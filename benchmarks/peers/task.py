@@ -22,6 +22,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from socket import socket
 from time import perf_counter, process_time
 from types import FrameType
 
@@ -175,7 +176,7 @@ class Reading:
     def take(cls, folder: Path, servers: Sequence[int]) -> "Reading":
         files = sum(path.stat().st_size for path in folder.iterdir() if not path.name.endswith("-shm"))
         chars, blocks = _written(servers)
-        served = sum(_cpu_of(server) for server in servers)
+        served = sum(cpu_of(server) for server in servers)
         return cls(process_time() + served, served, perf_counter(), files, chars, blocks)
 
     def since(self, before: "Reading") -> JsonLine:
@@ -189,9 +190,21 @@ class Reading:
         }
 
 
-def _cpu_of(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text("ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def cpu_of(process: int) -> float:
+    """Return the CPU time that the threads of a process have used, in seconds.
+
+    The scheduler counts it in nanoseconds; `/proc/PID/stat` samples it by ticks, which misleads on a busy
+    machine. Threads that have ended are not counted: those of a server live as long as it does.
+    """
+    threads = Path(f"/proc/{process}/task").iterdir()
+    return sum(int((one / "schedstat").read_text("ascii").split()[0]) for one in threads) / 1e9
+
+
+def free_port() -> int:
+    """Return a port that is free now."""
+    with socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def _written(servers: Sequence[int]) -> tuple[int | None, int | None]:

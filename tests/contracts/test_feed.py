@@ -48,6 +48,40 @@ def test_readers_that_join_at_any_time_see_the_whole_run(play: Play) -> None:
 
 
 @pytest.mark.promise("F1")
+@pytest.mark.parametrize("is_row_given", [False, True])
+def test_a_reader_that_opens_again_at_its_cursor_after_each_event_misses_none(
+    play: Play, is_row_given: bool
+) -> None:
+    async def story(store: AnyStore, _: AnyStore) -> None:
+        world, seen = World(store), list[int | None]()
+        await world.begin()
+
+        async def write() -> None:
+            await world.append(BEGIN)
+            for count in range(40):
+                await world.append(*[draft("x.any") for _ in range(count % 3 + 1)])
+            await world.append(ended())
+
+        async def follow() -> None:
+            # The row is read after the record was published, so its session ends at the cursor or later.
+            cursor = None
+            while True:
+                row = await store.run("r1") if is_row_given else None
+                stream = world.feed.subscribe_run("r1", cursor, until_terminal=True, row=row)
+                event = await anext(stream)
+                cursor = stream.cursor
+                await stream.aclose()
+                seen.append(event.seq)
+                if event.type == "run.completed":
+                    return
+
+        await asyncio.gather(write(), follow())
+        assert seen == [*range(1, len(world.records) + 1)]
+
+    play(story)
+
+
+@pytest.mark.promise("F1")
 def test_a_feed_of_another_process_shows_the_same_records(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         world, far = World(store), Feed(other, FixedClock())

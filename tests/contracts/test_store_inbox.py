@@ -325,7 +325,7 @@ def test_a_batch_may_begin_a_run_with_an_item_that_did_not_say_so(play: Play) ->
         )
         await store.append(batch)
         assert await other.run("r9") == RunRow(
-            "r9", "s1", "agent", "sha256:1", RunStatus.RUNNING, 1, last_seq=1
+            "r9", "s1", "agent", "sha256:1", RunStatus.RUNNING, 1, last_seq=1, owner=None
         )
         assert await other.pending("s1") == ()
         taken = await store.post("s1", kind="steer", key="steer:m2", body={"message": "again"})

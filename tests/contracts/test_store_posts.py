@@ -49,7 +49,9 @@ def test_records_and_posts_to_other_sessions_become_durable_together(play: Play)
         (second,) = await other.pending("s3")
         assert first == InboxItem(first.number, "s2", START, "start:r2", BODY)
         assert (second.kind, second.body) == ("ask", {"n": 1})
-        assert await other.run("r2") == RunRow("r2", "s2", "a2", "sha256:2", RunStatus.PENDING, 0)
+        assert await other.run("r2") == RunRow(
+            "r2", "s2", "a2", "sha256:2", RunStatus.PENDING, 0, last_seq=0, owner=None
+        )
         assert set(await other.due(now_ms=NOW_MS)) == {"s2", "s3"}
 
     play(story)

@@ -27,21 +27,18 @@ def test_a_pattern_matches_as_a_compiled_one() -> None:
     assert lazy_pattern(rb"a+").fullmatch(b"aa")
 
 
-def test_a_pattern_is_compiled_by_its_first_use_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
-    real = re.compile
-
-    def compile_(pattern: str, flags: int = 0) -> re.Pattern[str]:
-        made.append(pattern)
-        return real(pattern, flags)
-
-    monkeypatch.setattr(re, "compile", compile_)
+def test_a_pattern_is_compiled_by_its_first_use_and_once() -> None:
     word = lazy_pattern("w+")
-    assert made == []
+    uncompiled = type(word)
+    assert not vars(word).keys() & {"match", "search", "pattern"}, "nothing is compiled"
     assert word.match("ww")
-    assert word.match("w")
+    match, search = vars(word)["match"], vars(word)["search"]
+    assert match.__self__ is search.__self__, "one compiled pattern has all methods"
+    assert type(match.__self__) is re.Pattern
+    assert type(word) is not uncompiled
+    assert not hasattr(type(word), "__getattr__"), "a later use does not compile again"
     assert word.search("aw")
-    assert made == ["w+"]
+    assert vars(word)["match"] is match
     assert repr(word) == repr(lazy_pattern("w+")) == "lazy_pattern('w+')"
 
 

@@ -36,7 +36,7 @@ from windlass_harness.record import Record
 from windlass_harness.views import fold_decisions, fold_runs
 from windlass_protocol import RunStatus
 
-ROW = RunRow("r1", "s1", "helper", "sha256:1", RunStatus.RUNNING, 1)
+ROW = RunRow("r1", "s1", "helper", "sha256:1", RunStatus.RUNNING, 1, last_seq=1, owner=None)
 GOLDEN = sorted(JOURNALS.glob("*/*.gz"))
 
 
@@ -123,7 +123,9 @@ def test_golden_journals_are_read_in_parts_as_at_once(path: Path) -> None:
             assert facts(await folds.session("s1")) == facts(whole)
             for start in started:
                 run_id = str(start.data["runId"])
-                row = RunRow(run_id, "s1", "a", "f", RunStatus.RUNNING, start.seq)
+                row = RunRow(
+                    run_id, "s1", "a", "f", RunStatus.RUNNING, start.seq, last_seq=start.seq, owner=None
+                )
                 if start.seq <= len(known):
                     assert await folds.run(row) is not None
                     runs = fold_decisions(known).runs
@@ -201,7 +203,9 @@ def test_the_size_of_all_folds_is_limited_and_the_newest_are_kept() -> None:
             await append(store, owner, steps(0, 4, Journal(name).begin()).records, 0)
 
         def row(number: int, size: int) -> RunFold:
-            fold = RunFold(RunRow("r1", f"s{number}", "helper", "f", RunStatus.RUNNING, 1))
+            fold = RunFold(
+                RunRow("r1", f"s{number}", "helper", "f", RunStatus.RUNNING, 1, last_seq=1, owner=None)
+            )
             fold.size = size
             return fold
 

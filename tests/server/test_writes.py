@@ -1,7 +1,6 @@
 """Writes and waits of a connection: few, and no more than needed."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,7 +9,7 @@ from tests.server.rig import Wire, ended, run, serving
 
 from windlass_server.app import Connection, GatheredWrites
 from windlass_server.settings import BATCH_BYTES
-from windlass_server.streams import StreamWaits
+from windlass_server.streams import StreamTimer
 
 
 class Recorded(asyncio.Transport):
@@ -90,32 +89,32 @@ def test_writes_of_one_turn_are_sent_together_unless_they_fill_a_chunk() -> None
     run(main())
 
 
-async def late(waits: StreamWaits, seconds: float) -> bool:
+async def late(timer: StreamTimer, seconds: float) -> bool:
     """Wait for nothing; return whether the wait was ended by its timer."""
-    waits.start()
-    waits.wait(seconds)
+    timer.start()
+    timer.begin_wait(seconds)
     try:
         await asyncio.get_running_loop().create_future()
     except asyncio.CancelledError:
-        if not waits.is_late():
+        if not timer.take_timeout():
             raise
         return True
     finally:
-        waits.rest()
+        timer.end_wait()
     return False
 
 
 @pytest.mark.parametrize("end", ["timer", "stir"])
 def test_a_wait_ends_at_its_time_or_when_it_is_stirred(end: str) -> None:
     async def main() -> None:
-        waits = StreamWaits()
-        waiting = asyncio.create_task(late(waits, 0.0 if end == "timer" else 60.0))
+        timer = StreamTimer()
+        waiting = asyncio.create_task(late(timer, 0.0 if end == "timer" else 60.0))
         await asyncio.sleep(0)
         if end == "stir":
-            waits.stir()
+            timer.stir()
         assert await waiting
         assert not waiting.cancelling()
-        waits.stop()
+        timer.stop()
 
     run(main())
 
@@ -123,54 +122,51 @@ def test_a_wait_ends_at_its_time_or_when_it_is_stirred(end: str) -> None:
 @pytest.mark.parametrize("is_stirred_too", [False, True])
 def test_a_stream_that_is_cancelled_from_outside_ends(is_stirred_too: bool) -> None:
     async def main() -> None:
-        waits = StreamWaits()
-        waiting = asyncio.create_task(late(waits, 60.0))
+        timer = StreamTimer()
+        waiting = asyncio.create_task(late(timer, 60.0))
         await asyncio.sleep(0)
         if is_stirred_too:
-            waits.stir()
+            timer.stir()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        waits.stop()
+        timer.stop()
 
     run(main())
 
 
 def test_a_write_is_not_broken_off_when_the_server_closes() -> None:
     async def main() -> None:
-        waits = StreamWaits()
-        waiting = asyncio.create_task(late(waits, 60.0))
+        timer = StreamTimer()
+        waiting = asyncio.create_task(late(timer, 60.0))
         await asyncio.sleep(0)
-        waits.is_writing = True
-        waits.stir()
+        timer.is_writing = True
+        timer.stir()
         await asyncio.sleep(0)
         assert not waiting.done()
-        waits.is_writing = False
-        waits.stir()
+        timer.is_writing = False
+        timer.stir()
         assert await waiting
-        waits.stop()
+        timer.stop()
 
     run(main())
 
 
-def test_all_waits_of_a_stream_share_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_waits_of_a_stream_share_one_callback_of_the_loop() -> None:
     async def main() -> None:
-        loop, made = asyncio.get_running_loop(), list[float]()
-        call_at = loop.call_at
-
-        def counted(when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-            made.append(when)
-            return call_at(when, callback)
-
-        waits = StreamWaits()
-        waits.start()
-        monkeypatch.setattr(loop, "call_at", counted)
+        timer = StreamTimer()
+        timer.start()
+        timer.begin_wait(60.0)
+        first = timer.handle
+        assert first is not None
         for _ in range(100):
-            waits.wait(60.0)
-            waits.rest()
-        assert len(made) == 1
-        waits.wait(1.0)
-        assert made[-1] < made[0], "a shorter wait ends in time"
-        waits.stop()
+            timer.end_wait()
+            timer.begin_wait(60.0)
+        assert timer.handle is first
+        timer.begin_wait(1.0)
+        assert timer.handle is not None
+        assert timer.handle.when() < first.when(), "a shorter wait ends in time"
+        assert first.cancelled()
+        timer.stop()
 
     run(main())

@@ -399,7 +399,7 @@ class _Held:
         if self.slot is not None:
             self.slot.release()
         if self.tenant is not None:
-            self.tenant.users -= 1
+            self.tenant.release()
 
 
 def _check_head(scope: Scope) -> None:

@@ -69,14 +69,14 @@ class Frames(Protocol):
         ...
 
 
-class StreamWaits:
-    """The waits of an open stream: for the next event, and for a client that reads slowly.
+class StreamTimer:
+    """Limits the waits of an open stream: for the next event, and for a client that reads slowly.
 
-    They share one timer, which is set again only when it fires: a stream waits for each
-    event and after each write, so a timer per wait would be made for nothing.
+    All waits share one callback of the loop, which is scheduled again only when it runs: a stream waits for
+    each event and in each write, and nearly all of these waits end early.
     """
 
-    __slots__ = ("_is_late", "_loop", "_others", "_task", "_timer", "_until", "is_gone", "is_writing")
+    __slots__ = ("_has_expired", "_loop", "_others", "_task", "_until", "handle", "is_gone", "is_writing")
 
     def __init__(self) -> None:
         self.is_gone = False
@@ -85,37 +85,38 @@ class StreamWaits:
         self._task: asyncio.Task[object] | None = None
         self._others = 0
         """Cancellations of the task that are not of this timer."""
-        self._timer: asyncio.TimerHandle | None = None
+        self.handle: asyncio.TimerHandle | None = None
+        """The scheduled callback; None if there is none."""
         self._until: float | None = None
         """End of the current wait; None if there is none."""
-        self._is_late = False
+        self._has_expired = False
 
     def start(self) -> None:
-        """Begin in the current task, which does all waits."""
+        """Bind the timer to the current task."""
         self._task = asyncio.current_task()
         assert self._task is not None, "a stream is sent by a task"
         self._others = self._task.cancelling()
 
-    def wait(self, seconds: float) -> None:
-        """Begin a wait: the task is cancelled after some seconds, unless `rest` was called before."""
+    def begin_wait(self, seconds: float) -> None:
+        """Begin a wait: the task is cancelled after some seconds, unless `end_wait` is called before."""
         until = self._until = self._loop.time() + seconds
-        timer = self._timer
-        if timer is None:
-            self._timer = self._loop.call_at(until, self._look)
-        elif timer.when() > until:
-            timer.cancel()
-            self._timer = self._loop.call_at(until, self._look)
+        handle = self.handle
+        if handle is None:
+            self.handle = self._loop.call_at(until, self._look)
+        elif handle.when() > until:
+            handle.cancel()
+            self.handle = self._loop.call_at(until, self._look)
 
-    def rest(self) -> None:
+    def end_wait(self) -> None:
         """End the wait."""
         self._until = None
         self.is_writing = False
 
-    def is_late(self) -> bool:
-        """Whether the wait has just been ended by its timer or by `stir`, and by no other cancellation."""
-        is_late, self._is_late = self._is_late, False
-        assert self._task is not None, "it has begun"
-        return is_late and self._task.uncancel() <= self._others
+    def take_timeout(self) -> bool:
+        """Consume the cancellation of this timer; False if another cancelled the task too."""
+        has_expired, self._has_expired = self._has_expired, False
+        assert self._task is not None, "it was bound by `start`"
+        return has_expired and self._task.uncancel() <= self._others
 
     def stir(self) -> None:
         """End the current wait for an event; a write goes on."""
@@ -125,21 +126,21 @@ class StreamWaits:
     def stop(self) -> None:
         """Stop the timer."""
         self._until = None
-        if self._timer is not None:
-            self._timer.cancel()
+        if self.handle is not None:
+            self.handle.cancel()
 
     def _look(self) -> None:
-        self._timer = None
+        self.handle = None
         if self._until is None:
             return
         if self._until <= self._loop.time():
             self._expire()
         else:
-            self._timer = self._loop.call_at(self._until, self._look)
+            self.handle = self._loop.call_at(self._until, self._look)
 
     def _expire(self) -> None:
         if self._until is not None and self._task is not None:
-            self._until, self._is_late = None, True
+            self._until, self._has_expired = None, True
             self._task.cancel()
 
 
@@ -149,7 +150,7 @@ class Streams:
     def __init__(self, limits: Limits, metrics: Metrics) -> None:
         self.limits: Final = limits
         self._metrics = metrics
-        self._readers: set[StreamWaits] = set()
+        self._timers: set[StreamTimer] = set()
         self._by_principal: Counter[str] = Counter()
         self._raw: OrderedDict[int, tuple[Event, bytes]] = OrderedDict()
         self._raw_bytes = 0
@@ -158,30 +159,30 @@ class Streams:
     def close(self) -> None:
         """Tell every client to reconnect, and end its stream."""
         self.is_closing = True
-        for reader in tuple(self._readers):
-            reader.stir()
+        for timer in tuple(self._timers):
+            timer.stir()
 
-    def enter(self, principal: str) -> StreamWaits:
+    def enter(self, principal: str) -> StreamTimer:
         """Count a new stream.
 
         Raises:
             Problem: too many streams are open.
         """
-        if len(self._readers) >= self.limits.streams_max:
+        if len(self._timers) >= self.limits.streams_max:
             raise Problem(503, "too many open streams on this server: retry later", retry_s=RETRY_MS // 1000)
         if self._by_principal[principal] >= self.limits.streams_per_principal_max:
             raise Problem(
                 429, "you have too many open streams: close one, then retry", retry_s=RETRY_MS // 1000
             )
-        reader = StreamWaits()
-        self._readers.add(reader)
+        timer = StreamTimer()
+        self._timers.add(timer)
         self._by_principal[principal] += 1
         self._metrics.streams.inc()
-        return reader
+        return timer
 
-    def leave(self, reader: StreamWaits, principal: str) -> None:
+    def leave(self, timer: StreamTimer, principal: str) -> None:
         """Uncount a stream."""
-        self._readers.discard(reader)
+        self._timers.discard(timer)
         self._by_principal[principal] -= 1
         if not self._by_principal[principal]:
             del self._by_principal[principal]
@@ -225,26 +226,26 @@ class StreamResponse(Response):
         self.headers["x-accel-buffering"] = "no"
         self._streams = streams
         self._principal = caller.principal.key
-        self._reader = streams.enter(self._principal)
+        self._timer = streams.enter(self._principal)
         # From here on the request waits: its slot is free for another request.
         caller.release_slot()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream; see ASGI."""
-        self._reader.start()
+        self._timer.start()
         watch = asyncio.create_task(self._watch(receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             last = await self._pump(send)
-            if last is not None and not self._reader.is_gone:
+            if last is not None and not self._timer.is_gone:
                 await self._send(send, last, is_last=True)
         except TimeoutError:
             # The client does not read. It can resume by its cursor: the journal has what it missed.
             return
         finally:
             watch.cancel()
-            self._reader.stop()
-            self._streams.leave(self._reader, self._principal)
+            self._timer.stop()
+            self._streams.leave(self._timer, self._principal)
             await self._close()
 
     async def _pump(self, send: Send) -> bytes | None:
@@ -258,22 +259,22 @@ class StreamResponse(Response):
     async def _watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._reader.is_gone = True
-        self._reader.stir()
+        self._timer.is_gone = True
+        self._timer.stir()
 
     async def _send(self, send: Send, body: bytes, *, is_last: bool = False) -> None:
         if not body and not is_last:
             return
-        self._reader.is_writing = True
-        self._reader.wait(self._streams.limits.send_s_max)
+        self._timer.is_writing = True
+        self._timer.begin_wait(self._streams.limits.send_s_max)
         try:
             await send({"type": "http.response.body", "body": body, "more_body": not is_last})
         except asyncio.CancelledError:
-            if not self._reader.is_late():
+            if not self._timer.take_timeout():
                 raise
             raise TimeoutError from None
         finally:
-            self._reader.rest()
+            self._timer.end_wait()
 
 
 class LinesResponse(StreamResponse):
@@ -289,7 +290,7 @@ class LinesResponse(StreamResponse):
         parts, size = list[bytes](), 0
         try:
             async for line in self._lines:
-                if self._reader.is_gone or self._streams.is_closing:
+                if self._timer.is_gone or self._streams.is_closing:
                     return None
                 parts.append(line)
                 size += len(line)
@@ -328,16 +329,16 @@ class FeedResponse(StreamResponse):
         return await self._is_welcome()
 
     async def _pump(self, send: Send) -> bytes:
-        frames, reader, streams, feed = self._frames, self._reader, self._streams, self._feed
+        frames, timer, streams, feed = self._frames, self._timer, self._streams, self._feed
         await self._send(send, frames.opening())
-        while not reader.is_gone:
+        while not timer.is_gone:
             if streams.is_closing:
                 return frames.reconnect(streams.limits.reconnect_ms)
-            reader.wait(streams.limits.heartbeat_s)
+            timer.begin_wait(streams.limits.heartbeat_s)
             try:
                 event = await anext(feed)
             except asyncio.CancelledError:
-                if not reader.is_late():
+                if not timer.take_timeout():
                     raise
                 event = None
             except StopAsyncIteration:
@@ -347,8 +348,8 @@ class FeedResponse(StreamResponse):
                     return frames.reconnect(streams.limits.reconnect_ms)
                 return frames.failure(of_agent_error(error))
             finally:
-                reader.rest()
-            if reader.is_gone:
+                timer.end_wait()
+            if timer.is_gone:
                 break
             if not await self._may_go_on():
                 return frames.reconnect(streams.limits.reconnect_ms)

@@ -336,6 +336,10 @@ class Tenant:
         """Whether requests or background work use it."""
         return bool(self.users or self.insight.working)
 
+    def release(self) -> None:
+        """End one use of it; see `Tenants.take`."""
+        self.users -= 1
+
     def new_id(self) -> str:
         """Return a new unique id."""
         return self.runtime.ports.machine.new_id()
@@ -435,7 +439,7 @@ class Tenants:
         return len(self._open)
 
     async def take(self, name: str) -> Tenant:
-        """Hold a tenant open for a request, which subtracts itself from its `users` at the end.
+        """Hold a tenant open until its `release`.
 
         Raises:
             Unavailable: too many tenants are busy, or the store cannot be opened.
@@ -451,7 +455,7 @@ class Tenants:
         try:
             yield tenant
         finally:
-            tenant.users -= 1
+            tenant.release()
 
     async def _ensure(self, name: str) -> Tenant:
         tenant = self._open.get(name)

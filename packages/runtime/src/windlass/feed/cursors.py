@@ -26,8 +26,8 @@ LIVE_CHARS_MAX: Final = 1_048_576
 """Characters kept of an answer in progress; a longer one continues without deltas."""
 TAILS_MAX: Final = 64
 """Ended answers with last deltas that are held for readers that are waking up."""
-NAMES_KEPT: Final = 4_096
-"""Ids whose text in a cursor is remembered: each event of a stream has a cursor with the same id."""
+ENCODED_IDS_MAX: Final = 4_096
+"""Ids with a cached cursor text: all events of a stream share one id."""
 CURSOR_CHARS_MAX: Final = 3_000
 """Characters of a cursor as text; the longest id of 512 characters fits."""
 
@@ -156,7 +156,7 @@ def _read(found: re.Match[str]) -> Cursor | None:
             return None
 
 
-@lru_cache(maxsize=NAMES_KEPT)
+@lru_cache(maxsize=ENCODED_IDS_MAX)
 def _packed(raw: bytes) -> str:
     return urlsafe_b64encode(raw).rstrip(b"=").decode()
 

@@ -353,7 +353,7 @@ class EventBus(Protocol):
     ) -> EventStream:
         """Subscribe to a run; `until_terminal` ends the stream after the terminal event of the run.
 
-        `row` is the run as the caller has just read it; without one the stream reads it.
+        `row` is the run, read after the cursor was known; without one the stream reads it.
         """
         ...
 

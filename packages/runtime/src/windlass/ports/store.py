@@ -534,9 +534,9 @@ class RunRow:
     status: RunStatus
     first_seq: int
     """The position of the append that first named it; 0 while it is only in the inbox."""
-    last_seq: int = 0
+    last_seq: int
     """The last record of its session, read together with the row."""
-    owner: str | None = None
+    owner: str | None
     """The owner of its session."""
 
 

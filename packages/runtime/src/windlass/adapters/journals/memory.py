@@ -91,6 +91,18 @@ class RunFacts:
 NO_FACTS: Final = RunFacts()
 
 
+@frozen
+class Run:
+    """The columns of a run in the catalogue."""
+
+    run_id: str
+    session_id: str
+    agent_id: str
+    fingerprint: str
+    status: RunStatus
+    first_seq: int
+
+
 @mutable
 class MemoryIndex:
     """Index of sessions, runs and open requests."""
@@ -133,7 +145,7 @@ class MemoryIndex:
             number=self.session_count,
         )
 
-    def follow(self, session_id: str, batch: Batch, *, asking: RunRow | None) -> None:
+    def follow(self, session_id: str, batch: Batch, *, asking: Run | None) -> None:
         """Apply an append to the index."""
         told = told_by(batch.drafts)
         if told is not None:
@@ -184,9 +196,7 @@ class MemoryIndex:
             facts = replace(facts, ended_at=run.at, usage=run.usage or NO_USAGE)
         self.runs[run.run_id] = facts
 
-    def ask(
-        self, session_id: str, requests: tuple[InputRequest, ...], *, at: str, run: RunRow | None
-    ) -> None:
+    def ask(self, session_id: str, requests: tuple[InputRequest, ...], *, at: str, run: Run | None) -> None:
         """Replace the open requests of a session."""
         before, session = self.asked.pop(session_id, {}), self.sessions.get(session_id)
         now: dict[str, OpenRequest] = {}
@@ -266,11 +276,11 @@ class Session:
     appends: list[Append] = field(default_factory=list[Append])
     items: dict[str, Item] = field(default_factory=dict[str, Item])
     run_count: int = 0
-    open_runs: dict[str, RunRow] = field(default_factory=dict[str, RunRow])
+    open_runs: dict[str, Run] = field(default_factory=dict[str, Run])
     """Unfinished runs, in the order in which they were posted."""
 
     @property
-    def run_under_way(self) -> RunRow | None:
+    def run_under_way(self) -> Run | None:
         """The run that has started and not ended."""
         return next((run for run in self.open_runs.values() if run.status is not RunStatus.PENDING), None)
 
@@ -288,7 +298,7 @@ class MemoryTables:
         self._sessions: dict[str, Session] = {}
         self._timeline: list[Append] = []
         self._items: list[Item] = []
-        self._runs: dict[str, tuple[RunRow, Item]] = {}
+        self._runs: dict[str, tuple[Run, Item]] = {}
         self._owners: dict[str, int] = {}
         self._contents: dict[str, tuple[str, bytes]] = {}
         self._uses: dict[str, set[str]] = {}
@@ -347,7 +357,7 @@ def count_runs(
 
 
 def count_waiting(
-    rows: Iterable[RunRow],
+    rows: Iterable[Run],
     asked: Sequence[OpenRequest],
     *,
     sessions: Mapping[str, SessionInfo],
@@ -522,7 +532,7 @@ class MemoryArchive(MemoryTables):
                 items[one.run_id] = item
         nothing = Item(0, copy.session_id, "", "", b"", b"", is_consumed=True)
         for run in copy.runs:
-            row = RunRow(
+            row = Run(
                 run.run_id, copy.session_id, run.agent_id, run.package_fingerprint, run.status, run.first_seq
             )
             self._runs[run.run_id] = (row, items.get(run.run_id, nothing))
@@ -585,7 +595,7 @@ class MemoryArchive(MemoryTables):
             request_count=len(self._index.asked.get(name, ())),
         )
 
-    def _is_wanted(self, row: RunRow, wanted: RunFilter) -> bool:
+    def _is_wanted(self, row: Run, wanted: RunFilter) -> bool:
         session = self._index.sessions.get(row.session_id)
         return (
             wanted.session_id in (None, row.session_id)
@@ -594,7 +604,7 @@ class MemoryArchive(MemoryTables):
             and (wanted.owner is None or (session is not None and session.owner == wanted.owner))
         )
 
-    def _run_info(self, row: RunRow, item: Item) -> RunInfo:
+    def _run_info(self, row: Run, item: Item) -> RunInfo:
         facts = self._index.runs.get(row.run_id, NO_FACTS)
         return RunInfo(
             row.run_id,
@@ -728,7 +738,7 @@ class MemoryStore(MemoryArchive):
         return item
 
     def _begin_run(self, run: NewRun, item: Item) -> None:
-        row = RunRow(run.run_id, item.session_id, run.agent_id, run.fingerprint, RunStatus.PENDING, 0)
+        row = Run(run.run_id, item.session_id, run.agent_id, run.fingerprint, RunStatus.PENDING, 0)
         self._runs[run.run_id] = (row, item)
         session = self._sessions[item.session_id]
         session.open_runs[run.run_id] = row

@@ -106,7 +106,7 @@ class ArchiveTransaction(Transaction):
         family = [self._known(name) for name in family_of(session_id, self._below)]
         for one in family:
             self._check_idle(one, now_ms)
-        self._keep_end()
+        self._save_end_at_commit()
         # Deleted bytes must not remain readable in the file.
         self._connection.execute("PRAGMA secure_delete = ON").fetchall()
         try:

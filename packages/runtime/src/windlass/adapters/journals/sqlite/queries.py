@@ -679,8 +679,9 @@ class Reads:
             "tuple[str, str, str, str, str, int, int, str | None]", columns
         )
         try:
-            status = RunStatus(status)
-            return RunRow(run, session_id, agent_id, fingerprint, status, first_seq, last_seq, owner)
+            return RunRow(
+                run, session_id, agent_id, fingerprint, RunStatus(status), first_seq, last_seq, owner
+            )
         except ValueError:
             pass
         raise corrupt(f"the row of run {run_id} is damaged")

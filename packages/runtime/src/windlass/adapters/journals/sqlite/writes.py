@@ -171,15 +171,15 @@ class Transaction:
         self._locks = locks
         self._index = IndexWrites(connection)
         self._last_position: int | None = None
-        self._is_moved = False
-        """Whether the store row must have the newest position: no session with an owner may have it."""
+        self._must_save_end = False
+        """Whether `finish` writes the newest position: perhaps no session with an owner has it."""
         self._sessions: dict[str, StoredSession] = {}
         """Cached session rows, valid while no other connection writes."""
         self._version: object = None
 
     def begin(self) -> None:
         """Begin an exclusive write transaction."""
-        self._is_moved = False
+        self._must_save_end = False
         self._connection.execute("BEGIN IMMEDIATE")
         [(version,)] = self._connection.execute("PRAGMA data_version").fetchall()
         if version != self._version:
@@ -188,7 +188,7 @@ class Transaction:
 
     def finish(self) -> None:
         """Write the end of the journal to the store row if nothing else has it; `commit` follows."""
-        if self._is_moved:
+        if self._must_save_end:
             position = self._end()
             self._connection.execute(_SAVE_STORE, (position, self._key.store_seal(position)))
 
@@ -303,7 +303,7 @@ class Transaction:
 
     def retire(self, owner_id: str) -> None:
         """Delete an owner and release its sessions; its lock is released afterwards."""
-        self._keep_end()
+        self._save_end_at_commit()
         self._connection.execute(_FREE, (owner_id,))
         self._connection.execute(_STRIKE, (owner_id,))
         self._sessions.clear()
@@ -358,10 +358,10 @@ class Transaction:
             self._last_position = last_position(self._connection, self._key)
         return self._last_position
 
-    def _keep_end(self) -> None:
-        """Have the newest position in the store row, before a session loses its owner."""
+    def _save_end_at_commit(self) -> None:
+        """Make `finish` write the newest position to the store row: a session loses its owner."""
         self._end()
-        self._is_moved = True
+        self._must_save_end = True
 
     def is_alive(self, owner_id: str, now_ms: int) -> bool:
         """Return whether an owner has a valid lease and a living process."""
@@ -400,7 +400,7 @@ class Transaction:
             self._know(session)
             return
         if row.owner_id is None:
-            self._keep_end()
+            self._save_end_at_commit()
         self._connection.execute(
             _SAVE_SESSION,
             (

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self, TypedDict, Unpack
 
 from windlass.limits import CLOSE_NAMES_MAX, NAME_CHARS_MAX
 from windlass_harness.retry import DELAY_MS_MAX
-from windlass_protocol import CausalIds, ErrorCode, ErrorKind, RetryClass
+from windlass_protocol import CausalIds, ErrorCode, ErrorInfo, ErrorKind, RetryClass
 from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import ERROR_MESSAGE_CHARS_MAX
 
 if TYPE_CHECKING:
-    from windlass_protocol import ErrorInfo, PolicyRef, SourceRef
+    from windlass_protocol import PolicyRef, SourceRef
 
 
 class Reasons(TypedDict, total=False):
@@ -80,8 +80,6 @@ class AgentError(Exception):
 
     def info(self) -> ErrorInfo:
         """Return the error as it crosses the wire, its message cut to fit."""
-        from windlass_protocol import ErrorInfo  # noqa: PLC0415 - slow to import
-
         return ErrorInfo(
             code=self.code,
             kind=self.kind,

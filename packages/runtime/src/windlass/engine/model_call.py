@@ -24,8 +24,8 @@ from windlass.limits import (
 from windlass.ports.clock import Clock
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, LLMUsage, ToolCallDelta
 from windlass.tools.calling import ARGUMENT_LIMITS, omitted_arguments
-from windlass_harness.loop.events import ModelAnswered, Note, RequestedCall
-from windlass_harness.loop.rules import CALLS_PER_STEP_MAX
+from windlass_harness.loop.events import ModelAnswered, Note
+from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, RequestedCall
 from windlass_harness.redact import Redactor
 from windlass_harness.views.history import HistoryDraft
 from windlass_harness.views.payloads import as_text

@@ -20,6 +20,7 @@ from windlass.refusals import (
     runtime_closed,
     taken_run,
 )
+from windlass_protocol import CausalIds, JsonObject
 
 if TYPE_CHECKING:
     import asyncio
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
         DecisionRun,
         InputRequest,
         InputResponse,
-        JsonObject,
         RunRequest,
         RunResult,
         RunSnapshot,
@@ -304,7 +304,6 @@ class CoreRuntime(RuntimeViews):
         from windlass.ports.store import START, NewRun  # noqa: PLC0415 - slow to import
         from windlass.runtime import start  # noqa: PLC0415 - slow to import
         from windlass.runtime.runs import RunHandle  # noqa: PLC0415 - slow to import
-        from windlass_protocol import CausalIds  # noqa: PLC0415 - slow to import
 
         check_request(request)
         effective = await start.check_start(self._ports, request)
@@ -522,7 +521,7 @@ class CoreRuntime(RuntimeViews):
         from windlass.engine.clocks import moment  # noqa: PLC0415 - slow to import
         from windlass.engine.inbox import ANSWER, item_key  # noqa: PLC0415 - slow to import
         from windlass.runtime.runs import check_answers  # noqa: PLC0415 - slow to import
-        from windlass_protocol import InputResponse  # noqa: PLC0415 - slow to import
+        from windlass_protocol import InputResponse  # noqa: PLC0415 - made on first use
 
         given = check_items(responses, InputResponse, what="responses", words="InputResponses")
         await self._runs.known(session_id)

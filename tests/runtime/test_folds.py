@@ -27,8 +27,9 @@ from windlass.agent import Agent
 from windlass.errors import Conflict
 from windlass.feed import Feed
 from windlass.policy import allow_start
-from windlass.ports.store import Batch, Claim, RunRow
+from windlass.ports.store import Batch, Claim, RunRow, Store
 from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.decisions import DecisionFolds
 from windlass.runtime.folds import FoldCache, JournalFolds, RunFold
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_harness.loop.state import LoopState
@@ -70,7 +71,15 @@ def facts(state: LoopState) -> object:
     return state.seq, state.run, people, calls, {**session.authored}, state.deliveries, {**state.grants}
 
 
-async def assert_up_to_date(folds: JournalFolds, records: Sequence[Record]) -> None:
+class Folds(JournalFolds):
+    """All folds of a runtime."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.decisions = DecisionFolds(store).read
+
+
+async def assert_up_to_date(folds: Folds, records: Sequence[Record]) -> None:
     """Check every view of a session with one run, r1, against a fold of all its records."""
     whole = LoopState()
     whole.apply_all(records)
@@ -98,7 +107,7 @@ def test_a_fold_that_goes_on_equals_a_fold_of_everything(records: list[Record], 
     cuts = data.draw(st.lists(st.integers(0, len(records)), max_size=5).map(sorted))
 
     async def story(store: AnyStore, other: AnyStore) -> None:
-        folds, owner, after = JournalFolds(store), await claim(other), 0
+        folds, owner, after = Folds(store), await claim(other), 0
         for end in (*cuts, len(records)):
             if end > after:
                 await append(other, owner, records[after:end], after)
@@ -114,7 +123,7 @@ def test_golden_journals_are_read_in_parts_as_at_once(path: Path) -> None:
     started = [record for record in records if record.type == "run.started"]
 
     async def story(store: AnyStore, other: AnyStore) -> None:
-        folds, owner = JournalFolds(store), await claim(store)
+        folds, owner = Folds(store), await claim(store)
         for after in range(0, len(records), 5):
             await append(store, owner, records[after : after + 5], after)
             known = await stored(store)
@@ -136,7 +145,7 @@ def test_records_of_another_process_are_seen_at_the_next_read(stores: Play) -> N
     journal = steps(0, 3, Journal().begin())
 
     async def story(store: AnyStore, other: AnyStore) -> None:
-        folds, owner, after = JournalFolds(store), await claim(other), 0
+        folds, owner, after = Folds(store), await claim(other), 0
         for count in (4, 9, 1, len(journal.records) - 14):
             await append(other, owner, journal.records[after : after + count], after)
             after += count
@@ -149,7 +158,7 @@ def test_readers_at_the_same_time_see_the_same(stores: Play) -> None:
     journal = steps(0, 40, Journal().begin())
 
     async def story(store: AnyStore, other: AnyStore) -> None:
-        folds, owner = JournalFolds(store), await claim(other)
+        folds, owner = Folds(store), await claim(other)
         for after in range(0, len(journal.records), 61):
             await append(other, owner, journal.records[after : after + 61], after)
             known = await stored(other)
@@ -160,7 +169,7 @@ def test_readers_at_the_same_time_see_the_same(stores: Play) -> None:
 
 def test_a_deleted_session_has_no_facts_any_more(stores: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
-        folds = JournalFolds(store)
+        folds = Folds(store)
         await append(other, await claim(other), steps(0, 3, Journal().begin()).records, 0)
         await assert_up_to_date(folds, await stored(store))
         await other.retire("o1")
@@ -229,7 +238,7 @@ def test_the_size_of_all_folds_is_limited_and_the_newest_are_kept() -> None:
 def test_a_read_of_an_ended_run_does_not_grow_with_the_runs_after_it() -> None:
     async def main() -> None:
         store = CountingStore()
-        folds, owner = JournalFolds(store), await claim(store)
+        folds, owner = Folds(store), await claim(store)
         ended = Journal().begin().add("run.completed", {"runId": "r1", "output": "done"}).records
         await append(store, owner, ended, 0)
         assert await folds.run(ROW) == fold_runs(ended).runs["r1"]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from windlass.ports.model import LLMProvider
     from windlass.ports.store import ContentStore, Store
     from windlass.runtime.approvals import ApprovalDesk
+    from windlass.runtime.decisions import DecisionFolds
     from windlass.runtime.folds import JournalFolds
     from windlass.runtime.registry import RuntimePorts
     from windlass.runtime.runs import RunHandle, Runs
@@ -86,6 +87,12 @@ class RuntimeViews:
         from windlass.runtime.folds import JournalFolds  # noqa: PLC0415 - slow to import
 
         return JournalFolds(self._store())
+
+    @cached_property
+    def _decision_folds(self) -> DecisionFolds:
+        from windlass.runtime.decisions import DecisionFolds  # noqa: PLC0415 - slow to import
+
+        return DecisionFolds(self._store())
 
     @property
     def sessions(self) -> Sessions:
@@ -145,7 +152,7 @@ class RuntimeViews:
         from windlass.runtime.decisions import decisions_of  # noqa: PLC0415 - slow to import
 
         row = await self._runs.row(run_id)
-        return await decisions_of(row, self._folds, content=self._content(), journal=self._store())
+        return await decisions_of(row, self._decision_folds, content=self._content(), journal=self._store())
 
     # subscriptions
 

@@ -5,16 +5,13 @@ durable records only, and each read looks at the journal, where any process may 
 """
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
 from windlass.engine.writer import load_snapshot
-from windlass.feed.live import weight
 from windlass.ports.store import Journal, RunRow, Store
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record
-from windlass_harness.views.decisions import DecisionsState, fold_decisions
-from windlass_harness.views.fold import Position
 from windlass_harness.views.runs import (
     RUN_CHANGES,
     RunState,
@@ -23,18 +20,14 @@ from windlass_harness.views.runs import (
     start_run,
     unstarted_run,
 )
-from windlass_protocol import DecisionRun, DecisionRunStatus
 
 RECORDS_PER_READ: Final = 512
 SESSIONS_BYTES_MAX: Final = 16 * 1_048_576
 RUNS_BYTES_MAX: Final = 2 * 1_048_576
-DECISIONS_BYTES_MAX: Final = 32 * 1_048_576
 SESSION_BYTES: Final = 65_536
 """Approximate bytes of a session without its messages."""
 RUN_BYTES: Final = 2_048
 """Approximate bytes of a run without its records."""
-DECISION_BYTES: Final = 6_144
-"""Approximate bytes of a decision of the loop; its texts are cut."""
 
 
 class Fold(Protocol):
@@ -162,60 +155,13 @@ class RunFold:
 _OF_RUN: Final = RUN_CHANGES | {"run.started"}
 
 
-class DecisionsFold:
-    """The decisions of one run."""
-
-    def __init__(self, row: RunRow) -> None:
-        self.seq = row.first_seq - 1
-        self.can_ask = True
-        """Whether the channel of the run can ask people."""
-        self._run_id = row.run_id
-        self._state = DecisionsState(Position(row.session_id, self.seq))
-        self._recorded_bytes = 0
-
-    @property
-    def run(self) -> DecisionRun | None:
-        """The run with its decisions; None before its first record."""
-        return self._state.runs.get(self._run_id)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the run has ended."""
-        return self.run is not None and self.run.status is not DecisionRunStatus.RUNNING
-
-    @property
-    def size(self) -> int:
-        """Approximate size in bytes."""
-        count = 0 if self.run is None else len(self.run.decisions)
-        return RUN_BYTES + DECISION_BYTES * count + self._recorded_bytes
-
-    def apply(self, records: Sequence[Record]) -> None:
-        """Apply the next records."""
-        if records:
-            self.seq = records[-1].seq
-            self.can_ask = self.can_ask and _can_ask(records, self._run_id)
-            self._state = fold_decisions(records, self._state)
-            self._recorded_bytes += sum(weight(one.data) for one in records if one.type in _RECORDED)
-
-
-_RECORDED: Final = frozenset({"decision.recorded", "decision.outcome", "problem.reported", "run.started"})
-"""Records that a decision ledger keeps whole."""
-
-
-def _can_ask(records: Iterable[Record], run_id: str) -> bool:
-    """Whether the channel of the run can ask people, according to these records."""
-    starts = (start_run(record) for record in records if run_id_of(record) == run_id)
-    return all(run is None or run.can_ask for run in starts)
-
-
 class JournalFolds:
-    """The folds that reads of one runtime share."""
+    """The folds of sessions and runs that reads of one runtime share."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._sessions = FoldCache[SessionFold](store, SESSIONS_BYTES_MAX)
         self._runs = FoldCache[RunFold](store, RUNS_BYTES_MAX)
-        self._decisions = FoldCache[DecisionsFold](store, DECISIONS_BYTES_MAX)
 
     async def session(self, session_id: str) -> LoopState:
         """Return the state of a session without its messages.
@@ -235,11 +181,3 @@ class JournalFolds:
             return RunFold(row)
 
         return (await self._runs.read(row.run_id, row.session_id, begin)).run
-
-    async def decisions(self, row: RunRow) -> DecisionsFold:
-        """Return the decisions of a run that has begun."""
-
-        async def begin() -> DecisionsFold:
-            return DecisionsFold(row)
-
-        return await self._decisions.read(row.run_id, row.session_id, begin)

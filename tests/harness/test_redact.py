@@ -340,3 +340,29 @@ def test_the_texts_that_are_remembered_as_clean_are_few() -> None:
     redactor = Redactor()
     for number in range(40):
         assert redactor.is_clean({"text": f"{number} " + "word " * 100})
+
+
+class _AnyCase(str):
+    """A text that equals any text with the same letters."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and self.lower() == other.lower()
+
+    def __hash__(self) -> int:
+        return hash(self.lower())
+
+
+class _Unhashable(str):
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __eq__(self, other: object) -> bool:
+        return str(self) == other
+
+
+def test_a_text_with_an_equality_of_its_own_is_masked_by_its_characters() -> None:
+    redactor = Redactor(["HUNTER2SECRET"])
+    assert redactor.value(["hunter2secret"]) == ["hunter2secret"]
+    for text in (_AnyCase("HUNTER2SECRET"), _Unhashable("HUNTER2SECRET")):
+        assert str(redactor.text(text)) == MASK
+        assert str(redactor.value([text])) == str([MASK])
+    assert redactor.is_clean([_Unhashable("a word")])

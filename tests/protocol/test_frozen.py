@@ -3,6 +3,7 @@
 import copy
 import inspect
 import pickle
+import re
 import weakref
 from dataclasses import (
     KW_ONLY,
@@ -274,3 +275,70 @@ def test_a_subclass_of_a_sealed_class_has_its_own_attributes_and_sealed_fields()
         one.item = "b"  # type: ignore[misc]
     with pytest.raises(FrozenInstanceError):
         del one.item  # type: ignore[misc]
+
+
+DECORATORS = pytest.mark.parametrize("make", [frozen, sealed, mutable, dataclass])
+
+
+@DECORATORS
+@pytest.mark.parametrize("default", [[], {}, set[str](), field(default=list[str]())])
+def test_a_mutable_default_is_refused_with_the_class(make: Any, default: Any) -> None:
+    class Shared:
+        tags: Any = default
+
+    with pytest.raises(ValueError, match="mutable default"):
+        make(Shared)
+
+
+def test_a_refused_default_is_named_with_what_to_write() -> None:
+    class Shared:
+        tags: list[str] = []  # noqa: RUF012 - this is what is refused
+
+    expected = (
+        "field 'tags': a mutable default would be shared by all instances; use field(default_factory=list)"
+    )
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        frozen(Shared)
+
+
+@DECORATORS
+@pytest.mark.parametrize("default", [0, field(default=0), field(default_factory=int)])
+def test_a_field_without_a_default_after_one_with_a_default_is_refused_with_the_class(
+    make: Any, default: Any
+) -> None:
+    class Reversed:
+        x: Any = default
+        y: int
+
+    with pytest.raises(TypeError, match=r"'y' (without a default )?follows"):
+        make(Reversed)
+
+
+@DECORATORS
+def test_a_field_by_name_or_outside_the_constructor_may_follow_one_with_a_default(make: Any) -> None:
+    class Mixed:
+        length: int = field(init=False, default=3)
+        x: int
+        y: int = 0
+        area: int = field(init=False)
+        _: KW_ONLY
+        z: int
+
+    made = make(Mixed)(1, z=2)
+    assert (made.length, made.x, made.y, made.z) == (3, 1, 0, 2)
+
+
+@pytest.mark.parametrize("make", [frozen, sealed, mutable])
+@pytest.mark.parametrize("kind", ["InitVar", "InitVar[str]", "dataclasses.InitVar[list[a.B]]"])
+def test_an_init_var_in_a_string_is_refused_with_the_class(make: Any, kind: str) -> None:
+    body = {"__annotations__": {"item": "str", "words": kind}}
+    expected = "field 'words': InitVar in an annotation that is a string"
+    with pytest.raises(TypeError, match=expected):
+        make(type("Late", (), body))
+
+
+@pytest.mark.parametrize("kind", ["ClassVar", "ClassVar[str]", "typing.ClassVar[list[a.B]]"])
+def test_a_class_variable_in_a_string_is_no_field(kind: str) -> None:
+    body = {"__annotations__": {"item": "InitVariable", "unit": kind}, "unit": "mm"}
+    made: Any = frozen(type("Late", (), body))
+    assert (made("a").item, made.unit, [one.name for one in fields(made)]) == ("a", "mm", ["item"])

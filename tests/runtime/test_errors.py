@@ -1,3 +1,5 @@
+import copy
+import pickle
 from typing import Any
 
 import pytest
@@ -73,3 +75,18 @@ def test_the_six_classes_are_the_public_names():
     assert issubclass(windlass.Denied, windlass.AgentError)
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
         _ = windlass.Nonsense
+
+
+def test_an_error_passes_between_processes_and_can_be_copied() -> None:
+    error = Unavailable(
+        "later",
+        kind=ErrorKind.PROVIDER_FAILURE,
+        retry=RetryClass.RETRYABLE,
+        causal_ids=CausalIds(run_id="r1"),
+        retry_after_ms=5,
+    )
+    for other in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error), copy.copy(error)):
+        assert type(other) is Unavailable
+        assert str(other) == "later"
+        assert other.args == ("later",)
+        assert other.info() == error.info()

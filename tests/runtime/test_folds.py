@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,9 @@ from windlass.agent import Agent
 from windlass.errors import Conflict
 from windlass.feed import Feed
 from windlass.policy import allow_start
-from windlass.ports.store import Batch, Claim, RunRow
+from windlass.ports.store import Batch, Claim, RunRow, Store
 from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.decisions import DecisionFolds
 from windlass.runtime.folds import FoldCache, JournalFolds, RunFold
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_harness.loop.state import LoopState
@@ -70,7 +72,15 @@ def facts(state: LoopState) -> object:
     return state.seq, state.run, people, calls, {**session.authored}, state.deliveries, {**state.grants}
 
 
-async def assert_up_to_date(folds: JournalFolds, records: Sequence[Record]) -> None:
+class Folds(JournalFolds):
+    """All folds of a runtime."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.decisions = DecisionFolds(store).read
+
+
+async def assert_up_to_date(folds: Folds, records: Sequence[Record]) -> None:
     """Check every view of a session with one run, r1, against a fold of all its records."""
     whole = LoopState()
     whole.apply_all(records)
@@ -98,7 +108,7 @@ def test_a_fold_that_goes_on_equals_a_fold_of_everything(records: list[Record], 
     cuts = data.draw(st.lists(st.integers(0, len(records)), max_size=5).map(sorted))
 
     async def story(store: AnyStore, other: AnyStore) -> None:
-        folds, owner, after = JournalFolds(store), await claim(other), 0
+        folds, owner, after = Folds(store), await claim(other), 0
         for end in (*cuts, len(records)):
             if end > after:
                 await append(other, owner, records[after:end], after)
@@ -114,7 +124,7 @@ def test_golden_journals_are_read_in_parts_as_at_once(path: Path) -> None:
     started = [record for record in records if record.type == "run.started"]
 
     async def story(store: AnyStore, other: AnyStore) -> None:
-        folds, owner = JournalFolds(store), await claim(store)
+        folds, owner = Folds(store), await claim(store)
         for after in range(0, len(records), 5):
             await append(store, owner, records[after : after + 5], after)
             known = await stored(store)
@@ -138,7 +148,7 @@ def test_records_of_another_process_are_seen_at_the_next_read(stores: Play) -> N
     journal = steps(0, 3, Journal().begin())
 
     async def story(store: AnyStore, other: AnyStore) -> None:
-        folds, owner, after = JournalFolds(store), await claim(other), 0
+        folds, owner, after = Folds(store), await claim(other), 0
         for count in (4, 9, 1, len(journal.records) - 14):
             await append(other, owner, journal.records[after : after + count], after)
             after += count
@@ -151,7 +161,7 @@ def test_readers_at_the_same_time_see_the_same(stores: Play) -> None:
     journal = steps(0, 40, Journal().begin())
 
     async def story(store: AnyStore, other: AnyStore) -> None:
-        folds, owner = JournalFolds(store), await claim(other)
+        folds, owner = Folds(store), await claim(other)
         for after in range(0, len(journal.records), 61):
             await append(other, owner, journal.records[after : after + 61], after)
             known = await stored(other)
@@ -162,7 +172,7 @@ def test_readers_at_the_same_time_see_the_same(stores: Play) -> None:
 
 def test_a_deleted_session_has_no_facts_any_more(stores: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
-        folds = JournalFolds(store)
+        folds = Folds(store)
         await append(other, await claim(other), steps(0, 3, Journal().begin()).records, 0)
         await assert_up_to_date(folds, await stored(store))
         await other.retire("o1")
@@ -184,14 +194,43 @@ def test_a_record_that_cannot_be_applied_is_refused_at_each_read_and_spoils_noth
         async def begin() -> RunFold:
             return RunFold(row)
 
-        assert (await cache.read("r1", "s1", begin)).run is not None
+        assert (await cache.read("s1", "r1", begin)).run is not None
         broken = Record("run.completed", "2026-01-31T09:00:00.000Z", {"runId": "r1", "output": 3})
         await append(store, owner, [broken], len(begun))
         for _ in range(3):
             with pytest.raises(ValueError, match="output"):
-                await cache.read("r1", "s1", begin)
+                await cache.read("s1", "r1", begin)
 
     play_in_memory(story)
+
+
+def test_readers_that_wait_together_are_all_refused_a_record_that_cannot_be_applied() -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        folds, owner, begun = Folds(store), await claim(store), Journal().begin().records
+        await append(store, owner, begun, 0)
+        assert await folds.run(ROW) is not None
+        broken = Record("run.completed", "2026-01-31T09:00:00.000Z", {"runId": "r1", "output": 3})
+        await append(store, owner, [broken], len(begun))
+        found = await asyncio.gather(*(folds.run(ROW) for _ in range(3)), return_exceptions=True)
+        assert [type(one).__name__ for one in found] == ["ValidationError"] * 3
+
+    play_in_memory(story)
+
+
+def test_runs_of_one_id_in_two_sessions_are_read_apart(stores: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        folds = Folds(store)
+        for name in ("s1", "s2"):
+            row = replace(ROW, session_id=name)
+            owner = await claim(store, name)
+            await append(store, owner, steps(0, 2, Journal(name).begin()).records, 0)
+            run, decided = await folds.run(row), (await folds.decisions(row)).run
+            assert run is not None
+            assert run.session_id == name
+            assert decided is not None
+            assert len(decided.decisions) > 0
+
+    stores(story)
 
 
 def test_the_size_of_all_folds_is_limited_and_the_newest_are_kept() -> None:
@@ -218,7 +257,7 @@ def test_the_size_of_all_folds_is_limited_and_the_newest_are_kept() -> None:
                 return row(number, size)
 
             store.count = 0
-            assert (await cache.read(f"r{number}", f"s{number}", begin)).run is not None
+            assert (await cache.read(f"s{number}", f"r{number}", begin)).run is not None
             return store.count
 
         whole = await read(0)
@@ -233,7 +272,7 @@ def test_the_size_of_all_folds_is_limited_and_the_newest_are_kept() -> None:
 def test_a_read_of_an_ended_run_does_not_grow_with_the_runs_after_it() -> None:
     async def main() -> None:
         store = CountingStore()
-        folds, owner = JournalFolds(store), await claim(store)
+        folds, owner = Folds(store), await claim(store)
         ended = Journal().begin().add("run.completed", {"runId": "r1", "output": "done"}).records
         await append(store, owner, ended, 0)
         assert await folds.run(ROW) == fold_runs(ended).runs["r1"]

@@ -3,15 +3,17 @@
 import ast
 import subprocess
 import sys
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import cast, get_type_hints
 
 import pytest
 
 import windlass
 from tools import tidy
 from windlass import parts
+from windlass_protocol import JsonObject
 
 PROGRAMS = {
     "a function before its module": "from windlass import tool; import windlass.tools; assert callable(tool)",
@@ -65,6 +67,17 @@ def test_the_parts_of_a_runtime_are_all_there_and_load_no_database_until_it_is_a
     with pytest.raises(AttributeError, match=r"module 'windlass\.parts' has no attribute 'Sqlite'"):
         getattr(parts, "Sqlite")  # noqa: B009 - the type checker knows that there is none
     assert python("import sys, windlass.parts; print('sqlite3' in sys.modules)") == "False\n"
+
+
+def test_the_types_of_the_fields_of_public_classes_can_be_read() -> None:
+    found = {name: getattr(windlass, name) for name in dir(windlass)}
+    classes = {name for name, one in found.items() if is_dataclass(one)}
+    assert {"Agent", "HookCall", "Tool", "ToolContext", "TypedResult"} <= classes
+    # The severity of a shell command needs the module that grades it.
+    for name in classes - {"Rule"}:
+        names = {one.name for one in fields(found[name])}
+        assert names <= get_type_hints(found[name]).keys(), name
+    assert get_type_hints(windlass.AgentRuntime.session_state)["return"] == JsonObject
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

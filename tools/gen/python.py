@@ -54,8 +54,8 @@ _CHECK = """
         return check_data(EVENT_DATA, data, info)
 """
 WIRE_NAMES = (
-    *("Bool", "Closed", "ExactlyOne", "Float", "JsonObject", "KeepsNulls"),
-    *("Maybe", "OnlyBool", "Open", "Shapes", "Str", "Tagged", "Says", "Whole", "check_data"),
+    *("Bool", "Closed", "EventModels", "ExactlyOne", "Float", "JsonObject", "KeepsNulls"),
+    *("Maybe", "OnlyBool", "Open", "Str", "Tagged", "Says", "Whole", "check_data"),
 )
 
 
@@ -108,7 +108,7 @@ def _makers(spec: Spec, file: SpecFile) -> str:
     table = "".join(f'    "{_name(d)}": _make_{_name(d)},\n' for d in definitions)
     lines = [
         f"# Generated from spec/{file.name}.schema.json by `make gen`. Do not edit.",
-        f'"""{file.doc} Each is made on first use; the stub declares them."""',
+        f'"""{file.doc}\n\nThe types are made on first use; the .pyi file declares them.\n"""',
         "",
         *(f"from windlass_protocol._wire import {name} as {name}" for name in built_in),
         "from windlass_protocol.lazy import lazy_values as _lazy_values",
@@ -128,7 +128,7 @@ def _maker(spec: Spec, file: SpecFile, definition: Definition) -> str:
             if len(homes) != 1:
                 raise SpecError(f"{definition.name}: the data of all types must be in one file")
             table = "".join(f'    "{value}": "{row}",\n' for value, row in rows)
-            code = f'EVENT_DATA = Shapes("{PACKAGE}.{_module(homes.pop())}", {{\n{table}}})'
+            code = f'EVENT_DATA = EventModels("{PACKAGE}.{_module(homes.pop())}", {{\n{table}}})'
         case ObjectDef() | EnumDef():
             # The name that pickle, repr and JSON Schema see: that of a class of the module.
             head, doc, rest = re.split(

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from tests.harness.compaction.histories import config, says, user
 
 from windlass_harness.compaction import (
-    BYTES_PER_CHAR_MAX,
+    JSON_BYTES_MAX,
     estimate_tokens,
     input_tokens,
     message_size,
@@ -171,7 +171,7 @@ MESSAGES = st.one_of(
 def test_the_json_of_a_message_has_at_most_six_bytes_for_each_character_of_its_size(
     message: ModelMessage,
 ) -> None:
-    assert len(to_json(message)) <= BYTES_PER_CHAR_MAX * message_size(message)
+    assert len(to_json(message)) <= JSON_BYTES_MAX * message_size(message)
 
 
 def test_arguments_with_many_members_are_measured_by_their_json() -> None:

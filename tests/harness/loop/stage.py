@@ -33,7 +33,6 @@ from windlass_harness.loop.events import (
     Moment,
     OutputChecked,
     Plan,
-    RequestedCall,
     ReviewReport,
     RunRequested,
     RunTool,
@@ -41,7 +40,7 @@ from windlass_harness.loop.events import (
     StateChange,
 )
 from windlass_harness.loop.notes import CONSENTED
-from windlass_harness.loop.rules import DEFAULT_RULES, Rules
+from windlass_harness.loop.rules import DEFAULT_RULES, RequestedCall, Rules
 from windlass_harness.loop.state import LoopState, dump_loop
 from windlass_harness.loop.subagents import REPORT
 from windlass_harness.loop.take import take

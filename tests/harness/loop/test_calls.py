@@ -30,10 +30,9 @@ from windlass_harness.loop.events import (
     CallRefused,
     CallReturned,
     JudgeCall,
-    RequestedCall,
     RunTool,
 )
-from windlass_harness.loop.rules import DEFER_MS_MIN, Rules
+from windlass_harness.loop.rules import DEFER_MS_MIN, RequestedCall, Rules
 from windlass_harness.views.history import NOT_EXECUTED
 from windlass_harness.views.payloads import DENIED
 from windlass_protocol import ActionStatus, DeferDecision, FinishReason, ToolMessage, ToolResultPart

@@ -34,14 +34,13 @@ from windlass_harness.loop.events import (
     JudgeCall,
     LoopEvent,
     OutputChecked,
-    RequestedCall,
     ReviewReport,
     RunRefused,
     RunTool,
     RunWithdrawn,
     Stopped,
 )
-from windlass_harness.loop.rules import DEFAULT_RULES, Rules
+from windlass_harness.loop.rules import DEFAULT_RULES, RequestedCall, Rules
 from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_harness.loop.subagents import ASK, REPORT, SETTLE, is_childs
 from windlass_harness.loop.take import take

@@ -44,11 +44,11 @@ from windlass_harness.loop.events import (
     LoopEvent,
     ModelAnswered,
     OutputChecked,
-    RequestedCall,
     RunTool,
     SessionClaimed,
     Stopped,
 )
+from windlass_harness.loop.rules import RequestedCall
 from windlass_harness.loop.state import LoopState, dump_loop, load_loop
 from windlass_harness.record import Record
 from windlass_protocol import ActionStatus, EffectClass, FinishReason, InputResponse, RetryClass

@@ -69,16 +69,16 @@ def estimate_tokens(value: object) -> int:
 
 
 def message_size(message: ModelMessage) -> int:
-    """Return the size of a message in characters, about: those of its texts, and some for each part.
+    """Return the size of a message in memory, in bytes, about: its texts, and some for each part.
 
     For the messages of an ordinary step it costs a fraction of an estimate: their texts are not scanned. The
-    JSON of the message never has more than `BYTES_PER_CHAR_MAX` bytes for each of these characters.
+    JSON of the message never has more than `JSON_BYTES_MAX` bytes for each of these bytes.
     """
     content = message.content
     if message.provider_options is not None or message.__pydantic_extra__:
         return len(to_json(message))
     if isinstance(content, str):
-        return _PART_CHARS + len(content)
+        return _PART_CHARS + _text_size(content)
     chars = _PART_CHARS
     for part in content:
         size = None if part.__pydantic_extra__ else _part_size(part)
@@ -96,7 +96,7 @@ def _part_size(part: UserPart | AssistantPart | ToolPart) -> int | None:
             return None
         if part.output.reason is not None or part.output.__pydantic_extra__:
             return None
-        return len(part.tool_call_id) + len(part.tool_name) + len(value)
+        return len(part.tool_call_id) + len(part.tool_name) + _text_size(value)
     if isinstance(part, ToolCallPart):
         if not isinstance(part.input, dict) or part.provider_options is not None:
             return None
@@ -104,8 +104,12 @@ def _part_size(part: UserPart | AssistantPart | ToolPart) -> int | None:
             return None
         return len(part.tool_call_id) + len(part.tool_name) + _members_size(part.input)
     if isinstance(part, TextPart | ReasoningPart) and part.provider_options is None:
-        return len(part.text)
+        return _text_size(part.text)
     return None
+
+
+def _text_size(text: str) -> int:
+    return len(text) if text.isascii() else _WIDE_BYTES * len(text)
 
 
 def _members_size(members: JsonObject) -> int:
@@ -113,13 +117,15 @@ def _members_size(members: JsonObject) -> int:
     for name, value in members.items():
         chars += _MEMBER_CHARS + len(name)
         if isinstance(value, str):
-            chars += len(value)
+            chars += _text_size(value)
         elif type(value) is not int or value.bit_length() > _NUMBER_BITS_MAX:
             chars += len(to_json(value))
     return chars
 
 
-BYTES_PER_CHAR_MAX: Final = 6
+JSON_BYTES_MAX: Final = 6
+_WIDE_BYTES: Final = 4
+"""Bytes of a character in a text that is not ASCII, at most."""
 _PART_CHARS: Final = 32
 """A part has fewer bytes beside its texts than this many characters may have."""
 _MEMBER_CHARS: Final = 5

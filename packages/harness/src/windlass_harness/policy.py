@@ -13,6 +13,7 @@ from windlass_protocol.frozen import sealed
 from windlass_protocol.generated import common
 from windlass_protocol.generated import policy as decisions
 from windlass_protocol.lazy import lazy_pattern
+from windlass_protocol.limits import ID_CHARS_MAX
 
 if TYPE_CHECKING:
     from windlass_harness.shell.model import Severity
@@ -82,7 +83,8 @@ def check_id(value: object) -> None:
         common.PolicyRef(kind=PolicyKind.PERMISSION, id=value)
     except ValidationError:
         raise ValueError(
-            f"the id of a rule must have 1 to 512 characters without control characters, found {value!r}"
+            f"the id of a rule must have 1 to {ID_CHARS_MAX} characters without control characters, "
+            f"found {value!r}"
         ) from None
 
 

@@ -185,7 +185,7 @@ class ExactlyOne(BaseModel):
         return name in self.model_fields_set and type(self).model_fields[name].exclude_if is None
 
 
-class Shapes(Mapping[str, type[BaseModel]]):
+class EventModels(Mapping[str, type[BaseModel]]):
     """The models of the data of events, by event type; each is made on first use."""
 
     def __init__(self, module: str, names: Mapping[str, str]) -> None:

@@ -7,8 +7,6 @@ from typing import Final
 from windlass_protocol.frozen import sealed
 from windlass_protocol.limits import ERROR_KEY_CHARS_MAX, ERROR_PATH_CHARS_MAX, INTEGER_MAX, CodecLimits
 
-TURNING: Final = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-"""Characters that change the direction of text, as a part of a pattern."""
 NON_FINITE_TEXT: Final = "number not finite: expected one that fits a double"
 LONE_SURROGATE_TEXT: Final = "lone surrogate in a string: expected a pair"
 OUT_OF_RANGE_TEXT: Final = f"integer out of range: limit ±{INTEGER_MAX:,}, send a larger one as a string"

@@ -93,8 +93,13 @@ def _made(
 
 def _is_class_var(kind: object) -> bool:
     if isinstance(kind, str):
-        return kind.startswith("ClassVar")
+        return _head(kind) == "ClassVar"
     return kind is ClassVar or get_origin(kind) is ClassVar
+
+
+def _head(kind: str) -> str:
+    """Return the name of a written annotation, without its module and its arguments."""
+    return kind.partition("[")[0].rpartition(".")[2].strip()
 
 
 class _Parsed:
@@ -111,15 +116,35 @@ class _Parsed:
             declared = cast("Field[object]", default)
             self.default, self.factory = declared.default, declared.default_factory
             self.is_given, self.is_shown, self.is_compared = declared.init, declared.repr, declared.compare
+        if isinstance(kind, str) and _head(kind) == "InitVar":
+            raise TypeError(
+                f"field {name!r}: InitVar in an annotation that is a string; "
+                "write the class in a module without `from __future__ import annotations`"
+            )
+        # As in a dataclass: a type without a hash counts as mutable.
+        if self.default.__class__.__hash__ is None:
+            raise ValueError(
+                f"field {name!r}: a mutable default would be shared by all instances; "
+                f"use field(default_factory={self.default.__class__.__name__})"
+            )
+
+    @property
+    def has_default(self) -> bool:
+        return self.default is not MISSING or self.factory is not MISSING
 
 
 def _parsed(annotations: dict[str, object], given: dict[str, object]) -> Iterator[_Parsed]:
-    by_name = False
+    by_name, optional = False, ""
     for name, kind in annotations.items():
         if kind in (KW_ONLY, "KW_ONLY"):
             by_name = True
-        else:
-            yield _Parsed(name, kind, given.get(name, MISSING), by_name=by_name)
+            continue
+        one = _Parsed(name, kind, given.get(name, MISSING), by_name=by_name)
+        if one.is_given and not by_name:
+            if optional and not one.has_default:
+                raise TypeError(f"field {name!r} without a default follows {optional!r}, which has one")
+            optional = name if one.has_default else ""
+        yield one
 
 
 def _compile_later(fields: tuple[_Parsed, ...], owner: list[type], *, is_sealed: bool) -> Callable[..., None]:

@@ -22,6 +22,9 @@ INTEGER_MAX: Final = 9_007_199_254_740_991
 ID_CHARS_MAX: Final = 512
 """Characters of an id, as in the schema."""
 
+BIDI_CONTROLS: Final = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+"""Characters that change the direction of text, as a part of a pattern."""
+
 ADAPTERS_MAX: Final = 1_024
 """Types with cached validators."""
 

@@ -50,9 +50,7 @@ def maker(model: type[ModelT], *given: str) -> Callable[..., ModelT]:
 
 def changed(model: ModelT, update: dict[str, object]) -> ModelT:
     """Return a model with some fields replaced by valid values; `model_copy` at a fraction of its cost."""
-    made = _new(type(model))
-    _put_values(made, {**model.__dict__, **update})
-    _put_given(made, {*model.__pydantic_fields_set__, *update})
+    given = {*model.__pydantic_fields_set__, *update}
+    made = unchecked(type(model), {**model.__dict__, **update}, given=given)
     _put_extra(made, model.__pydantic_extra__)
-    _put_private(made, None)
     return made

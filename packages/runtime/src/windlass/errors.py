@@ -14,18 +14,18 @@ are stable, texts are not. A message never carries a payload.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, ClassVar, Final, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, ClassVar, Final, Self, TypedDict, TypeVar, Unpack
 
 from windlass.limits import CLOSE_NAMES_MAX, NAME_CHARS_MAX
 from windlass_harness.retry import DELAY_MS_MAX
-from windlass_protocol import CausalIds, ErrorCode, ErrorKind, RetryClass
+from windlass_protocol import CausalIds, ErrorCode, ErrorInfo, ErrorKind, RetryClass
 from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import ERROR_MESSAGE_CHARS_MAX
 
 if TYPE_CHECKING:
-    from windlass_protocol import ErrorInfo, PolicyRef, SourceRef
+    from windlass_protocol import PolicyRef, SourceRef
 
 
 class Reasons(TypedDict, total=False):
@@ -42,6 +42,14 @@ class Reasons(TypedDict, total=False):
 
 
 _REASONS: Final = tuple(Reasons.__annotations__)
+
+
+ErrorT = TypeVar("ErrorT", bound="AgentError")
+
+
+def _without_keywords(error: type[ErrorT], message: str) -> ErrorT:
+    """Return an error that gets its fields later: a copy, or one from another process."""
+    return error.__new__(error, message)
 
 
 class AgentError(Exception):
@@ -72,6 +80,12 @@ class AgentError(Exception):
         after_ms = reasons.get("retry_after_ms")
         self.retry_after_ms = None if after_ms is None else min(max(after_ms, 0), DELAY_MS_MAX)
 
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[[type[Self], str], Self], tuple[type[Self], str], dict[str, object]]:
+        # By default the class is called with the message alone, without its keywords.
+        return _without_keywords, (type(self), self.message), self.__dict__
+
     def caused_by(self, ids: CausalIds) -> Self:
         """Return the error itself with `ids` added; ids it already has stay."""
         known = self.causal_ids.model_dump()
@@ -80,8 +94,6 @@ class AgentError(Exception):
 
     def info(self) -> ErrorInfo:
         """Return the error as it crosses the wire, its message cut to fit."""
-        from windlass_protocol import ErrorInfo  # noqa: PLC0415 - slow to import
-
         return ErrorInfo(
             code=self.code,
             kind=self.kind,

@@ -28,11 +28,11 @@ from windlass_protocol import (
     RunStatus,
     canonical,
 )
-from windlass_protocol.codec_errors import TURNING, shown
+from windlass_protocol.codec_errors import shown
 from windlass_protocol.codec_issues import invalid
 from windlass_protocol.generated import runs
 from windlass_protocol.lazy import lazy_pattern
-from windlass_protocol.limits import ID_CHARS_MAX
+from windlass_protocol.limits import BIDI_CONTROLS, ID_CHARS_MAX
 
 if TYPE_CHECKING:
     from pydantic import JsonValue, ValidationError
@@ -309,7 +309,7 @@ _WRITE: Final[Mapping[str, str]] = {
     "message": "a string, or a list of TextPart, ImagePart and FilePart of windlass_protocol",
 }
 """The expected value by field name, for error messages."""
-_ID: Final = lazy_pattern(rf"[^\x00-\x1f\x7f\ud800-\udfff{TURNING}]{{1,{ID_CHARS_MAX}}}")
+_ID: Final = lazy_pattern(rf"[^\x00-\x1f\x7f\ud800-\udfff{BIDI_CONTROLS}]{{1,{ID_CHARS_MAX}}}")
 
 
 def check_options(

@@ -25,6 +25,7 @@ from windlass_protocol import Cursor, ErrorKind, RetryClass, RunStatus, UserCont
 from windlass_protocol.codec import canonical
 from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
+from windlass_protocol.limits import ID_CHARS_MAX
 from windlass_server.auth import Principal
 from windlass_server.models import RunWishes
 from windlass_server.problems import Problem, not_found, of_agent_error
@@ -33,7 +34,7 @@ from windlass_server.tenants import Reserved, Tenant
 
 PREFIX: Final = "/v1"
 JSON_TYPE: Final = "application/json"
-_ID: Final = lazy_pattern(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,512}")
+_ID: Final = lazy_pattern(rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{ID_CHARS_MAX}}}")
 T = TypeVar("T", bound=BaseModel)
 
 

@@ -7,7 +7,6 @@ which `Guard` has parsed. It returns a `Response`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from inspect import Parameter, signature
 from typing import Annotated, Final, get_args, get_origin, get_type_hints
@@ -20,6 +19,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+
+from windlass_protocol.frozen import frozen
 
 Issue = Mapping[str, object]
 """A part of a request that does not fit: `loc` and `msg`, as pydantic has them."""
@@ -56,7 +57,7 @@ class Route(APIRoute):
         return _Plan.of(self.endpoint)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Plan:
     """The arguments of an endpoint or of a dependency."""
 
@@ -170,8 +171,11 @@ def _body(hint: type[object], default: object) -> Read:
 
     def read(request: Request, issues: list[Issue]) -> object:
         value = request.scope["state"].get(BODY)
-        if value is not None:
+        if isinstance(value, dict):
             return _checked(adapter, value, ("body",), issues)
+        if value is not None:
+            issues.append({"loc": ("body",), "msg": "Expected a JSON object"})
+            return default
         if default is Parameter.empty:
             issues.append({"loc": ("body",), "msg": "Field required"})
         return default

@@ -169,6 +169,8 @@ def version_2(path: Path) -> None:
         connection.execute(f"DROP INDEX {name}")
     for name in ("started_at", "ended_at", "usage"):
         connection.execute(f"ALTER TABLE runs DROP COLUMN {name}")
+    connection.execute("DROP TRIGGER store_saved")
+    connection.execute("ALTER TABLE store DROP COLUMN saves")
     connection.execute("PRAGMA user_version = 2")
     connection.commit()
     connection.close()
@@ -240,6 +242,25 @@ def test_a_file_of_the_first_version_still_opens_with_its_records(tmp_path: Path
         await store.aclose()
 
     asyncio.run(story())
+
+
+def test_a_process_of_an_older_release_that_has_the_file_open_cannot_append(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    old = connect(path)
+    prepare(old, path, durability="process", migrations=sqlite_schema.MIGRATIONS[:4])
+
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability="process")
+        await end(store, await begin(store))
+        with pytest.raises(sqlite3.IntegrityError, match="the store was migrated"):
+            # The statement of each append before version 5.
+            old.execute("UPDATE store SET last_position = 1, seal = x'00'")
+        await end(store, await begin(store, "s2", "r2"), "r2")
+        assert len(await store.listed(SessionFilter())) == 2
+        await store.aclose()
+
+    asyncio.run(story())
+    old.close()
 
 
 # damage

@@ -6,7 +6,7 @@ so an interrupted one is repeated.
 
 from collections.abc import Set
 
-from windlass_harness.compaction import BYTES_PER_CHAR_MAX, BYTES_PER_TOKEN, estimate_tokens
+from windlass_harness.compaction import BYTES_PER_TOKEN, JSON_BYTES_MAX, estimate_tokens
 from windlass_harness.loop import ends, failures
 from windlass_harness.loop.events import (
     NOTHING,
@@ -124,7 +124,7 @@ def _is_too_long(state: LoopState, rule: CompactionRule) -> bool:
     history, bound = state.session.history, _bound(state, rule)
     tokens, count = _counted(state, rule)
     chars = state.char_sums.since(count, history.messages, revision=history.revision)
-    most = tokens + chars * BYTES_PER_CHAR_MAX // BYTES_PER_TOKEN
+    most = tokens + chars * JSON_BYTES_MAX // BYTES_PER_TOKEN
     return most > bound and prompt_tokens(state, rule) > bound
 
 

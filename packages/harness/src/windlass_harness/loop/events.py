@@ -6,6 +6,7 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from windlass_harness.loop.notes import Pause
+from windlass_harness.loop.rules import RequestedCall
 from windlass_harness.record import Record
 from windlass_harness.views.runs import RunState
 from windlass_protocol import (
@@ -110,17 +111,6 @@ class RunRefused:
 
     body: JsonObject
     error: ErrorInfo
-
-
-@frozen
-class RequestedCall:
-    """A call that the model requested. `input` is a string if it is not valid JSON."""
-
-    call_id: str
-    tool_name: str
-    input: JsonValue
-    subagent: str | None = None
-    """The subagent that the call is for, if any."""
 
 
 @frozen

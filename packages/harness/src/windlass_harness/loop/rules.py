@@ -1,7 +1,12 @@
-"""Rules of the loop: limits, retries, hooks, sinks and compaction."""
+"""Rules of the loop: limits, retries, hooks, sinks and compaction; and the calls that a hook reads.
+
+A program that declares agents imports this module, and not the events of the loop.
+"""
 
 from enum import StrEnum
 from typing import Final
+
+from pydantic import JsonValue
 
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol.frozen import frozen
@@ -39,6 +44,17 @@ class Dedupe(StrEnum):
     """The same output in one session, whatever run it is of."""
     SESSION = "session"
     """The first output of the session."""
+
+
+@frozen
+class RequestedCall:
+    """A call that the model requested. `input` is a string if it is not valid JSON."""
+
+    call_id: str
+    tool_name: str
+    input: JsonValue
+    subagent: str | None = None
+    """The subagent that the call is for, if any."""
 
 
 @frozen

@@ -30,7 +30,6 @@ from windlass_harness.loop.events import (
     Moment,
     OutputChecked,
     RequestDispatched,
-    RequestedCall,
     RunRefused,
     RunRequested,
     RunWithdrawn,
@@ -41,7 +40,7 @@ from windlass_harness.loop.events import (
     within_limit,
 )
 from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER
-from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, Rules
+from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, RequestedCall, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import next_retry_delay_ms, should_retry
 from windlass_harness.views.history import Call, CallStage

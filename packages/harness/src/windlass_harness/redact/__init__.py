@@ -73,7 +73,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Mask the secrets in a text; return the same object if there are none."""
-        if text in self._clean_words:
+        if type(text) is str and text in self._clean_words:
             return text
         masked = mask_shapes(self._known.mask(text) if self._has_known else text)
         return text if masked == text else masked
@@ -159,6 +159,9 @@ class Redactor:
     def _remember(self, texts: list[str]) -> None:
         """Note that these texts hold no secret."""
         for one in texts:
+            if type(one) is not str:
+                # Its type may have an equality of its own.
+                continue
             if len(one) <= _WORD_CHARS_MAX:
                 # A login option is no word: it makes a secret of the text after it.
                 if _LOGIN_OPTION not in one and _LOGIN_OPTION_UPPER not in one:

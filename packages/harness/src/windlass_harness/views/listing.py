@@ -12,9 +12,9 @@ from pydantic import JsonValue
 
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import RunStatus, Usage
-from windlass_protocol.codec_errors import TURNING
 from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
+from windlass_protocol.limits import BIDI_CONTROLS
 
 TITLE_CHARS_MAX: Final = 120
 TITLE_WORDS_MAX: Final = 16
@@ -29,7 +29,7 @@ RUN_STATUSES: Final = {
     **RUN_ENDS,
 }
 """The records that change the status of a run, with the new status."""
-_UNSEEN: Final = lazy_pattern(rf"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f{TURNING}]")
+_UNSEEN: Final = lazy_pattern(rf"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f{BIDI_CONTROLS}]")
 """Control sequences that a terminal would execute; spaces and line ends are not among them."""
 _TELLING: Final = frozenset({*RUN_STATUSES, "message.received", "session.forked"})
 _WORD: Final = lazy_pattern(r"\w+")

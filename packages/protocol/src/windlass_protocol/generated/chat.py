@@ -1,5 +1,8 @@
 # Generated from spec/chat.schema.json by `make gen`. Do not edit.
-"""Messages, agents and the simple event stream that chat clients read. Each is made on first use; the stub declares them."""
+"""Messages, agents and the simple event stream that chat clients read.
+
+The types are made on first use; the .pyi file declares them.
+"""
 
 from windlass_protocol.lazy import lazy_values as _lazy_values
 

@@ -1,5 +1,8 @@
 # Generated from spec/common.schema.json by `make gen`. Do not edit.
-"""Identifiers, times, references and amounts that the other files share. Each is made on first use; the stub declares them."""
+"""Identifiers, times, references and amounts that the other files share.
+
+The types are made on first use; the .pyi file declares them.
+"""
 
 from windlass_protocol._wire import JsonObject as JsonObject
 from windlass_protocol.lazy import lazy_values as _lazy_values

@@ -1,5 +1,8 @@
 # Generated from spec/decisions.schema.json by `make gen`. Do not edit.
-"""Choices an agent made, what came of them, and problems it met. Each is made on first use; the stub declares them."""
+"""Choices an agent made, what came of them, and problems it met.
+
+The types are made on first use; the .pyi file declares them.
+"""
 
 from windlass_protocol.lazy import lazy_values as _lazy_values
 

@@ -1,5 +1,8 @@
 # Generated from spec/errors.schema.json by `make gen`. Do not edit.
-"""The one error shape. Codes are stable; texts are not. Each is made on first use; the stub declares them."""
+"""The one error shape. Codes are stable; texts are not.
+
+The types are made on first use; the .pyi file declares them.
+"""
 
 from windlass_protocol.lazy import lazy_values as _lazy_values
 

@@ -1,5 +1,8 @@
 # Generated from spec/event-data.schema.json by `make gen`. Do not edit.
-"""What each event type carries in `data`. All of it is open: unknown fields pass through. Each is made on first use; the stub declares them."""
+"""What each event type carries in `data`. All of it is open: unknown fields pass through.
+
+The types are made on first use; the .pyi file declares them.
+"""
 
 from windlass_protocol.lazy import lazy_values as _lazy_values
 

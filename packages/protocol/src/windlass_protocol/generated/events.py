@@ -1,5 +1,8 @@
 # Generated from spec/events.schema.json by `make gen`. Do not edit.
-"""One fact in the journal, what a subscriber sees of it, and where a subscriber stands. Each is made on first use; the stub declares them."""
+"""One fact in the journal, what a subscriber sees of it, and where a subscriber stands.
+
+The types are made on first use; the .pyi file declares them.
+"""
 
 from windlass_protocol.lazy import lazy_values as _lazy_values
 
@@ -24,9 +27,9 @@ def _make_EventType() -> object:
 
 
 def _make_EVENT_DATA() -> object:
-    from windlass_protocol._wire import Shapes
+    from windlass_protocol._wire import EventModels
 
-    EVENT_DATA = Shapes(
+    EVENT_DATA = EventModels(
         "windlass_protocol.generated.event_data",
         {
             "session.started": "SessionStartedData",

@@ -1,5 +1,8 @@
 # Generated from spec/input.schema.json by `make gen`. Do not edit.
-"""Questions, approvals and recovery choices, and their answers. Each is made on first use; the stub declares them."""
+"""Questions, approvals and recovery choices, and their answers.
+
+The types are made on first use; the .pyi file declares them.
+"""
 
 from windlass_protocol.lazy import lazy_values as _lazy_values
 

@@ -1,5 +1,8 @@
 # Generated from spec/output.schema.json by `make gen`. Do not edit.
-"""What a run must return. Each is made on first use; the stub declares them."""
+"""What a run must return.
+
+The types are made on first use; the .pyi file declares them.
+"""
 
 from windlass_protocol.lazy import lazy_values as _lazy_values
 

@@ -1,5 +1,8 @@
 # Generated from spec/packages.schema.json by `make gen`. Do not edit.
-"""An agent compiled to immutable data with a fingerprint. Each is made on first use; the stub declares them."""
+"""An agent compiled to immutable data with a fingerprint.
+
+The types are made on first use; the .pyi file declares them.
+"""
 
 from windlass_protocol.lazy import lazy_values as _lazy_values
 

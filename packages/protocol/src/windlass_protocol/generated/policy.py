@@ -1,5 +1,8 @@
 # Generated from spec/policy.schema.json by `make gen`. Do not edit.
-"""Six answers a policy can give. Each is made on first use; the stub declares them."""
+"""Six answers a policy can give.
+
+The types are made on first use; the .pyi file declares them.
+"""
 
 from windlass_protocol.lazy import lazy_values as _lazy_values
 

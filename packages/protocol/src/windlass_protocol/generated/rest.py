@@ -1,5 +1,8 @@
 # Generated from spec/rest.schema.json by `make gen`. Do not edit.
-"""Bodies of requests and answers of the HTTP server. Each is made on first use; the stub declares them."""
+"""Bodies of requests and answers of the HTTP server.
+
+The types are made on first use; the .pyi file declares them.
+"""
 
 from windlass_protocol.lazy import lazy_values as _lazy_values
 

@@ -1,5 +1,8 @@
 # Generated from spec/rpc.schema.json by `make gen`. Do not edit.
-"""JSON-RPC 2.0 as the sidecar speaks it on stdio. Each is made on first use; the stub declares them."""
+"""JSON-RPC 2.0 as the sidecar speaks it on stdio.
+
+The types are made on first use; the .pyi file declares them.
+"""
 
 from windlass_protocol.lazy import lazy_values as _lazy_values
 

@@ -1,5 +1,8 @@
 # Generated from spec/runs.schema.json by `make gen`. Do not edit.
-"""One turn of a session, from an input to its end. Each is made on first use; the stub declares them."""
+"""One turn of a session, from an input to its end.
+
+The types are made on first use; the .pyi file declares them.
+"""
 
 from windlass_protocol.lazy import lazy_values as _lazy_values
 

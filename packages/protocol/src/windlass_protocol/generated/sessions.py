@@ -1,5 +1,8 @@
 # Generated from spec/sessions.schema.json by `make gen`. Do not edit.
-"""The state of a session as plain data, and what goes into and comes out of a step. Each is made on first use; the stub declares them."""
+"""The state of a session as plain data, and what goes into and comes out of a step.
+
+The types are made on first use; the .pyi file declares them.
+"""
 
 from windlass_protocol.lazy import lazy_values as _lazy_values
 

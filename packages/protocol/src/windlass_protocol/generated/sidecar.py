@@ -1,5 +1,8 @@
 # Generated from spec/sidecar.schema.json by `make gen`. Do not edit.
-"""What the sidecar sends by itself: parameters of its notifications and of its requests to the host; and the types of methods that have no other home. Each is made on first use; the stub declares them."""
+"""What the sidecar sends by itself: parameters of its notifications and of its requests to the host; and the types of methods that have no other home.
+
+The types are made on first use; the .pyi file declares them.
+"""
 
 from windlass_protocol.lazy import lazy_values as _lazy_values
 

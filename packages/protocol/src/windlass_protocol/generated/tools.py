@@ -1,5 +1,8 @@
 # Generated from spec/tools.schema.json by `make gen`. Do not edit.
-"""Calls, results, and what a tool says of itself. Each is made on first use; the stub declares them."""
+"""Calls, results, and what a tool says of itself.
+
+The types are made on first use; the .pyi file declares them.
+"""
 
 from windlass_protocol.lazy import lazy_values as _lazy_values
 

@@ -1,5 +1,8 @@
 # Generated from spec/traces.schema.json by `make gen`. Do not edit.
-"""What a run did and how long it took, in the shape of OpenTelemetry. Each is made on first use; the stub declares them."""
+"""What a run did and how long it took, in the shape of OpenTelemetry.
+
+The types are made on first use; the .pyi file declares them.
+"""
 
 from windlass_protocol.lazy import lazy_values as _lazy_values
 

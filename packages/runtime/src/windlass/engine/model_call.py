@@ -24,8 +24,8 @@ from windlass.limits import (
 from windlass.ports.clock import Clock
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, LLMUsage, ToolCallDelta
 from windlass.tools.calling import ARGUMENT_LIMITS, omitted_arguments
-from windlass_harness.loop.events import ModelAnswered, Note, RequestedCall
-from windlass_harness.loop.rules import CALLS_PER_STEP_MAX
+from windlass_harness.loop.events import ModelAnswered, Note
+from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, RequestedCall
 from windlass_harness.redact import Redactor
 from windlass_harness.views.history import HistoryDraft
 from windlass_harness.views.payloads import as_text
@@ -108,6 +108,20 @@ class _Piece:
     canonical: bytes | None = None
     """The canonical JSON of arguments that arrived whole; None if they have none."""
 
+    def measure(self) -> int:
+        """Set the canonical JSON of arguments that arrived whole, and return their size.
+
+        At the end of the answer: a provider may have changed them since it sent them.
+        """
+        try:
+            self.canonical = canonical(self.arguments, ARGUMENT_LIMITS)
+            self.size = len(self.canonical)
+        except CodecError:
+            # A record cannot hold it; the argument check reports what is wrong with the text.
+            self.text = [json.dumps(self.arguments)]
+            self.size = len(self.text[0])
+        return self.size
+
 
 class Collector:
     """Collects the chunks of an answer."""
@@ -160,15 +174,8 @@ class Collector:
 
     def _take_call(self, delta: ToolCall | ToolCallDelta) -> None:
         if isinstance(delta, ToolCall):
+            self._grow(len(delta.id) + len(delta.name))
             piece = _Piece(delta.id, delta.name, arguments=delta.arguments)
-            try:
-                piece.canonical = canonical(delta.arguments, ARGUMENT_LIMITS)
-                piece.size = len(piece.canonical)
-            except CodecError:
-                # A record cannot hold it; the argument check reports what is wrong with the text.
-                piece.text.append(json.dumps(delta.arguments))
-                piece.size = len(piece.text[0])
-            self._grow(len(delta.id) + len(delta.name) + piece.size)
             self._calls[max(self._calls) + 1 if self._calls else 0] = piece
         else:
             self._grow(len(delta.id or "") + len(delta.name or "") + len(delta.arguments_delta))
@@ -200,6 +207,9 @@ class Collector:
             )
         text = whole("".join(self._text)) if self._text else ""
         reasoning = whole("".join(self._reasoning)) if self._reasoning else ""
+        for piece in self._calls.values():
+            if piece.arguments is not None:
+                self._grow(piece.measure())
         calls = tuple(_named(self._calls, self._redactor, self.canonical)) if self._calls else ()
         if text:
             _check_size("text", text)

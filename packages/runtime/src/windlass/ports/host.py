@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from pydantic import JsonValue
 
+from windlass.ports.model import LLMMessage
+from windlass_harness.loop.rules import RequestedCall
+from windlass_protocol import JsonObject, OutputError
 from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
-    from windlass.ports.model import LLMMessage
-    from windlass_harness.loop.events import RequestedCall
     from windlass_harness.policy import CallFacts
     from windlass_protocol import (
         InputRequest,
         InputResponse,
-        JsonObject,
-        OutputError,
         PolicyDecision,
         RunRequest,
         RuntimePackage,

@@ -6,11 +6,13 @@ is made. So a method imports what it needs from them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeVar, Unpack, cast, overload
 
-from windlass.agent import Agent, output_contract
+from pydantic import JsonValue, ValidationError
+
+from windlass.agent import Agent, Output, output_contract
 from windlass.errors import kind_of
 from windlass.refusals import (
     bad_request,
@@ -23,25 +25,23 @@ from windlass.refusals import (
     unknown_agent,
 )
 from windlass.runtime.core import CoreRuntime
+from windlass.tools.context import ToolFailed, state_value
+from windlass_protocol import JsonObject
 from windlass_protocol.generated import runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
     from types import TracebackType
 
-    from pydantic import JsonValue
-
     from windlass.adapters.journals.memory import MemoryStore
     from windlass.adapters.journals.sqlite.store import SqliteStore
-    from windlass.agent import Output
     from windlass.runtime.builder import AgentRuntimeBuilder
     from windlass.runtime.options import RunOptions, RuntimeOptions
     from windlass.runtime.registry import Registered
     from windlass.runtime.runs import RunHandle, TypedResult
     from windlass.steps.contract import StepFn, ToolLoopHarnessConfig
     from windlass_harness.loop.events import StateChange
-    from windlass_protocol import JsonObject, OutputContract, RunRequest, SourceRef, UserContent
+    from windlass_protocol import OutputContract, RunRequest, SourceRef, UserContent
 
 RuntimeT = TypeVar("RuntimeT", bound=CoreRuntime)
 
@@ -284,7 +284,7 @@ class AgentRuntime(CoreRuntime):
         else:
             check_options(options, RunOptions, what="run_typed")
             wanted = output[0]
-            request = self._request(agent, cast(UserContent, message), {**options, "output": wanted})
+            request = self._request(agent, cast("UserContent", message), {**options, "output": wanted})
         return typed_result(await self.run_text(request), wanted)
 
     async def steer(
@@ -344,7 +344,6 @@ class AgentRuntime(CoreRuntime):
         await self._rouse(session_id)
 
     def _change(self, values: Mapping[str, JsonValue], removed: tuple[str, ...]) -> StateChange:
-        from windlass.tools.context import ToolFailed, state_value  # noqa: PLC0415 - slow to import
         from windlass_harness.loop.events import StateChange  # noqa: PLC0415 - slow to import
 
         try:
@@ -358,8 +357,6 @@ class AgentRuntime(CoreRuntime):
 
     def _request(self, agent: object, message: object, options: RunOptions) -> RunRequest:
         """Return the request of a run; invalid arguments are refused."""
-        from pydantic import ValidationError  # noqa: PLC0415 - slow to import
-
         from windlass.package import budget_limits  # noqa: PLC0415 - slow to import
 
         given = options.get("run_id")

@@ -20,6 +20,7 @@ from windlass.refusals import (
     runtime_closed,
     taken_run,
 )
+from windlass_protocol import CausalIds, JsonObject
 
 if TYPE_CHECKING:
     import asyncio
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from windlass.ports.model import LLMProvider
     from windlass.ports.store import ContentStore, Store
     from windlass.runtime.approvals import ApprovalDesk
+    from windlass.runtime.decisions import DecisionFolds
     from windlass.runtime.folds import JournalFolds
     from windlass.runtime.registry import RuntimePorts
     from windlass.runtime.runs import RunHandle, Runs
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
         DecisionRun,
         InputRequest,
         InputResponse,
-        JsonObject,
         RunRequest,
         RunResult,
         RunSnapshot,
@@ -86,6 +87,12 @@ class RuntimeViews:
         from windlass.runtime.folds import JournalFolds  # noqa: PLC0415 - slow to import
 
         return JournalFolds(self._store())
+
+    @cached_property
+    def _decision_folds(self) -> DecisionFolds:
+        from windlass.runtime.decisions import DecisionFolds  # noqa: PLC0415 - slow to import
+
+        return DecisionFolds(self._store())
 
     @property
     def sessions(self) -> Sessions:
@@ -145,7 +152,7 @@ class RuntimeViews:
         from windlass.runtime.decisions import decisions_of  # noqa: PLC0415 - slow to import
 
         row = await self._runs.row(run_id)
-        return await decisions_of(row, self._folds, content=self._content(), journal=self._store())
+        return await decisions_of(row, self._decision_folds, content=self._content(), journal=self._store())
 
     # subscriptions
 
@@ -304,7 +311,6 @@ class CoreRuntime(RuntimeViews):
         from windlass.ports.store import START, NewRun  # noqa: PLC0415 - slow to import
         from windlass.runtime import start  # noqa: PLC0415 - slow to import
         from windlass.runtime.runs import RunHandle  # noqa: PLC0415 - slow to import
-        from windlass_protocol import CausalIds  # noqa: PLC0415 - slow to import
 
         check_request(request)
         effective = await start.check_start(self._ports, request)
@@ -522,7 +528,7 @@ class CoreRuntime(RuntimeViews):
         from windlass.engine.clocks import moment  # noqa: PLC0415 - slow to import
         from windlass.engine.inbox import ANSWER, item_key  # noqa: PLC0415 - slow to import
         from windlass.runtime.runs import check_answers  # noqa: PLC0415 - slow to import
-        from windlass_protocol import InputResponse  # noqa: PLC0415 - slow to import
+        from windlass_protocol import InputResponse  # noqa: PLC0415 - made on first use
 
         given = check_items(responses, InputResponse, what="responses", words="InputResponses")
         await self._runs.known(session_id)

@@ -1,20 +1,99 @@
 """Decisions of a run, read from the journal and joined with the tools that were offered."""
 
+from collections.abc import Iterable, Sequence
+from typing import Final
+
 from windlass.errors import Rejected
+from windlass.feed.live import weight
 from windlass.package import package_of
 from windlass.ports.store import ContentStore, Journal, RunRow
 from windlass.refusals import not_begun
-from windlass.runtime.folds import RECORDS_PER_READ, JournalFolds
+from windlass.runtime.folds import RECORDS_PER_READ, RUN_BYTES, FoldCache
 from windlass.tools.question import ask_question
 from windlass_harness.ledger.goals import with_evaluations
 from windlass_harness.ledger.names import evaluation_session
 from windlass_harness.record import Record
-from windlass_harness.views.decisions import with_options
-from windlass_protocol import DecisionRun, ToolSpec
+from windlass_harness.views.decisions import DecisionsState, fold_decisions, with_options
+from windlass_harness.views.fold import Position
+from windlass_harness.views.runs import RUN_ENDS, run_id_of, start_run
+from windlass_protocol import DecisionRun, DecisionRunStatus, ToolSpec
+
+DECISIONS_BYTES_MAX: Final = 32 * 1_048_576
+DECISION_BYTES: Final = 6_144
+"""Approximate bytes of a decision of the loop; its texts are cut."""
+
+
+class DecisionsFold:
+    """The decisions of one run."""
+
+    def __init__(self, row: RunRow) -> None:
+        self.seq = row.first_seq - 1
+        self.is_broken = False
+        self.can_ask = True
+        """Whether the channel of the run can ask people."""
+        self._run_id = row.run_id
+        self._state = DecisionsState(Position(row.session_id, self.seq))
+        self._recorded_bytes = 0
+
+    @property
+    def run(self) -> DecisionRun | None:
+        """The run with its decisions; None before its first record."""
+        return self._state.runs.get(self._run_id)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the run has ended."""
+        return self.run is not None and self.run.status is not DecisionRunStatus.RUNNING
+
+    @property
+    def size(self) -> int:
+        """Approximate size in bytes."""
+        count = 0 if self.run is None else len(self.run.decisions)
+        return RUN_BYTES + DECISION_BYTES * count + self._recorded_bytes
+
+    def apply(self, records: Sequence[Record]) -> None:
+        """Apply the next records, up to the end of the run."""
+        if records:
+            self.seq = records[-1].seq
+            records = self._of_run(records)
+            self.can_ask = self.can_ask and _can_ask(records, self._run_id)
+            self._state = fold_decisions(records, self._state)
+            self._recorded_bytes += sum(weight(one.data) for one in records if one.type in _RECORDED)
+
+    def _of_run(self, records: Sequence[Record]) -> Sequence[Record]:
+        for at, record in enumerate(records):
+            if record.type in RUN_ENDS and run_id_of(record) == self._run_id:
+                return records[: at + 1]
+        return records
+
+
+_RECORDED: Final = frozenset({"decision.recorded", "decision.outcome", "problem.reported", "run.started"})
+"""Records that a decision ledger keeps whole."""
+
+
+def _can_ask(records: Iterable[Record], run_id: str) -> bool:
+    """Whether the channel of the run can ask people, according to these records."""
+    starts = (start_run(record) for record in records if run_id_of(record) == run_id)
+    return all(run is None or run.can_ask for run in starts)
+
+
+class DecisionFolds:
+    """The folds of decisions that reads of one runtime share."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._known = FoldCache[DecisionsFold](journal, DECISIONS_BYTES_MAX)
+
+    async def read(self, row: RunRow) -> DecisionsFold:
+        """Return the decisions of a run that has begun."""
+
+        async def begin() -> DecisionsFold:
+            return DecisionsFold(row)
+
+        return await self._known.read(row.session_id, row.run_id, begin)
 
 
 async def decisions_of(
-    row: RunRow, folds: JournalFolds, *, content: ContentStore, journal: Journal
+    row: RunRow, folds: DecisionFolds, *, content: ContentStore, journal: Journal
 ) -> DecisionRun:
     """Return the decisions of a run with their outcomes, and its failures.
 
@@ -25,7 +104,7 @@ async def decisions_of(
     """
     if not row.first_seq:
         raise not_begun(row.run_id)
-    fold = await folds.decisions(row)
+    fold = await folds.read(row)
     if fold.run is None:  # its session was deleted just now
         raise not_begun(row.run_id)
     run = with_evaluations(fold.run, await _judgements(journal, row.run_id))

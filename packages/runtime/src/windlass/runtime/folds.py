@@ -5,16 +5,13 @@ durable records only, and each read looks at the journal, where any process may 
 """
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
 from windlass.engine.writer import load_snapshot
-from windlass.feed.live import weight
 from windlass.ports.store import Journal, RunRow, Store
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record
-from windlass_harness.views.decisions import DecisionsState, fold_decisions
-from windlass_harness.views.fold import Position
 from windlass_harness.views.runs import (
     RUN_CHANGES,
     RunState,
@@ -23,18 +20,14 @@ from windlass_harness.views.runs import (
     start_run,
     unstarted_run,
 )
-from windlass_protocol import DecisionRun, DecisionRunStatus
 
 RECORDS_PER_READ: Final = 512
 SESSIONS_BYTES_MAX: Final = 16 * 1_048_576
 RUNS_BYTES_MAX: Final = 2 * 1_048_576
-DECISIONS_BYTES_MAX: Final = 32 * 1_048_576
 SESSION_BYTES: Final = 65_536
 """Approximate bytes of a session without its messages."""
 RUN_BYTES: Final = 2_048
 """Approximate bytes of a run without its records."""
-DECISION_BYTES: Final = 6_144
-"""Approximate bytes of a decision of the loop; its texts are cut."""
 
 
 class Fold(Protocol):
@@ -42,6 +35,8 @@ class Fold(Protocol):
 
     seq: int
     """The number of the last record that was applied."""
+    is_broken: bool
+    """Whether a record could not be applied, so that the state is wrong."""
 
     @property
     def is_complete(self) -> bool:
@@ -68,44 +63,51 @@ class FoldCache(Generic[FoldT]):
         self._journal = journal
         self._bytes_max = bytes_max
         self._bytes = 0
-        self._known: OrderedDict[str, tuple[FoldT, int]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], tuple[FoldT, int]] = OrderedDict()
         """Folds with their sizes."""
 
-    async def read(self, key: str, session_id: str, begin: Callable[[], Awaitable[FoldT]]) -> FoldT:
-        """Return the fold of a key up to the end of the journal; `begin` makes it at the first read."""
+    async def read(self, session_id: str, name: str, begin: Callable[[], Awaitable[FoldT]]) -> FoldT:
+        """Return a fold of a session up to the end of the journal; `begin` makes it at the first read.
+
+        `name` is that of the fold in its session. The id of a run alone would not do: it can be used again
+        after its session was deleted.
+        """
+        key = session_id, name
         fold = self._known[key][0] if key in self._known else None
         try:
             if fold is None or not await self._go_on(fold, session_id):
                 fold = await begin()
                 await self._go_on(fold, session_id)
         except BaseException:
-            # A record that could not be applied may have left half of its changes.
             self._drop(key)
             raise
         self._keep(key, fold)
         return fold
 
     async def _go_on(self, fold: FoldT, session_id: str) -> bool:
-        """Apply the records that are new; False if the session was deleted.
+        """Apply the records that are new; False if the session was deleted or the fold is broken.
 
         The last record is read again, to see that it is there. The id of a deleted session is not used again.
         """
         while True:
             seq, limit = fold.seq, 1 if fold.is_complete else RECORDS_PER_READ
             records = await self._journal.read(session_id, after=max(seq - 1, 0), limit=limit)
-            if seq > 0 and not records:
+            if fold.is_broken or (seq > 0 and not records):
                 return False
             if records and not fold.is_complete:
                 # Another reader may have applied some of them while this one waited.
-                fold.apply(records[fold.seq + 1 - records[0].seq :])
+                new = records[fold.seq + 1 - records[0].seq :]
+                fold.is_broken = True
+                fold.apply(new)
+                fold.is_broken = False
             if len(records) < limit or fold.is_complete:
                 return True
 
-    def _drop(self, key: str) -> None:
+    def _drop(self, key: tuple[str, str]) -> None:
         if key in self._known:
             self._bytes -= self._known.pop(key)[1]
 
-    def _keep(self, key: str, fold: FoldT) -> None:
+    def _keep(self, key: tuple[str, str], fold: FoldT) -> None:
         self._drop(key)
         size = fold.size
         if size > self._bytes_max:
@@ -123,7 +125,7 @@ class SessionFold:
     def __init__(self, state: LoopState) -> None:
         self.state = state
         self.seq = state.seq
-        self.is_complete = False
+        self.is_complete = self.is_broken = False
         self.size = SESSION_BYTES
         self.apply(())
 
@@ -142,6 +144,7 @@ class RunFold:
         self.run: RunState | None = None
         """None before its first record."""
         self.seq = row.first_seq - 1
+        self.is_broken = False
         self.size = RUN_BYTES
         self._run_id = row.run_id
 
@@ -162,60 +165,13 @@ class RunFold:
 _OF_RUN: Final = RUN_CHANGES | {"run.started"}
 
 
-class DecisionsFold:
-    """The decisions of one run."""
-
-    def __init__(self, row: RunRow) -> None:
-        self.seq = row.first_seq - 1
-        self.can_ask = True
-        """Whether the channel of the run can ask people."""
-        self._run_id = row.run_id
-        self._state = DecisionsState(Position(row.session_id, self.seq))
-        self._recorded_bytes = 0
-
-    @property
-    def run(self) -> DecisionRun | None:
-        """The run with its decisions; None before its first record."""
-        return self._state.runs.get(self._run_id)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the run has ended."""
-        return self.run is not None and self.run.status is not DecisionRunStatus.RUNNING
-
-    @property
-    def size(self) -> int:
-        """Approximate size in bytes."""
-        count = 0 if self.run is None else len(self.run.decisions)
-        return RUN_BYTES + DECISION_BYTES * count + self._recorded_bytes
-
-    def apply(self, records: Sequence[Record]) -> None:
-        """Apply the next records."""
-        if records:
-            self.seq = records[-1].seq
-            self.can_ask = self.can_ask and _can_ask(records, self._run_id)
-            self._state = fold_decisions(records, self._state)
-            self._recorded_bytes += sum(weight(one.data) for one in records if one.type in _RECORDED)
-
-
-_RECORDED: Final = frozenset({"decision.recorded", "decision.outcome", "problem.reported", "run.started"})
-"""Records that a decision ledger keeps whole."""
-
-
-def _can_ask(records: Iterable[Record], run_id: str) -> bool:
-    """Whether the channel of the run can ask people, according to these records."""
-    starts = (start_run(record) for record in records if run_id_of(record) == run_id)
-    return all(run is None or run.can_ask for run in starts)
-
-
 class JournalFolds:
-    """The folds that reads of one runtime share."""
+    """The folds of sessions and runs that reads of one runtime share."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._sessions = FoldCache[SessionFold](store, SESSIONS_BYTES_MAX)
         self._runs = FoldCache[RunFold](store, RUNS_BYTES_MAX)
-        self._decisions = FoldCache[DecisionsFold](store, DECISIONS_BYTES_MAX)
 
     async def session(self, session_id: str) -> LoopState:
         """Return the state of a session without its messages.
@@ -226,7 +182,7 @@ class JournalFolds:
         async def begin() -> SessionFold:
             return SessionFold(await load_snapshot(self._store, session_id))
 
-        return (await self._sessions.read(session_id, session_id, begin)).state
+        return (await self._sessions.read(session_id, "", begin)).state
 
     async def run(self, row: RunRow) -> RunState | None:
         """Return a run that has begun; None if its records are gone."""
@@ -234,12 +190,4 @@ class JournalFolds:
         async def begin() -> RunFold:
             return RunFold(row)
 
-        return (await self._runs.read(row.run_id, row.session_id, begin)).run
-
-    async def decisions(self, row: RunRow) -> DecisionsFold:
-        """Return the decisions of a run that has begun."""
-
-        async def begin() -> DecisionsFold:
-            return DecisionsFold(row)
-
-        return await self._decisions.read(row.run_id, row.session_id, begin)
+        return (await self._runs.read(row.session_id, row.run_id, begin)).run

@@ -1,7 +1,7 @@
 """The contract of a step: a session in, a session and what to do next out."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -97,10 +97,11 @@ class StepResult:
     session: HarnessSession
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@sealed
 class ToolLoopHarnessConfig:
     """Configuration of the step function: everything that the session does not hold."""
 
+    _: KW_ONLY
     mode: RunMode
     """conversation waits after an answer; task ends with it."""
     tools: Mapping[str, HarnessTool]

@@ -108,7 +108,7 @@ _LONG_NUMBER_DIGITS: Final = 4_300
 _LONG_NUMBER: Final = lazy_pattern(rb"(?<!\d)\d{%d}" % _LONG_NUMBER_DIGITS)
 _FIELDS_MAX: Final = 9
 """Fields of a stored record; the last one is its privacy class."""
-_NAME: Final = lazy_pattern(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,512}")
+_NAME: Final = lazy_pattern(rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{ID_CHARS_MAX}}}")
 
 
 def check_id(what: str, value: str) -> None:

@@ -1,7 +1,7 @@
 """McpServer and its options, limits and errors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from typing import Final, Self, TypedDict, Unpack
 from urllib.parse import urlsplit
 
@@ -10,6 +10,7 @@ from windlass.ports.host import ElicitationHandler
 from windlass.tools import ApprovalCheck
 from windlass_harness.redact import SECRET_CHARS_MAX, SECRET_CHARS_MIN, Redactor
 from windlass_protocol import ApprovalRule, EffectClass, ToolMode
+from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
 
 SERVERS_MAX: Final = 32
@@ -72,7 +73,7 @@ class McpOptions(TypedDict, total=False):
     """Asks a person the questions of the server; without it all are declined."""
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@sealed(eq=False)
 class McpServer:
     """One MCP server: a process to start, or an address.
 

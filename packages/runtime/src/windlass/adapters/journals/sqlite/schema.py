@@ -129,10 +129,18 @@ _VERSION_4: Final = (
         outcome TEXT NOT NULL, option_id TEXT, responder TEXT, at TEXT NOT NULL) WITHOUT ROWID""",
     "CREATE INDEX settled_by_session ON settled (session_key)",
 )
-_VERSION_5: Final[tuple[str, ...]] = ()
-"""The tables are the same, but an append of an owner no longer changes the store row: see `last_position`."""
+_VERSION_5: Final = (
+    "ALTER TABLE store ADD COLUMN saves INTEGER NOT NULL DEFAULT 0",
+    # A process of an older release that has the file open would give positions anew: it is refused.
+    """CREATE TRIGGER store_saved BEFORE UPDATE ON store WHEN NEW.saves = OLD.saves
+        BEGIN SELECT RAISE(ABORT, 'the store was migrated: use a newer release'); END""",
+)
+"""From here on an append of an owner does not change the store row: see `last_position`."""
 MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
 """Statements from each version to the next, from an empty file on. Released versions never change."""
+
+
+_NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal) VALUES (1, ?, 0, ?)"
 
 
 def connect(path: Path) -> Connection:
@@ -212,7 +220,7 @@ def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[s
                 connection.execute(statement)
         if version == 0:
             key = StoreKey(secrets.token_bytes(16))
-            connection.execute("INSERT INTO store VALUES (1, ?, 0, ?)", (key.store_id, key.store_seal(0)))
+            connection.execute(_NEW_STORE, (key.store_id, key.store_seal(0)))
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {len(migrations)}")
         connection.execute("COMMIT")

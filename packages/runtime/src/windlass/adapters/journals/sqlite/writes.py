@@ -136,7 +136,7 @@ _SAVE_SESSION: Final = """UPDATE sessions SET epoch = ?, last_seq = ?, last_posi
 _LENGTHEN_SESSION: Final = """UPDATE sessions SET last_seq = ?, last_position = ?, chain = ?, seal = ?
     WHERE session_key = ?"""
 _APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
-_SAVE_STORE: Final = "UPDATE store SET last_position = ?, seal = ?"
+_SAVE_STORE: Final = "UPDATE store SET last_position = ?, seal = ?, saves = saves + 1"
 _IS_PENDING: Final = "SELECT 1 FROM inbox WHERE number = ? AND session_key = ? AND consumed_seq IS NULL"
 _CONSUME: Final = "UPDATE inbox SET consumed_seq = ?, body = NULL WHERE number = ?"
 _COUNT_PENDING: Final = "SELECT count(*) FROM inbox WHERE session_key = ? AND consumed_seq IS NULL"

@@ -9,7 +9,7 @@ which `Guard` has parsed. It returns a `Response`.
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from inspect import Parameter, signature
-from typing import Annotated, Final, get_args, get_origin, get_type_hints
+from typing import Annotated, Final, cast, get_args, get_origin, get_type_hints
 
 from fastapi import params
 from fastapi.exceptions import RequestValidationError
@@ -172,7 +172,7 @@ def _body(hint: type[object], default: object) -> Read:
     def read(request: Request, issues: list[Issue]) -> object:
         value = request.scope["state"].get(BODY)
         if isinstance(value, dict):
-            return _checked(adapter, value, ("body",), issues)
+            return _checked(adapter, cast(dict[str, object], value), ("body",), issues)
         if value is not None:
             issues.append({"loc": ("body",), "msg": "Expected a JSON object"})
             return default

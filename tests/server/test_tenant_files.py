@@ -8,7 +8,7 @@ from typing import Unpack
 
 import pytest
 from tests.server.keyring import Keyring
-from tests.server.rig import FAST, payer, run, serving, talker, waiting
+from tests.server.rig import FAST, ended, eventually, payer, run, serving, talker, waiting
 
 from windlass import Agent, Unavailable
 from windlass.runtime.options import RuntimeOptions
@@ -43,6 +43,24 @@ def test_a_damaged_tenant_is_unavailable_without_naming_files(
             (data / "torn.db").unlink()
             async with server.client(holders[0]) as client:
                 assert (await client.get("/sessions")).status_code == 200
+
+    run(main())
+
+
+def test_a_tenant_is_released_after_each_request_whatever_its_answer(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Hello."})).json()
+            await ended(client, begun["runId"])
+            for path, status in (
+                ("/sessions", 200),
+                ("/runs/r9", 404),
+                (f"/runs/{begun['runId']}/events", 200),
+            ):
+                assert (await client.get(path)).status_code == status
+            async with server.tenants.use("local") as tenant:
+                await eventually(lambda: tenant.users == 1)
+            assert tenant.users == 0
 
     run(main())
 

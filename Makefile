@@ -26,6 +26,8 @@ SIDE_BY_SIDE := $(MAKE) --no-print-directory -j2
 INSPECTOR := packages/server/src/windlass_server/inspector/dist/index.html
 INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/protocol/src -type f -not -path '*/node_modules/*')
 
+# Tests start hundreds of Python processes, which would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help dev quick test check gen lock bench torture clean test-real sidecar-bundle inspector wheels
 .PHONY: lint types web-types web-lint web-built gallery screenshots

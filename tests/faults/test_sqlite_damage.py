@@ -286,7 +286,7 @@ def test_other_rows_that_were_altered_are_found(folder: Path) -> None:
         assert await store.load("s1") is None
         tamper(path, "UPDATE snapshots SET state = zeroblob(3)")
         assert await store.load("s1") is None
-        tamper(path, "UPDATE store SET last_position = 5")
+        tamper(path, "UPDATE store SET last_position = 5, saves = saves + 1")
         mine = await claim(store, "s3", "o3")
         with pytest.raises(Corrupt, match="describes the store"):
             await write(store, mine, 1)

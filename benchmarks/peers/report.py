@@ -42,25 +42,28 @@ IMPORT_NOTE = (
     "`hello` is a complete program: an agent with one tool, and one run."
 )
 
-GOALS_NOTE = """Earlier reports had other limits: 3 for process / raw NORMAL, 0.1 and 0.05 beside LangGraph, 0.1 for many
-runs at once, and resume and bytes beside the raw read and the content, which no store with checksums meets.
+GOALS_NOTE = """Earlier reports had other limits: 3 for process / raw NORMAL, 0.1 and 0.05 beside
+LangGraph, 0.1 for many runs at once, and resume and bytes beside the raw read and the content, which no
+store with checksums meets.
 
 Why goals are missed:
 
-- **CPU beside the raw floor, LangGraph and agent-framework.** A step in memory is some 570 calls of Python
-  functions. By medians in place: the model call with its prompt 60 µs, the tool call 50, the fold of six
-  records 46, masking 44, `take` and `advance` 40, tasks and event loop 40, judging with validation 18, JSON of
-  the records 18; nothing else is above 10. The same parts run for every step, so no one of them can be left
-  out. SQLite doubles that with `process` (two transactions of four pages, packing, checksums, checkpoints) and
-  adds the syncs, and the thread that waits for them, with `power`. agent-framework keeps no record, judges
-  nothing and cannot go on after a crash. No cost grows with the history.
+- **CPU beside the raw floor, LangGraph and agent-framework.** A step in memory is some 570 calls of
+  Python functions. By medians in place: the model call with its prompt 60 µs, the tool call 50, the fold
+  of six records 46, masking 44, `take` and `advance` 40, tasks and event loop 40, judging with validation
+  18, JSON of the records 18; nothing else is above 10. The same parts run for every step, so no one of
+  them can be left out. SQLite doubles that with `process` (two transactions of four pages, packing,
+  checksums, checkpoints) and adds the syncs, and the thread that waits for them, with `power`.
+  agent-framework keeps no record, judges nothing and cannot go on after a crash. No cost grows with the
+  history.
 - **Many runs at once** do the same work for each step; a sync is shared by all that wait for it.
-- **Bytes written.** A commit writes whole pages: the floor itself writes eleven times the content. An append
-  changes one page of records, one of their index, one of the session's row and one of its index; the row
-  holds the sealed end of the session, so that a journal with its tail cut off is noticed when it is read.
-- **Resume** reads and checks the rows of the run that was killed (3 ms), inflates them (6), parses them (6),
-  folds them (8) and builds the prompt (3); opening the store and claiming the session takes the rest.
-  LangGraph reads one state, which it has written anew with each step: see «Bytes»."""
+- **Bytes written.** A commit writes whole pages: the floor itself writes eleven times the content. An
+  append changes one page of records, one of their index, one of the session's row and one of its index;
+  the row holds the sealed end of the session, so that a journal with its tail cut off is noticed when it
+  is read.
+- **Resume** reads and checks the rows of the run that was killed (3 ms), inflates them (6), parses them
+  (6), folds them (8) and builds the prompt (3); opening the store and claiming the session takes the
+  rest. LangGraph reads one state, which it has written anew with each step: see «Bytes»."""
 
 
 def render(results: Results, names: Sequence[str], *, counts: Sequence[int]) -> str:

@@ -93,7 +93,7 @@ def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
         return Plan(ends.failed(state, failures.too_many_refusals(rules), now=now))
     if state.has_answered:
         return _finish(state, now, rules)
-    first = hooks.due(state, RUN_STARTING, rules=rules) if notes.steps_used == 0 else ()
+    first = hooks.due(state, RUN_STARTING, rules=rules) if notes.budget.steps_used == 0 else ()
     return Plan(effects=first) if first else _ask(state, now, rules)
 
 
@@ -142,7 +142,7 @@ def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
     names = state.exceeding(now, step=not notes.is_retry, tokens=1)
     if names:
         return Plan(ends.exhausted(state, names, now=now))
-    if notes.steps_used >= rules.steps_max and not notes.is_retry:
+    if notes.budget.steps_used >= rules.steps_max and not notes.is_retry:
         return Plan(ends.failed(state, failures.too_many_steps(rules), now=now))
     first = compacting.before_step(state, now=now, rules=rules)
     if first is not None:

@@ -47,7 +47,7 @@ def cancelled(state: LoopState, now: Moment) -> Ending:
 
 def exhausted(state: LoopState, names: tuple[BudgetName, ...], *, now: Moment) -> Ending:
     """Return the end of a run that used up a budget."""
-    run, used = state.session.run, state.run_notes.budget
+    run, used = state.session.run, state.run_notes.spent
     assert run is not None
     assert run.budget is not None, "only a run with a budget can use it up"
     facts: JsonObject = {
@@ -137,7 +137,7 @@ def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fa
     return (
         *(_unfinished(state, call, now) for call in _started(state)),
         state.draft(turn[0], {**turn[1], **state.turn_place(), **usage}, now=now),
-        family.told_end(ending, family.cancelled(state, ended), used=notes.budget, taint=state.session.taint),
+        family.told_end(ending, family.cancelled(state, ended), used=notes.spent, taint=state.session.taint),
         Draft(kind, now.at, data),
     )
 

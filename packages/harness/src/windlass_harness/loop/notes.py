@@ -155,15 +155,22 @@ class CallNotes:
 
 
 @mutable
-class RunNotes:
-    """Usage and attempts of a run; `Usage` fields by their wire names."""
+class Used:
+    """Usage of a run, counted in place; see `BudgetState`."""
 
-    limits: BudgetLimit = NO_LIMITS
     tokens_used: int = 0
     steps_used: int = 0
     tool_calls_used: int = 0
     cost_micros_used: int = 0
     wall_ms_used: int = 0
+
+
+@mutable
+class RunNotes:
+    """Usage and attempts of a run; `Usage` fields by their wire names."""
+
+    limits: BudgetLimit = NO_LIMITS
+    budget: Used = field(default_factory=Used)
     usage: dict[str, int] = field(default_factory=dict[str, int])
     contract: OutputContract | None = None
     active_since: str | None = None
@@ -214,31 +221,33 @@ class RunNotes:
         self, *, tokens: int = 0, steps: int = 0, tool_calls: int = 0, cost: int = 0, wall_ms: int = 0
     ) -> None:
         """Add to the usage; same result as `consume_budget`."""
-        self.tokens_used += tokens
-        self.steps_used += steps
-        self.tool_calls_used += tool_calls
-        self.cost_micros_used += cost
-        self.wall_ms_used += wall_ms
+        used = self.budget
+        used.tokens_used += tokens
+        used.steps_used += steps
+        used.tool_calls_used += tool_calls
+        used.cost_micros_used += cost
+        used.wall_ms_used += wall_ms
 
     @property
-    def budget(self) -> BudgetState:
+    def spent(self) -> BudgetState:
         """The usage in the form of the budget rules."""
+        used = self.budget
         return BudgetState(
-            self.tokens_used,
-            self.steps_used,
-            self.tool_calls_used,
-            self.cost_micros_used,
-            self.wall_ms_used,
+            used.tokens_used,
+            used.steps_used,
+            used.tool_calls_used,
+            used.cost_micros_used,
+            used.wall_ms_used,
         )
 
     def wall_ms(self, until: str) -> int:
         """Return the active time of the run until `until`."""
         since = self.active_since
-        return self.wall_ms_used + (0 if since is None else elapsed_ms(since, until))
+        return self.budget.wall_ms_used + (0 if since is None else elapsed_ms(since, until))
 
     def rest(self, at: str) -> None:
         """Stop the active time of the run."""
-        self.wall_ms_used = self.wall_ms(at)
+        self.budget.wall_ms_used = self.wall_ms(at)
         self.active_since = None
 
     def left_at(self, now: str, paused_until_ms: int) -> str:

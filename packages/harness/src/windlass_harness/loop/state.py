@@ -215,7 +215,7 @@ class LoopState:
         notes = self.run_notes
         if notes.epoch not in (None, self.epoch):
             return notes.wall_ms(notes.left_at(now.at, paused_until_ms(self)))
-        return notes.wall_ms(now.at) if now.active_ms is None else notes.wall_ms_used + now.active_ms
+        return notes.wall_ms(now.at) if now.active_ms is None else notes.budget.wall_ms_used + now.active_ms
 
     def exceeding(
         self, now: Moment, *, step: bool = False, tool_call: bool = False, tokens: int = 0
@@ -224,9 +224,9 @@ class LoopState:
         notes = self.run_notes
         if notes.limits is NO_LIMITS:
             return ()
-        wall_ms = self.wall_ms(now) - notes.wall_ms_used
+        wall_ms = self.wall_ms(now) - notes.budget.wall_ms_used
         return would_exceed(
-            notes.budget, notes.limits, step=step, tool_call=tool_call, tokens=tokens, wall_ms=wall_ms
+            notes.spent, notes.limits, step=step, tool_call=tool_call, tokens=tokens, wall_ms=wall_ms
         )
 
 
@@ -268,7 +268,7 @@ def _step_started(state: LoopState, record: Record) -> None:
     notes.hooked.begin_step()
     if not notes.is_retry:
         notes.failures = 0
-        notes.steps_used += 1
+        notes.budget.steps_used += 1
     notes.is_retry = False
 
 
@@ -331,7 +331,7 @@ def _action_started(state: LoopState, record: Record) -> None:
     state.run_notes.refusals = 0
     call = state.call(call_id)
     if call is not None and call.attempt == 1:
-        state.run_notes.tool_calls_used += 1
+        state.run_notes.budget.tool_calls_used += 1
 
 
 def _action_result(state: LoopState, record: Record) -> None:

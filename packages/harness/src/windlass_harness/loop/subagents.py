@@ -157,7 +157,7 @@ def _share(state: LoopState, delegation: Delegation, now: Moment) -> BudgetLimit
     notes = state.run_notes
     unbegun = sum(call.stage is CallStage.REQUESTED for call in state.session.history.open_calls())
     used = replace(
-        notes.budget,
+        notes.spent,
         tool_calls_used=notes.budget.tool_calls_used + unbegun,
         wall_ms_used=state.wall_ms(now),
     )

@@ -366,3 +366,13 @@ def test_a_text_with_an_equality_of_its_own_is_masked_by_its_characters() -> Non
         assert str(redactor.text(text)) == MASK
         assert str(redactor.value([text])) == str([MASK])
     assert redactor.is_clean([_Unhashable("a word")])
+
+
+def test_words_that_are_remembered_as_clean_are_few_and_hold_no_login_option() -> None:
+    redactor = Redactor()
+    for number in range(1_100):
+        assert redactor.is_clean([f"word {number}", "call-user-1", "curl -U", "a longer text, " * 8])
+    assert redactor.value(["curl", "-U", "joe:hunter2222"]) == Redactor().value(
+        ["curl", "-U", "joe:hunter2222"]
+    )
+    assert redactor.value(["curl", "-u", "joe:hunter2222"]) == ["curl", "-u", MASK]

@@ -178,3 +178,27 @@ def test_arguments_with_many_members_are_measured_by_their_json() -> None:
     part = ToolCallPart(tool_call_id="c", tool_name="t", input={f"\x00{at}": at for at in range(40)})
     message = AssistantMessage(content=(part,))
     assert message_size(message) == len(to_json(message))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        AssistantMessage(content=(TextPart(text="\x00" * 500, provider_options={"a": "\x00" * 500}),)),
+        AssistantMessage(
+            content=(ToolCallPart(tool_call_id="c", tool_name="t", input={"a": 0.5, "b": [1, "\x00" * 500]}),)
+        ),
+        ToolMessage(
+            content=(
+                ToolResultPart(
+                    tool_call_id="c",
+                    tool_name="t",
+                    output=ToolOutput(type=ToolOutputType.TEXT, value="x", reason="\x00" * 500),
+                ),
+            )
+        ),
+    ],
+    ids=["options", "numbers and lists", "a reason"],
+)
+def test_an_unusual_message_is_measured_by_its_json(message: ModelMessage) -> None:
+    assert len(to_json(message)) <= JSON_BYTES_MAX * message_size(message)
+    assert message_size(message) >= 500

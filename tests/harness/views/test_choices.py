@@ -180,6 +180,13 @@ def test_options_are_the_tools_of_the_version_that_chose() -> None:
     assert unknown == run_of(journal)
 
 
+def test_decisions_for_the_same_tool_have_the_same_other_options() -> None:
+    journal = begin().answer("a").result("a").answer("b", step=1).result("b")
+    look, mail = (ToolSpec(name=name, input_schema={}) for name in ("look", "mail"))
+    run = with_options(run_of(journal), {"sha256:one": [look, mail]})
+    assert [[option.id for option in one.options] for one in run.decisions] == [["look", "mail", ANSWER]] * 2
+
+
 RECORDED: Facts = {
     "id": "dec_0",
     "timestamp": "2026-01-31T09:00:00Z",

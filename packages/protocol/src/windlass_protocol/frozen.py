@@ -222,11 +222,8 @@ _SIGNATURE = _Signature()
 
 
 def _fields(one: object) -> _Fields:
-    for cls in type(one).__mro__:
-        found = vars(cls).get("__dataclass_fields__")
-        if isinstance(found, _Fields):
-            return found
-    raise TypeError(f"{type(one).__name__} has no fields")
+    known = (vars(cls).get("__dataclass_fields__") for cls in type(one).__mro__)
+    return next(found for found in known if isinstance(found, _Fields))
 
 
 def _values(one: object) -> tuple[object, ...]:

@@ -48,22 +48,20 @@ store with checksums meets.
 
 Why goals are missed:
 
-- **CPU beside the raw floor, LangGraph and agent-framework.** A step in memory is some 570 calls of
-  Python functions. By medians in place: the model call with its prompt 60 µs, the tool call 50, the fold
-  of six records 46, masking 44, `take` and `advance` 40, tasks and event loop 40, judging with validation
-  18, JSON of the records 18; nothing else is above 10. The same parts run for every step, so no one of
-  them can be left out. SQLite doubles that with `process` (two transactions of four pages, packing,
-  checksums, checkpoints) and adds the syncs, and the thread that waits for them, with `power`.
-  agent-framework keeps no record, judges nothing and cannot go on after a crash. No cost grows with the
-  history.
+- **CPU beside the raw floor, LangGraph and agent-framework.** A step builds the prompt, calls model and
+  tool each in a task, validates and judges the call, masks secrets, makes and folds six records, encodes
+  and commits them twice, and tells the feed. No part of it is above a sixth, and each runs for every step.
+  SQLite doubles that with `process` (two transactions of four pages, packing, checksums, checkpoints) and
+  adds the syncs, and the thread that waits for them, with `power`. agent-framework keeps no record, judges
+  nothing and cannot go on after a crash. No cost grows with the history.
 - **Many runs at once** do the same work for each step; a sync is shared by all that wait for it.
 - **Bytes written.** A commit writes whole pages: the floor itself writes eleven times the content. An
   append changes one page of records, one of their index, one of the session's row and one of its index;
   the row holds the sealed end of the session, so that a journal with its tail cut off is noticed when it
   is read.
-- **Resume** reads and checks the rows of the run that was killed (3 ms), inflates them (6), parses them
-  (6), folds them (8) and builds the prompt (3); opening the store and claiming the session takes the
-  rest. LangGraph reads one state, which it has written anew with each step: see «Bytes»."""
+- **Resume** reads, checks, inflates, parses and folds the records of the run that was killed, opens a
+  store and claims the session. LangGraph reads one state, which it has written anew with each step: see
+  «Bytes»."""
 
 
 def render(results: Results, names: Sequence[str], *, counts: Sequence[int]) -> str:

@@ -78,18 +78,18 @@ def message_size(message: ModelMessage) -> int:
     if message.provider_options is not None or message.__pydantic_extra__:
         return len(to_json(message))
     if isinstance(content, str):
-        return _PART_CHARS + _text_size(content)
-    chars = _PART_CHARS
+        return _PART_BYTES + _text_size(content)
+    total = _PART_BYTES
     for part in content:
         size = None if part.__pydantic_extra__ else _part_size(part)
         if size is None:
             return len(to_json(message))
-        chars += _PART_CHARS + size
-    return chars
+        total += _PART_BYTES + size
+    return total
 
 
 def _part_size(part: UserPart | AssistantPart | ToolPart) -> int | None:
-    """Return the characters of a part of an ordinary step; None for any other part."""
+    """Return the size of the texts of a part of an ordinary step; None for any other part."""
     if isinstance(part, ToolResultPart):
         value = part.output.value
         if not isinstance(value, str) or part.provider_options is not None:
@@ -113,22 +113,22 @@ def _text_size(text: str) -> int:
 
 
 def _members_size(members: JsonObject) -> int:
-    chars = 0
+    total = 0
     for name, value in members.items():
-        chars += _MEMBER_CHARS + len(name)
+        total += _MEMBER_BYTES + _text_size(name)
         if isinstance(value, str):
-            chars += _text_size(value)
+            total += _text_size(value)
         elif type(value) is not int or value.bit_length() > _NUMBER_BITS_MAX:
-            chars += len(to_json(value))
-    return chars
+            total += len(to_json(value))
+    return total
 
 
 JSON_BYTES_MAX: Final = 6
 _WIDE_BYTES: Final = 4
 """Bytes of a character in a text that is not ASCII, at most."""
-_PART_CHARS: Final = 32
-"""A part has fewer bytes beside its texts than this many characters may have."""
-_MEMBER_CHARS: Final = 5
+_PART_BYTES: Final = 32
+"""Size of a part without its texts; its JSON has less than `JSON_BYTES_MAX` times as much."""
+_MEMBER_BYTES: Final = 5
 """The same of a member: its punctuation, and a number."""
 _NUMBER_BITS_MAX: Final = 64
 _MEMBERS_MAX: Final = 16

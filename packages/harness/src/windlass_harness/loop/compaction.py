@@ -123,8 +123,8 @@ def _is_too_long(state: LoopState, rule: CompactionRule) -> bool:
     """
     history, bound = state.session.history, _bound(state, rule)
     tokens, count = _counted(state, rule)
-    chars = state.char_sums.since(count, history.messages, revision=history.revision)
-    most = tokens + chars * JSON_BYTES_MAX // BYTES_PER_TOKEN
+    size = state.size_sums.since(count, history.messages, revision=history.revision)
+    most = tokens + size * JSON_BYTES_MAX // BYTES_PER_TOKEN
     return most > bound and prompt_tokens(state, rule) > bound
 
 

@@ -98,7 +98,7 @@ class LoopState:
         self.deliveries = Deliveries()
         self.compacting = CompactionNotes()
         self.token_sums = MessageSums(estimate_tokens)
-        self.char_sums = MessageSums(message_size)
+        self.size_sums = MessageSums(message_size)
         """Cheaper than `token_sums`: most steps need no estimate."""
         self.epoch = 0
         """Epoch of the current owner; open intents of an earlier epoch were interrupted."""

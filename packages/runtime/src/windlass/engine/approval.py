@@ -299,8 +299,8 @@ def settled_by_rules(binding: Binding, effect: JudgeCall, judged: object) -> All
     if not isinstance(decision, AllowDecision) or tool is None or effect.approved_hash is not None:
         return None
     is_by_rules = isinstance(policy, RulesPolicy) and decides_by_rules(policy) and not policy.reads_arguments
-    is_plain = isinstance(tool.approval, ApprovalRule) and not tool.is_shell and not tool.is_question
-    is_plain = is_plain and tool.delegates is None
+    is_special = tool.is_shell or tool.is_question or tool.delegates is not None
+    is_plain = isinstance(tool.approval, ApprovalRule) and not is_special
     return decision if is_by_rules and is_plain and not binding.hooks.points else None
 
 

@@ -166,8 +166,8 @@ class CachedSession:
         """Approximate size in bytes; compacted messages do not count."""
         state = self.loaded.state
         history = state.session.history
-        chars = state.char_sums.since(0, history.messages, revision=history.revision)
-        return chars + MESSAGE_BYTES * (len(history.messages) + 1)
+        texts = state.size_sums.since(0, history.messages, revision=history.revision)
+        return texts + MESSAGE_BYTES * (len(history.messages) + 1)
 
 
 class SessionCache:

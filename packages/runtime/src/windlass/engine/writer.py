@@ -257,8 +257,8 @@ RECORDS_PER_READ: Final = 2_048
 SNAPSHOT_RECORDS_MIN: Final = 4_096
 """Records of a tail before a snapshot is worth writing.
 
-A snapshot is loaded about twice as fast as its records are folded, and costs more than that to write. This
-many records are read and folded in some 30 ms.
+A snapshot is loaded faster than its records are folded, but costs more to write than one load of so few
+records saves.
 """
 STATE_BYTES_MAX: Final = 1_073_741_824
 """Larger states are not saved; they are folded from records."""

@@ -21,8 +21,8 @@ from windlass_protocol.frozen import frozen
 APPLICATION_ID: Final = 0x574C5331
 """Application id in the file header: WLS1."""
 PAGE_BYTES: Final = 2_048
-"""An append changes about four pages, so small pages halve the log compared to 4,096 bytes. With 1,024 bytes
-the log has a fifth less, but most pages hold a single append, half empty: the file has a quarter more."""
+"""An append changes about four pages, so small pages halve the log compared to 4,096 bytes. With still
+smaller pages, most would hold a single append, half empty."""
 BUSY_TIMEOUT_MS: Final = 30_000
 """How long a write waits for the lock of another process."""
 WAL_ATTEMPTS_MAX: Final = 1_000

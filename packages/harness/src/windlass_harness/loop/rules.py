@@ -112,6 +112,8 @@ class Rules:
     responders: tuple[str, ...] | None = None
     """Who may decide about an interrupted call; None for anyone."""
     compaction: CompactionRule = DEFAULT_COMPACTION
+    in_one_pass: bool = True
+    """Whether usual steps are taken in one pass. The records are the same; see `windlass_harness.loop.usual`."""
 
 
 DEFAULT_RULES: Final = Rules()

@@ -355,7 +355,7 @@ def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment, rules:
     place = state.place(call.step_index)
     decided: JsonObject = {
         "stage": "pre_tool",
-        "decision": _decision_data(decision),
+        "decision": decision_data(decision),
         "callId": call.call_id,
         "toolName": call.tool_name,
         **place,
@@ -375,7 +375,7 @@ def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment, rules:
     return drafts
 
 
-def _decision_data(decision: PolicyDecision) -> JsonObject:
+def decision_data(decision: PolicyDecision) -> JsonObject:
     """Return the JSON of a decision; cached, because rules repeat the same decision."""
     known = _DECISIONS.get(id(decision))
     if known is None or known[0] is not decision:

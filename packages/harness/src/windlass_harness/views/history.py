@@ -281,6 +281,36 @@ class HistoryDraft:
         """Whether the history has no tail, and every call in it has its real result."""
         return not self._tail and not self._unsettled
 
+    @property
+    def has_tail(self) -> bool:
+        """Whether an answer is unfinished, or a call of it has no result."""
+        return bool(self._tail)
+
+    @property
+    def lone_step(self) -> Step | None:
+        """The step of the tail, if the tail has nothing else."""
+        tail = self._tail
+        step = tail[0] if len(tail) == 1 else None
+        return step if isinstance(step, Step) else None
+
+    def begin_lone_call(self, step: Step, part: ToolCallPart, call: Call) -> None:
+        """Apply the end of the answer of the lone step, with its only call, and the intent of that call."""
+        step.parts.append(part)
+        step.calls[call.call_id] = call
+        step.unfinished, step.is_answered = 1, True
+        self._by_call[call.call_id] = [step]
+        self.unanswered = None
+
+    def end_lone_call(self, output: ToolOutput) -> None:
+        """Apply the result of the only call of the lone step."""
+        step = self._tail.pop()
+        assert isinstance(step, Step)
+        ((call_id, call),) = step.calls.items()
+        self.messages += settled_messages(step.parts, {call_id: call.tool_name}, {call_id: output})
+        del self._by_call[call_id]
+        if self._unsettled:
+            self._unsettled.pop(call_id, None)
+
     def open_calls(self) -> list[Call]:
         """Return the calls of the tail without an output, in order."""
         return [

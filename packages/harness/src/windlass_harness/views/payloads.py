@@ -117,7 +117,7 @@ def question_outcome(request: InputRequest, resolution: InputResolution) -> Tool
 text_part: Final = maker(TextPart, "text")
 reasoning_part: Final = maker(ReasoningPart, "text")
 call_part: Final = maker(ToolCallPart, "tool_call_id", "tool_name", "input")
-output: Final = maker(ToolOutput, "type", "value")
+output_part: Final = maker(ToolOutput, "type", "value")
 result_part: Final = maker(ToolResultPart, "tool_call_id", "tool_name", "output")
 assistant_message: Final = maker(AssistantMessage, "content")
 tool_message: Final = maker(ToolMessage, "content")
@@ -226,7 +226,7 @@ def read_result(data: JsonObject) -> tuple[str, ToolOutput]:
         call_id, value = result.get("callId"), result.get("output")
         if type(call_id) is str and "output" in result and result.get("kind") == "tool-result":
             kind = ToolOutputType.TEXT if type(value) is str else ToolOutputType.JSON
-            return call_id, output(type=kind, value=value if type(value) is str else own(value))
+            return call_id, output_part(type=kind, value=value if type(value) is str else own(value))
     found = read(event_data.ActionResultData, data)
     return found.result.call_id, tool_output(found)
 

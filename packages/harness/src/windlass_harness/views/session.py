@@ -13,6 +13,7 @@ from windlass_harness.views.fold import START, Position, read, text_in
 from windlass_harness.views.history import Call, CallStage, History, HistoryDraft, OpenStep
 from windlass_harness.views.payloads import (
     SKIPPED,
+    Place,
     question_outcome,
     read_reasoning,
     read_requested,
@@ -315,6 +316,24 @@ class SessionDraft:
         self.history.messages += messages
         if counted is not None:
             self._counted = counted
+
+    def follow_answer(self, last: Record, *, tokens: JsonValue) -> None:
+        """Apply an answer up to the intent of its only call; the history has it already."""
+        self.seq = last.seq
+        if isinstance(tokens, int) and self.prompt_message_count is not None:
+            self._counted = tokens, self.prompt_message_count
+
+    def begin_next_step(self, record: Record) -> None:
+        """Apply the start of the next step of the turn, while no answer is open."""
+        turn, index = self.turn, record.step_index
+        assert turn is not None
+        assert index is not None
+        self.seq = record.seq
+        self.waiting = None
+        self.status = SessionStatus.RUNNING
+        self.prompt_message_count = len(self.history.messages)
+        self.turn = TurnState(turn.turn_id, turn.sequence, TurnStatus.RUNNING, index, 1)
+        self.history.start_step(Place(turn.turn_id, index), run_id=record.run_id, epoch=record.epoch)
 
     def _follow_run(self, record: Record) -> bool:
         """Apply the status of the run; False if the record is about another run or turn."""

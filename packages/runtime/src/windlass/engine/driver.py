@@ -18,16 +18,20 @@ from windlass.engine.quarantine import NO_QUARANTINE, Quarantine
 from windlass.engine.writer import Lost, SessionWriter
 from windlass.errors import Unavailable
 from windlass.ports.store import Standing
+from windlass_harness.loop import usual
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.delivery import errands
 from windlass_harness.loop.events import (
     NOTHING,
     CallHooks,
+    CallJudged,
     CallModel,
+    CallReturned,
     Compact,
     Effect,
     JudgeCall,
     LoopEvent,
+    ModelAnswered,
     Moment,
     Plan,
     RunTool,
@@ -162,7 +166,13 @@ class Driver:
         if self._has_mail:
             self._has_mail = False
             await self._mailbox.read()
-        await self._advance()
+        effect = self._take_usual() if len(self._events) == 1 else None
+        if effect is None:
+            await self._advance()
+        else:
+            await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
+            self._effects.recorded(self.state)
+            self._start(effect)
         if self._writer.is_released:
             return True
         if self._is_stopping or (self._quarantine.is_itemwise and self._has_untaken()):
@@ -217,6 +227,56 @@ class Driver:
                 # Effects that wait for their intents change nothing until they are performed.
                 break
         await self._commit()
+
+    def _take_usual(self) -> Effect | None:
+        """Record the event of a usual step and plan what follows, in one pass; return the effect that is due.
+
+        None if anything is unusual: what was not taken here is left to `_advance`.
+        """
+        state, rules, event = self.state, self._run_rules, self._events[0]
+        is_answer = isinstance(event, ModelAnswered)
+        if not (is_answer or isinstance(event, CallReturned)) or not self._is_usual(rules):
+            return None
+        now = moment(self._clock)
+        if is_answer:
+            judged = (
+                self._effects.judge_at_once(state, call)
+                if (call := usual.requested_call(state, event, now=now, rules=rules)) is not None
+                else None
+            )
+            drafts = (
+                usual.begin_call(state, event, judged, now=now) if isinstance(judged, CallJudged) else None
+            )
+            if drafts is None or not self._writer.number(drafts):
+                return None
+            self._events.clear()
+            return usual.fold_begun_call(state, drafts, event)
+        result = usual.end_call(state, event, now=now)
+        if result is None or not self._writer.number([result]):
+            return None
+        usual.fold_ended_call(state, result, event)
+        self._events.clear()
+        start = usual.begin_step(state, now=now, rules=rules)
+        if start is None or not self._writer.number([start]):
+            return None
+        return usual.fold_begun_step(state, start)
+
+    def _is_usual(self, rules: Rules) -> bool:
+        """Return whether nothing but the event of a step is to be taken."""
+        run = self.state.run
+        return (
+            rules.in_one_pass
+            and run is not None
+            and self._ruled == run.run_id == self._bound
+            and not self._mailbox.has_items
+            and not self._ready
+            and not self._tasks
+            and self._is_enough is None
+            and not self._is_cut
+            and not self._is_stopping
+            and not self._quarantine.is_itemwise
+            and usual.is_usual(self.state, rules)
+        )
 
     def _take_events(self, now: Moment) -> None:
         state, has_clock = self.state, self.state.run_notes.limits.max_wall_ms is not None

@@ -138,6 +138,20 @@ class SessionWriter:
             if status is not None and record.run_id is not None:
                 self._runs[record.run_id] = status
 
+    def number(self, drafts: Sequence[Draft]) -> bool:
+        """Draft records that the caller folds; False, and nothing is drafted, if one has a secret in it.
+
+        Only for records that do not change the status of a run.
+        """
+        if self._scribe(drafts) is not drafts:
+            return False
+        session_id, epoch, seq = self.session_id, self._claim.epoch, self._seq + len(self._records)
+        for record in drafts:
+            seq += 1
+            record.session_id, record.epoch, record.seq = session_id, epoch, seq
+        self._records += drafts
+        return True
+
     def begin(self, run: NewRun, item: int) -> None:
         """Start a run in the next commit, from a message to an ended run."""
         self._new_runs.append((run, item))

@@ -1,0 +1,294 @@
+"""The usual step in one pass: an answer with one call that is allowed, and the result of that call.
+
+`take`, `advance` and the fold of records define what a step does. In most steps nothing happens but this: the
+model requests one call, the rules allow it, its intent is written, its result arrives, and the next model call
+begins. The functions here make the same records and the same state without the passes in between, which a
+property test and the simulator check. Each of them returns None at the first unusual thing, and has then
+changed nothing: the general functions continue from there. `Rules.in_one_pass` turns them off.
+
+The caller masks and numbers the drafts before it folds them. A draft with a secret in it is left to the
+general functions too.
+"""
+
+from typing import Final
+
+from windlass_harness.loop.compaction import before_step
+from windlass_harness.loop.events import (
+    CallJudged,
+    CallModel,
+    CallReturned,
+    Draft,
+    JudgeCall,
+    ModelAnswered,
+    Moment,
+    RunTool,
+    within_limit,
+)
+from windlass_harness.loop.notes import CONSENTED, CallNotes, policy_version
+from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.state import LoopState
+from windlass_harness.loop.take import decision_data
+from windlass_harness.record import Record
+from windlass_harness.views.history import Call, CallStage, Step
+from windlass_harness.views.payloads import call_part, output_part, own, text_part
+from windlass_protocol import ActionStatus, EffectClass, FinishReason, JsonObject, ToolOutputType
+
+_REASONS: Final = frozenset(FinishReason) - {FinishReason.CONTENT_FILTER, FinishReason.ERROR}
+"""Finish reasons that keep the calls of an answer."""
+_EFFECTS: Final = {effect.value: effect for effect in EffectClass}
+
+
+def is_usual(state: LoopState, rules: Rules) -> bool:
+    """Return whether a run is under way, and nothing of it but its newest step."""
+    run, notes, session = state.run, state.run_notes, state.session
+    return (
+        run is not None
+        and not run.is_cancel_requested
+        and notes.failure is None
+        and notes.waits_on is None
+        and notes.epoch == state.epoch
+        and notes.limits.max_wall_ms is None
+        and not rules.hook_points
+        and not session.requests
+        and not session.family.proxied
+        and not state.deliveries.open_ids
+    )
+
+
+# the answer
+
+
+def requested_call(state: LoopState, answer: ModelAnswered, *, now: Moment, rules: Rules) -> JudgeCall | None:
+    """Return the call to judge, if an answer has one call and nothing but text beside it."""
+    calls, step, turn = answer.calls, state.session.history.lone_step, state.session.turn
+    if len(calls) != 1 or rules.calls_per_step_max < 1 or step is None or turn is None:
+        return None
+    call = calls[0]
+    if (
+        step.is_answered
+        or step.calls
+        or step.epoch != state.epoch
+        or step.place != (turn.turn_id, turn.step_index)
+        or call.subagent is not None
+        or answer.reasoning
+        or answer.provider_data
+        or answer.notes
+        or answer.finish_reason not in _REASONS
+        or state.notes
+        or state.run_notes.hooked.arguments
+        or state.exceeding(now, tool_call=True)
+    ):
+        return None
+    return JudgeCall(call.call_id, call.tool_name, call.input)
+
+
+def begin_call(
+    state: LoopState, answer: ModelAnswered, judged: CallJudged, *, now: Moment
+) -> list[Draft] | None:
+    """Return the records of an answer, and of the decision and the intent of its call."""
+    run, turn, call = state.run, state.session.turn, answer.calls[0]
+    assert run is not None
+    assert turn is not None
+    step_index = turn.step_index
+    if judged.decision.decision != "allow" or judged.delegation is not None or judged.notes:
+        return None
+    if judged.effect not in _EFFECTS or step_index is None:
+        return None
+    run_id, agent_id, turn_id, sequence = run.run_id, run.agent_id, turn.turn_id, turn.sequence
+    at, attempt, reason = now.at, state.run_notes.attempt or None, answer.finish_reason._value_
+    call_id, tool_name = call.call_id, call.tool_name
+    drafts: list[Draft] = []
+    if answer.text:
+        said: JsonObject = {
+            "message": answer.text,
+            "finishReason": reason,
+            "sequence": sequence,
+            "turnId": turn_id,
+            "stepIndex": step_index,
+        }
+        drafts.append(Draft("message.completed", at, said, run_id, agent_id, turn_id, step_index, attempt))
+    requested: JsonObject = {
+        "actions": [{"kind": "tool-call", "callId": call_id, "toolName": tool_name, "input": call.input}],
+        "sequence": sequence,
+        "turnId": turn_id,
+        "stepIndex": step_index,
+    }
+    drafts.append(Draft("actions.requested", at, requested, run_id, agent_id, turn_id, step_index, attempt))
+    done: JsonObject = {
+        "finishReason": reason,
+        "sequence": sequence,
+        "turnId": turn_id,
+        "stepIndex": step_index,
+    }
+    if answer.usage:
+        done["usage"] = answer.usage
+    if answer.latency_ms is not None:
+        done["latencyMs"] = answer.latency_ms
+    drafts.append(Draft("step.completed", at, done, run_id, agent_id, turn_id, step_index, attempt))
+    decided: JsonObject = {
+        "stage": "pre_tool",
+        "decision": decision_data(judged.decision),
+        "callId": call_id,
+        "toolName": tool_name,
+        "sequence": sequence,
+        "turnId": turn_id,
+        "stepIndex": step_index,
+    }
+    drafts.append(Draft("policy.decided", at, decided, run_id, agent_id, turn_id, step_index, attempt))
+    intent: JsonObject = {
+        "callId": call_id,
+        "toolName": tool_name,
+        "effect": judged.effect,
+        "idempotencyKey": within_limit(f"{run_id}/{step_index}/{call_id}"),
+        "argumentsHash": judged.arguments_hash,
+        "mode": judged.mode,
+        "sequence": sequence,
+        "turnId": turn_id,
+        "stepIndex": step_index,
+    }
+    if judged.arguments != call.input:
+        intent["arguments"] = judged.arguments
+    drafts.append(Draft("action.started", at, intent, run_id, agent_id, turn_id, step_index, attempt))
+    return drafts
+
+
+def fold_begun_call(state: LoopState, records: list[Record], answer: ModelAnswered) -> RunTool:
+    """Apply the records of `begin_call`, and return the effect of the call."""
+    session, notes, asked = state.session, state.run_notes, answer.calls[0]
+    decided, started = records[-2].data["decision"], records[-1]
+    step, intent = session.history.lone_step, started.data
+    assert step is not None
+    assert isinstance(decided, dict)
+    if answer.text:
+        step.parts.append(text_part(text=answer.text))
+    given = own(asked.input)
+    call = Call(
+        asked.call_id,
+        asked.tool_name,
+        given,
+        *step.place,
+        CallStage.STARTED,
+        _EFFECTS[str(intent["effect"])],
+        str(intent["idempotencyKey"]),
+        own(intent.get("arguments")),
+        started.epoch,
+        1,
+    )
+    part = call_part(tool_call_id=call.call_id, tool_name=call.tool_name, input=given)
+    session.history.begin_lone_call(step, part, call)
+    usage = answer.usage
+    session.follow_answer(started, tokens=usage.get("inputTokens") if usage else None)
+    state.compacting.end_step()
+    notes.interruptions = notes.refusals = 0
+    notes.finish_reason = answer.finish_reason
+    notes.charge(usage)
+    notes.budget.tool_calls_used += 1
+    notes.last_at = started.at
+    note = state.notes[call.call_id] = CallNotes(policy_version(decided))
+    note.is_consented = decided.get("code") == CONSENTED
+    note.arguments_hash = str(intent["argumentsHash"])
+    arguments = given if call.arguments is None else call.arguments
+    return RunTool(
+        call.call_id,
+        call.tool_name,
+        arguments if isinstance(arguments, dict) else {},
+        idempotency_key=str(call.idempotency_key),
+        step_index=call.step_index,
+        attempt=1,
+    )
+
+
+# the result
+
+
+def _called_step(state: LoopState, call_id: str) -> Step | None:
+    """Return the step of a call, if the call is the only open one, and has begun."""
+    step = state.session.history.lone_step
+    call = None if step is None or len(step.calls) != 1 else step.calls.get(call_id)
+    if step is None or call is None or not step.is_answered:
+        return None
+    return step if call.stage is CallStage.STARTED and call.epoch == state.epoch else None
+
+
+def end_call(state: LoopState, event: CallReturned, *, now: Moment) -> Draft | None:
+    """Return the record of the result of the only call of a step."""
+    step, run, turn = _called_step(state, event.call_id), state.run, state.session.turn
+    if event.status is not ActionStatus.COMPLETED or event.state is not None or event.taint or event.notes:
+        return None
+    if step is None or run is None or turn is None or turn.step_index != step.step_index:
+        return None
+    call_id, note = event.call_id, state.note(event.call_id)
+    if note.child is not None or note.choice is not None or note.request_id is not None:
+        return None
+    turn_id, step_index = turn.turn_id, step.step_index
+    result: JsonObject = {
+        "kind": "tool-result",
+        "callId": call_id,
+        "toolName": step.calls[call_id].tool_name,
+        "output": event.output,
+    }
+    data: JsonObject = {
+        "result": result,
+        "status": "completed",
+        "sequence": turn.sequence,
+        "turnId": turn_id,
+        "stepIndex": step_index,
+    }
+    if event.content is not None:
+        data["contentRef"] = event.content
+    if event.duration_ms is not None:
+        data["durationMs"] = event.duration_ms
+    attempt = state.run_notes.attempt or None
+    return Draft("action.result", now.at, data, run.run_id, run.agent_id, turn_id, step_index, attempt)
+
+
+def fold_ended_call(state: LoopState, record: Record, event: CallReturned) -> None:
+    """Apply the record of `end_call`."""
+    session, value = state.session, event.output
+    is_text = type(value) is str
+    kind = ToolOutputType.TEXT if is_text else ToolOutputType.JSON
+    session.seq = record.seq
+    session.history.end_lone_call(output_part(type=kind, value=value if is_text else own(value)))
+    state.run_notes.last_at = record.at
+
+
+# the next model call
+
+
+def begin_step(state: LoopState, *, now: Moment, rules: Rules) -> Draft | None:
+    """Return the record of the next model call after the result of a call, if nothing else is due."""
+    notes, session, run = state.run_notes, state.session, state.run
+    turn, history = session.turn, session.history
+    if run is None or turn is None or turn.step_index is None or history.has_tail or notes.is_retry:
+        return None
+    if notes.refusals > rules.refusals_max or notes.budget.steps_used >= rules.steps_max:
+        return None
+    if state.has_answered or state.exceeding(now, step=True, tokens=1):
+        return None
+    if before_step(state, now=now, rules=rules) is not None:
+        return None
+    turn_id, index = turn.turn_id, turn.step_index + 1
+    data: JsonObject = {
+        "sequence": turn.sequence,
+        "turnId": turn_id,
+        "stepIndex": index,
+        "promptMessageCount": len(history.messages),
+    }
+    if run.model_id is not None:
+        data["modelId"] = run.model_id
+    return Draft("step.started", now.at, data, run.run_id, run.agent_id, turn_id, index, 1)
+
+
+def fold_begun_step(state: LoopState, record: Record) -> CallModel:
+    """Apply the record of `begin_step`, and return its effect."""
+    notes, index = state.run_notes, record.step_index or 0
+    state.session.begin_next_step(record)
+    state.notes.clear()
+    notes.attempt = 1
+    notes.finish_reason = None
+    notes.is_validated, notes.structured = False, None
+    notes.hooked.begin_step()
+    notes.failures = 0
+    notes.budget.steps_used += 1
+    notes.last_at = record.at
+    return CallModel(index, 1)

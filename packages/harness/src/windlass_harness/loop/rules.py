@@ -113,7 +113,7 @@ class Rules:
     """Who may decide about an interrupted call; None for anyone."""
     compaction: CompactionRule = DEFAULT_COMPACTION
     in_one_pass: bool = True
-    """Whether usual steps are taken in one pass. The records are the same; see `windlass_harness.loop.usual`."""
+    """Whether usual steps are taken in one pass, with the same records; see `windlass_harness.loop.usual`."""
 
 
 DEFAULT_RULES: Final = Rules()

@@ -1,13 +1,13 @@
 """The usual step in one pass: an answer with one call that is allowed, and the result of that call.
 
-`take`, `advance` and the fold of records define what a step does. In most steps nothing happens but this: the
-model requests one call, the rules allow it, its intent is written, its result arrives, and the next model call
-begins. The functions here make the same records and the same state without the passes in between, which a
-property test and the simulator check. Each of them returns None at the first unusual thing, and has then
-changed nothing: the general functions continue from there. `Rules.in_one_pass` turns them off.
+`take`, `advance` and the fold of records define what a step does. In most steps the same happens: the model
+requests one call, the rules allow it, its intent is written, its result arrives, and the next model call
+begins. The functions here make the same records and the same state in one pass. A property test and the
+simulator compare them with the general functions. At the first unusual thing a function here returns None
+and has changed nothing: the general functions continue from there. `Rules.in_one_pass` turns all of it off.
 
-The caller masks and numbers the drafts before it folds them. A draft with a secret in it is left to the
-general functions too.
+The caller masks and numbers the drafts before it folds them. Drafts with a secret in them are dropped, and
+the event is left to the general functions.
 """
 
 from typing import Final
@@ -30,7 +30,7 @@ from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.take import decision_data
 from windlass_harness.record import Record
 from windlass_harness.views.history import Call, CallStage, Step
-from windlass_harness.views.payloads import call_part, output_part, own, text_part
+from windlass_harness.views.payloads import call_part, output_part, own, reasoning_part, text_part
 from windlass_protocol import ActionStatus, EffectClass, FinishReason, JsonObject, ToolOutputType
 
 _REASONS: Final = frozenset(FinishReason) - {FinishReason.CONTENT_FILTER, FinishReason.ERROR}
@@ -70,7 +70,6 @@ def requested_call(state: LoopState, answer: ModelAnswered, *, now: Moment, rule
         or step.epoch != state.epoch
         or step.place != (turn.turn_id, turn.step_index)
         or call.subagent is not None
-        or answer.reasoning
         or answer.provider_data
         or answer.notes
         or answer.finish_reason not in _REASONS
@@ -98,6 +97,16 @@ def begin_call(
     at, attempt, reason = now.at, state.run_notes.attempt or None, answer.finish_reason._value_
     call_id, tool_name = call.call_id, call.tool_name
     drafts: list[Draft] = []
+    if answer.reasoning:
+        thought: JsonObject = {
+            "reasoning": answer.reasoning,
+            "sequence": sequence,
+            "turnId": turn_id,
+            "stepIndex": step_index,
+        }
+        drafts.append(
+            Draft("reasoning.completed", at, thought, run_id, agent_id, turn_id, step_index, attempt)
+        )
     if answer.text:
         said: JsonObject = {
             "message": answer.text,
@@ -159,6 +168,8 @@ def fold_begun_call(state: LoopState, records: list[Record], answer: ModelAnswer
     step, intent = session.history.lone_step, started.data
     assert step is not None
     assert isinstance(decided, dict)
+    if answer.reasoning:
+        step.parts.append(reasoning_part(text=answer.reasoning))
     if answer.text:
         step.parts.append(text_part(text=answer.text))
     given = own(asked.input)

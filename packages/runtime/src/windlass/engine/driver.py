@@ -231,39 +231,44 @@ class Driver:
     def _take_usual(self) -> Effect | None:
         """Record the event of a usual step and plan what follows, in one pass; return the effect that is due.
 
-        None if anything is unusual: what was not taken here is left to `_advance`.
+        None if anything is unusual. `_advance` then takes the event, or plans what follows it.
         """
-        state, rules, event = self.state, self._run_rules, self._events[0]
-        is_answer = isinstance(event, ModelAnswered)
-        if not (is_answer or isinstance(event, CallReturned)) or not self._is_usual(rules):
-            return None
-        now = moment(self._clock)
-        if is_answer:
-            judged = (
-                self._effects.judge_at_once(state, call)
-                if (call := usual.requested_call(state, event, now=now, rules=rules)) is not None
-                else None
-            )
-            drafts = (
-                usual.begin_call(state, event, judged, now=now) if isinstance(judged, CallJudged) else None
-            )
-            if drafts is None or not self._writer.number(drafts):
+        event = self._events[0]
+        match event:
+            case ModelAnswered() if self._is_usual():
+                return self._take_answer(event)
+            case CallReturned() if self._is_usual():
+                return self._take_result(event)
+            case _:
                 return None
-            self._events.clear()
-            return usual.fold_begun_call(state, drafts, event)
-        result = usual.end_call(state, event, now=now)
+
+    def _take_answer(self, answer: ModelAnswered) -> Effect | None:
+        state, now = self.state, moment(self._clock)
+        call = usual.requested_call(state, answer, now=now, rules=self._run_rules)
+        judged = None if call is None else self._effects.judge_at_once(state, call)
+        if not isinstance(judged, CallJudged):
+            return None
+        drafts = usual.begin_call(state, answer, judged, now=now)
+        if drafts is None or not self._writer.number(drafts):
+            return None
+        self._events.clear()
+        return usual.fold_begun_call(state, drafts, answer)
+
+    def _take_result(self, returned: CallReturned) -> Effect | None:
+        state, now = self.state, moment(self._clock)
+        result = usual.end_call(state, returned, now=now)
         if result is None or not self._writer.number([result]):
             return None
-        usual.fold_ended_call(state, result, event)
         self._events.clear()
-        start = usual.begin_step(state, now=now, rules=rules)
+        usual.fold_ended_call(state, result, returned)
+        start = usual.begin_step(state, now=now, rules=self._run_rules)
         if start is None or not self._writer.number([start]):
             return None
         return usual.fold_begun_step(state, start)
 
-    def _is_usual(self, rules: Rules) -> bool:
+    def _is_usual(self) -> bool:
         """Return whether nothing but the event of a step is to be taken."""
-        run = self.state.run
+        run, rules = self.state.run, self._run_rules
         return (
             rules.in_one_pass
             and run is not None

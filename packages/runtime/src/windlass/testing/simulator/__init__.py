@@ -80,13 +80,16 @@ class SimulationReport:
         return "\n".join((*head, f"the last of seed {self.seed}:", *self.trace))
 
 
-def simulate(seed: int, *, forgets: bool = False, has_family: bool = False) -> SimulationReport:
+def simulate(
+    seed: int, *, forgets: bool = False, has_family: bool = False, in_one_pass: bool | None = None
+) -> SimulationReport:
     """Run the scenario of a seed and check all invariants.
 
     With `forgets`, every session drops its state after each commit and folds it again; the scenario is the
     same. With `has_family` every run delegates work to a subagent, which makes it another scenario.
+    `in_one_pass` is that of `Rules`; by default the seed chooses for each process.
     """
-    world = World(seed)
+    world = World(seed, in_one_pass)
     stage = _Stage(world, has_family=has_family)
     memory = always_replay(lambda _: world.store) if forgets else nullcontext()
     with _watched_log(world), _small_snapshots(), memory:

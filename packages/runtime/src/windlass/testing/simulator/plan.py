@@ -82,6 +82,8 @@ class Scenario:
     """The probability that a subscriber reconnects after an event."""
     children: tuple[RunPlan, ...] = ()
     """Runs of subagents, which only calls start."""
+    is_ruled: bool = False
+    """Whether rules decide about calls, and allow all of them; otherwise a policy of the host decides."""
 
     @property
     def all_runs(self) -> tuple[RunPlan, ...]:
@@ -112,6 +114,9 @@ def draw(world: World, *, has_family: bool = False) -> Scenario:
     if has_family:
         families = [_family(world, run) for run in runs]
         runs, children = tuple(run for run, _ in families), tuple(child for _, child in families)
+    is_ruled = world.seed % _RULED_EVERY == 1
+    if is_ruled:
+        runs, children = tuple(_ruled(run) for run in runs), tuple(_ruled(child) for child in children)
     return Scenario(
         runs,
         dooms,
@@ -121,6 +126,7 @@ def draw(world: World, *, has_family: bool = False) -> Scenario:
         jumps=tuple(sorted(jumps)),
         reconnects=(0.0, 0.05, 0.3)[world.below(3)],
         children=children,
+        is_ruled=is_ruled,
     )
 
 
@@ -140,6 +146,18 @@ def _run(world: World, number: int, sessions: int) -> RunPlan:
         is_typed=world.chance(0.15),
         is_task=world.chance(0.1),
     )
+
+
+_RULED_EVERY: Final = 3
+_RULED_STEPS: Final = ("look", "pay", "pay", "put", "look")
+
+
+def _ruled(run: RunPlan) -> RunPlan:
+    """Return a run with only allowed calls, and with usual steps of one call each at its end."""
+    steps = [tuple(replace(call, verdict="allow") for call in step) for step in run.steps]
+    for name in _RULED_STEPS:
+        steps.append((CallPlan(name, f"{run.run_id}.{len(steps)}.0", "allow", "ok", 0.0),))
+    return replace(run, steps=tuple(steps))
 
 
 def _family(world: World, run: RunPlan) -> tuple[RunPlan, RunPlan]:

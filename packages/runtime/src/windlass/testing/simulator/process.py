@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from windlass.agent import Agent
 from windlass.errors import Unavailable
 from windlass.feed import Feed
-from windlass.policy import allow_start
+from windlass.policy import RulesPolicy, allow_start
 from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ToolCallDelta
 from windlass.runtime.core import CoreRuntime
 from windlass.runtime.registry import Machine, Registry, RuntimePorts
@@ -28,7 +28,8 @@ from windlass.testing.time import sequential_ids
 from windlass.tools import ToolFailed, tool
 from windlass.tools.context import ToolContext
 from windlass_harness.loop.events import Draft
-from windlass_harness.policy import CallFacts
+from windlass_harness.loop.rules import Rules
+from windlass_harness.policy import CallFacts, PolicySet, Rule
 from windlass_harness.record import Record
 from windlass_harness.views import fold_runs
 from windlass_protocol import (
@@ -79,6 +80,9 @@ class Process:
         self.context.run(_PROCESS.set, self)
         self.store = GatedStore(self)
         self.clock = GatedClock(self)
+        is_one_pass = world.in_one_pass
+        if is_one_pass is None:
+            is_one_pass = (world.seed + number) % 2 == 0
         machine = Machine(self.clock, sequential_ids(f"p{number}"), world.random)
         self.runtime = CoreRuntime(
             RuntimePorts(
@@ -88,9 +92,10 @@ class Process:
                 bus=Feed(self.store, self.clock),
                 content=self.store,
                 start_policy=allow_start,
-                tool_policy=Policy(world),
+                tool_policy=_ALLOWING if scenario.is_ruled else Policy(world),
                 registry=_registry(has_family=bool(scenario.children)),
                 providers={"sim": Model(self)},
+                rules=Rules(in_one_pass=is_one_pass),
             )
         )
 
@@ -261,6 +266,8 @@ class Policy:
         return AllowDecision(code="ok", reason="fine", policy_refs=_REFS)
 
 
+_ALLOWING: Final = RulesPolicy(PolicySet((Rule("sim.allow", "allow", tools=("look", "put", "pay")),)))
+"""Rules that allow every call; the engine remembers their decisions."""
 _FAILURES: Final[tuple[Callable[[], Exception], ...]] = (
     lambda: ConnectionError("gone"),
     lambda: Unavailable("busy", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.RETRYABLE),

@@ -94,7 +94,10 @@ class Taken:
 class World:
     """Randomness, time, the ledger of effects, and the problems that were found."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, in_one_pass: bool | None = None) -> None:
+        self.seed = seed
+        self.in_one_pass = in_one_pass
+        """Whether usual steps are taken in one pass; None lets the seed choose for each process."""
         self.random: SeededRandom = seeded_random(seed)
         self.clock = FakeClock()
         self.store = WitnessedStore(self)

@@ -161,7 +161,8 @@ class Deadlines:
     """
 
     def __init__(self) -> None:
-        self._open: set[Limit] = set()
+        self._open: dict[Limit, None] = {}
+        """In the order in which they were added, so that limits of one moment expire in a fixed order."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._at = inf
@@ -176,13 +177,13 @@ class Deadlines:
             # A program may run several event loops in turn; the timer of an ended one never fires.
             self._open.clear()
             self._loop, self._timer, self._at = limit.loop, None, inf
-        self._open.add(limit)
+        self._open[limit] = None
         if limit.at < self._at:
             self._arm(limit.loop, limit.at)
 
     def drop(self, limit: "Limit") -> None:
         """Stop watching a limit."""
-        self._open.discard(limit)
+        self._open.pop(limit, None)
 
     def _arm(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
         if self._timer is not None:
@@ -193,7 +194,7 @@ class Deadlines:
         self._timer, self._at = None, inf
         now = loop.time() + _TICK_S
         for limit in [one for one in self._open if one.at <= now]:
-            self._open.discard(limit)
+            del self._open[limit]
             # A callback of its own: an error of one must not stop the others.
             loop.call_soon(limit.expire)
         if self._open and self._timer is None:

@@ -39,19 +39,16 @@ _EFFECTS: Final = {effect.value: effect for effect in EffectClass}
 
 
 def is_usual(state: LoopState, rules: Rules) -> bool:
-    """Return whether a run is under way, and nothing of it but its newest step."""
-    run, notes, session = state.run, state.run_notes, state.session
+    """Return whether a run is under way that no hook, person, subagent or cancel has to do with just now."""
+    notes, session = state.run_notes, state.session
     return (
-        run is not None
-        and not run.is_cancel_requested
-        and notes.failure is None
+        state.run is not None
+        and not state.is_ending
         and notes.waits_on is None
         and notes.epoch == state.epoch
-        and notes.limits.max_wall_ms is None
         and not rules.hook_points
         and not session.requests
         and not session.family.proxied
-        and not state.deliveries.open_ids
     )
 
 
@@ -67,7 +64,6 @@ def requested_call(state: LoopState, answer: ModelAnswered, *, now: Moment, rule
     if (
         step.is_answered
         or step.calls
-        or step.epoch != state.epoch
         or step.place != (turn.turn_id, turn.step_index)
         or call.subagent is not None
         or answer.provider_data

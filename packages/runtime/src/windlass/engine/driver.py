@@ -243,7 +243,7 @@ class Driver:
                 return None
 
     def _take_answer(self, answer: ModelAnswered) -> Effect | None:
-        state, now = self.state, moment(self._clock)
+        state, now = self.state, self._aged()
         call = usual.requested_call(state, answer, now=now, rules=self._run_rules)
         judged = None if call is None else self._effects.judge_at_once(state, call)
         if not isinstance(judged, CallJudged):
@@ -255,7 +255,7 @@ class Driver:
         return usual.fold_begun_call(state, drafts, answer)
 
     def _take_result(self, returned: CallReturned) -> Effect | None:
-        state, now = self.state, moment(self._clock)
+        state, now = self.state, self._aged()
         result = usual.end_call(state, returned, now=now)
         if result is None or not self._writer.number([result]):
             return None
@@ -280,8 +280,13 @@ class Driver:
             and not self._is_cut
             and not self._is_stopping
             and not self._quarantine.is_itemwise
+            and not self.state.deliveries.open_ids
             and usual.is_usual(self.state, rules)
         )
+
+    def _aged(self) -> Moment:
+        """Return the current time, with the active time of the run if that is limited."""
+        return self._pause_clock.aged(self.state, moment(self._clock))
 
     def _take_events(self, now: Moment) -> None:
         state, has_clock = self.state, self.state.run_notes.limits.max_wall_ms is not None

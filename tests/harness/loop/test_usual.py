@@ -56,7 +56,7 @@ from windlass_harness.loop.rules import CompactionRule, RequestedCall, Rules
 from windlass_harness.loop.state import dump_loop
 from windlass_harness.record import number, to_wire
 from windlass_harness.views.listing import RUN_STATUSES
-from windlass_protocol import ActionStatus, EffectClass, FinishReason, JsonObject, RetryClass
+from windlass_protocol import ActionStatus, EffectClass, FinishReason, JsonObject, PolicyDecision, RetryClass
 
 Decide = Callable[[JudgeCall], CallJudged | CallRefused]
 
@@ -380,12 +380,143 @@ def test_each_usual_step_is_taken_in_one_pass_up_to_the_last_answer() -> None:
     assert twins.general.end == "completed"
 
 
-@pytest.mark.parametrize("more", [{"text": "I look."}, {"reasoning": "hm"}, {"usage": {"inputTokens": 9}}])
+MORE: list[dict[str, JsonValue]] = [
+    {"text": "I look."},
+    {"reasoning": "hm"},
+    {"usage": {"inputTokens": 9}},
+    {"latency_ms": 5},
+]
+
+
+@pytest.mark.parametrize("more", MORE)
 def test_an_answer_with_text_reasoning_or_usage_is_usual(more: dict[str, JsonValue]) -> None:
+    twins = Twins(Rules(), {"modelId": "m-1"})
+    twins.settle(allow)
+    ask_on(twins, replace(one_call(0), **more), returned("c0"))
+    assert twins.passes.taken[-2:] == ["action.result", "step.started"]
+
+
+def test_arguments_that_validation_changed_are_in_the_intent() -> None:
+    def completes(asked: JudgeCall) -> CallJudged:
+        return replace(judged(asked), arguments={"n": 1, "all": True})
+
+    twins = Twins(Rules(), {})
+    twins.settle(completes)
+    (effect,) = twins.under_way.values()
+    twins.done(effect, one_call(0, n=1), completes)
+    assert twins.passes.taken[-1] == "action.started"
+    assert twins.passes.data("action.started")["arguments"] == {"n": 1, "all": True}
+
+
+UNUSUAL_ANSWERS = [
+    replace(one_call(0), calls=(call("look", "c0"), call("look", "c1"))),
+    replace(one_call(0), provider_data={"me": 1}),
+    replace(one_call(0), finish_reason=FinishReason.ERROR),
+    replace(one_call(0), calls=(RequestedCall("c0", "child", {}, "child"),)),
+]
+
+
+@pytest.mark.parametrize("answer", UNUSUAL_ANSWERS)
+def test_an_unusual_answer_is_left_to_the_general_functions(answer: ModelAnswered) -> None:
     twins = Twins(Rules(), {})
     twins.settle(allow)
-    ask_on(twins, replace(one_call(0), **more))
-    assert "action.started" in twins.passes.taken
+    ask_on(twins, answer)
+    assert twins.passes.taken == []
+
+
+@pytest.mark.parametrize("decision", [DENY, MODIFY, STOP])
+def test_a_call_that_is_not_simply_allowed_is_left_to_the_general_functions(decision: PolicyDecision) -> None:
+    twins = Twins(Rules(), {})
+    twins.settle(allow)
+    (effect,) = twins.under_way.values()
+    twins.done(effect, one_call(0), lambda asked: judged(asked, decision))
+    assert twins.passes.taken == []
+
+
+UNUSUAL_RESULTS = [
+    CallReturned("c0", ActionStatus.FAILED, None, code="failed", message="no"),
+    replace(returned("c0"), taint=("private",)),
+    replace(returned("c0"), state=StateChange({"count": 1}, ())),
+]
+
+
+@pytest.mark.parametrize("result", UNUSUAL_RESULTS)
+def test_an_unusual_result_is_left_to_the_general_functions(result: CallReturned) -> None:
+    twins = Twins(Rules(), {})
+    twins.settle(allow)
+    ask_on(twins, one_call(0), result)
+    assert twins.passes.taken[-1] == "action.started"
+
+
+def test_a_report_of_a_subagent_is_left_to_the_general_functions() -> None:
+    body: JsonObject = {"agentId": "child", "message": "help", "mode": "task"}
+
+    def delegates(asked: JudgeCall) -> CallJudged:
+        return replace(judged(asked), delegation=Delegation("child", body))
+
+    twins = Twins(Rules(), {})
+    twins.settle(delegates)
+    (effect,) = twins.under_way.values()
+    twins.done(effect, one_call(0), delegates)
+    assert usual.end_call(twins.passes.state, returned("c0"), now=twins.passes.now) is None
+
+
+def test_a_result_with_content_and_without_a_duration_is_usual() -> None:
+    twins = Twins(Rules(), {})
+    twins.settle(allow)
+    ask_on(twins, one_call(0), replace(returned("c0"), content=CONTENT, duration_ms=None))
+    assert twins.passes.taken[-1] == "step.started"
+
+
+@pytest.mark.parametrize(
+    ("rules", "body"),
+    [
+        (Rules(steps_max=1), {}),
+        (Rules(), {"budget": {"maxSteps": 1}}),
+        (Rules(compaction=CompactionRule(1, 2)), {}),
+    ],
+)
+def test_a_result_after_which_no_model_call_is_due_is_taken_alone(rules: Rules, body: JsonObject) -> None:
+    twins = Twins(rules, body)
+    twins.settle(allow)
+    (effect,) = twins.under_way.values()
+    if isinstance(effect, Compact):
+        twins.done(effect, CompactionBroken(error(RetryClass.NOT_RETRYABLE)), allow)
+    ask_on(twins, one_call(0), returned("c0", "x" * 100))
+    assert twins.passes.taken[-1] == "action.result"
+
+
+def test_a_call_beyond_the_budget_is_left_to_the_general_functions() -> None:
+    twins = Twins(Rules(), {"budget": {"maxToolCalls": 1}})
+    twins.settle(allow)
+    ask_on(twins, one_call(0), returned("c0"), one_call(1))
+    assert twins.passes.taken.count("action.started") == 1
+    assert twins.general.end == "budget_exhausted"
+
+
+def test_a_call_that_the_run_cancels_meanwhile_is_left_to_the_general_functions() -> None:
+    twins = Twins(Rules(), {})
+    twins.settle(allow)
+    ask_on(twins, one_call(0))
+    twins.tell(CancelRequested("r1"))
+    twins.settle(allow)
+    ask_on(twins, returned("c0"))
+    assert twins.passes.taken[-1] == "action.started"
+    assert twins.general.end == "cancelled"
+
+
+def test_a_step_of_another_owner_is_left_to_the_general_functions() -> None:
+    twins = Twins(Rules(), {})
+    twins.settle(allow)
+    twins.passes.state.epoch += 1
+    assert not usual.is_usual(twins.passes.state, Rules())
+
+
+def test_rules_with_hooks_leave_every_step_to_the_general_functions() -> None:
+    twins = Twins(Rules(), {})
+    twins.settle(allow)
+    assert usual.is_usual(twins.passes.state, Rules())
+    assert not usual.is_usual(twins.passes.state, Rules(hook_points=frozenset({"before_tool_call"})))
 
 
 def test_a_step_after_a_crash_is_usual_again() -> None:

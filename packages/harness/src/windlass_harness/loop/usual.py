@@ -84,11 +84,9 @@ def begin_call(
     run, turn, call = state.run, state.session.turn, answer.calls[0]
     assert run is not None
     assert turn is not None
-    step_index = turn.step_index
     if judged.decision.decision != "allow" or judged.delegation is not None or judged.notes:
         return None
-    if judged.effect not in _EFFECTS or step_index is None:
-        return None
+    step_index = turn.step_index
     run_id, agent_id, turn_id, sequence = run.run_id, run.agent_id, turn.turn_id, turn.sequence
     at, attempt, reason = now.at, state.run_notes.attempt or None, answer.finish_reason._value_
     call_id, tool_name = call.call_id, call.tool_name
@@ -224,10 +222,9 @@ def end_call(state: LoopState, event: CallReturned, *, now: Moment) -> Draft | N
         return None
     if step is None or run is None or turn is None or turn.step_index != step.step_index:
         return None
-    call_id, note = event.call_id, state.note(event.call_id)
-    if note.child is not None or note.choice is not None or note.request_id is not None:
+    call_id, turn_id, step_index = event.call_id, turn.turn_id, step.step_index
+    if state.note(call_id).child is not None:
         return None
-    turn_id, step_index = turn.turn_id, step.step_index
     result: JsonObject = {
         "kind": "tool-result",
         "callId": call_id,
@@ -263,23 +260,26 @@ def fold_ended_call(state: LoopState, record: Record, event: CallReturned) -> No
 
 
 def begin_step(state: LoopState, *, now: Moment, rules: Rules) -> Draft | None:
-    """Return the record of the next model call after the result of a call, if nothing else is due."""
-    notes, session, run = state.run_notes, state.session, state.run
-    turn, history = session.turn, session.history
-    if run is None or turn is None or turn.step_index is None or history.has_tail or notes.is_retry:
-        return None
-    if notes.refusals > rules.refusals_max or notes.budget.steps_used >= rules.steps_max:
-        return None
-    if state.has_answered or state.exceeding(now, step=True, tokens=1):
-        return None
-    if before_step(state, now=now, rules=rules) is not None:
+    """Return the record of the next model call after `fold_ended_call`, if nothing else is due."""
+    notes, run, turn = state.run_notes, state.run, state.session.turn
+    assert run is not None
+    assert turn is not None
+    assert turn.step_index is not None
+    if (
+        notes.is_retry
+        or notes.refusals > rules.refusals_max
+        or notes.budget.steps_used >= rules.steps_max
+        or state.has_answered
+        or state.exceeding(now, step=True, tokens=1)
+        or before_step(state, now=now, rules=rules) is not None
+    ):
         return None
     turn_id, index = turn.turn_id, turn.step_index + 1
     data: JsonObject = {
         "sequence": turn.sequence,
         "turnId": turn_id,
         "stepIndex": index,
-        "promptMessageCount": len(history.messages),
+        "promptMessageCount": len(state.session.history.messages),
     }
     if run.model_id is not None:
         data["modelId"] = run.model_id

@@ -282,11 +282,6 @@ class HistoryDraft:
         return not self._tail and not self._unsettled
 
     @property
-    def has_tail(self) -> bool:
-        """Whether an answer is unfinished, or a call of it has no result."""
-        return bool(self._tail)
-
-    @property
     def lone_step(self) -> Step | None:
         """The step of the tail, if the tail has nothing else."""
         tail = self._tail

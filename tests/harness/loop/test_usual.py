@@ -27,7 +27,7 @@ from tests.harness.loop.stage import (
     run_asked,
     says,
 )
-from tests.harness.views.journal import FIELDS, RECORDS, Facts, Journal
+from tests.harness.views.journal import FIELDS, RECORDS, Facts, Journal, at, request
 
 from windlass_harness.loop import usual
 from windlass_harness.loop.events import (
@@ -53,7 +53,7 @@ from windlass_harness.loop.events import (
     StateChange,
 )
 from windlass_harness.loop.rules import CompactionRule, RequestedCall, Rules
-from windlass_harness.loop.state import dump_loop
+from windlass_harness.loop.state import LoopState, dump_loop
 from windlass_harness.record import number, to_wire
 from windlass_harness.views.listing import RUN_STATUSES
 from windlass_protocol import ActionStatus, EffectClass, FinishReason, JsonObject, PolicyDecision, RetryClass
@@ -281,7 +281,7 @@ def test_generated_histories_are_the_same_in_one_pass(
 
     twins = Twins(rules, body)
     twins.settle(decide)
-    for at in range(data.draw(st.integers(1, 20))):
+    for move in range(data.draw(st.integers(1, 20))):
         if twins.general.state.run is None:
             break
         match data.draw(st.sampled_from(["done"] * 8 + ["message", "crash", "time", "cancel"])):
@@ -290,7 +290,7 @@ def test_generated_histories_are_the_same_in_one_pass(
                 effect = twins.under_way[data.draw(st.sampled_from(keys))]
                 twins.done(effect, outcome(data, effect), decide)
             case "message":
-                twins.tell(MessageSent({"message": "and this", "messageId": f"m{at}"}))
+                twins.tell(MessageSent({"message": "and this", "messageId": f"m{move}"}))
                 twins.settle(decide)
             case "crash":
                 twins.crash()
@@ -359,8 +359,8 @@ def allow(asked: JudgeCall) -> CallJudged:
     return judged(asked)
 
 
-def one_call(at: int, **arguments: JsonValue) -> ModelAnswered:
-    return ModelAnswered("", FinishReason.TOOL_CALLS, (call("look", f"c{at}", **arguments),))
+def one_call(step: int, **arguments: JsonValue) -> ModelAnswered:
+    return ModelAnswered("", FinishReason.TOOL_CALLS, (call("look", f"c{step}", **arguments),))
 
 
 def ask_on(twins: Twins, *events: LoopEvent) -> None:
@@ -372,8 +372,8 @@ def ask_on(twins: Twins, *events: LoopEvent) -> None:
 def test_each_usual_step_is_taken_in_one_pass_up_to_the_last_answer() -> None:
     twins = Twins(Rules(), {})
     twins.settle(allow)
-    for at in range(3):
-        ask_on(twins, one_call(at, n=at), returned(f"c{at}", {"found": [at]}))
+    for step in range(3):
+        ask_on(twins, one_call(step, n=step), returned(f"c{step}", {"found": [step]}))
     ask_on(twins, says())
     step = ["actions.requested", "step.completed", "policy.decided", "action.started"]
     assert twins.passes.taken == [*step, "action.result", "step.started"] * 3
@@ -544,3 +544,58 @@ def test_usual_records_leave_the_status_of_a_run_as_it_is() -> None:
     twins.settle(allow)
     ask_on(twins, replace(one_call(0), text="x", reasoning="y"), returned("c0"))
     assert not RUN_STATUSES.keys() & {*twins.passes.taken}
+
+
+CHILD_ASKS = {
+    "requests": [request("q0", "c9")],
+    "childSessionId": "s2",
+    "childRunId": "r2",
+    **at(),
+}
+ALLOWED = {
+    "stage": "pre_tool",
+    "callId": "c0",
+    "toolName": "look",
+    "decision": ALLOW.model_dump(mode="json", by_alias=True),
+    **at(),
+}
+
+
+def state_after(journal: Journal) -> LoopState:
+    state = LoopState()
+    for record in journal.records:
+        record.epoch = 1
+        state.apply(record)
+    state.epoch = 1
+    return state
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("run.waiting", {"runId": "r1", "on": "input"}),
+        ("input.requested", CHILD_ASKS),
+        ("input.requested", {"requests": [request("q0", "c9")], **at()}),
+        ("run.cancel_requested", {"runId": "r1"}),
+    ],
+)
+def test_a_run_that_waits_or_is_cancelled_is_not_usual(kind: str, data: Facts) -> None:
+    assert usual.is_usual(state_after(Journal().begin().start(0)), Rules())
+    assert not usual.is_usual(state_after(Journal().begin().start(0).add(kind, data)), Rules())
+
+
+@pytest.mark.parametrize(
+    "journal",
+    [
+        Journal().begin().start(0).ask("c0"),
+        Journal().begin().start(0).ask("c0").end(0),
+        Journal().begin().start(0).add("policy.decided", ALLOWED),
+        Journal().begin(),
+    ],
+    ids=["calls before its end", "answered", "decided before it was requested", "no step"],
+)
+def test_an_answer_that_does_not_belong_to_the_open_step_is_left_to_the_general_functions(
+    journal: Journal,
+) -> None:
+    state, now = state_after(journal), Session().now
+    assert usual.requested_call(state, one_call(7), now=now, rules=Rules()) is None

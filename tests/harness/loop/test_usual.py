@@ -494,6 +494,18 @@ def test_a_call_beyond_the_budget_is_left_to_the_general_functions() -> None:
     assert twins.general.end == "budget_exhausted"
 
 
+def test_an_answer_ends_what_failed_attempts_of_its_step_left() -> None:
+    twins = Twins(Rules(), {})
+    twins.settle(allow)
+    for one in (twins.general, twins.passes):
+        one.state.compacting.has_overflowed = True
+        one.state.run_notes.interruptions = 2
+        one.state.run_notes.failures = 1
+        one.state.run_notes.refusals = 3
+    ask_on(twins, one_call(0), returned("c0"))
+    assert twins.passes.taken[-1] == "step.started"
+
+
 def test_a_call_that_the_run_cancels_meanwhile_is_left_to_the_general_functions() -> None:
     twins = Twins(Rules(), {})
     twins.settle(allow)

@@ -506,6 +506,28 @@ def test_an_answer_ends_what_failed_attempts_of_its_step_left() -> None:
     assert twins.passes.taken[-1] == "step.started"
 
 
+def test_the_last_result_of_two_calls_is_left_to_the_general_functions() -> None:
+    twins = Twins(Rules(), {})
+    twins.settle(allow)
+    ask_on(twins, UNUSUAL_ANSWERS[0])
+    for effect in [*twins.under_way.values()]:
+        assert isinstance(effect, RunTool)
+        twins.done(effect, returned(effect.call_id), allow)
+    assert twins.passes.taken == []
+    assert twins.general.types[-1] == "step.started"
+
+
+def test_too_many_refusals_are_left_to_the_general_functions() -> None:
+    twins = Twins(Rules(), {})
+    twins.settle(allow)
+    ask_on(twins, one_call(0))
+    for one in (twins.general, twins.passes):
+        one.state.run_notes.refusals = 9
+    ask_on(twins, returned("c0"))
+    assert twins.passes.taken[-1] == "action.result"
+    assert twins.general.end == "failed"
+
+
 def test_a_call_that_the_run_cancels_meanwhile_is_left_to_the_general_functions() -> None:
     twins = Twins(Rules(), {})
     twins.settle(allow)

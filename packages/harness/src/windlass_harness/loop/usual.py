@@ -207,12 +207,12 @@ def fold_begun_call(state: LoopState, records: list[Record], answer: ModelAnswer
 
 
 def _called_step(state: LoopState, call_id: str) -> Step | None:
-    """Return the step of a call, if the call is the only open one, and has begun."""
+    """Return the step of a call, if the call is the only one, and this owner has begun it."""
     step = state.session.history.lone_step
     call = None if step is None or len(step.calls) != 1 else step.calls.get(call_id)
     if step is None or call is None or not step.is_answered:
         return None
-    return step if call.stage is CallStage.STARTED and call.epoch == state.epoch else None
+    return step if call.epoch == state.epoch else None
 
 
 def end_call(state: LoopState, event: CallReturned, *, now: Moment) -> Draft | None:

@@ -145,7 +145,9 @@ def test_a_run_is_shown_as_tree_waterfall_decisions_stream_and_json(
     assert "tokens" in tree
     assert "█" in run_here(capsys, "trace", run_id).out
     chosen = run_here(capsys, "decisions", run_id).out
-    assert "weather" in chosen
+    head, first = chosen.splitlines()[0], next(line for line in chosen.splitlines() if "weather" in line)
+    assert "other options" in head
+    assert "pay" in first, "an option that was not chosen"
     for command in (
         ("runs", "tail", run_id),
         ("runs", "tail", "--no-follow", run_id),

@@ -11,7 +11,7 @@ from tests.golden.journal import JOURNALS, read
 from tools.files import ROOT
 from windlass import Agent, BudgetLimit, Event, HookCall, RunResult
 from windlass.hooks import POINTS, HookOptions
-from windlass.parts import CallFacts, EventFilter
+from windlass.parts import CallFacts, EventFilter, Rules
 from windlass.runtime.options import RunOptions, RuntimeOptions
 from windlass.tools import ToolOptions
 from windlass_protocol import EVENT_DATA, FilePart, ImagePart, PolicyDecision, RunStatus, TextPart
@@ -39,7 +39,7 @@ def test_the_index_names_every_page() -> None:
     assert "docs/README.md" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-LIMITS = [(row[0], row[1], row[2].strip("`")) for row in rows("limits.md")[1:]]
+LIMITS = [(row[0], row[1], row[2].strip("`")) for row in rows("limits.md") if row[2].startswith("`windlass")]
 
 
 @pytest.mark.parametrize(("what", "value", "place"), LIMITS, ids=[place for _, _, place in LIMITS])
@@ -97,6 +97,7 @@ def names_of(kind: type) -> list[str]:
 @pytest.mark.parametrize(
     ("page", "heading", "expected"),
     [
+        ("limits.md", "Fields of `Rules`", names_of(Rules)),
         ("agents.md", "Options of `Agent`", names_of(Agent)),
         ("agents.md", "Fields of `BudgetLimit`", names_of(BudgetLimit)),
         ("agents.md", "Run results", [*RunResult.model_fields]),

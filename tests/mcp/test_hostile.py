@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import logging
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from tests.mcp.rig import TOKEN, failure_of, friendly, http_server, opened, raw,
 
 from windlass import Unavailable
 from windlass.adapters.mcp.server import MESSAGE_BYTES_MAX
-from windlass.adapters.mcp.transports import BoundedTransport
+from windlass.adapters.mcp.transports import STDERR_BYTES_MAX, BoundedTransport
 from windlass.mcp import McpServer, McpServers
 
 START_MS = 1
@@ -47,6 +48,42 @@ def test_a_server_that_cannot_be_used_is_named_with_the_reason(manner: str, prob
         assert problem in caught.value.message
 
     asyncio.run(story())
+
+
+def unusable(*code: str) -> str:
+    """The error of a server process that runs this code."""
+
+    async def story() -> str:
+        server = McpServer.stdio(
+            "broken",
+            sys.executable,
+            args=["-S", "-c", "\n".join(code)],
+            env={"SECRET": TOKEN},
+            start_timeout_ms=60_000,
+        )
+        with pytest.raises(Unavailable) as caught:
+            async with opened(server):
+                pass
+        return caught.value.message
+
+    return asyncio.run(story())
+
+
+def test_a_server_that_fails_at_its_start_is_shown_with_the_end_of_its_stderr() -> None:
+    told = unusable("import sys, os", "print('key', os.environ['SECRET'], file=sys.stderr)", "import nothing")
+    assert "it ended, or closed the connection; the end of its stderr:\n" in told
+    assert "ModuleNotFoundError: No module named 'nothing'" in told
+    assert TOKEN not in told
+
+
+def test_only_the_last_lines_of_a_long_stderr_are_shown() -> None:
+    told = unusable(
+        "import sys", "[print('line', n, file=sys.stderr) for n in range(100_000)]", "sys.exit(3)"
+    )
+    lines = told.partition("stderr:\n")[2].splitlines()
+    assert lines[-1] == "line 99999"
+    assert all(line.startswith("line ") for line in lines)
+    assert len("\n".join(lines)) <= STDERR_BYTES_MAX
 
 
 def test_a_program_that_is_not_there_is_named_with_the_reason_and_no_secret() -> None:

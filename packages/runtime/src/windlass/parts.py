@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from windlass.ports.clock import Clock as Clock
     from windlass.ports.feed import EventBus as EventBus
     from windlass.ports.feed import EventFilter as EventFilter
+    from windlass.ports.feed import Overflow as Overflow
+    from windlass.ports.feed import QueueOptions as QueueOptions
+    from windlass.ports.feed import StreamOptions as StreamOptions
     from windlass.ports.host import Delivery as Delivery
     from windlass.ports.host import OutputSink as OutputSink
     from windlass.ports.host import StartPolicy as StartPolicy
@@ -48,6 +51,9 @@ _HOMES = {
     "windlass.ports.feed": (
         "EventBus",
         "EventFilter",
+        "Overflow",
+        "QueueOptions",
+        "StreamOptions",
     ),
     "windlass.ports.host": (
         "Delivery",

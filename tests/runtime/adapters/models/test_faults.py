@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import cast
 
 import anthropic
 import httpx2
@@ -29,7 +31,8 @@ from tests.runtime.adapters.models.wire import (
 
 from windlass import Agent, AgentRuntime, LLMMessage, Rejected, Unavailable
 from windlass.adapters.models import ModelSettings
-from windlass.adapters.models.errors import EVENT_BYTES_MAX, translate
+from windlass.adapters.models.errors import EVENT_BYTES_MAX, Endpoint, endpoint, translate
+from windlass.adapters.models.routes import EnvironmentProviders
 from windlass.errors import AgentError
 from windlass.ports.model import ModelFault, ModelRejected, ModelUnavailable, is_context_overflow
 from windlass_harness.loop.rules import Rules
@@ -39,6 +42,7 @@ from windlass_protocol import ErrorKind, JsonObject, JsonValue, RetryClass, RunS
 BOTH = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 SECRET = "the prompt was 12345 and the key sk-test"
 SOON = ModelSettings(idle_timeout_s=0.05)
+ENDPOINT = Endpoint("models.example", "K")
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 
 
@@ -284,13 +288,64 @@ def test_providers_do_not_retry_by_themselves(wire: Wire) -> None:
     assert play(work) == 1
 
 
-def test_a_refused_key_names_the_variable_and_a_missing_model_is_asked_after() -> None:
-    assert "OPENAI_API_KEY" in failure(OPENAI, refusal(401, body(OPENAI, "x"))).message
-    assert "ANTHROPIC_API_KEY" in failure(ANTHROPIC, refusal(401, body(ANTHROPIC, "x"))).message
-    assert (
-        "Check the name of the model"
-        in failure(OPENAI, refusal(404, body(OPENAI, "x", code="model_not_found"))).message
+@BOTH
+def test_a_refused_key_is_named_by_its_source_and_its_server(wire: Wire) -> None:
+    """A key that was given as an argument is not blamed on a variable that nobody set."""
+    given = failure(wire, refusal(401, body(wire, "x"))).message
+    assert "Check the api_key that it was given for 127.0.0.1:" in given
+    assert "_API_KEY" not in given
+
+
+def refused_by(route: str, environment: Mapping[str, str]) -> str:
+    async def work() -> str:
+        async with serving(refusal(401, body(OPENAI, "x"))) as server:
+            found = {name: value.format(url=server.url) for name, value in environment.items()}
+            providers = EnvironmentProviders(found)
+            provider = providers.provider(route, "m")
+            assert provider is not None
+            with pytest.raises(AgentError) as caught:
+                await anext(cast(AsyncIterator[object], provider.stream(HI)))
+            await providers.aclose()
+            return caught.value.message
+
+    return play(work)
+
+
+@pytest.mark.parametrize(
+    ("route", "environment", "told"),
+    [
+        ("openai", {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}"}, "Check OPENAI_API_KEY for 127"),
+        ("anthropic", {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": "{url}"}, "Check ANTHROPIC_API_KEY"),
+        ("ollama", {"OLLAMA_HOST": "{url}"}, "Check OLLAMA_API_KEY for 127"),
+        ("openai-compat", {"OPENAI_COMPAT_BASE_URL": "{url}"}, "Check OPENAI_COMPAT_API_KEY for 127"),
+    ],
+)
+def test_a_refused_key_of_a_route_names_its_variable(
+    route: str, environment: Mapping[str, str], told: str
+) -> None:
+    assert told in refused_by(route, environment)
+
+
+def test_an_address_from_a_variable_names_the_variable() -> None:
+    set_up = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}"}
+    assert "(from OPENAI_BASE_URL)" in refused_by("openai", set_up)
+
+
+def test_a_missing_model_is_asked_after() -> None:
+    error = failure(OPENAI, refusal(404, body(OPENAI, "x", code="model_not_found")))
+    assert "Check the name of the model" in error.message
+
+
+def test_credentials_in_a_base_url_are_not_shown() -> None:
+    found = endpoint(
+        "https://user:pass@models.example:8443/v1",
+        given_url="x",
+        url_variable="U",
+        api_key=None,
+        key_variable="K",
+        own_url="y",
     )
+    assert found == Endpoint("models.example:8443", "K")
 
 
 def test_an_exhausted_quota_is_not_a_rate_limit() -> None:
@@ -483,15 +538,15 @@ def test_no_foreign_error_gets_through(root: type[BaseException]) -> None:
         error = kind.__new__(kind)
         error.args = (SECRET,)
         assert isinstance(error, Exception)
-        translated = translate(error, key_name="K", now=NOW)
+        translated = translate(error, to=ENDPOINT, now=NOW)
         assert isinstance(translated, ModelRejected | ModelUnavailable), kind
         assert SECRET not in translated.message
 
 
 def test_our_own_errors_pass_and_a_bug_is_not_tried_again() -> None:
     own = ModelUnavailable("x", fault=ModelFault.SERVER)
-    assert translate(own, key_name="K", now=NOW) is own
-    bug = translate(TypeError(SECRET), key_name="K", now=NOW)
+    assert translate(own, to=ENDPOINT, now=NOW) is own
+    bug = translate(TypeError(SECRET), to=ENDPOINT, now=NOW)
     assert (bug.retry, bug.message) == (
         RetryClass.NOT_RETRYABLE,
         "the request to the provider failed with TypeError",

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from pathlib import Path
 
 import psycopg
 import psycopg.errors
@@ -9,7 +10,7 @@ import pytest
 import sqlalchemy.exc
 from sqlalchemy.exc import DBAPIError
 
-from windlass.adapters.storage.sqlalchemy import FOREIGN_ERRORS, ForeignError, translate
+from windlass.adapters.storage.sqlalchemy import FOREIGN_ERRORS, ForeignError, SqlAlchemyStorage, translate
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
 from windlass_protocol import ErrorKind
 
@@ -41,6 +42,14 @@ SQLITE = {
     for name, value in vars(sqlite3).items()
     if name.startswith("SQLITE_") and isinstance(value, int) and value > 0
 }
+
+
+def test_a_folder_that_is_missing_is_told_as_that(tmp_path: Path) -> None:
+    async def story() -> None:
+        with pytest.raises(Unavailable, match="check that its folder exists"):
+            await SqlAlchemyStorage.open(f"sqlite:///{tmp_path}/gone/app.db")
+
+    asyncio.run(story())
 
 
 def test_there_are_many_foreign_errors_to_feed() -> None:

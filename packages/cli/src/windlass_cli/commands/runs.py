@@ -31,7 +31,7 @@ from windlass_cli.output import (
 if TYPE_CHECKING:
     from windlass_cli.backend import RunRow
     from windlass_harness.record import Record
-    from windlass_protocol import Event, Outcome
+    from windlass_protocol import Decision, Event, Outcome
 
 app = typer.Typer(
     no_args_is_help=True, help="Runs: list, show, tail, resume, cancel, replay, diff, fork, export."
@@ -39,6 +39,8 @@ app = typer.Typer(
 Id = Annotated[str, typer.Argument(help="The run.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 LINE_CHARS: Final = 400
+OPTIONS_SHOWN_MAX: Final = 6
+"""Options of a decision, besides the chosen one, in its row."""
 CANCEL_WAIT_S: Final = 1.0
 """Time for the driver of a run to end it before the command says how to end it here."""
 _HEADER: Final = ("run", "status", "agent", "started", "duration", "tokens", "cost", "session")
@@ -122,7 +124,7 @@ def trace(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
 
 
 def decisions(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
-    """Show the decisions of a run: the intent, the chosen option and the outcome.
+    """Show the decisions of a run: the intent, the chosen option, the others and the outcome.
 
     Example: windlass decisions 019a8f…
     """
@@ -135,15 +137,22 @@ def decisions(context: typer.Context, run_id: Id, *, as_json: Json = False) -> N
             command.terminal.line(to_json(found))
             return
         rows = (
-            (str(number), one.intent, one.chosen_option_id, str(len(one.options)), _outcome(one.outcome))
+            (str(number), one.intent, one.chosen_option_id, _others(one), _outcome(one.outcome))
             for number, one in enumerate(found.decisions, start=1)
         )
-        if not show_table(command.terminal, ("", "intent", "chosen", "options", "outcome"), rows=rows):
+        if not show_table(command.terminal, ("", "intent", "chosen", "other options", "outcome"), rows=rows):
             command.terminal.say("The run made no decisions.")
         for problem in found.problems:
             command.terminal.show(f"{problem.severity.value}: {short(problem.description, 400)}", "yellow")
 
     command.ask(work)
+
+
+def _others(decision: "Decision") -> str:
+    """Return the options that were not chosen; the first ones if there are many."""
+    others = [one.id for one in decision.options if one.id != decision.chosen_option_id]
+    left = len(others) - OPTIONS_SHOWN_MAX
+    return ", ".join(others[:OPTIONS_SHOWN_MAX]) + (f" and {left} more" if left > 0 else "")
 
 
 def _outcome(outcome: "Outcome | None") -> str:

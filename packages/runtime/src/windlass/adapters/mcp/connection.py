@@ -53,7 +53,13 @@ from windlass.adapters.mcp.server import (
     Trouble,
 )
 from windlass.adapters.mcp.tools import PARTS, Definition
-from windlass.adapters.mcp.transports import GuardedStream, Streams, http_transport, stdio_transport
+from windlass.adapters.mcp.transports import (
+    GuardedStream,
+    StderrTail,
+    Streams,
+    http_transport,
+    stdio_transport,
+)
 from windlass.json_schema import schema_faults
 from windlass.ports.host import Elicitation
 from windlass.tools import ToolFailed
@@ -145,6 +151,7 @@ class Connection:
         self._ending = asyncio.Event()
         self._opened: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
         self._guard: GuardedStream | None = None
+        self._log = StderrTail()
         self._task = asyncio.create_task(self._keep(), name=f"windlass-mcp-{server.name}")
         self.is_open = True
         self.is_stale = True
@@ -167,7 +174,8 @@ class Connection:
         except BaseException:
             await connection.close()
             raise
-        raise Trouble(f"it did not answer within {server.start_timeout_ms:,} ms", is_lost=True)
+        told = f"it did not answer within {server.start_timeout_ms:,} ms"
+        raise Trouble(told, is_lost=True, log=connection._log.text())
 
     async def close(self) -> None:
         """End the connection, and the process if there is one."""
@@ -301,12 +309,13 @@ class Connection:
         finally:
             self._end()
             if not self._opened.done():
-                self._opened.set_exception(Trouble(problem, is_lost=True))
+                self._opened.set_exception(Trouble(problem, is_lost=True, log=self._log.text()))
 
     @asynccontextmanager
     async def _streams(self) -> AsyncGenerator[Streams, None]:
-        transport = http_transport if self._server.url else stdio_transport
-        async with transport(self._server) as (incoming, outgoing):
+        server = self._server
+        transport = http_transport(server) if server.url else stdio_transport(server, self._log)
+        async with transport as (incoming, outgoing):
             self._guard = GuardedStream(incoming, self._end)
             yield self._guard, outgoing
 

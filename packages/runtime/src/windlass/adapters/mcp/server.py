@@ -160,10 +160,12 @@ class Trouble(Exception):
     """A failed request.
 
     With `is_lost` the connection broke or the answer is not readable: the effect of the request is unknown.
-    Otherwise the server refused it.
+    Otherwise the server refused it. `log` is the end of what a server process wrote to stderr: for the
+    operator, not for the model.
     """
 
-    def __init__(self, message: str, *, is_lost: bool) -> None:
+    def __init__(self, message: str, *, is_lost: bool, log: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.is_lost = is_lost
+        self.log = log

@@ -356,7 +356,8 @@ class McpServers:
         outcomes = await asyncio.gather(*(link.refresh() for link in links), return_exceptions=True)
         for link, outcome in zip(links, outcomes, strict=True):
             if isinstance(outcome, Trouble):
-                told = link.server.redactor.text(outcome.message)
+                said = f"; the end of its stderr:\n{outcome.log}" if outcome.log else ""
+                told = link.server.redactor.text(f"{outcome.message}{said}")
                 raise Unavailable(
                     f"the MCP server {link.server.name} cannot be used: {told}",
                     kind=ErrorKind.TOOL_FAILURE,

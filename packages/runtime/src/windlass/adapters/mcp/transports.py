@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
@@ -154,12 +154,35 @@ INHERITED: Final = (
 )
 """Environment variables that a server inherits."""
 
+STDERR_BYTES_MAX: Final = 4_096
+"""Bytes of the log of a server process that an error shows."""
+LOG_GRACE_S: Final = 0.5
+"""Time for the rest of that log after the process has ended."""
+
 Outgoing = MemoryObjectReceiveStream[SessionMessage]
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 
 
+class StderrTail:
+    """The end of what a server process wrote to stderr."""
+
+    def __init__(self) -> None:
+        self._tail = b""
+
+    def add(self, written: bytes) -> None:
+        """Add what the process wrote next."""
+        self._tail = (self._tail + written)[-STDERR_BYTES_MAX:]
+
+    def text(self) -> str:
+        """Return the end of the log, from the start of a line if it was cut."""
+        text = self._tail.decode(errors="replace")
+        if len(self._tail) == STDERR_BYTES_MAX:
+            text = text.partition("\n")[2] or text
+        return text.strip()
+
+
 @asynccontextmanager
-async def stdio_transport(server: McpServer) -> AsyncGenerator[Streams, None]:
+async def stdio_transport(server: McpServer, log: StderrTail) -> AsyncGenerator[Streams, None]:
     """Start a server process and yield its message streams; the process ends with the context.
 
     Raises:
@@ -170,8 +193,8 @@ async def stdio_transport(server: McpServer) -> AsyncGenerator[Streams, None]:
         *server.args,
         stdin=PIPE,
         stdout=PIPE,
-        # Its log is discarded: it may contain secrets.
-        stderr=DEVNULL,
+        # Only its end is kept, for the error of a server that does not start.
+        stderr=PIPE,
         env=environment(server),
         cwd=server.cwd,
         limit=MESSAGE_BYTES_MAX,
@@ -180,6 +203,7 @@ async def stdio_transport(server: McpServer) -> AsyncGenerator[Streams, None]:
     heard, from_it = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_it, said = anyio.create_memory_object_stream[SessionMessage](MESSAGES_WAITING_MAX)
     tasks = (asyncio.create_task(_read(process, heard)), asyncio.create_task(_write(process, said)))
+    logging = asyncio.create_task(_follow(process, log))
     try:
         yield from_it, to_it
     finally:
@@ -190,7 +214,8 @@ async def stdio_transport(server: McpServer) -> AsyncGenerator[Streams, None]:
         finally:
             # Also for processes that it started and left behind, and if this task is cancelled.
             _signal(process, "SIGKILL")
-            for task in tasks:
+            await asyncio.wait((logging,), timeout=LOG_GRACE_S)
+            for task in (*tasks, logging):
                 task.cancel()
             _release(process)
 
@@ -224,6 +249,12 @@ async def _read(process: Process, heard: Incoming) -> None:
                 await heard.send(SessionMessage(message))
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 return
+
+
+async def _follow(process: Process, log: StderrTail) -> None:
+    assert process.stderr is not None, "the process has pipes"
+    while written := await process.stderr.read(65_536):
+        log.add(written)
 
 
 async def _write(process: Process, said: Outgoing) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Final, cast
 
-from windlass.adapters.models.errors import malformed
+from windlass.adapters.models.errors import endpoint, malformed
 from windlass.adapters.models.messages import (
     Media,
     Text,
@@ -468,7 +468,14 @@ class AnthropicProvider(ServedModel):
             "AnthropicClient",
             Address(url, key),
             settings or ModelSettings(),
-            KEY,
+            endpoint(
+                url,
+                given_url=base_url,
+                url_variable=BASE_URL,
+                api_key=api_key,
+                key_variable=KEY,
+                own_url=ANTHROPIC,
+            ),
         )
         super().__init__(model, line, route_id=route_id)
         self._turns = anthropic_turns(model, self._settings)

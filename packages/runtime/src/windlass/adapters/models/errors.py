@@ -7,6 +7,7 @@ status, and the error code and parameter if they have the form of an identifier.
 import re
 from datetime import datetime
 from typing import Final, cast
+from urllib.parse import urlsplit
 
 from windlass.errors import AgentError
 from windlass.ports.model import ModelFault, ModelRejected, ModelUnavailable
@@ -47,21 +48,48 @@ class _Problem:
         return f" ({', '.join(shown)})" if shown else ""
 
 
-def translate(error: Exception, *, key_name: str, now: datetime) -> AgentError:
-    """Return the model error for an exception of an SDK; `key_name` is the variable of the key."""
+@sealed
+class Endpoint:
+    """The server of a provider and the source of its key, as error messages name them."""
+
+    host: str
+    """The host of the base URL, with the variable that the URL was read from."""
+    key: str
+    """The environment variable of the key, or the argument that it was given as."""
+
+
+def endpoint(
+    base_url: str,
+    *,
+    given_url: str | None,
+    url_variable: str,
+    api_key: str | None,
+    key_variable: str,
+    own_url: str,
+) -> Endpoint:
+    """Return the endpoint of a provider with these arguments; `own_url` is the maker's own address."""
+    host = urlsplit(base_url).netloc.rpartition("@")[2] or "an address without a host"
+    if given_url is None and base_url != own_url:
+        host = f"{host} (from {url_variable})"
+    return Endpoint(host, key_variable if api_key is None else "the api_key that it was given")
+
+
+def translate(error: Exception, *, to: Endpoint, now: datetime) -> AgentError:
+    """Return the model error for an exception of an SDK."""
     if isinstance(error, AgentError):
         return error
     if getattr(error, "status_code", None) is not None or getattr(error, "body", None) is not None:
-        return _meaning(_problem(error, now), key_name)
+        return _meaning(_problem(error, now), to)
     names = {kind.__name__ for kind in type(error).__mro__}
     cause = error.__cause__
     if cause is not None:
         names |= {kind.__name__ for kind in type(cause).__mro__}
     if any("Timeout" in name for name in names):
-        return ModelUnavailable("the provider did not answer in time", fault=ModelFault.TIMEOUT)
+        told = f"the provider at {to.host} did not answer in time"
+        return ModelUnavailable(told, fault=ModelFault.TIMEOUT)
     if names & _HOST_ERRORS:
         return ModelRejected(
-            f"the request to the provider could not be built: check the base URL and {key_name}",
+            f"the request to the provider at {to.host} could not be built: check the base URL and {to.key}",
             fault=ModelFault.AUTH,
             retry=RetryClass.HOST_CONFIGURATION_NEEDED,
         )
@@ -71,7 +99,8 @@ def translate(error: Exception, *, key_name: str, now: datetime) -> AgentError:
         return malformed(f"an event is too large: limit {EVENT_BYTES_MAX:,} bytes")
     if names & {"APIError", "HTTPError", "OSError", "StreamError"}:
         return ModelUnavailable(
-            "the provider could not be reached, or the connection broke", fault=ModelFault.TRANSPORT
+            f"the provider at {to.host} could not be reached, or the connection broke",
+            fault=ModelFault.TRANSPORT,
         )
     return ModelRejected(
         f"the request to the provider failed with {type(error).__name__}",
@@ -80,9 +109,9 @@ def translate(error: Exception, *, key_name: str, now: datetime) -> AgentError:
     )
 
 
-def error_event(body: object, *, key_name: str) -> AgentError:
+def error_event(body: object, *, to: Endpoint) -> AgentError:
     """Return the model error for an error event in a stream."""
-    return _meaning(_read(body, status=None, is_in_stream=True), key_name)
+    return _meaning(_read(body, status=None, is_in_stream=True), to)
 
 
 def malformed(problem: str) -> ModelUnavailable:
@@ -132,7 +161,7 @@ def _read(body: object, *, status: int | None, is_in_stream: bool) -> _Problem:
     )
 
 
-def _meaning(problem: _Problem, key_name: str) -> AgentError:
+def _meaning(problem: _Problem, to: Endpoint) -> AgentError:
     kind = "truncated" if problem.is_in_stream else None
     retry = classify_error(ErrorFacts(status=problem.status, code=problem.code, kind=kind))
     if _is_overflow(problem, retry):
@@ -151,11 +180,15 @@ def _meaning(problem: _Problem, key_name: str) -> AgentError:
                 f"the provider failed: {words}{problem}", fault=fault, retry_after_ms=problem.retry_after_ms
             )
         case RetryClass.HOST_CONFIGURATION_NEEDED:
-            words, fault = f"authentication{problem}. Check {key_name}", ModelFault.AUTH
+            words, fault = f"authentication{problem}. Check {to.key} for {to.host}", ModelFault.AUTH
         case RetryClass.USER_ACTION_NEEDED:
-            words, fault = f"billing{problem}. Check the account of {key_name}", ModelFault.QUOTA
+            words, fault = f"billing{problem}. Check the account of {to.key} at {to.host}", ModelFault.QUOTA
         case RetryClass.NOT_RETRYABLE | RetryClass.REPAIR_NEEDED:
-            hint = ". Check the name of the model and the base URL" if problem.status == 404 else ""
+            hint = (
+                f". Check the name of the model and the base URL of {to.host}"
+                if problem.status == 404
+                else ""
+            )
             words, fault = f"invalid request{problem}{hint}", ModelFault.INVALID_REQUEST
     return ModelRejected(f"the provider refused the request: {words}", fault=fault, retry=retry)
 

@@ -41,6 +41,7 @@ def _ollama(model: str, environment: Environment) -> LLMProvider:
         base_url=f"{address.rstrip('/')}/v1",
         environment=environment,
         route_id="ollama",
+        key_variable="OLLAMA_API_KEY",
     )
 
 
@@ -54,6 +55,7 @@ def _compat(model: str, environment: Environment) -> LLMProvider:
         base_url=base_url,
         environment=environment,
         route_id="openai-compat",
+        key_variable=COMPAT_KEY,
     )
 
 

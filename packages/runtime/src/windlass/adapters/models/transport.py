@@ -11,7 +11,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Protocol, Self, cast
 
-from windlass.adapters.models.errors import EVENT_BYTES_MAX, cut_off, error_event, malformed, translate
+from windlass.adapters.models.errors import (
+    EVENT_BYTES_MAX,
+    Endpoint,
+    cut_off,
+    error_event,
+    malformed,
+    translate,
+)
 from windlass.errors import AgentError, Unavailable
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass_protocol import ErrorKind, JsonObject, RetryClass
@@ -102,8 +109,8 @@ class Line:
     name: str
     address: Address = field(repr=False)
     settings: ModelSettings
-    key_name: str
-    """The environment variable of the key."""
+    to: Endpoint
+    """The server and the source of the key, for error messages."""
     _clients: dict[asyncio.AbstractEventLoop, Client] = field(
         default_factory=dict[asyncio.AbstractEventLoop, Client], repr=False
     )
@@ -130,7 +137,7 @@ class Line:
                         await _drain(parts)
                         return
         except Exception as error:  # noqa: BLE001 - the boundary to an SDK, which may raise anything
-            failure = translate(error, key_name=self.key_name, now=datetime.now(UTC))
+            failure = translate(error, to=self.to, now=datetime.now(UTC))
         finally:
             if response is not None:
                 await response.aclose()
@@ -169,7 +176,7 @@ class Line:
         with suppress(ValueError):
             answer: object = json.loads(body)
             if isinstance(answer, dict) and "error" in answer:
-                raise error_event(cast(object, answer), key_name=self.key_name)
+                raise error_event(cast(object, answer), to=self.to)
         shown = found if _MEDIA_TYPE.fullmatch(found) else "no content type"
         raise malformed(f"expected {_EVENT_STREAM}, found {shown}")
 
@@ -181,7 +188,7 @@ class Line:
             raise malformed("an event is not an object")
         fields = cast(JsonObject, event)
         if fields.get("error") or fields.get("object") == "error" or fields.get("type") == "error":
-            raise error_event(fields, key_name=self.key_name)
+            raise error_event(fields, to=self.to)
         return fields
 
 

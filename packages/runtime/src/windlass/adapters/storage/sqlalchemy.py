@@ -441,6 +441,8 @@ def _sqlite_failure(code: int) -> AgentError:
             return _unavailable("the database is busy: another process writes to it")
         case 11 | 26:  # SQLITE_CORRUPT, SQLITE_NOTADB
             return _corrupt("the database file is damaged, or not a SQLite database")
+        case 14:  # SQLITE_CANTOPEN: also if the process has too many open files
+            return _unavailable("the database file cannot be opened: check that its folder exists")
         case 3 | 8 | 23:  # SQLITE_PERM, SQLITE_READONLY, SQLITE_AUTH
             return _misconfigured("the database file cannot be written: check its permissions")
         case 19:  # SQLITE_CONSTRAINT

@@ -572,3 +572,22 @@ def test_the_outcome_of_an_execution_belongs_to_the_run_of_its_decision(tmp_path
 def decide_in_new_run(runtime: Runtime) -> None:
     runtime.start_run("second")
     decide(runtime)
+
+
+def test_tasks_in_a_carried_function_have_runs_of_their_own(tmp_path: Path) -> None:
+    runtime = Runtime(tmp_path, strict=True)
+
+    async def child() -> None:
+        runtime.start_run("child")
+        runtime.end_run(True)
+
+    async def main() -> str:
+        run_id = runtime.start_run("parent")
+        await asyncio.create_task(child())
+        decide(runtime)
+        runtime.end_run(True)
+        return run_id
+
+    with ThreadPoolExecutor(1) as workers:
+        run_id = workers.submit(in_this_context(lambda: asyncio.run(main()))).result()
+    assert status(tmp_path, run_id) is RunStatus.COMPLETED

@@ -146,6 +146,9 @@ def test_the_test_of_pairs_counts_every_choice_of_signs(successes: list[tuple[in
         ((3, 10), (9, 10), BETTER),
         ((48, 80), (56, 70), BETTER),
         ((10, 100), (23, 120), UNCLEAR),
+        # Fisher's p is 0.0487, but the interval of the difference holds 0.
+        ((25, 29), (31, 31), UNCLEAR),
+        ((31, 31), (25, 29), UNCLEAR),
         ((0, 0), (5, 5), UNCLEAR),
         ((0, 0), (0, 0), UNCLEAR),
     ],

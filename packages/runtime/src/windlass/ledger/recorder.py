@@ -248,7 +248,7 @@ class Recording:
         self.number = 0
         """Number of the run among those of its recorder, in the order of their starts."""
         self.last_number = 0
-        """Number of the last run that was started before this one ended."""
+        """Number of the newest run that was open when this one ended."""
         self._ledger = ledger
         self._generation = ledger.generation
         self._lock = Lock()
@@ -432,13 +432,15 @@ class Current:
         """Make a new run the current one."""
         recording.number = next(self._numbers)
         self._open[recording.run_id] = recording
-        self._newest = recording
+        # Another thread may have numbered a newer run meanwhile.
+        if self._newest is None or self._newest.number < recording.number:
+            self._newest = recording
         self._push(recording)
 
     def leave(self, recording: Recording) -> None:
         """Remove a run that has ended; contexts check this themselves."""
+        recording.last_number = max(run.number for run in (recording, *self._open.values()))
         self._open.pop(recording.run_id, None)
-        recording.last_number = recording.number if self._newest is None else self._newest.number
 
     def pin(self, recording: Recording) -> object:
         """Bind this context to a run until `unpin`."""

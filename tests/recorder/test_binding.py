@@ -302,11 +302,15 @@ def test_a_thread_joins_the_only_run_that_began_after_the_end_of_its_own(tmp_pat
     assert (intents(tmp_path, first), intents(tmp_path, second)) == (["in the first"], ["in the second"])
 
 
-def test_a_thread_does_not_slip_into_a_run_that_was_open_beside_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_thread_does_not_slip_into_a_run_that_was_open_beside_its_own(
+    tmp_path: Path, is_first: bool
+) -> None:
     runtime = Runtime(tmp_path)
-    theirs = runtime.start_run("theirs")
+    theirs = "" if is_first else runtime.start_run("theirs")
     with ThreadPoolExecutor(1) as workers:
         own = workers.submit(runtime.start_run, "own").result()
+        theirs = theirs or runtime.start_run("theirs")
         workers.submit(runtime.end_run, True).result()
         with pytest.raises(RecordingError) as caught:
             workers.submit(decide, runtime).result()

@@ -38,7 +38,7 @@ goal = Goal("parcels", "People learn the number and the place.", criteria=[Conta
 
 async def main() -> None:
     async with AgentRuntime.in_memory([clerk]) as runtime, Builder(thinker, runtime=runtime) as builder:
-        for name in ("Ada", "Bob", "Cyd", "Dee"):
+        for name in ("Ada", "Bob", "Cyd", "Dee", "Eli", "Fay"):
             handle = await runtime.start(
                 clerk, f"Where is it? I am {name}", run_id=f"run-{name}", goal_id="parcels"
             )

@@ -105,7 +105,9 @@ def test_two_versions_are_compared_in_a_table(
     assert "+100% (" in rows["success"]
     assert "100% (44% to 100%)" in rows["success"]
     assert rows["cost"].split()[1:] == ["–", "–", "–"]
-    assert compared.out.endswith("The new version is better.\n")
+    assert compared.out.endswith(
+        "It is unclear whether the new version is better: 3 and 3 runs, at least 5 of each are needed.\n"
+    )
 
 
 def test_a_sparkline_goes_from_its_lowest_to_its_highest() -> None:

@@ -18,10 +18,10 @@ def test_an_agent_that_misses_its_goal_is_improved(tmp_path: Path, where: str) -
 
     async def story() -> None:
         agent = clerk()
-        async with opened(agent, path=path, customers="ABCD") as runtime, builder(runtime) as made:
+        async with opened(agent, path=path, customers="ABCDEF") as runtime, builder(runtime) as made:
             scores = await made.evaluate(GOAL)
             assert {run_id: score.is_reached for run_id, score in scores.items()} == {
-                "run-1": False, "run-2": False, "run-3": False, "run-4": False
+                "run-1": False, "run-2": False, "run-3": False, "run-4": False, "run-5": False, "run-6": False
             }  # fmt: skip
             proposal = await made.propose(GOAL)
             assert (proposal.agent_id, proposal.evidence) == ("clerk", ("run-1",))
@@ -29,7 +29,7 @@ def test_an_agent_that_misses_its_goal_is_improved(tmp_path: Path, where: str) -
                 ("/agent/instructions", BETTER)
             ]
             check = await made.check(proposal)
-            assert (check.fixed, check.broken, check.diverged) == (4, 0, 0)
+            assert (check.fixed, check.broken, check.diverged) == (6, 0, 0)
             assert check.comparison.verdict is VersionVerdict.BETTER
             assert looked_up == [], "a replay touched the world"
             with pytest.raises(Denied, match="a person has to approve it first"):
@@ -344,20 +344,20 @@ def test_a_new_version_is_compared_with_the_old_one_on_real_runs(tmp_path: Path)
     path = tmp_path / "app.db"
 
     async def story() -> None:
-        async with opened(clerk(), path=path) as runtime, builder(runtime) as made:
+        async with opened(clerk(), path=path, customers="ABCDE") as runtime, builder(runtime) as made:
             await made.evaluate(GOAL)
         better = clerk(instructions=BETTER)
         async with opened(better, path=path, customers=()) as runtime, builder(runtime) as made:
-            for at in range(3):
+            for at in range(5):
                 await run(runtime, "Where is the parcel of Dee", run_id=f"new-{at}", goal_id="parcels")
             await made.evaluate(GOAL)
 
     asyncio.run(story())
     with BuilderQuery(path) as query:
         text = report_text(report(query, goal_id="parcels", view="versions"))
-        assert "0% (0% to 56%)" in text
-        assert "100% (44% to 100%)" in text
-        assert text.endswith("The new version is better.")
+        assert "0% (0% to 43%)" in text
+        assert "100% (57% to 100%)" in text
+        assert text.endswith("The new version is better (exact test: p = 0.0079).")
 
 
 def test_secrets_are_redacted_in_a_stored_proposal() -> None:

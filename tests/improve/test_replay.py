@@ -364,9 +364,9 @@ def test_a_change_that_breaks_successful_runs_gets_the_verdict_worse() -> None:
 
     async def story() -> None:
         agent = clerk(script, instructions=BETTER)
-        async with opened(agent, customers=["Ada", "Bob", "Cyd", "Dee"]) as runtime:
+        async with opened(agent, customers="ABCDEF") as runtime:
             check = await checked(runtime, {"part": "instructions", "text": "Always be brief."})
-            assert (check.fixed, check.broken) == (0, 4)
+            assert (check.fixed, check.broken) == (0, 6)
             assert check.comparison.verdict is VersionVerdict.WORSE
 
     asyncio.run(story())

@@ -127,6 +127,7 @@ def test_ids_have_the_documented_forms(runtime: Runtime) -> None:
     assert recorded(runtime).execution_id == runtime.execution_id
     before = runtime.execution_id
     runtime.end_run(True)
+    assert runtime.execution_id == before
     runtime.start_run(GOAL)
     assert runtime.execution_id != before
 

@@ -110,7 +110,7 @@ def test_the_report_of_two_versions_shows_their_difference() -> None:
         "Old version aaaaaaaaaaaa: 0 runs",
         "New version bbbbbbbbbbbb: 0 runs",
         "Ranges in brackets are 95 % confidence intervals.",
-        "The new version is neither better nor worse, as far as so few runs can tell.",
+        "It is unclear whether the new version is better: 0 and 0 runs, at least 5 of each are needed.",
     ]
     only_new = versions_report("g", [facts(3, fingerprint=NEW)], old=OLD, new=NEW)
     assert "Duration: unknown → 300 ms" in report_text(only_new).splitlines()
@@ -144,8 +144,8 @@ def proposal() -> Proposal:
 
 
 def test_the_report_of_a_proposal_shows_its_check_and_decisions() -> None:
-    comparison = compare_versions((OLD, [Sample(False)] * 3), (NEW, [Sample(True)] * 3))
-    check = ProposalCheck(comparison=comparison, replays=(), fixed=3, broken=0, diverged=1)
+    comparison = compare_versions((OLD, [Sample(False)] * 6), (NEW, [Sample(True)] * 6))
+    check = ProposalCheck(comparison=comparison, replays=(), fixed=6, broken=0, diverged=1)
     state = ProposalState(proposal())
     plain = report_text(ProposalReport(state))
     assert plain.startswith("Proposal p1: open\nAgent clerk, goal g\nVersion aaaaaaaaaaaa → bbbbbbbbbbbb\n")
@@ -157,8 +157,8 @@ def test_the_report_of_a_proposal_shows_its_check_and_decisions() -> None:
         proposal(), ProposalStatus.APPLIED, check, settled, "2026", applied=applied, applied_at="2026"
     )
     text = report_text(ProposalReport(whole))
-    assert "The new version is better." in text
-    assert "3 fixed, 0 broken, 1 with calls that were never recorded" in text
+    assert "The new version is better (exact test: p = 0.0022)." in text
+    assert "6 fixed, 0 broken, 1 with calls that were never recorded" in text
     assert text.endswith("Accepted by ada: It helps.\nApplied by ada")
     refused = ProposalSettledData(proposal_id="p1", is_accepted=False, by="bob")
     bare = proposal().model_copy(update={"evidence": ()})
@@ -225,7 +225,7 @@ Cost: $0.000020 → $0.000037, difference +$0.000017 (+$0.000006 to +$0.000029)
 Duration: 400 ms → 750 ms, difference +350 ms (+120 ms to +580 ms)
 Tokens: 40 → 75, difference +35 (+12 to +58)
 Ranges in brackets are 95 % confidence intervals.
-The new version is better."""
+It is unclear whether the new version is better: 5 and 2 runs, at least 5 of each are needed."""
 RUN = """\
 Run r1: failed
 Goal: g - Find it.

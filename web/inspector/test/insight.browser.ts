@@ -41,6 +41,7 @@ inBrowser("versions and proposals", () => {
     for (const name of ["Ada", "Bob"]) await ask(name);
     const { page, faults } = await openPage(server.url, "/decisions?view=versions&agent=clerk");
     await page.getByText("2 of 2 runs, then 2 of 2.").waitFor();
+    await page.getByText("The runs do not show which version is better.").waitFor();
     await page
       .getByLabel("Differences")
       .getByText(/instructions/u)

@@ -144,7 +144,8 @@ COMPARE_EXAMPLE: Final[JsonValue] = {
         "old": {**_TALLY, "fingerprint": "sha256:19c0…"},
         "new": _TALLY,
         "verdict": "unclear",
-        "successRate": {"value": 0.1, "low": -0.2, "high": 0.4},
+        "successRate": {"value": 0.0, "low": -0.27, "high": 0.27},
+        "pValue": 1.0,
     },
     "changes": ["agent.instructions changed"],
 }

@@ -24,7 +24,7 @@ const METRICS: readonly { readonly id: Metric; readonly label: string; readonly 
 const VERDICTS: Readonly<Record<VersionComparison["verdict"], string>> = {
   better: "The newer version succeeds more often.",
   worse: "The newer version succeeds less often.",
-  unclear: "Too few runs to tell them apart.",
+  unclear: "The runs do not show which version is better.",
 };
 
 /** Two versions of an agent side by side: what their runs came to, and how sure that is. */
@@ -208,7 +208,8 @@ export function ComparisonTable({ comparison }: { readonly comparison: VersionCo
         ))}
       </ul>
       <p className="border-t border-agent-border px-4 py-2 text-xs text-agent-muted">
-        A line is the 95 % confidence interval; versions with overlapping lines may be equal.
+        A line is the 95 % confidence interval; versions with overlapping lines may be equal. A version is better or
+        worse only by an exact test and with enough runs.
       </p>
     </section>
   );

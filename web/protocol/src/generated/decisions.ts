@@ -299,7 +299,7 @@ export const VersionTally = open({
 });
 export type VersionTally = z.infer<typeof VersionTally>;
 
-/** Which of two versions is better. */
+/** Whether the new version is better; unclear without enough evidence. */
 export const VersionVerdict = z.enum(["better", "worse", "unclear"]);
 export type VersionVerdict = z.infer<typeof VersionVerdict>;
 
@@ -309,10 +309,12 @@ export const VersionComparison = open({
   old: VersionTally,
   /** The other one. */
   new: VersionTally,
-  /** What the difference of success rates says. */
+  /** What the success rates say: better or worse only with enough runs, by an exact test and the interval. */
   verdict: VersionVerdict,
   /** Difference of success rates. */
   successRate: Estimate.optional(),
+  /** Probability that equal versions differ as much: Fisher's exact test, or the exact test of pairs. */
+  pValue: z.number().min(0).max(1).optional(),
   /** Difference of mean costs. */
   costMicros: Estimate.optional(),
   /** Difference of mean durations. */

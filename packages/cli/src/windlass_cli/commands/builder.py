@@ -345,7 +345,7 @@ def _show_goal(terminal: Terminal, report: "GoalReport") -> None:
 
 
 def _show_versions(terminal: Terminal, report: "VersionsReport") -> None:
-    from windlass_harness.ledger.reports import VERDICTS  # noqa: PLC0415 - slow to import
+    from windlass_harness.ledger.reports import verdict_text  # noqa: PLC0415 - slow to import
 
     compared = report.comparison
     old, new = compared.old, compared.new
@@ -367,7 +367,7 @@ def _show_versions(terminal: Terminal, report: "VersionsReport") -> None:
         "change (95 % interval)",
     )
     show_table(terminal, header, rows=rows)
-    terminal.show(f"The new version is {VERDICTS[compared.verdict.value]}.")
+    terminal.show(verdict_text(compared))
 
 
 def sparkline(values: Sequence[float], *, low: float | None = None, high: float | None = None) -> str:

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from windlass_harness.ledger.failures import Failure, Loop, cause_of, classify, find_loops
 from windlass_harness.ledger.goals import RunFacts, run_facts
 from windlass_harness.ledger.proposals import ProposalState
-from windlass_harness.ledger.versions import compare_versions, rate, tally
+from windlass_harness.ledger.versions import RUNS_MIN, compare_versions, rate, tally
 from windlass_harness.views.ledger import describe_decision
 from windlass_protocol import (
     DecisionRun,
@@ -23,6 +23,7 @@ from windlass_protocol import (
     ProposalCheck,
     VersionComparison,
     VersionTally,
+    VersionVerdict,
     canonical,
 )
 from windlass_protocol.frozen import sealed
@@ -37,6 +38,8 @@ VALUE_CHARS_MAX: Final = 2_000
 _MICROS: Final = 1_000_000
 _CENT_MICROS: Final = 10_000
 _SECOND_MS: Final = 1_000
+_P_MIN: Final = 0.001
+"""P-values below this are not told apart."""
 
 
 @sealed
@@ -292,8 +295,22 @@ def _comparison_lines(comparison: VersionComparison) -> list[str]:
         *_change_line("Duration", (old.duration_ms, new.duration_ms, comparison.duration_ms), _seconds),
         *_change_line("Tokens", (old.tokens, new.tokens, comparison.tokens), _count),
         "Ranges in brackets are 95 % confidence intervals.",
-        f"The new version is {VERDICTS[comparison.verdict.value]}.",
+        verdict_text(comparison),
     ]
+
+
+def verdict_text(comparison: VersionComparison) -> str:
+    """Return the verdict of a comparison in a sentence, with the reason."""
+    p_value = comparison.p_value
+    test = "" if p_value is None else f"p < {_P_MIN}" if p_value < _P_MIN else f"p = {p_value:.2g}"
+    if comparison.verdict is not VersionVerdict.UNCLEAR:
+        return f"The new version is {comparison.verdict.value}{test and f' (exact test: {test})'}."
+    old, new = comparison.old.runs, comparison.new.runs
+    if min(old, new) < RUNS_MIN:
+        reason = f": {old:,} and {new:,} runs, at least {RUNS_MIN} of each are needed"
+    else:
+        reason = test and f": it may be chance (exact test: {test})"
+    return f"It is unclear whether the new version is better{reason}."
 
 
 def _change_line(
@@ -422,8 +439,3 @@ def _one_line(text: str) -> str:
 
 _Form = Callable[[float], str]
 _UNKNOWN: Final = "unknown"
-VERDICTS: Final = {
-    "better": "better",
-    "worse": "worse",
-    "unclear": "neither better nor worse, as far as so few runs can tell",
-}

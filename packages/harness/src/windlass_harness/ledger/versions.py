@@ -1,7 +1,7 @@
-"""Comparison of two agent versions, with 95 % confidence intervals."""
+"""Comparison of two agent versions: exact tests, 95 % confidence intervals, and the verdict."""
 
 from collections.abc import Iterable, Sequence
-from math import atan, cos, exp, lgamma, pi, sqrt, tan
+from math import atan, cos, exp, lcm, lgamma, pi, sqrt, tan
 from typing import Final
 
 from windlass_protocol import Estimate, VersionComparison, VersionTally, VersionVerdict
@@ -9,6 +9,16 @@ from windlass_protocol.frozen import sealed
 
 Z: Final = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
+SIGNIFICANT: Final = 0.05
+"""Versions differ if equal ones would differ as much with a probability below this."""
+RUNS_MIN: Final = 5
+"""Runs of each version below which a comparison is unclear.
+
+An exact test alone would accept one run against 39 others (p = 0.025). So few runs often share an input or an
+outage, and are not independent.
+"""
+_TIED: Final = 1 + 1e-7
+"""Two probabilities within this factor are equal: rounding must not tell mirrored tables apart."""
 _INSIDE: Final = 0.95
 _STEPS: Final = 20
 _PIECES: Final = 64
@@ -41,6 +51,50 @@ def rate_difference(old: tuple[int, int], new: tuple[int, int]) -> Estimate | No
     low = gain - sqrt((after.value - _low(after)) ** 2 + (_high(before) - before.value) ** 2)
     high = gain + sqrt((_high(after) - after.value) ** 2 + (before.value - _low(before)) ** 2)
     return Estimate(value=gain, low=low, high=high)
+
+
+def fisher_test(old: tuple[int, int], new: tuple[int, int]) -> float:
+    """Return the two-sided p-value of Fisher's exact test that two success rates are equal.
+
+    Each argument is the number of successes and of trials. The value is the probability, given all successes
+    together, of a table that is at most as likely as this one. The test never says "different" too often,
+    however few the runs; Barnard's test is more powerful, but searches a maximum numerically.
+    """
+    (succeeded, trials), others = old, new[1]
+    both = succeeded + new[0]
+    least, most = max(0, both - others), min(both, trials)
+    start = (both + 1) * (trials + 1) // (trials + others + 2)
+    weights = {start: 1.0}
+    # Weights relative to the most likely table: neither factorials nor overflow.
+    for at in range(start, most):
+        weights[at + 1] = weights[at] * (trials - at) * (both - at) / ((at + 1) * (others - both + at + 1))
+    for at in range(start, least, -1):
+        weights[at - 1] = weights[at] * at * (others - both + at) / ((trials - at + 1) * (both - at + 1))
+    bound = weights[succeeded] * _TIED
+    return min(1.0, sum(one for one in weights.values() if one <= bound) / sum(weights.values()))
+
+
+def paired_test(old: Sequence[tuple[int, int]], new: Sequence[tuple[int, int]]) -> float:
+    """Return the two-sided p-value of an exact test that two versions do the same runs equally well.
+
+    Each version has the successes and the attempts at every run, in the same order. If the versions are
+    equal, every gain of a run might as well be a loss: the value is the share of all choices of signs with a
+    sum of gains at least as far from 0. With one attempt at each run this is McNemar's exact test.
+    """
+    scale = lcm(*(attempts for _, attempts in (*old, *new)))
+    gains = [
+        after[0] * (scale // after[1]) - before[0] * (scale // before[1])
+        for before, after in zip(old, new, strict=True)
+    ]
+    sums = {0: 1}
+    for gain in filter(None, gains):
+        moved: dict[int, int] = {}
+        for total, ways in sums.items():
+            for there in (total + gain, total - gain):
+                moved[there] = moved.get(there, 0) + ways
+        sums = moved
+    far = abs(sum(gains))
+    return sum(ways for total, ways in sums.items() if abs(total) >= far) / sum(sums.values())
 
 
 def paired_difference(old: Sequence[float], new: Sequence[float]) -> Estimate | None:
@@ -159,15 +213,19 @@ def compare_versions(
 ) -> VersionComparison:
     """Compare two versions, each given as a fingerprint and its runs; differences are new less old.
 
-    The new version is better, or worse, if the whole interval of the difference of success rates says so.
+    The verdict is "better" or "worse" only with `RUNS_MIN` runs of each version, if Fisher's exact test and
+    the whole interval of the difference of success rates say so.
     """
     before, after = tally(*old), tally(*new)
-    gain = rate_difference((before.succeeded, before.runs), (after.succeeded, after.runs))
+    counts = (before.succeeded, before.runs), (after.succeeded, after.runs)
+    gain = rate_difference(*counts)
+    p_value = None if gain is None else fisher_test(*counts)
     return VersionComparison(
         old=before,
         new=after,
-        verdict=_verdict(gain),
+        verdict=_verdict(gain, p_value, runs=min(before.runs, after.runs)),
         success_rate=gain,
+        p_value=p_value,
         cost_micros=_difference([one.cost_micros for one in old[1]], [one.cost_micros for one in new[1]]),
         duration_ms=_difference([one.duration_ms for one in old[1]], [one.duration_ms for one in new[1]]),
         tokens=_difference([one.tokens for one in old[1]], [one.tokens for one in new[1]]),
@@ -180,16 +238,19 @@ def compare_attempts(
     """Compare two versions that did the same runs, run by run.
 
     Each is a fingerprint and the attempts at every run, in the same order. A run counts once, with the means
-    of its attempts, however many there are. It succeeded if all attempts did.
+    of its attempts, however many there are. It succeeded if all attempts did. The verdict is as in
+    `compare_versions`, with the exact test for pairs.
     """
     before, after = [_average(one) for one in old[1]], [_average(one) for one in new[1]]
     gain = paired_difference([one.share for one in before], [one.share for one in after])
+    p_value = None if gain is None else paired_test(_counts(old[1]), _counts(new[1]))
     pairs = list(zip(before, after, strict=True))
     return VersionComparison(
         old=_tally(old[0], before),
         new=_tally(new[0], after),
-        verdict=_verdict(gain),
+        verdict=_verdict(gain, p_value, runs=len(pairs)),
         success_rate=gain,
+        p_value=p_value,
         cost_micros=_change((one.cost_micros, other.cost_micros) for one, other in pairs),
         duration_ms=_change((one.duration_ms, other.duration_ms) for one, other in pairs),
         tokens=_change((one.tokens, other.tokens) for one, other in pairs),
@@ -217,8 +278,14 @@ def _tally(fingerprint: str, runs: Sequence[_Average]) -> VersionTally:
     )
 
 
-def _verdict(gain: Estimate | None) -> VersionVerdict:
-    if gain is None or gain.low is None or gain.high is None:
+def _counts(runs: Sequence[Sequence[Sample]]) -> list[tuple[int, int]]:
+    return [(sum(one.succeeded for one in attempts), len(attempts)) for attempts in runs]
+
+
+def _verdict(gain: Estimate | None, p_value: float | None, *, runs: int) -> VersionVerdict:
+    if gain is None or gain.low is None or gain.high is None or p_value is None:
+        return VersionVerdict.UNCLEAR
+    if runs < RUNS_MIN or p_value >= SIGNIFICANT:
         return VersionVerdict.UNCLEAR
     if gain.low > 0:
         return VersionVerdict.BETTER

@@ -399,7 +399,7 @@ def _make_VersionVerdict() -> object:
     from enum import StrEnum
 
     class VersionVerdict(StrEnum):
-        """Which of two versions is better."""
+        """Whether the new version is better; unclear without enough evidence."""
 
         __qualname__ = "VersionVerdict"
 
@@ -411,7 +411,11 @@ def _make_VersionVerdict() -> object:
 
 
 def _make_VersionComparison() -> object:
-    from windlass_protocol._wire import Maybe, Open
+    from typing import Annotated
+
+    from pydantic import Field
+
+    from windlass_protocol._wire import Float, Maybe, Open
     from windlass_protocol.generated.decisions import Estimate, VersionTally, VersionVerdict
 
     class VersionComparison(Open):
@@ -423,6 +427,7 @@ def _make_VersionComparison() -> object:
         new: VersionTally
         verdict: VersionVerdict
         success_rate: Maybe[Estimate] = None
+        p_value: Maybe[Annotated[Float, Field(ge=0, le=1)]] = None
         cost_micros: Maybe[Estimate] = None
         duration_ms: Maybe[Estimate] = None
         tokens: Maybe[Estimate] = None

@@ -326,7 +326,7 @@ class VersionTally(Open):
     """Mean number of tokens."""
 
 class VersionVerdict(StrEnum):
-    """Which of two versions is better."""
+    """Whether the new version is better; unclear without enough evidence."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -340,9 +340,12 @@ class VersionComparison(Open):
     new: VersionTally
     """The other one."""
     verdict: VersionVerdict
-    """What the difference of success rates says."""
+    """What the success rates say: better or worse only with enough runs, by an exact test and the interval.
+    """
     success_rate: Maybe[Estimate] = None
     """Difference of success rates."""
+    p_value: Maybe[Annotated[Float, Field(ge=0, le=1)]] = None
+    """Probability that equal versions differ as much: Fisher's exact test, or the exact test of pairs."""
     cost_micros: Maybe[Estimate] = None
     """Difference of mean costs."""
     duration_ms: Maybe[Estimate] = None

@@ -17,6 +17,11 @@ def now_ms() -> int:
     return time.time_ns() // _NS_PER_MS
 
 
+def now() -> datetime:
+    """Return the wall-clock time in UTC."""
+    return datetime.now(UTC)
+
+
 def elapsed_ms() -> int:
     """Return milliseconds since an arbitrary moment; never decreases."""
     return time.monotonic_ns() // _NS_PER_MS

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from windlass.ledger.query import FailureAnalysis as FailureAnalysis
     from windlass.ledger.query import PatternAnalysis as PatternAnalysis
     from windlass.ledger.recorder import Runtime as Runtime
+    from windlass.ledger.recorder import in_this_context as in_this_context
     from windlass.ledger.replays import CheckReport as CheckReport
     from windlass.ledger.reports import report as report
     from windlass.ledger.reports import report_json as report_json
@@ -81,7 +82,10 @@ _HOMES = {
         "FailureAnalysis",
         "PatternAnalysis",
     ),
-    "windlass.ledger.recorder": ("Runtime",),
+    "windlass.ledger.recorder": (
+        "Runtime",
+        "in_this_context",
+    ),
     "windlass.ledger.replays": ("CheckReport",),
     "windlass.ledger.reports": (
         "report",

@@ -1,6 +1,7 @@
-"""Enumerations of the recorder, cheap to import."""
+"""Enumerations and the error of the recorder, cheap to import."""
 
 from enum import StrEnum
+from typing import Literal
 
 
 class DecisionType(StrEnum):
@@ -27,5 +28,20 @@ class RunStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
+RecordingCode = Literal["rejected", "ambiguous_run", "run_not_open"]
+
+
 class RecordingError(ValueError):
-    """A call of the recorder is invalid, or its record cannot be written; see `strict`."""
+    """A call of the recorder is invalid, or its record cannot be written; see `strict`.
+
+    `code` is stable, the text is not. `ambiguous_run`: the call names no run, and `run_ids` are open.
+    `run_not_open`: the run in `run_ids` has ended, or another recorder or process started it. `rejected`: any
+    other fault.
+    """
+
+    def __init__(
+        self, message: str, *, code: RecordingCode = "rejected", run_ids: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self.code: RecordingCode = code
+        self.run_ids = run_ids

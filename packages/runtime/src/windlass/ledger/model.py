@@ -1,4 +1,7 @@
-"""Recorded runs as plain dataclasses."""
+"""Recorded runs as plain dataclasses.
+
+Queries return them. They can also be built by hand, as a test does: `Run("run_1", "goal_1")`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -9,6 +12,7 @@ from typing import Final
 from pydantic import JsonValue, TypeAdapter, computed_field
 from pydantic_core import from_json
 
+from windlass.adapters.wall import now
 from windlass.ledger.kinds import DecisionType, RecordingError, RunStatus
 from windlass_harness.ledger.goals import RunFacts
 from windlass_protocol import JsonObject
@@ -87,13 +91,13 @@ class Decision:
     """A choice among options."""
 
     id: str
-    timestamp: datetime
     node_id: str
     intent: str
-    decision_type: DecisionType
-    options: tuple[Option, ...]
-    chosen_option_id: str
-    reasoning: str
+    timestamp: datetime = field(default_factory=now)
+    decision_type: DecisionType = DecisionType.CUSTOM
+    options: tuple[Option, ...] = ()
+    chosen_option_id: str = ""
+    reasoning: str = ""
     active_constraints: tuple[str, ...] = ()
     input_context: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     outcome: Outcome | None = None
@@ -143,7 +147,7 @@ class Problem:
     id: str
     severity: str
     description: str
-    timestamp: datetime
+    timestamp: datetime = field(default_factory=now)
     root_cause: str | None = None
     decision_id: str | None = None
     suggested_fix: str | None = None
@@ -179,8 +183,8 @@ class Run:
 
     id: str
     goal_id: str
-    started_at: datetime
-    status: RunStatus
+    started_at: datetime = field(default_factory=now)
+    status: RunStatus = RunStatus.RUNNING
     completed_at: datetime | None = None
     decisions: tuple[Decision, ...] = ()
     problems: tuple[Problem, ...] = ()

@@ -2,14 +2,27 @@
 
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from functools import wraps
 from inspect import isawaitable
 from itertools import count
 from pathlib import Path
-from threading import Lock, current_thread
+from threading import Lock, Thread, current_thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypedDict, TypeVar, Unpack, cast
+from typing import (
+    TYPE_CHECKING,
+    Final,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+)
 from weakref import ReferenceType, finalize, ref
 
 from windlass.adapters.wall import Stamps, day_and_time, elapsed_ms, random_hex
@@ -24,7 +37,10 @@ if TYPE_CHECKING:
 
 
 IDS_SHOWN_MAX: Final = 20
-"""Options that an error message lists."""
+"""Options or runs that an error message lists."""
+T = TypeVar("T")
+P = ParamSpec("P")
+
 SEVERITIES: Final = ("critical", "warning", "minor")
 _TYPES: Final = frozenset(kind.value for kind in DecisionType)
 _ONLY_TEXTS: Final = frozenset({str})
@@ -227,6 +243,12 @@ class Recording:
         self.run_id = run_id
         self.trace_id = trace_id
         self.is_open = True
+        self.starter: ReferenceType[object] = ref(current_worker())
+        """The task, job or thread that started the run."""
+        self.number = 0
+        """Number of the run among those of its recorder, in the order of their starts."""
+        self.last_number = 0
+        """Number of the newest run that was open when this one ended."""
         self._ledger = ledger
         self._generation = ledger.generation
         self._lock = Lock()
@@ -239,6 +261,19 @@ class Recording:
     def is_ours(self) -> bool:
         """Whether this process started it: a forked process holds a copy of its parent's recordings."""
         return self._generation == self._ledger.generation
+
+    @property
+    def is_live(self) -> bool:
+        """Whether this process started it and has not ended it."""
+        return self.is_open and self._generation == self._ledger.generation
+
+    @property
+    def has_starter(self) -> bool:
+        """Whether the task, job or thread that started it still runs; if not, the run may have leaked."""
+        worker = self.starter()
+        if worker is None:
+            return False
+        return worker.is_alive() if isinstance(worker, Thread) else not cast("_HasEnd", worker).done()
 
     def begin(self, at: str, goal: JsonObject) -> None:
         """Record the start of the run."""
@@ -312,69 +347,200 @@ class Recording:
 
 
 class Place(NamedTuple):
-    """The current run and node of a context."""
+    """A run and a node that a context is bound to."""
 
     recording: Recording
     node_id: str
     owner: ReferenceType[object]
-    """The task or thread that started the run; others inherit it."""
-
-    @property
-    def is_own(self) -> bool:
-        """Whether this task or thread started the run, and did not inherit it."""
-        return self.owner() is current_worker()
+    """The task, job or thread that made the place; others inherit it."""
+    outer: "Place | None" = None
+    """The place to return to after this one."""
+    pin: object | None = None
+    """Identity of the `with runtime.run(…)` block that made the place; None for `start_run`."""
 
 
 class Current:
     """The current run of one recorder, in each context.
 
-    A context without a run uses the open run of the recorder while there is exactly one: a script may start a
+    A context is bound to a run by `start_run`, by `with runtime.run(…)`, or because it is a copy of a bound
+    one. An unbound context uses the open run of the recorder while there is exactly one: a script may start a
     run and do the work in a thread pool.
     """
 
     def __init__(self) -> None:
         self._key = next(_KEYS)
         self._open: dict[str, Recording] = {}
+        self._numbers = count(1)
+        self._newest: Recording | None = None
 
     def place(self) -> Place | None:
-        """Return the place of this context; its run may have ended."""
+        """Return the innermost place of this context: of a `with` block, or of a run that is open."""
+        place = _PLACES.get().get(self._key)
+        while place is not None and place.pin is None and not place.recording.is_live:
+            place = place.outer
+        return place
+
+    def last(self) -> Place | None:
+        """Return the place that this context was bound to last, also if its run has ended."""
         place = _PLACES.get().get(self._key)
         return place if place is not None and place.recording.is_ours else None
 
-    def recording(self) -> Recording | None:
-        """Return the open run of this context."""
+    def inherited(self) -> Place | None:
+        """Return the place of this context if it is one of the parent process."""
+        place = _PLACES.get().get(self._key)
+        return place if place is not None and not place.recording.is_ours else None
+
+    def recording(self, *, can_join: bool = True) -> Recording | None:
+        """Return the open run of this context; None if there is none, or several.
+
+        With `can_join`, a task or thread may use a run that was started after the end of its own.
+        """
         place = self.place()
         if place is not None:
-            return place.recording if place.recording.is_open else None
-        runs = [run for run in tuple(self._open.values()) if run.is_ours]
-        return runs[0] if len(runs) == 1 else None
+            return place.recording if place.recording.is_live else None
+        last, runs = self.last(), self.candidates()
+        if len(runs) != 1:
+            return None
+        [run] = runs
+        if last is None:
+            return run
+        is_later = last.owner() is current_worker() and run.number > last.recording.last_number
+        return run if can_join and is_later else None
 
-    @property
-    def open_count(self) -> int:
-        """Number of open runs in all contexts."""
-        return sum(run.is_ours for run in tuple(self._open.values()))
+    def candidates(self) -> list[Recording]:
+        """Return the open runs that an unbound context may mean.
 
-    def enter(self, recording: Recording, node_id: str) -> None:
+        A run has leaked if its starter has ended and a later run was started: it is not among them.
+        """
+        runs = [run for run in tuple(self._open.values()) if run.is_live]
+        newest = self._newest
+        if newest is not None and newest.is_live and not newest.has_starter:
+            return runs
+        return [run for run in runs if run.has_starter]
+
+    def named(self, run_id: object) -> Recording | None:
+        """Return an open run by its id."""
+        recording = self._open.get(run_id) if isinstance(run_id, str) else None
+        return recording if recording is not None and recording.is_live else None
+
+    def node_id(self, recording: Recording) -> str:
+        """Return the node of a run in this context."""
+        place = self._place_of(recording)
+        return NODE_UNKNOWN if place is None else place.node_id
+
+    def enter(self, recording: Recording) -> None:
         """Make a new run the current one."""
+        recording.number = next(self._numbers)
         self._open[recording.run_id] = recording
-        self._set(Place(recording, node_id, ref(current_worker())))
+        # Another thread may have numbered a newer run meanwhile.
+        if self._newest is None or self._newest.number < recording.number:
+            self._newest = recording
+        self._push(recording)
 
     def leave(self, recording: Recording) -> None:
         """Remove a run that has ended; contexts check this themselves."""
+        recording.last_number = max(run.number for run in (recording, *self._open.values()))
         self._open.pop(recording.run_id, None)
 
-    def move(self, recording: Recording, node_id: str) -> None:
-        """Set the node of this context."""
-        place = self.place()
-        owner = ref(current_worker()) if place is None else place.owner
-        self._set(Place(recording, node_id, owner))
+    def pin(self, recording: Recording) -> object:
+        """Bind this context to a run until `unpin`."""
+        pin = object()
+        self._push(recording, pin)
+        return pin
 
-    def _set(self, place: Place) -> None:
+    def unpin(self, pin: object) -> None:
+        """Remove the place of a `with` block, and nothing else.
+
+        The places above it stay: blocks in generators do not end in the order in which they began. They may
+        also end in another context, which does not have the place.
+        """
+        self._set(_without(_PLACES.get().get(self._key), pin))
+
+    def move(self, recording: Recording, node_id: str) -> None:
+        """Set the node of a run in this context."""
+        place = self._place_of(recording)
+        if place is None:
+            self._push(recording, node_id=node_id)
+        else:
+            self._set(_replaced(_PLACES.get().get(self._key), place, place._replace(node_id=node_id)))
+
+    def _place_of(self, recording: Recording) -> Place | None:
+        place = _PLACES.get().get(self._key)
+        while place is not None and place.recording is not recording:
+            place = place.outer
+        return place
+
+    def _push(self, recording: Recording, pin: object | None = None, *, node_id: str | None = None) -> None:
+        node = self.node_id(recording) if node_id is None else node_id
+        self._set(Place(recording, node, ref(current_worker()), self.place(), pin))
+
+    def _set(self, place: Place | None) -> None:
         _PLACES.set({**_PLACES.get(), self._key: place})
 
 
+def _without(place: Place | None, pin: object) -> Place | None:
+    if place is None or place.pin is pin:
+        return None if place is None else place.outer
+    return place._replace(outer=_without(place.outer, pin))
+
+
+def _replaced(place: Place | None, old: Place, new: Place) -> Place | None:
+    if place is None or place is old:
+        return None if place is None else new
+    return place._replace(outer=_replaced(place.outer, old, new))
+
+
+class _HasEnd(Protocol):
+    def done(self) -> bool: ...
+
+
+class _Job:
+    """A call of a function made by `in_this_context`; runs started in it belong to it."""
+
+    def __init__(self) -> None:
+        self.inside: Final = _task_or_thread()
+        self.is_done = False
+
+    def done(self) -> bool:
+        """Return whether the call has returned."""
+        return self.is_done
+
+
+def in_this_context(function: Callable[P, T]) -> Callable[P, T]:
+    """Return a function that runs in a copy of the current context, for threads and executors.
+
+    The copy is made now, so the function records into the run that is current now, in any thread:
+    `pool.submit(in_this_context(work), item)` or `Thread(target=in_this_context(work))`. It may be called
+    many times, also at once; changes that a call makes to its context end with it. Tasks of asyncio and
+    `asyncio.to_thread` copy the context themselves.
+    """
+    context = copy_context()
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        # A context cannot be entered twice at the same time, so every call has its own copy.
+        return context.copy().run(_run_job, function, *args, **kwargs)
+
+    return call
+
+
+def _run_job(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    job = _Job()
+    _JOB.set(job)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        job.is_done = True
+
+
 def current_worker() -> object:
-    """Return the current task, or else the current thread."""
+    """Return the unit of work that runs this code: a call of `in_this_context`, a task, or a thread."""
+    worker, job = _task_or_thread(), _JOB.get()
+    # A task that was started in a job inherits the job, but is a worker of its own.
+    return job if job is not None and job.inside is worker else worker
+
+
+def _task_or_thread() -> object:
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None:
         try:
@@ -388,10 +554,9 @@ def current_worker() -> object:
 
 _KEYS: Final = count()
 """Keys of recorders; `id()` could be reused after one is freed."""
-_NOWHERE: Final[Mapping[int, Place]] = {}
-_PLACES: Final[ContextVar[Mapping[int, Place]]] = ContextVar("windlass_recorder", default=_NOWHERE)
-
-T = TypeVar("T")
+_NOWHERE: Final[Mapping[int, Place | None]] = {}
+_PLACES: Final[ContextVar[Mapping[int, Place | None]]] = ContextVar("windlass_recorder", default=_NOWHERE)
+_JOB: Final[ContextVar[_Job | None]] = ContextVar("windlass_recorder_job", default=None)
 
 NODE_UNKNOWN: Final = "unknown"
 """The node of decisions before the first `set_node`."""
@@ -408,6 +573,7 @@ class DecideOptions(TypedDict, total=False):
     decision_type: DecisionType | str
     constraints: Sequence[str] | None
     context: dict[str, object] | None
+    run_id: str | None
 
 
 class Runtime:
@@ -415,7 +581,9 @@ class Runtime:
 
     `storage_path` is a folder, which is created if it is missing. With `runtime`, an `AgentRuntime`, the
     records go into its journal instead. Scripts, threads and tasks may share a recorder, and processes may
-    share a folder. Each context has its own current run.
+    share a folder. Each context has its own current run: `run` binds one, `run_id` names one for a single
+    call, and `in_this_context` carries one into a thread. A call that could mean several runs raises
+    RecordingError with the code `ambiguous_run`, whether `strict` or not.
 
     A value without a JSON form is recorded as its repr. An invalid call is logged as a warning and recorded
     as far as possible; with `strict` it raises RecordingError and records nothing. With durability `power` a
@@ -458,8 +626,9 @@ class Runtime:
     ) -> str:
         """Start a run for a goal and make it the current one; return its id.
 
-        An open run of this context is ended as cancelled. An empty id means that the run could not be
-        recorded.
+        An open run that this task or thread started is ended as cancelled. A run that it inherited, or that a
+        `with runtime.run(…)` block binds, stays open, and is current again after the end of the new one. An
+        empty id means that the run could not be recorded.
         """
         run_id = f"run_{day_and_time()}_{random_hex(8)}"
         recording = Recording(self._ledger, run_id=run_id, trace_id=random_hex(TRACE_HEX))
@@ -473,17 +642,39 @@ class Runtime:
         self._close_open_run()
         if not self._is_kept(lambda: recording.begin(self._stamps.now(), goal)):
             return ""
-        self._current.enter(recording, NODE_UNKNOWN)
+        self._current.enter(recording)
         return run_id
 
+    @contextmanager
+    def run(self, run_id: str) -> Generator[str]:
+        """Bind the code of a `with` block to an open run: `with runtime.run(run_id):`.
+
+        Blocks may be nested, and tasks that are started in one inherit it. The end of the block does not end
+        the run. Do not `yield` from a generator inside the block: it would bind the code that reads the
+        generator too. Pass `run_id=` to the calls instead.
+
+        Raises:
+            RecordingError: `run_not_open`: the run has ended, or another recorder or process started it.
+        """
+        pin = self._current.pin(self._named("run", run_id))
+        try:
+            yield run_id
+        finally:
+            self._current.unpin(pin)
+
     def end_run(
-        self, success: bool, narrative: str = "", output_data: dict[str, object] | None = None
+        self,
+        success: bool,
+        narrative: str = "",
+        output_data: dict[str, object] | None = None,
+        *,
+        run_id: str | None = None,
     ) -> None:
-        """End the current run; without a `narrative`, a default text is recorded.
+        """End the current run, or the one named; without a `narrative`, a default text is recorded.
 
         The whole run is exported to `runs/{run_id}.json` in the folder.
         """
-        recording = self._recording("end_run")
+        recording = self._recording("end_run", run_id, can_join=False)
         if recording is None:
             return
         data: JsonObject = {}
@@ -521,9 +712,11 @@ class Runtime:
         decision_type: DecisionType | str = DecisionType.CUSTOM,
         constraints: Sequence[str] | None = None,
         context: dict[str, object] | None = None,
+        *,
+        run_id: str | None = None,
     ) -> str:
         """Record a decision; return its id, for `record_outcome`, or "" without a run."""
-        recording = self._recording("decide")
+        recording = self._recording("decide", run_id)
         if recording is None:
             return ""
         at = self._stamps.now()
@@ -532,7 +725,9 @@ class Runtime:
         decision: JsonObject = {
             "id": "",
             "timestamp": at,
-            "nodeId": self._node() if node_id is None else text(node_id, "node_id", faults=faults),
+            "nodeId": self._current.node_id(recording)
+            if node_id is None
+            else text(node_id, "node_id", faults=faults),
             "intent": text(intent, "intent", faults=faults),
             "decisionType": as_decision_type(decision_type, faults),
             "options": as_options(options, chosen_id, faults=faults),
@@ -561,9 +756,11 @@ class Runtime:
         state_changes: dict[str, object] | None = None,
         tokens_used: int = 0,
         latency_ms: int = 0,
+        *,
+        run_id: str | None = None,
     ) -> None:
         """Record the outcome of a decision; it replaces an earlier one."""
-        recording = self._recording("record_outcome")
+        recording = self._recording("record_outcome", run_id)
         if recording is None or not self._is_known("record_outcome", recording, decision_id):
             return
         at = self._stamps.now()
@@ -588,9 +785,11 @@ class Runtime:
             self._complain("record_outcome", faults)
         self._is_kept(lambda: recording.settle(at, decision_id, outcome=outcome))
 
-    def record_evaluation(self, decision_id: str, evaluation: "DecisionEvaluation") -> None:
-        """Record a judgement of a decision of the current run; it replaces an earlier one."""
-        recording = self._recording("record_evaluation")
+    def record_evaluation(
+        self, decision_id: str, evaluation: "DecisionEvaluation", *, run_id: str | None = None
+    ) -> None:
+        """Record a judgement of a decision of the run; it replaces an earlier one."""
+        recording = self._recording("record_evaluation", run_id)
         if recording is None or not self._is_known("record_evaluation", recording, decision_id):
             return
         if (wire := as_evaluation(evaluation)) is None:
@@ -605,9 +804,11 @@ class Runtime:
         decision_id: str | None = None,
         root_cause: str | None = None,
         suggested_fix: str | None = None,
+        *,
+        run_id: str | None = None,
     ) -> str:
         """Record a problem; return its id, or "" without a run."""
-        recording = self._recording("report_problem")
+        recording = self._recording("report_problem", run_id)
         if recording is None:
             return ""
         at = self._stamps.now()
@@ -650,8 +851,12 @@ class Runtime:
         executor is an awaitable: the outcome is recorded when it is awaited, and until then the decision is
         pending. Without a run the executor is still called.
         """
-        recording = self._current.recording()
-        decision_id = self.decide(intent, options, chosen, reasoning, **kwargs)
+        recording = self._recording("decide_and_execute", kwargs.get("run_id"))
+        decision_id = ""
+        if recording is not None:
+            # By its id: another thread may start or end a run meanwhile.
+            kwargs["run_id"] = recording.run_id
+            decision_id = self.decide(intent, options, chosen, reasoning, **kwargs)
         began_ms = elapsed_ms()
         try:
             result = executor()
@@ -663,14 +868,22 @@ class Runtime:
         self._executed(recording, decision_id, began_ms, {"success": True, "result": anything(result)})
         return decision_id, result
 
-    def quick_decision(self, intent: str, action: str, reasoning: str, node_id: str | None = None) -> str:
+    def quick_decision(
+        self,
+        intent: str,
+        action: str,
+        reasoning: str,
+        node_id: str | None = None,
+        *,
+        run_id: str | None = None,
+    ) -> str:
         """Record a decision that had no alternatives; return its id."""
         option: dict[str, object] = {"id": _QUICK, "description": action, "action_type": "execute"}
-        return self.decide(intent, [option], _QUICK, reasoning, node_id)
+        return self.decide(intent, [option], _QUICK, reasoning, node_id, run_id=run_id)
 
     @property
     def current_run(self) -> "Run | None":
-        """The current run as recorded so far; None without one.
+        """The current run as recorded so far; None without one, or if it could be one of several.
 
         It is read from the journal on each access: avoid it in every step of a long run.
         """
@@ -684,9 +897,10 @@ class Runtime:
     @property
     def execution_id(self) -> str:
         """The W3C trace id of the run of this context, 32 hex digits; "" before the first."""
-        place = self._current.place()
-        recording = self._current.recording() if place is None else place.recording
-        return "" if recording is None else recording.trace_id
+        recording, last = self._current.recording(), self._current.last()
+        if recording is not None:
+            return recording.trace_id
+        return "" if last is None else last.recording.trace_id
 
     async def _awaited(
         self, result: Awaitable[object], recording: Recording | None, decision_id: str
@@ -708,18 +922,51 @@ class Runtime:
             outcome = {**outcome, "timestamp": at, "latencyMs": max(0, elapsed_ms() - began_ms)}
             self._is_kept(lambda: recording.settle(at, decision_id, outcome=outcome))
 
-    def _node(self) -> str:
-        place = self._current.place()
-        return NODE_UNKNOWN if place is None else place.node_id
+    def _recording(self, call: str, run_id: str | None = None, *, can_join: bool = True) -> Recording | None:
+        """Return the run that is named, or the current one; report a fault if there is none.
 
-    def _recording(self, call: str) -> Recording | None:
-        """Return the current run; report a fault if there is none."""
-        recording = self._current.recording()
+        Raises:
+            RecordingError: `run_not_open`, or `ambiguous_run`.
+        """
+        if run_id is not None:
+            return self._named(call, run_id)
+        recording = self._current.recording(can_join=can_join)
         if recording is None:
-            count = self._current.open_count
-            others = f"; {count} runs are open in other threads or tasks" if count else ""
-            self._complain(call, [f"there is no current run: call start_run first{others}"])
+            self._check_bound(call, can_join=can_join)
+            self._complain(call, [f"there is no current run: call start_run first{self._inherited()}"])
         return recording
+
+    def _named(self, call: str, run_id: object) -> Recording:
+        recording = self._current.named(run_id)
+        if recording is None:
+            raise RecordingError(
+                f"{call}: run {text(run_id)} is not open here: it has ended, or another recorder or process "
+                f"started it. Name an open run; {_listed(self._current.candidates())}",
+                code="run_not_open",
+                run_ids=(text(run_id),),
+            )
+        return recording
+
+    def _check_bound(self, call: str, *, can_join: bool) -> None:
+        """Raise if the call could mean one of several runs, or is in the block of a run that has ended."""
+        place, last, runs = self._current.place(), self._current.last(), self._current.candidates()
+        if place is not None:
+            self._named(call, place.recording.run_id)
+        if not runs or (not can_join and last is not None):
+            return
+        ended = "" if last is None else f"run {last.recording.run_id} of this thread or task has ended; "
+        raise RecordingError(
+            f"{call}: nothing was recorded, because this thread or task is not bound to a run; {ended}"
+            f"{_listed(runs)}. Bind it: `with runtime.run(run_id):`, or `run_id=` in the call, or start the "
+            "thread with `in_this_context(function)` of windlass.ledger.",
+            code="ambiguous_run",
+            run_ids=tuple(run.run_id for run in runs),
+        )
+
+    def _inherited(self) -> str:
+        """Return a note for a forked process in the context of a run of its parent."""
+        place = self._current.inherited()
+        return "" if place is None else f" in this process; run {place.recording.run_id} is its parent's"
 
     def _is_known(self, call: str, recording: Recording, decision_id: object) -> bool:
         is_known = recording.knows(decision_id)
@@ -729,7 +976,7 @@ class Runtime:
 
     def _close_open_run(self) -> None:
         place = self._current.place()
-        if place is None or not place.recording.is_open or not place.is_own:
+        if place is None or place.pin is not None or place.recording.starter() is not current_worker():
             return
         run_id = place.recording.run_id
         self._complain("start_run", [f"run {run_id} is open: it is closed as cancelled, call end_run first"])
@@ -761,6 +1008,11 @@ class Runtime:
         if self._is_strict:
             raise RecordingError(f"not recorded: {error}") from error
         _log.error("not recorded: %s", error)
+
+
+def _listed(runs: Sequence[Recording]) -> str:
+    ids = ", ".join(run.run_id for run in runs[:IDS_SHOWN_MAX])
+    return f"open runs: {ids}" if ids else "no run is open"
 
 
 def _unknown(decision_id: object, recording: Recording) -> str:

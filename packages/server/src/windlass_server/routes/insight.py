@@ -237,7 +237,8 @@ async def versions(caller: CallerDep, query: Annotated[VersionsQuery, Query()]) 
 async def compare(caller: CallerDep, query: Annotated[CompareQuery, Query()]) -> Response:
     """Return the results of two versions of an agent, and the confidence of their difference.
 
-    The verdict is `better` or `worse` only if the whole confidence interval is on one side.
+    The verdict is `better` or `worse` only with at least five runs of each version, if Fisher's exact test
+    (`pValue`) and the whole confidence interval of the difference say so. Otherwise it is `unclear`.
     """
     agent, old, new = query.agent, query.old, query.new
     facts = [one for one in await _facts(caller, caller.sessions.look(agent)) if one.has_ended]

@@ -81,7 +81,7 @@ class DecisionFolds:
     """The folds of decisions that reads of one runtime share."""
 
     def __init__(self, journal: Journal) -> None:
-        self._known = FoldCache[DecisionsFold](journal, DECISIONS_BYTES_MAX)
+        self._known = FoldCache[DecisionsFold](journal.read, DECISIONS_BYTES_MAX)
 
     async def read(self, row: RunRow) -> DecisionsFold:
         """Return the decisions of a run that has begun."""

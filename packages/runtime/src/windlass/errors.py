@@ -202,7 +202,7 @@ def option_problem(
     `beside` are keywords of the function itself.
     """
     names = [*beside, *known.__annotations__]
-    unknown = sorted(options.keys() - set(names))
+    unknown = sorted(options.keys() - set(names)) if options else ()
     if not unknown:
         return None
     return f"{what}: unknown option {', '.join(unknown)}; it takes {', '.join(names)}{meant(unknown, names)}"

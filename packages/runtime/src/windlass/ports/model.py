@@ -99,7 +99,8 @@ class LLMProvider(Protocol):
     ) -> AsyncIterator[LLMStreamChunk]:
         """Answer the messages, chunk by chunk; end with a chunk that has a finish reason.
 
-        `tools` are JSON objects with name, description and inputSchema. A stream that ends without a finish
+        `tools` are JSON objects with name, description and inputSchema; the next step gets the same objects,
+        so they must not be changed. A stream that ends without a finish
         reason counts as cut off. Closing the iterator must end the request.
 
         Raises:

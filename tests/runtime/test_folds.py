@@ -85,10 +85,12 @@ def facts(state: LoopState | SessionFold) -> object:
 
 
 class Folds(JournalFolds):
-    """All folds of a runtime."""
+    """All folds of a runtime; sessions and runs are read in short pages."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
+        self._sessions = FoldCache[SessionFold](store.milestones, 1_000_000, records_per_read=3)
+        self._runs = FoldCache[RunFold](store.milestones, 1_000_000, records_per_read=2)
         self.decisions = DecisionFolds(store).read
 
 
@@ -265,7 +267,7 @@ def test_a_deleted_session_has_no_facts_any_more(stores: Play) -> None:
 
 def test_a_record_that_cannot_be_applied_is_refused_at_each_read_and_spoils_nothing() -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
-        cache, row = FoldCache[RunFold](store.milestones, 1_000_000), ROW
+        cache, row = FoldCache[RunFold](store.milestones, 1_000_000, records_per_read=64), ROW
         owner, begun = await claim(store), Journal().begin().records
         await append(store, owner, begun, 0)
 
@@ -326,7 +328,7 @@ def test_the_size_of_all_folds_is_limited_and_the_newest_are_kept() -> None:
             fold.size = size
             return fold
 
-        cache = FoldCache[RunFold](store.milestones, 100)
+        cache = FoldCache[RunFold](store.milestones, 100, records_per_read=64)
 
         async def read(number: int, size: int = 50) -> int:
             """Return how many records were read."""

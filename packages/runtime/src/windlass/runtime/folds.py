@@ -24,7 +24,9 @@ from windlass_harness.views.runs import (
 )
 from windlass_harness.views.session import WITHOUT_STEPS, SessionDraft, SessionState
 
-RECORDS_PER_READ: Final = 512
+SESSION_RECORDS: Final = 512
+RUN_RECORDS: Final = 64
+"""Milestones that are read at once: most runs have fewer, and those of later runs may follow."""
 SESSIONS_BYTES_MAX: Final = 16 * 1_048_576
 RUNS_BYTES_MAX: Final = 2 * 1_048_576
 SESSION_BYTES: Final = 65_536
@@ -70,8 +72,9 @@ class Read(Protocol):
 class FoldCache(Generic[FoldT]):
     """Folds by key, those read last; the size of all together is limited."""
 
-    def __init__(self, read: Read, bytes_max: int) -> None:
+    def __init__(self, read: Read, bytes_max: int, *, records_per_read: int) -> None:
         self._read = read
+        self._records_per_read = records_per_read
         self._bytes_max = bytes_max
         self._bytes = 0
         self._known: OrderedDict[tuple[str, str], tuple[FoldT, int]] = OrderedDict()
@@ -101,7 +104,7 @@ class FoldCache(Generic[FoldT]):
         The last record is read again, to see that it is there. The id of a deleted session is not used again.
         """
         while True:
-            seq, limit = fold.seq, 1 if fold.is_complete else RECORDS_PER_READ
+            seq, limit = fold.seq, 1 if fold.is_complete else self._records_per_read
             records = await self._read(session_id, after=max(seq - 1, 0), limit=limit)
             if fold.is_broken or (seq > 0 and not records):
                 return False
@@ -203,8 +206,9 @@ class JournalFolds:
     """The folds of sessions and runs that reads of one runtime share."""
 
     def __init__(self, store: Store) -> None:
-        self._sessions = FoldCache[SessionFold](store.milestones, SESSIONS_BYTES_MAX)
-        self._runs = FoldCache[RunFold](store.milestones, RUNS_BYTES_MAX)
+        read = store.milestones
+        self._sessions = FoldCache[SessionFold](read, SESSIONS_BYTES_MAX, records_per_read=SESSION_RECORDS)
+        self._runs = FoldCache[RunFold](read, RUNS_BYTES_MAX, records_per_read=RUN_RECORDS)
 
     async def session(self, session_id: str) -> SessionFold:
         """Return a session without its steps and messages.

@@ -29,7 +29,7 @@ RUN_STATUSES: Final = {
     **RUN_ENDS,
 }
 """The records that change the status of a run, with the new status."""
-_OF_STEPS: Final = frozenset(
+RECORDS_OF_STEPS: Final = frozenset(
     {
         "step.started",
         "step.retrying",
@@ -117,11 +117,6 @@ def told_by(entries: Iterable[Entry]) -> Told | None:
                 draft = _Draft(entry.at)
             draft.apply(entry)
     return None if draft is None else draft.freeze()
-
-
-def has_milestone(entries: Iterable[Entry]) -> bool:
-    """Return whether an append of these records holds more than the records of steps."""
-    return not _OF_STEPS.issuperset([entry.type for entry in entries])
 
 
 def told_by_start(body: Mapping[str, JsonValue], at: str) -> Told:

@@ -17,7 +17,7 @@ from windlass_harness.loop.events import Draft
 from windlass_harness.loop.subagents import CANCEL as CANCEL
 from windlass_harness.loop.subagents import START as START
 from windlass_harness.record import Post, Record
-from windlass_harness.views.listing import Told, has_milestone
+from windlass_harness.views.listing import RECORDS_OF_STEPS, Told
 from windlass_protocol import ContentRef, InputOutcome, InputRequest, JsonObject, RunStatus, Usage
 from windlass_protocol import SessionStatus as SessionStatus
 from windlass_protocol.frozen import frozen
@@ -393,7 +393,12 @@ class Batch:
     @property
     def is_milestone(self) -> bool:
         """Whether it holds more than the records of steps, or changes the open requests to people."""
-        return self.asked is not None or has_milestone(self.drafts)
+        if self.asked is not None:
+            return True
+        for draft in self.drafts:  # noqa: SIM110 - `any` takes twice as long
+            if draft.type not in RECORDS_OF_STEPS:
+                return True
+        return False
 
     @property
     def posts(self) -> tuple[Post, ...]:

@@ -365,8 +365,9 @@ async def _read_rows(size: Size) -> list[Row]:
                         again[one] = min(again[one], await _cpu(_READS[name](runtime, f"r{steps}")))
     rows: list[Row] = []
     for name in _READS:
-        # Decisions are as many as steps, so their cost is that of one; so is that of any first read.
-        for what, costs, is_each in (("", again, name == "decisions"), (", first in a process", first, True)):
+        # Decisions are as many as steps, so their cost is that of one.
+        is_each = name == "decisions"
+        for what, costs in (("", again), (", first in a process", first)):
             ours, theirs = (costs[name, steps] / (steps if is_each else 1) for steps in (long, short))
             unit = ", each" if is_each else ""
             cost = ours * 1e6

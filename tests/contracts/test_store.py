@@ -125,6 +125,48 @@ def test_reading_in_pages_gives_every_record_once(play: Play, after: int, limit:
     play(story)
 
 
+STEP = tuple(Draft(kind, AT, {}) for kind in ("action.started", "action.result", "step.started"))
+ENDED = Draft("run.completed", AT, {"runId": "r1"})
+
+
+def test_milestones_are_all_records_but_those_of_appends_of_steps(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await claim(store)
+        await write(store, mine, 1, 2)
+        for after in range(2, 32, 3):
+            await store.append(Batch(mine, after, STEP))
+        await store.append(Batch(mine, 32, (STEP[1], ENDED)))
+        await store.append(Batch(mine, 34, STEP, asked=()))  # its result closed a request
+        await store.append(Batch(mine, 37, STEP))
+        found = await other.milestones("s1")
+        assert [record.seq for record in found] == [1, 2, 33, 34, 35, 36, 37]
+        assert found == tuple(record for record in await store.read("s1") if record in found)
+        assert await other.milestones("s1", after=37) == await other.milestones("nobody") == ()
+
+    play(story)
+
+
+@pytest.mark.uncounted
+@pytest.mark.parametrize("after", range(14))
+@pytest.mark.parametrize("limit", [1, 3, 100])
+def test_reading_milestones_in_pages_gives_every_record_once(play: Play, after: int, limit: int) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await claim(store)
+        await write(store, mine, 1, 2, 3)
+        await store.append(Batch(mine, 3, STEP))
+        await write(store, mine, 7, 8, after=6)
+        await store.append(Batch(mine, 8, STEP))
+        await write(store, mine, 12, after=11)
+        expected = [seq for seq in (1, 2, 3, 7, 8, 12) if seq > after]
+        found: list[int] = []
+        while page := await other.milestones("s1", after=found[-1] if found else after, limit=limit):
+            assert len(page) >= min(limit, len(expected) - len(found))
+            found += [record.seq for record in page]
+        assert found == expected
+
+    play(story)
+
+
 def test_an_append_without_records_changes_the_standing_alone(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         mine = await claim(store)

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.contracts.stores import AnyStore, claim, numbers, post, write
+from tests.contracts.stores import AT, AnyStore, claim, numbers, post, write
 from tests.faults.disk import fast_folder
 
 from windlass.adapters.journals.sqlite.schema import PAGE_BYTES
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Corrupt, Rejected
-from windlass.ports.store import Standing
+from windlass.ports.store import Batch, Standing
+from windlass_harness.loop.events import Draft
 from windlass_protocol import ContentRef
 
 HEAD_BYTES: Final = 24
@@ -67,6 +68,9 @@ async def look(store: AnyStore, ref: ContentRef) -> None:
     for session_id, facts in (("s1", FIRST), ("s2", SECOND)):
         with suppress(Corrupt, Rejected):
             assert numbers(await store.read(session_id)) == facts
+        with suppress(Corrupt, Rejected):
+            # The mark of a milestone is an index entry: damage may hide an append, not show a wrong one.
+            assert {*numbers(await store.milestones(session_id))} <= {*facts}
     with suppress(Corrupt, Rejected):
         assert numbers(await store.read_all()) == TIMELINE
         assert await store.last_position() == len(TIMELINE)
@@ -298,6 +302,36 @@ def test_other_rows_that_were_altered_are_found(folder: Path) -> None:
         tamper(path, "DELETE FROM store")
         with pytest.raises(Corrupt, match="describes the store"):
             await SqliteStore.open(path)
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE appends SET epoch = epoch + 1 WHERE last_seq = 8",
+        "UPDATE appends SET chain = x'00' WHERE last_seq = 7",
+        "DELETE FROM appends WHERE last_seq = 7",
+        "DELETE FROM appends WHERE last_seq = 10",
+    ],
+    ids=["itself", "the chain before it", "the append before it", "the end"],
+)
+def test_a_milestone_is_verified_with_the_append_before_it_and_the_end(folder: Path, damage: str) -> None:
+    path = folder / "store.db"
+
+    async def story() -> None:
+        store = await SqliteStore.open(path)
+        mine = await claim(store)
+        for after in range(10):
+            kind = "note.made" if after in (0, 7) else "step.started"
+            await store.append(Batch(mine, after, (Draft(kind, AT, {}),)))
+        assert [record.seq for record in await store.milestones("s1")] == [1, 8]
+        await store.aclose()
+        tamper(path, damage)
+        store = await SqliteStore.open(path)
+        with pytest.raises(Corrupt, match="of session s1 is damaged or missing"):
+            await store.milestones("s1")
+        await store.aclose()
 
     run(story())
 

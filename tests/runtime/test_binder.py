@@ -1,5 +1,6 @@
 """Runs after a change of their agent: they continue, move, or are refused."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,16 +21,19 @@ from windlass.adapters.system import SystemClock
 from windlass.agent import Agent, Output
 from windlass.errors import Rejected, Unavailable
 from windlass.package import fingerprint, package_json
-from windlass.policy import allow_start
+from windlass.policy import RulesPolicy, allow_start
+from windlass.ports.model import LLMProvider
 from windlass.refusals import invalid_package
 from windlass.runtime.binding import CHANGES_CHARS_MAX, PACKAGES_MAX, RuntimeBinder, difference
 from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.options import RuntimeOptions
-from windlass.runtime.registry import Machine, PackageChange, RuntimePorts, register_agent
+from windlass.runtime.registry import Machine, PackageChange, Registry, RuntimePorts, register_agent
 from windlass.runtime.runs import RunHandle
 from windlass.scribe import RedactingScribe
 from windlass.testing import Answer, ScriptedModel, by_history, call, say, seeded_random, sequential_ids
 from windlass.tools import tool
+from windlass.tools.question import ask_question
+from windlass_harness.loop.rules import DEFAULT_RULES
 from windlass_harness.policy import PolicySet, Rule
 from windlass_harness.record import Record
 from windlass_harness.views.runs import RunState
@@ -37,6 +41,7 @@ from windlass_protocol import (
     ContentRef,
     ErrorInfo,
     ErrorKind,
+    ParentRun,
     RetryClass,
     RunResult,
     RunStatus,
@@ -442,6 +447,96 @@ def test_packages_of_older_runs_are_read_once_and_evicted_from_memory() -> None:
         assert store.gets == PACKAGES_MAX + 1
         await binder(run_of(packages[0]))
         assert store.gets == PACKAGES_MAX + 2
+
+    play(story())
+
+
+def test_runs_of_an_unchanged_agent_share_one_binding() -> None:
+    async def story() -> None:
+        agent, model = seller()
+        policy = RulesPolicy(PolicySet())
+        given = ports(CountingStore(), registry=Registry([agent]), tool_policy=policy)
+        binder, run = RuntimeBinder(given), run_of(package_of(agent))
+        bound = await binder(run)
+        assert await binder(replace(run, run_id="r2", session_id="s2")) is bound
+        # An agent of the same definition, model and policy has other functions.
+        same_look = replace(look)
+        given.registry.add(register_agent(shop(model, tools=[same_look, mail])), replace=True)
+        again = await binder(run)
+        assert (again.provider, again.policy) == (bound.provider, bound.policy)
+        assert again.tools["look"] is same_look
+        assert await binder(run) is again
+
+    play(story())
+
+
+@pytest.mark.parametrize("part", ["provider", "summarises", "policy"])
+def test_a_binding_is_made_anew_when_a_part_of_it_differs(part: str) -> None:
+    async def story() -> None:
+        agent = Agent("shop", model="scripted/m", compaction_model="scripted/short")
+        source = Source()
+        given = ports(CountingStore(), registry=Registry([agent]), provider_source=source)
+        binder, run = RuntimeBinder(given), run_of(package_of(agent))
+        bound = await binder(run)
+        assert await binder(run) is bound
+        if part == "policy":
+            given.registry.add(register_agent(Agent("desk", model="scripted/m")))
+            called = ParentRun(
+                run_id="r0", session_id="s0", root_session_id="s0", call_id="c1", depth=1, agents=("desk",)
+            )
+            run = replace(run, parent=called)
+        else:
+            source.models["m" if part == "provider" else "short"] = model_of("other")
+        again = await binder(run)
+        assert getattr(again, part) is not getattr(bound, part)
+
+    play(story())
+
+
+class Source:
+    """A provider source with models that can be exchanged."""
+
+    def __init__(self) -> None:
+        self.models = {"m": model_of("done"), "short": model_of("short")}
+
+    def provider(self, route_id: str, model_id: str) -> LLMProvider:
+        return self.models[model_id]
+
+    async def aclose(self) -> None:
+        """There is nothing to close."""
+
+
+def test_definitions_of_tools_are_made_once_for_a_binding_and_again_for_a_changed_one() -> None:
+    async def story() -> None:
+        agent, _ = seller(tools=[look, mail, ask_question])
+        binder = RuntimeBinder(ports(CountingStore(), registry=Registry([agent])))
+        bound = await binder(run_of(package_of(agent)))
+        first = bound.definitions(can_ask=True)
+        assert [one["name"] for one in first] == ["ask_question", "look", "mail"]
+        assert [one["name"] for one in bound.definitions(can_ask=False)] == ["look", "mail"]
+        first.clear()
+        again = bound.definitions(can_ask=True)
+        assert len(again) == 3
+        assert all(one is other for one, other in zip(again, bound.definitions(can_ask=True), strict=True))
+        fewer = replace(bound, tools={"mail": bound.tools["mail"]})
+        assert [one["name"] for one in fewer.definitions(can_ask=True)] == ["mail"]
+        assert bound.definitions(can_ask=True) == again
+
+    play(story())
+
+
+def test_rules_of_a_binding_follow_the_rules_given_and_the_context_window() -> None:
+    async def story() -> None:
+        agent, model = seller()
+        bound = await RuntimeBinder(ports(CountingStore(), registry=Registry([agent])))(
+            run_of(package_of(agent))
+        )
+        rules = bound.rules_from(DEFAULT_RULES)
+        assert bound.rules_from(DEFAULT_RULES) is rules
+        assert bound.rules_from(replace(DEFAULT_RULES, steps_max=7)).steps_max == 7
+        assert bound.rules_from(DEFAULT_RULES) == rules
+        model.context_window_tokens = 1_000  # pyright: ignore[reportAttributeAccessIssue] - see LLMProvider
+        assert bound.rules_from(DEFAULT_RULES).compaction.threshold == 900
 
     play(story())
 

@@ -19,7 +19,7 @@ from tests.contracts.stores import (
 )
 from tests.golden.journal import JOURNALS
 from tests.golden.journal import read as read_journal
-from tests.harness.views.journal import Journal, sessions
+from tests.harness.views.journal import Journal, at, request, sessions
 from tests.runtime.runtime_rig import look, mail, play, until
 
 from windlass.adapters.journals.memory import MemoryStore
@@ -31,7 +31,7 @@ from windlass.policy import allow_start
 from windlass.ports.store import Batch, Claim, RunRow, Store
 from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.decisions import DecisionFolds
-from windlass.runtime.folds import FoldCache, JournalFolds, RunFold
+from windlass.runtime.folds import FoldCache, JournalFolds, RunFold, SessionFold
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record
@@ -59,24 +59,38 @@ class CountingStore(MemoryStore):
         self.count += len(found)
         return found
 
+    async def milestones(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        found = await super().milestones(session_id, after=after, limit=limit)
+        self.count += len(found)
+        return found
+
 
 async def append(store: AnyStore, owner: Claim, records: Sequence[Record], after: int) -> None:
-    await store.append(Batch(owner, after, tuple(records)))
+    """Append records of a journal, with the open requests if they change, as the writer of a session does."""
+    state = LoopState()
+    state.apply_all(await store.read(owner.session_id, limit=100_000))
+    before = {**state.session.requests}
+    for number, record in enumerate(records, after + 1):
+        state.apply(replace(record, session_id=owner.session_id, seq=number))
+    asked = state.session.requests
+    changed = None if asked.keys() == before.keys() else tuple(asked.values())
+    await store.append(Batch(owner, after, tuple(records), asked=changed))
 
 
-def facts(state: LoopState) -> object:
-    """Return the facts of a session that readers look at: all but its messages and their number."""
-    session = state.session
+def facts(state: LoopState | SessionFold) -> object:
+    """Return the facts of a session that readers look at."""
+    session = state.session if isinstance(state, LoopState) else state
     people = {**session.requests}, {**session.family.proxied}, {**session.family.children}
-    calls = [*session.history.open_calls()], {**state.notes}
-    return state.seq, state.run, people, calls, {**session.authored}, state.deliveries, {**state.grants}
+    return state.run, people, {**session.authored}, state.deliveries
 
 
 class Folds(JournalFolds):
-    """All folds of a runtime."""
+    """All folds of a runtime; sessions and runs are read in short pages."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
+        self._sessions = FoldCache[SessionFold](store.milestones, 1_000_000, records_per_read=3)
+        self._runs = FoldCache[RunFold](store.milestones, 1_000_000, records_per_read=2)
         self.decisions = DecisionFolds(store).read
 
 
@@ -84,12 +98,16 @@ async def assert_up_to_date(folds: Folds, records: Sequence[Record]) -> None:
     """Check every view of a session with one run, r1, against a fold of all its records."""
     whole = LoopState()
     whole.apply_all(records)
-    state = await folds.session("s1")
-    assert facts(state) == facts(whole)
-    assert not state.session.history.messages  # they would make the cache as large as the journals
+    assert facts(await folds.session("s1")) == facts(whole)
     run = fold_runs(records).runs.get("r1")
     assert await folds.run(ROW) == run
     assert (await folds.decisions(ROW)).run == fold_decisions(records).runs.get("r1")
+
+
+async def folded(store: AnyStore) -> LoopState:
+    state = LoopState()
+    state.apply_all(await stored(store))
+    return state
 
 
 async def stored(store: AnyStore) -> tuple[Record, ...]:
@@ -144,6 +162,68 @@ def test_golden_journals_are_read_in_parts_as_at_once(path: Path) -> None:
     play_in_memory(story)
 
 
+CLOSINGS = {
+    "input.resolved": {"resolutions": [{"requestId": "q1", "outcome": "denied"}], **at(2)},
+    "approval.settled": {"requestId": "q1", "outcome": "approved", **at(2)},
+    "action.result": {
+        "result": {"kind": "tool-result", "callId": "c2", "toolName": "look", "output": ""},
+        "status": "failed",
+        **at(2),
+    },
+    "recovery.effect_settled": {"callId": "c2", "choice": "skip", **at(2)},
+    "run.completed": {"runId": "r1", "output": ""},
+    "turn.cancelled": {"sequence": 0, "turnId": "t0"},
+}
+
+
+@pytest.mark.parametrize("kind", CLOSINGS)
+def test_a_request_is_read_without_the_steps_before_it_until_it_is_closed(stores: Play, kind: str) -> None:
+    journal = steps(0, 2, Journal().begin()).answer("c2", step=2)
+    asked = Journal().add("input.requested", {"requests": [request("q1", "c2", kind="approval")], **at(2)})
+    closing = Journal().add(kind, CLOSINGS[kind])
+
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        folds, owner, after = Folds(store), await claim(other), 0
+        for records, open_ in ((journal.records, []), (asked.records, ["q1"]), (closing.records, [])):
+            for record in records:
+                await append(other, owner, [record], after)
+                after += 1
+            for read in (folds, Folds(store)):
+                state = await read.session("s1")
+                assert [*state.requests] == open_
+                assert facts(state) == facts(await folded(store))
+
+    stores(story)
+
+
+def test_a_fork_has_neither_deliveries_nor_subagents_of_the_session_that_it_was_copied_from() -> None:
+    intent = {"deliveryId": "d1", "sinkId": "mail", "dedupeKey": "k1", "runId": "r1", "kind": "output"}
+    called = {
+        "callId": "c9",
+        "name": "helper",
+        "childSessionId": "s9",
+        "sessionId": "s1",
+        "toolName": "helper",
+        "sequence": 0,
+        "turnId": "t1",
+    }
+    journal = Journal().begin().add("delivery.intended", intent).add("subagent.called", called)
+
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        folds, owner = Folds(store), await claim(store)
+        await append(store, owner, journal.records, 0)
+        state = await folds.session("s1")
+        assert (len(state.deliveries.by_id), len(state.family.children)) == (1, 1)
+        await assert_up_to_date(folds, await stored(store))
+        forked = Record("session.forked", AT, {"predecessor": "s0", "predecessorSeq": 3})
+        await append(store, owner, [forked], len(journal.records))
+        state = await folds.session("s1")
+        assert (len(state.deliveries.by_id), len(state.family.children)) == (0, 0)
+        assert facts(state) == facts(await folded(store))
+
+    play_in_memory(story)
+
+
 def test_records_of_another_process_are_seen_at_the_next_read(stores: Play) -> None:
     journal = steps(0, 3, Journal().begin())
 
@@ -187,7 +267,7 @@ def test_a_deleted_session_has_no_facts_any_more(stores: Play) -> None:
 
 def test_a_record_that_cannot_be_applied_is_refused_at_each_read_and_spoils_nothing() -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
-        cache, row = FoldCache[RunFold](store, 1_000_000), ROW
+        cache, row = FoldCache[RunFold](store.milestones, 1_000_000, records_per_read=64), ROW
         owner, begun = await claim(store), Journal().begin().records
         await append(store, owner, begun, 0)
 
@@ -196,7 +276,7 @@ def test_a_record_that_cannot_be_applied_is_refused_at_each_read_and_spoils_noth
 
         assert (await cache.read("s1", "r1", begin)).run is not None
         broken = Record("run.completed", "2026-01-31T09:00:00.000Z", {"runId": "r1", "output": 3})
-        await append(store, owner, [broken], len(begun))
+        await store.append(Batch(owner, len(begun), (broken,)))
         for _ in range(3):
             with pytest.raises(ValueError, match="output"):
                 await cache.read("s1", "r1", begin)
@@ -210,7 +290,7 @@ def test_readers_that_wait_together_are_all_refused_a_record_that_cannot_be_appl
         await append(store, owner, begun, 0)
         assert await folds.run(ROW) is not None
         broken = Record("run.completed", "2026-01-31T09:00:00.000Z", {"runId": "r1", "output": 3})
-        await append(store, owner, [broken], len(begun))
+        await store.append(Batch(owner, len(begun), (broken,)))
         found = await asyncio.gather(*(folds.run(ROW) for _ in range(3)), return_exceptions=True)
         assert [type(one).__name__ for one in found] == ["ValidationError"] * 3
 
@@ -248,7 +328,7 @@ def test_the_size_of_all_folds_is_limited_and_the_newest_are_kept() -> None:
             fold.size = size
             return fold
 
-        cache = FoldCache[RunFold](store, 100)
+        cache = FoldCache[RunFold](store.milestones, 100, records_per_read=64)
 
         async def read(number: int, size: int = 50) -> int:
             """Return how many records were read."""
@@ -303,14 +383,21 @@ def runtime_on(store: CountingStore, agent: Agent) -> AgentRuntime:
 
 
 async def read_all(runtime: AgentRuntime) -> list[object]:
+    return [await runtime.decisions("r1"), *await read_without_decisions(runtime)]
+
+
+async def read_without_decisions(runtime: AgentRuntime) -> list[object]:
     handle = runtime.handle("r1")
-    run = await runtime.decisions("r1")
-    return [await runtime.run_snapshot("r1"), await handle.requests(), run, await runtime.deliveries("r1")]
+    return [await runtime.run_snapshot("r1"), await handle.requests(), await runtime.deliveries("r1")]
 
 
 def test_reads_do_not_grow_with_the_run_and_equal_those_of_a_new_process() -> None:
     async def counts(steps: int) -> list[int]:
-        """Return the records that each read of a known run reads: while it waits, and after its end."""
+        """Return the records that reads of a run read: while it waits, and after its end.
+
+        A pair each: those of the first reads but that of its decisions, which are as many as its steps; and
+        those of all reads that follow.
+        """
         store, agent = CountingStore(), walker(steps)
         found: list[int] = []
         async with runtime_on(store, agent) as runtime:
@@ -322,6 +409,9 @@ def test_reads_do_not_grow_with_the_run_and_equal_those_of_a_new_process() -> No
                 if status is RunStatus.COMPLETED:
                     await handle.answer(asked.request_id, "approve")
                     await handle.wait(timeout=300)
+                store.count = 0
+                await read_without_decisions(reader)
+                found.append(store.count)
                 first = await read_all(reader)
                 assert (await reader.run_snapshot("r1")).status is status
                 assert len(await reader.run_requests("r1")) == (status is RunStatus.WAITING)
@@ -337,14 +427,15 @@ def test_reads_do_not_grow_with_the_run_and_equal_those_of_a_new_process() -> No
     async def main() -> None:
         few, many = await counts(2), await counts(70)
         assert few == many
-        assert max(many) <= READS * APPEND_RECORDS_MAX
+        assert max(many) <= READS * APPENDS_MAX * APPEND_RECORDS_MAX
 
     play(main())
 
 
 READS = 4
+APPENDS_MAX = 4
+"""The milestones of such a run: its start, the request, the answer and the end."""
 APPEND_RECORDS_MAX = 8
-"""A read looks at the last append again."""
 
 
 def test_a_run_of_a_deleted_session_is_unknown() -> None:

@@ -110,6 +110,7 @@ asyncio.run(run())
 """
 LOADED = "\nimport sys; print(*sorted(sys.modules))"
 UNUSED = {
+    "difflib",
     "jsonschema",
     "sqlite3",
     "tree_sitter",
@@ -130,14 +131,17 @@ UNUSED = {
 OF_A_RUNTIME = {
     "asyncio",
     "importlib.metadata",
+    "logging",
     "windlass.adapters",
     "windlass.engine",
     "windlass.feed",
+    "windlass.json_schema",
     "windlass.ports.store",
     "windlass.runtime.builder",
     "windlass.runtime.runs",
     "windlass_harness.loop.events",
     "windlass_harness.loop.state",
+    "windlass_harness.redact",
     "windlass_harness.views",
 }
 """Modules that are needed to make a runtime, not to declare an agent.
@@ -146,8 +150,7 @@ OF_A_RUNTIME = {
 """
 
 
-def test_declaring_an_agent_loads_no_event_loop_engine_store_or_view() -> None:
-    declares = """
+DECLARES = """
 from windlass import Agent, AgentRuntime, tool
 
 @tool(mode="read")
@@ -156,9 +159,27 @@ async def weather(city: str, days: int = 1) -> list[str]:
 
 Agent("guide", model="demo/guide", instructions="Say how the weather is.", tools=[weather])
 """
-    loaded = set(python(declares + LOADED).split())
+
+
+def test_declaring_an_agent_loads_no_event_loop_engine_store_or_view() -> None:
+    loaded = set(python(DECLARES + LOADED).split())
     assert {"windlass.agent", "windlass.runtime.compose"} <= loaded
     assert loaded & (UNUSED | OF_A_RUNTIME) == set()
+
+
+MODELS = """
+import sys
+from pydantic import BaseModel
+generated = [one for name, one in sys.modules.items() if name.startswith("windlass_protocol.generated.")]
+made = {name for one in generated for name, value in vars(one).items() if isinstance(value, type)
+        and issubclass(value, BaseModel)}
+print(*sorted(made))
+"""
+
+
+def test_declaring_an_agent_makes_no_model_of_the_wire() -> None:
+    assert python(DECLARES + MODELS) == "\n"
+    assert "RunStartedData" in python(HELLO + MODELS), "otherwise this test proves nothing"
 
 
 def test_a_small_program_in_memory_loads_no_database_shell_grader_catalogue_or_ledger() -> None:

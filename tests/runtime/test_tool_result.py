@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
 from windlass.json_value import JsonForm, NoJsonForm
 from windlass.limits import REPR_CHARS_MAX, RESULT_LEVELS_MAX, RESULT_VALUES_MAX
-from windlass.tools.results import no_json_form_text, result_value, tool_result
+from windlass.tools.calling import tool_result
+from windlass.tools.results import no_json_form_text, result_value
 from windlass_protocol import ToolResult, encode
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -16,7 +15,6 @@ import windlass
 from windlass.dynamic import Dynamic, Placed, Resolver, words_of
 from windlass.errors import check_name, check_text, check_whole, kind_of, wrong
 from windlass.hooks import Hook, check_hook
-from windlass.json_schema import schema_problem
 from windlass.limits import (
     DESCRIPTION_CHARS_MAX,
     HOOKS_PER_AGENT_MAX,
@@ -40,30 +38,23 @@ from windlass_harness.policy import PolicySet
 from windlass_protocol import (
     CodecError,
     CodecLimits,
-    CompactionConfig,
     EffectClass,
-    HookSpec,
     JsonObject,
-    OutputContract,
-    OutputSinkSpec,
     ResolverPart,
-    SchemaVersion,
     ToolMode,
     canonical,
     parse,
 )
 from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import output as output_types
+from windlass_protocol.generated import packages, sessions
 from windlass_protocol.lazy import lazy_values
 from windlass_protocol.limits import INTEGER_MAX
 
 if TYPE_CHECKING:
-    from windlass_protocol import RunResult, UserContent
+    from windlass_protocol import HookSpec, OutputContract, OutputSinkSpec, RunResult, UserContent
 
 _LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX)
-_FIRST: Final = SchemaVersion.model_construct(major=1, minor=0, patch=0)
-
-Output = type | Mapping[str, object] | OutputContract
-"""A type that pydantic supports (a model, a dataclass, list[int]), a JSON Schema, or an OutputContract."""
 
 
 def output_contract(output: object, name: str) -> OutputContract:
@@ -72,7 +63,7 @@ def output_contract(output: object, name: str) -> OutputContract:
     Raises:
         Rejected: it is not a JSON Schema, or a type without one.
     """
-    if isinstance(output, OutputContract):
+    if isinstance(output, output_types.OutputContract):
         return output
     if isinstance(output, Mapping):
         schema = cast(JsonObject, dict(cast(Mapping[str, object], output)))
@@ -95,10 +86,11 @@ def schema_hash(schema: JsonObject) -> str:
 
 
 def _contract(schema_id: str, schema: JsonObject) -> OutputContract:
-    return OutputContract.model_validate(
+    first = output_types.SchemaVersion.model_construct(major=1, minor=0, patch=0)
+    return output_types.OutputContract.model_validate(
         {
             "schema_id": schema_id,
-            "schema_version": _FIRST,
+            "schema_version": first,
             "schema": schema,
             "content_hash": schema_hash(schema),
         }
@@ -167,12 +159,18 @@ def subagent_tool(name: str, description: str, *, package_id: str) -> Tool[..., 
 
 
 if TYPE_CHECKING:
+    Output = type | Mapping[str, object] | OutputContract
+    """A type that pydantic supports (a model, a dataclass, list[int]), a JSON Schema or an OutputContract."""
     agent_tool: Tool[..., object]
     """Lets a model delegate to a copy of itself in a new session; add it to the tools of an agent."""
 else:
-    # Few agents have it.
+    # Few agents have them.
     __getattr__, __dir__ = lazy_values(
-        globals(), {"agent_tool": lambda: subagent_tool("agent", _HERE, package_id=ITSELF)}
+        globals(),
+        {
+            "Output": lambda: type | Mapping[str, object] | output_types.OutputContract,
+            "agent_tool": lambda: subagent_tool("agent", _HERE, package_id=ITSELF),
+        },
     )
 
 
@@ -213,7 +211,6 @@ def receipt_of(receipt: object) -> JsonObject | None:
         return None
 
 
-_LOG: Final = logging.getLogger(__name__)
 TEMPERATURE_MAX: Final = 2.0
 OBJECT_ROUTE: Final = "object"
 """The route of a model that is an object and does not name one."""
@@ -246,11 +243,11 @@ class Agent:
     subagents: Sequence[Agent] = ()
     policy: PolicySet = field(default_factory=PolicySet)
     budget: BudgetLimit | None = None
-    output: Output | None = None
-    hooks: Sequence[Hook | HookSpec] = ()
-    output_sinks: Sequence[OutputSinkSpec] = ()
+    output: type | Mapping[str, object] | output_types.OutputContract | None = None
+    hooks: Sequence[Hook | packages.HookSpec] = ()
+    output_sinks: Sequence[packages.OutputSinkSpec] = ()
     skills: Sequence[str | Skill | Dynamic] | Skills = ()
-    compaction: CompactionConfig | int | None = None
+    compaction: sessions.CompactionConfig | int | None = None
     """Compaction of the history: a number of tokens, or a CompactionConfig."""
     compaction_model: str | LLMProvider | None = None
     """Writes the summaries; the model of the agent when left out."""
@@ -333,7 +330,7 @@ class Agent:
     @property
     def hook_specs(self) -> tuple[HookSpec, ...]:
         """The hooks as data."""
-        return tuple(hook if isinstance(hook, HookSpec) else hook.spec for hook in self.hooks)
+        return tuple(hook.spec if isinstance(hook, Hook) else hook for hook in self.hooks)
 
     @property
     def levels(self) -> int:
@@ -360,7 +357,10 @@ class Agent:
         if result.error is not None:
             # The output of a failed run is empty, so the reason is logged.
             how = result.status.value
-            _LOG.warning("a run of agent %s did not complete (%s): %s", self.name, how, result.error.message)
+            import logging  # noqa: PLC0415 - slow to import
+
+            log = logging.getLogger(__name__)
+            log.warning("a run of agent %s did not complete (%s): %s", self.name, how, result.error.message)
         return result
 
     def tool(self, name: str) -> Tool[..., object] | None:
@@ -370,17 +370,18 @@ class Agent:
     def _take_lists(self, where: str) -> None:
         if isinstance(self.skills, Skills):
             object.__setattr__(self, "skills", tuple(self.skills))
-        kinds: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
-            ("tools", (Tool, Dynamic), "functions with @tool"),
-            ("subagents", Agent, "agents"),
-            ("hooks", (HookSpec, Hook), "functions with @hook"),
-            ("output_sinks", OutputSinkSpec, "output sinks"),
-            ("skills", (str, Skill, Dynamic), "skills or names of skills"),
+        # Called for lists with items alone: few agents have hooks or sinks.
+        kinds: tuple[tuple[str, Callable[[], tuple[type, ...]], str], ...] = (
+            ("tools", lambda: (Tool, Dynamic), "functions with @tool"),
+            ("subagents", lambda: (Agent,), "agents"),
+            ("hooks", lambda: (packages.HookSpec, Hook), "functions with @hook"),
+            ("output_sinks", lambda: (packages.OutputSinkSpec,), "output sinks"),
+            ("skills", lambda: (str, Skill, Dynamic), "skills or names of skills"),
         )
         for name, kind, words in kinds:
             items = _items(getattr(self, name), f"{where}: {name}", words)
             for at, item in enumerate(items):
-                if not isinstance(item, kind):
+                if not isinstance(item, kind()):
                     raise wrong(f"{where}: {name} must be {words}; number {at} is {kind_of(item)}")
             object.__setattr__(self, name, items)
 
@@ -414,12 +415,12 @@ class Agent:
             )
 
 
-def _compaction(value: object, where: str) -> CompactionConfig | None:
-    if value is None or isinstance(value, CompactionConfig):
+def _compaction(value: object, where: str) -> sessions.CompactionConfig | None:
+    if value is None or isinstance(value, sessions.CompactionConfig):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         threshold = check_whole(value, where, most=INTEGER_MAX)
-        return CompactionConfig(threshold=threshold, recent_window_size=RECENT_MESSAGES)
+        return sessions.CompactionConfig(threshold=threshold, recent_window_size=RECENT_MESSAGES)
     raise wrong(f"{where} must be a number of tokens or a CompactionConfig, found {kind_of(value)}")
 
 
@@ -444,8 +445,11 @@ def _check_model(model: object, where: str) -> None:
 
 def _check_output(contract: OutputContract, output: object, *, where: str) -> None:
     # A schema that pydantic made is valid; the validator is slow to import.
-    is_written = isinstance(output, Mapping | OutputContract)
-    problem = schema_problem(contract.json_schema) if is_written else None
+    if not isinstance(output, Mapping | output_types.OutputContract):
+        return
+    from windlass.json_schema import schema_problem  # noqa: PLC0415 - slow to import
+
+    problem = schema_problem(contract.json_schema)
     if problem is not None:
         raise wrong(f"{where}: output is not a usable JSON Schema: {problem}")
 

@@ -15,17 +15,17 @@ are stable, texts are not. A message never carries a payload.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar, Final, Self, TypedDict, TypeVar, Unpack
 
 from windlass.limits import CLOSE_NAMES_MAX, NAME_CHARS_MAX
 from windlass_harness.retry import DELAY_MS_MAX
-from windlass_protocol import CausalIds, ErrorCode, ErrorInfo, ErrorKind, RetryClass
+from windlass_protocol import ErrorCode, ErrorKind, RetryClass
+from windlass_protocol.generated import common, errors
 from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import ERROR_MESSAGE_CHARS_MAX
 
 if TYPE_CHECKING:
-    from windlass_protocol import PolicyRef, SourceRef
+    from windlass_protocol import CausalIds, ErrorInfo, PolicyRef, SourceRef
 
 
 class Reasons(TypedDict, total=False):
@@ -74,7 +74,7 @@ class AgentError(Exception):
         self.message = message
         self.kind = kind
         self.retry = retry
-        self.causal_ids = reasons.get("causal_ids") or CausalIds()
+        self.causal_ids = reasons.get("causal_ids") or common.CausalIds()
         self.policy_refs = tuple(reasons.get("policy_refs", ()))
         self.source = reasons.get("source")
         after_ms = reasons.get("retry_after_ms")
@@ -89,12 +89,12 @@ class AgentError(Exception):
     def caused_by(self, ids: CausalIds) -> Self:
         """Return the error itself with `ids` added; ids it already has stay."""
         known = self.causal_ids.model_dump()
-        self.causal_ids = CausalIds.model_validate({**ids.model_dump(), **known})
+        self.causal_ids = common.CausalIds.model_validate({**ids.model_dump(), **known})
         return self
 
     def info(self) -> ErrorInfo:
         """Return the error as it crosses the wire, its message cut to fit."""
-        return ErrorInfo(
+        return errors.ErrorInfo(
             code=self.code,
             kind=self.kind,
             retry=self.retry,
@@ -202,7 +202,7 @@ def option_problem(
     `beside` are keywords of the function itself.
     """
     names = [*beside, *known.__annotations__]
-    unknown = sorted(options.keys() - set(names))
+    unknown = sorted(options.keys() - set(names)) if options else ()
     if not unknown:
         return None
     return f"{what}: unknown option {', '.join(unknown)}; it takes {', '.join(names)}{meant(unknown, names)}"
@@ -210,6 +210,8 @@ def option_problem(
 
 def meant(asked: Iterable[str], names: Sequence[str]) -> str:
     """Return `; did you mean …?` with the names that are close to those asked for."""
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to import
+
     found = [name for one in asked for name in get_close_matches(one[:NAME_CHARS_MAX], names, n=1)]
     close = list(dict.fromkeys(found))[:CLOSE_NAMES_MAX]
     return f"; did you mean {', '.join(close)}?" if close else ""

@@ -1,5 +1,7 @@
 """Hooks: their definition, and what each hook point allows."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Final, TypedDict, TypeVar, Unpack
@@ -8,8 +10,9 @@ from windlass.errors import check_name, check_whole, kind_of, option_problem, wr
 from windlass.limits import HOOK_TIMEOUT_MS, HOOK_TIMEOUT_MS_MAX
 from windlass.ports.host import HookFunction
 from windlass_harness.loop import rules as hooked
-from windlass_protocol import HookFailure, HookPhase, HookRight, HookSpec
+from windlass_protocol import HookFailure, HookPhase, HookRight
 from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import packages
 
 ORDER: Final = 100
 
@@ -52,7 +55,7 @@ POINTS: Final[dict[str, Point]] = {
 class Hook:
     """A function that runs at a point of every run of an agent."""
 
-    spec: HookSpec
+    spec: packages.HookSpec
     function: HookFunction
 
     def __repr__(self) -> str:
@@ -113,7 +116,7 @@ def hook(point: str, **options: Unpack[HookOptions]) -> Callable[[HookFunction],
     return make
 
 
-def _spec(hook_id: str, point: str, options: HookOptions) -> HookSpec:
+def _spec(hook_id: str, point: str, options: HookOptions) -> packages.HookSpec:
     where = f"hook {hook_id}"
     point = _point(point, where)
     order = options.get("order", ORDER)
@@ -124,7 +127,7 @@ def _spec(hook_id: str, point: str, options: HookOptions) -> HookSpec:
     if failure is None:
         failure = HookFailure.DENY if guards(right) else HookFailure.FAIL_OPEN
     timeout_ms = options.get("timeout_ms", HOOK_TIMEOUT_MS)
-    return HookSpec(
+    return packages.HookSpec(
         hook_id=hook_id,
         point=point,
         right=right,
@@ -140,7 +143,7 @@ def guards(right: HookRight | None) -> bool:
     return right in (HookRight.MUTATE, HookRight.VETO)
 
 
-def check_hook(spec: HookSpec) -> None:
+def check_hook(spec: packages.HookSpec) -> None:
     """Check that the point of a hook exists and allows its right and its failure mode.
 
     Raises:

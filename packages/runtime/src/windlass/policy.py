@@ -25,11 +25,14 @@ DECISIONS_MAX: Final = 1_024
 """Decisions that a policy caches."""
 
 _HOST: Final = PolicyRef.model_construct(kind=PolicyKind.HOST, id="windlass.allow")
+_ALLOWED: Final = AllowDecision.model_construct(
+    code="policy.allowed", reason="Every run may start.", policy_refs=(_HOST,)
+)
 
 
 def allow_start(request: RunRequest, package: RuntimePackage) -> PolicyDecision:
     """Allow every run to start."""
-    return AllowDecision(code="policy.allowed", reason="Every run may start.", policy_refs=(_HOST,))
+    return _ALLOWED
 
 
 class RulesPolicy:

@@ -20,7 +20,6 @@ from windlass.errors import (
 from windlass.limits import CONTENT_BYTES_MAX, NAMES_SHOWN_MAX, WAIT_MS_MAX
 from windlass_harness.ledger.names import NOTES
 from windlass_protocol import (
-    CausalIds,
     CodecError,
     CodecLimits,
     ErrorKind,
@@ -30,7 +29,7 @@ from windlass_protocol import (
 )
 from windlass_protocol.codec_errors import shown
 from windlass_protocol.codec_issues import invalid
-from windlass_protocol.generated import runs
+from windlass_protocol.generated import common, runs
 from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import BIDI_CONTROLS, ID_CHARS_MAX
 
@@ -57,7 +56,7 @@ def missing_port(name: str, run_id: str | None = None) -> Rejected:
         f"missing required runtime port: {name}",
         kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
-        causal_ids=CausalIds(run_id=run_id),
+        causal_ids=common.CausalIds(run_id=run_id),
     )
 
 
@@ -76,7 +75,7 @@ def bad_request(message: str, run_id: str | None = None) -> Rejected:
         message,
         kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
         retry=RetryClass.NOT_RETRYABLE,
-        causal_ids=CausalIds(run_id=run_id),
+        causal_ids=common.CausalIds(run_id=run_id),
     )
 
 
@@ -86,7 +85,7 @@ def invalid_package(message: str, run_id: str | None = None) -> Rejected:
         message,
         kind=ErrorKind.INVALID_PACKAGE,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
-        causal_ids=CausalIds(run_id=run_id),
+        causal_ids=common.CausalIds(run_id=run_id),
     )
 
 
@@ -107,7 +106,7 @@ def contract_violation(message: str, run_id: str | None = None) -> Conflict:
         message,
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.REPAIR_NEEDED,
-        causal_ids=CausalIds(run_id=run_id),
+        causal_ids=common.CausalIds(run_id=run_id),
     )
 
 
@@ -123,7 +122,7 @@ def missing_provider(route_id: str, run_id: str | None = None, *, known: Sequenc
         f'providers={{"{name}": …}}, or give the agent an object as its model{meant([route_id], known)}',
         kind=ErrorKind.PROVIDER_FAILURE,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
-        causal_ids=CausalIds(run_id=run_id),
+        causal_ids=common.CausalIds(run_id=run_id),
     )
 
 
@@ -161,7 +160,7 @@ def unknown_session(session_id: str) -> Conflict:
         f"unknown session: {shown(session_id, NAME_SHOWN_CHARS_MAX)}; start a run in it first",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.NOT_RETRYABLE,
-        causal_ids=CausalIds(session_id=session_id),
+        causal_ids=common.CausalIds(session_id=session_id),
     )
 
 
@@ -173,7 +172,7 @@ def taken_run(run_id: str, differs: str) -> Conflict:
         "another id, or read that run with runtime.handle(run_id)",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.NOT_RETRYABLE,
-        causal_ids=CausalIds(run_id=run_id),
+        causal_ids=common.CausalIds(run_id=run_id),
     )
 
 
@@ -206,7 +205,7 @@ def start_denied(decision: PolicyDecision, run_id: str, *, source: SourceRef | N
         message,
         kind=ErrorKind.POLICY_DENIAL,
         retry=RetryClass.USER_ACTION_NEEDED,
-        causal_ids=CausalIds(run_id=run_id),
+        causal_ids=common.CausalIds(run_id=run_id),
         policy_refs=decision.policy_refs,
         source=source,
     )
@@ -218,7 +217,7 @@ def policy_failed(problem: str, run_id: str, *, source: SourceRef | None) -> Den
         f"the start policy {problem}, so the run is denied",
         kind=ErrorKind.POLICY_DENIAL,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
-        causal_ids=CausalIds(run_id=run_id),
+        causal_ids=common.CausalIds(run_id=run_id),
         source=source,
     )
 
@@ -227,7 +226,7 @@ def refused_answer(
     request: InputRequest | None, response: InputResponse, *, problem: str, session_id: str
 ) -> Conflict | Denied | Rejected:
     """Return the error for an invalid answer to a request."""
-    ids = CausalIds(session_id=session_id, request_id=response.request_id)
+    ids = common.CausalIds(session_id=session_id, request_id=response.request_id)
     message = problem + _answer_hint(request, response)
     if request is None or "expired" in problem:
         return Conflict(
@@ -259,13 +258,13 @@ def answered_already(response: InputResponse, session_id: str, *, agent_id: str 
         f"the request is answered already; the answer waits for {waits_for}",
         kind=ErrorKind.APPROVAL_FAILURE,
         retry=RetryClass.NOT_RETRYABLE,
-        causal_ids=CausalIds(session_id=session_id, request_id=response.request_id),
+        causal_ids=common.CausalIds(session_id=session_id, request_id=response.request_id),
     )
 
 
 def no_value(result: RunResult) -> AgentError:
     """Return the error for a run that ended without a value."""
-    ids = CausalIds(run_id=result.run_id, session_id=result.session_id)
+    ids = common.CausalIds(run_id=result.run_id, session_id=result.session_id)
     error = result.error
     if error is not None:
         kind = _CLASSES[error.code]

@@ -4,7 +4,6 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import KW_ONLY
-from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -315,6 +314,8 @@ class Skills:
 
     def _unknown(self, name: str) -> str:
         asked, names = shown(name, NAME_CHARS_MAX), sorted(self._skills)
+        from difflib import get_close_matches  # noqa: PLC0415 - slow to import
+
         close = get_close_matches(name[:NAME_CHARS_MAX], names, n=CLOSE_NAMES_MAX, cutoff=0.5)
         if close:
             return f"there is no skill {asked}; did you mean {', '.join(close)}?"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.contracts.stores import NOW_MS
+from tests.contracts.stores import AT, NOW_MS, claim
 from tests.contracts.test_store_catalog import begin, end, fact, start
 from tests.runtime.catalog.rig import PAYS, agent, approve, opened, until
 
@@ -24,6 +24,7 @@ from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.catalog import Sessions
 from windlass.errors import Corrupt
 from windlass.ports.store import Batch, RunFilter, SessionFilter, SessionStatus
+from windlass_harness.loop.events import Draft
 from windlass_protocol import RunStatus
 
 
@@ -169,6 +170,8 @@ def version_2(path: Path) -> None:
         connection.execute(f"DROP INDEX {name}")
     for name in ("started_at", "ended_at", "usage"):
         connection.execute(f"ALTER TABLE runs DROP COLUMN {name}")
+    connection.execute("DROP INDEX milestones")
+    connection.execute("ALTER TABLE appends DROP COLUMN is_milestone")
     connection.execute("DROP TRIGGER store_saved")
     connection.execute("ALTER TABLE store DROP COLUMN saves")
     connection.execute("PRAGMA user_version = 2")
@@ -239,6 +242,27 @@ def test_a_file_of_the_first_version_still_opens_with_its_records(tmp_path: Path
         store = await SqliteStore.open(path, durability="process")
         await end(store, await begin(store))
         assert len(await store.listed(SessionFilter())) == 1
+        await store.aclose()
+
+    asyncio.run(story())
+
+
+def test_all_appends_of_an_older_file_count_as_milestones(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    step = (Draft("step.started", AT, {}),)
+
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability="process")
+        mine = await claim(store)
+        await store.append(Batch(mine, 0, (Draft("note.made", AT, {}),)))
+        await store.append(Batch(mine, 1, step))
+        assert [record.seq for record in await store.milestones("s1")] == [1]
+        await store.aclose()
+        version_2(path)
+        store = await SqliteStore.open(path, durability="process")
+        assert [record.seq for record in await store.milestones("s1")] == [1, 2]
+        await store.append(Batch(await claim(store), 2, step))
+        assert [record.seq for record in await store.milestones("s1")] == [1, 2]
         await store.aclose()
 
     asyncio.run(story())

@@ -69,7 +69,6 @@ from windlass_protocol import (
     StepCompletedData,
     StepFailedData,
     StepRetryingData,
-    StepStartedData,
     SubagentCalledData,
     SubagentCompletedData,
     TextPart,
@@ -526,9 +525,8 @@ class StepsDraft:
     # the model
 
     def step_started(self, record: Record, run: RunDraft) -> None:
-        data = read(StepStartedData, record.data)
         self._settle_answer(record, run)  # a message after the answer does not change its outcome
-        self.words = Words(run.run.id, data.model_id)
+        self.words = Words(run.run.id, text_in(record.data, "modelId"))
 
     def reasoned(self, record: Record, run: RunDraft) -> None:
         _, part = read_reasoning(record.data)
@@ -575,6 +573,9 @@ class StepsDraft:
     # outcomes
 
     def policy_decided(self, record: Record, run: RunDraft) -> None:
+        decided = record.data.get("decision")
+        if not isinstance(decided, dict) or decided.get("decision") != "interrupt":
+            return  # every call has one, and no other is a problem
         data = read(PolicyDecidedData, record.data)
         if isinstance(data.decision, InterruptDecision):
             pending = self._pending(data.call_id, run)

@@ -29,6 +29,28 @@ RUN_STATUSES: Final = {
     **RUN_ENDS,
 }
 """The records that change the status of a run, with the new status."""
+RECORDS_OF_STEPS: Final = frozenset(
+    {
+        "step.started",
+        "step.retrying",
+        "step.completed",
+        "step.failed",
+        "reasoning.completed",
+        "message.completed",
+        "actions.requested",
+        "action.started",
+        "action.result",
+        "policy.decided",
+        "hook.invoked",
+        "hook.completed",
+        "hook.failed",
+        "agent.resolved",
+        "compaction.requested",
+        "compaction.completed",
+        "compaction.failed",
+    }
+)
+"""The records that a run may write at each step."""
 _UNSEEN: Final = lazy_pattern(rf"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f{BIDI_CONTROLS}]")
 """Control sequences that a terminal would execute; spaces and line ends are not among them."""
 _TELLING: Final = frozenset({*RUN_STATUSES, "message.received", "session.forked"})

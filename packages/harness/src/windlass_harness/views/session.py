@@ -301,6 +301,10 @@ class SessionDraft:
         if kind in _ENDS_OF_WORK:
             self._end_work(record, is_ours=is_ours)
 
+    def skip_to(self, record: Record) -> None:
+        """Leave out the records before one of `WITHOUT_STEPS`, which must all be applied."""
+        self.seq = record.seq - 1
+
     def is_next(self, record: Record) -> bool:
         """Return whether a record follows the last applied one, in the same session."""
         return record.seq == self.seq + 1 and record.session_id == self._session_id
@@ -582,3 +586,24 @@ _HANDLERS: Final[dict[str, Callable[[SessionDraft, Record], None]]] = {
     "subagent.completed": lambda draft, record: draft.family.completed(record),
     "compaction.completed": SessionDraft.compaction_completed,
 }
+
+WITHOUT_STEPS: Final = frozenset(
+    {
+        *_MOVES,
+        *_ENDS_OF_WORK,
+        "session.forked",
+        "session.state_changed",
+        "turn.completed",
+        "input.requested",
+        "input.resolved",
+        "approval.settled",
+        "action.result",
+        "recovery.effect_settled",
+        "subagent.called",
+        "subagent.completed",
+    }
+)
+"""The records that run, requests, subagents and authored state of a session depend on.
+
+Of the results of calls, only those count that close a request.
+"""

@@ -106,13 +106,27 @@ class Binding:
     """The same, for the provider that writes summaries."""
     on_compaction: Callable[[], Sequence[ModelMessage]] | None = None
     """Returns messages of the application that follow the summary, after those of tools."""
+    _definitions: dict[bool, tuple[JsonObject, ...]] = field(
+        default_factory=dict[bool, tuple[JsonObject, ...]], init=False, repr=False, compare=False
+    )
+    """Tool definitions that were made, by whether a person can be asked. `replace` drops them."""
+    _rules: dict[int | None, tuple[Rules, Rules]] = field(
+        default_factory=dict[int | None, tuple[Rules, Rules]], init=False, repr=False, compare=False
+    )
+    """The rules that `rules_from` was given and returned last, by context window. `replace` drops them."""
 
     def rules_from(self, rules: Rules) -> Rules:
         """Return the rules with the limits, hooks and sinks of the package applied."""
-        sinks = tuple(check_sink(spec) for spec in self.package.output_sinks or ())
-        definitions, window = self.definitions(can_ask=True), self.window or window_tokens(self.provider)
-        compaction = compaction_rule(self.package, window, definitions=definitions)
-        return replace(rules, hook_points=self.hooks.points, sinks=sinks, compaction=compaction)
+        window = self.window or window_tokens(self.provider)
+        given, made = self._rules.get(window, (None, rules))
+        if given is not rules:
+            sinks = tuple(check_sink(spec) for spec in self.package.output_sinks or ())
+            definitions = self.definitions(can_ask=True)
+            compaction = compaction_rule(self.package, window, definitions=definitions)
+            made = replace(rules, hook_points=self.hooks.points, sinks=sinks, compaction=compaction)
+            self._rules.clear()
+            self._rules[window] = rules, made
+        return made
 
     @property
     def summary_provider(self) -> LLMProvider:
@@ -145,13 +159,19 @@ class Binding:
         return f"{self.policy.version}+{digest[:32]}"
 
     def definitions(self, *, can_ask: bool) -> list[JsonObject]:
-        """Return tool definitions for the model; question tools only if a person can be asked."""
-        tools: list[JsonObject] = [
-            {"name": spec.name, "description": spec.description or "", "inputSchema": spec.input_schema}
-            for spec in self.package.tools or ()
-            if (tool := self.tools.get(spec.name)) is not None and (can_ask or not tool.is_question)
-        ]
-        return tools + [self.tools[spec.name].definition for spec in self.package.subagents or ()]
+        """Return tool definitions for the model; question tools only if a person can be asked.
+
+        The list is the caller's, the definitions in it are shared and must not be changed.
+        """
+        if can_ask not in self._definitions:
+            tools: list[JsonObject] = [
+                {"name": spec.name, "description": spec.description or "", "inputSchema": spec.input_schema}
+                for spec in self.package.tools or ()
+                if (tool := self.tools.get(spec.name)) is not None and (can_ask or not tool.is_question)
+            ]
+            below = (self.tools[spec.name].definition for spec in self.package.subagents or ())
+            self._definitions[can_ask] = (*tools, *below)
+        return [*self._definitions[can_ask]]
 
 
 class Binder(Protocol):

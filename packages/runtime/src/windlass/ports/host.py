@@ -14,8 +14,9 @@ from pydantic import JsonValue
 
 from windlass.ports.model import LLMMessage
 from windlass_harness.loop.rules import RequestedCall
-from windlass_protocol import JsonObject, OutputError
+from windlass_protocol import JsonObject
 from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import output as output_types
 
 if TYPE_CHECKING:
     from windlass_harness.policy import CallFacts
@@ -93,7 +94,7 @@ class HookCall:
     """The calls in the model's answer."""
     value: JsonValue = None
     """The typed output."""
-    errors: tuple[OutputError, ...] = ()
+    errors: tuple[output_types.OutputError, ...] = ()
     """Violations of the output contract."""
     status: str | None = None
     """The status with which the run ended."""

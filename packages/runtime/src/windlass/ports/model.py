@@ -1,12 +1,18 @@
 """Port of a model provider: messages, stream chunks, errors."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Iterable, Sequence
 from enum import StrEnum
-from typing import Literal, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, cast, runtime_checkable
 
 from windlass.errors import AgentError, Rejected, Unavailable
-from windlass_protocol import ErrorInfo, ErrorKind, FinishReason, JsonObject, RetryClass, ToolCall
+from windlass_protocol import ErrorKind, FinishReason, JsonObject, RetryClass
 from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import errors, tools
+
+if TYPE_CHECKING:
+    from windlass_protocol import ErrorInfo
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -34,7 +40,7 @@ class LLMMessage:
 
     role: Role
     content: str = ""
-    tool_calls: tuple[ToolCall, ...] = ()
+    tool_calls: tuple[tools.ToolCall, ...] = ()
     tool_call_id: str | None = None
     name: str | None = None
     reasoning: str | None = None
@@ -67,7 +73,7 @@ class LLMStreamChunk:
 
     content_delta: str | None = None
     reasoning_delta: str | None = None
-    tool_call_delta: ToolCall | ToolCallDelta | None = None
+    tool_call_delta: tools.ToolCall | ToolCallDelta | None = None
     finish_reason: FinishReason | str | None = None
     usage: LLMUsage | None = None
     provider_data: JsonObject | None = None
@@ -93,7 +99,8 @@ class LLMProvider(Protocol):
     ) -> AsyncIterator[LLMStreamChunk]:
         """Answer the messages, chunk by chunk; end with a chunk that has a finish reason.
 
-        `tools` are JSON objects with name, description and inputSchema. A stream that ends without a finish
+        `tools` are JSON objects with name, description and inputSchema; the next step gets the same objects,
+        so they must not be changed. A stream that ends without a finish
         reason counts as cut off. Closing the iterator must end the request.
 
         Raises:
@@ -174,7 +181,7 @@ class ModelUnavailable(Unavailable):
 
 def is_context_overflow(error: AgentError | ErrorInfo) -> bool:
     """Whether a model call failed because the messages exceed the context window."""
-    if isinstance(error, ErrorInfo):
+    if isinstance(error, errors.ErrorInfo):
         return (error.details or {}).get("fault") == ModelFault.CONTEXT_OVERFLOW
     return isinstance(error, ModelRejected) and error.fault is ModelFault.CONTEXT_OVERFLOW
 

@@ -17,7 +17,7 @@ from windlass_harness.loop.events import Draft
 from windlass_harness.loop.subagents import CANCEL as CANCEL
 from windlass_harness.loop.subagents import START as START
 from windlass_harness.record import Post, Record
-from windlass_harness.views.listing import Told
+from windlass_harness.views.listing import RECORDS_OF_STEPS, Told
 from windlass_protocol import ContentRef, InputOutcome, InputRequest, JsonObject, RunStatus, Usage
 from windlass_protocol import SessionStatus as SessionStatus
 from windlass_protocol.frozen import frozen
@@ -391,6 +391,16 @@ class Batch:
     """The owner releases the session with this append."""
 
     @property
+    def is_milestone(self) -> bool:
+        """Whether it holds more than the records of steps, or changes the open requests to people."""
+        if self.asked is not None:
+            return True
+        for draft in self.drafts:  # noqa: SIM110 - `any` takes twice as long
+            if draft.type not in RECORDS_OF_STEPS:
+                return True
+        return False
+
+    @property
     def posts(self) -> tuple[Post, ...]:
         """Items for other inboxes that become durable with these records.
 
@@ -445,6 +455,19 @@ class Journal(Protocol):
 
         An unknown session has no records. At least `limit` records are returned if there are as many; the
         rest of the append of the last one may follow.
+        """
+        ...
+
+
+class Milestones(Protocol):
+    """Records without those of steps."""
+
+    async def milestones(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        """Return the records of milestones, in order, that are numbered above `after`; empty at the end.
+
+        Milestones are all appends but those of steps: an append is one if `Batch.is_milestone`. Runs, people
+        and subagents of a session are read from them without its steps. A store may return further appends,
+        such as those of an imported session. At least `limit` records are returned if there are as many.
         """
         ...
 
@@ -630,7 +653,7 @@ class Snapshots(Protocol):
         ...
 
 
-class Store(Journal, Inbox, Catalog, Ownership, Timeline, Snapshots, Listing, Archive, Protocol):
+class Store(Journal, Milestones, Inbox, Catalog, Ownership, Timeline, Snapshots, Listing, Archive, Protocol):
     """Everything that one database stores for the runtime."""
 
     async def aclose(self) -> None:

@@ -9,6 +9,7 @@ from windlass.errors import Rejected
 from windlass.package import check_package, fingerprint, package_difference, package_json, package_of
 from windlass.policy import InheritedPolicy, RulesPolicy
 from windlass.ports.host import ToolPolicy
+from windlass.ports.model import LLMProvider
 from windlass.ports.store import ContentStore
 from windlass.refusals import invalid_package, missing_agent, missing_port
 from windlass.runtime.registry import PackageChange, Registered, RuntimePorts
@@ -32,6 +33,8 @@ class RuntimeBinder:
     def __init__(self, ports: RuntimePorts) -> None:
         self._ports = ports
         self._read: dict[str, RuntimePackage] = {}
+        self._bound: dict[str, tuple[Registered, Binding]] = {}
+        """The newest bindings of registered agents, by agent: runs of the same agent share one."""
 
     async def __call__(self, run: RunState) -> Binding:
         """Return the package, model, tools, hooks and policy of a run.
@@ -41,6 +44,31 @@ class RuntimeBinder:
             Unavailable: no provider serves the model, or the content store cannot be reached.
         """
         package, notes = await self._package(run)
+        provider = provider_of(self._ports, package, run_id=run.run_id)
+        summarises = summary_provider_of(self._ports, package, run_id=run.run_id)
+        policy = self._policy(package, run)
+        registered = self._ports.registry.agent(run.agent_id)
+        if registered is None or registered.package is not package:
+            return self._binding(run, package, provider, summarises=summarises, policy=policy, notes=notes)
+        known = self._bound.get(run.agent_id)
+        if known is not None and known[0] is registered:
+            found = known[1]
+            if found.provider is provider and found.summarises is summarises and found.policy is policy:
+                return found
+        made = self._binding(run, package, provider, summarises=summarises, policy=policy)
+        self._bound[run.agent_id] = registered, made
+        return made
+
+    def _binding(
+        self,
+        run: RunState,
+        package: RuntimePackage,
+        provider: LLMProvider,
+        *,
+        summarises: LLMProvider,
+        policy: ToolPolicy,
+        notes: tuple[Note, ...] = (),
+    ) -> Binding:
         ports = self._ports
         known = hooks_of(ports, package)
         settings = package.provider_route.settings or {}
@@ -48,9 +76,9 @@ class RuntimeBinder:
         return Binding(
             package,
             _moved_to(notes) or run.package_fingerprint or "",
-            provider_of(ports, package, run_id=run.run_id),
+            provider,
             tools=tools_of(ports, package),
-            policy=self._policy(package, run),
+            policy=policy,
             rules=ports.rules,
             temperature=temperature if isinstance(temperature, int | float) else None,
             approval_expires_ms=ports.approval_expires_ms,
@@ -63,7 +91,7 @@ class RuntimeBinder:
                 redactor=ports.scribe.redactor,
             ),
             sinks=ports.sinks,
-            summarises=summary_provider_of(ports, package, run_id=run.run_id),
+            summarises=summarises,
             resolvers=ports.registry.resolvers(package),
             skills=self._skills(package),
             package_change=ports.package_change.value,

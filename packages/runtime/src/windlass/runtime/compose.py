@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeVar, Unpack
 
 from pydantic import JsonValue, ValidationError
 
-from windlass.agent import Agent, Output, output_contract
+from windlass.agent import Agent, output_contract
 from windlass.errors import kind_of
 from windlass.refusals import (
     bad_request,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from windlass.adapters.journals.memory import MemoryStore
     from windlass.adapters.journals.sqlite.store import SqliteStore
+    from windlass.agent import Output
     from windlass.runtime.builder import AgentRuntimeBuilder
     from windlass.runtime.options import RunOptions, RuntimeOptions
     from windlass.runtime.registry import Registered
@@ -278,7 +279,7 @@ class AgentRuntime(CoreRuntime):
 
         if isinstance(agent, runs.RunRequest) and not output and not options:
             contract = output_contract(message, agent.agent_id)
-            request, wanted = agent.model_copy(update={"output_contract": contract}), cast(Output, message)
+            request, wanted = agent.model_copy(update={"output_contract": contract}), cast("Output", message)
         elif isinstance(agent, runs.RunRequest) or len(output) != 1 or cast(object, output[0]) is None:
             raise bad_request("run_typed takes (agent, message, output) or (request, output)")
         else:

@@ -20,7 +20,8 @@ from windlass.refusals import (
     runtime_closed,
     taken_run,
 )
-from windlass_protocol import CausalIds, JsonObject
+from windlass_protocol import JsonObject
+from windlass_protocol.generated import common
 
 if TYPE_CHECKING:
     import asyncio
@@ -328,7 +329,7 @@ class CoreRuntime(RuntimeViews):
             posted = await self._store().post(session_id, kind=START, key=key, body=body, run=new_run)
         except Conflict as error:
             if await self._store().run(run_id) is None:
-                raise error.caused_by(CausalIds(run_id=run_id)) from None
+                raise error.caused_by(common.CausalIds(run_id=run_id)) from None
             raise taken_run(run_id, await self._runs.difference(new_run, session_id)) from None
         self._run_count += posted.is_new
         await self._rouse(session_id)

@@ -8,7 +8,7 @@ from windlass.feed.live import weight
 from windlass.package import package_of
 from windlass.ports.store import ContentStore, Journal, RunRow
 from windlass.refusals import not_begun
-from windlass.runtime.folds import RECORDS_PER_READ, RUN_BYTES, FoldCache
+from windlass.runtime.folds import RUN_BYTES, FoldCache
 from windlass.tools.question import ask_question
 from windlass_harness.ledger.goals import with_evaluations
 from windlass_harness.ledger.names import evaluation_session
@@ -19,6 +19,8 @@ from windlass_harness.views.runs import RUN_ENDS, run_id_of, start_run
 from windlass_protocol import DecisionRun, DecisionRunStatus, ToolSpec
 
 DECISIONS_BYTES_MAX: Final = 32 * 1_048_576
+RECORDS_PER_READ: Final = 2_048
+"""Records that are read and folded at once: each fold begins with all decisions so far."""
 DECISION_BYTES: Final = 6_144
 """Approximate bytes of a decision of the loop; its texts are cut."""
 
@@ -81,7 +83,9 @@ class DecisionFolds:
     """The folds of decisions that reads of one runtime share."""
 
     def __init__(self, journal: Journal) -> None:
-        self._known = FoldCache[DecisionsFold](journal, DECISIONS_BYTES_MAX)
+        self._known = FoldCache[DecisionsFold](
+            journal.read, DECISIONS_BYTES_MAX, records_per_read=RECORDS_PER_READ
+        )
 
     async def read(self, row: RunRow) -> DecisionsFold:
         """Return the decisions of a run that has begun."""

@@ -1,27 +1,32 @@
 """Folds of journals that continue at their cursor.
 
-A read of a run costs what is new since the last read, not the length of the run. A fold is a cache: it holds
-durable records only, and each read looks at the journal, where any process may have written meanwhile.
+A read of a run costs what is new since the last read, not the length of the run. The first read of a run or
+session skips the appends of steps: it reads milestones. A fold is a cache: it holds durable records only, and
+each read looks at the journal, where any process may have written meanwhile.
 """
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
-from windlass.engine.writer import load_snapshot
-from windlass.ports.store import Journal, RunRow, Store
-from windlass_harness.loop.state import LoopState
+from windlass.ports.store import RunRow, Store
 from windlass_harness.record import Record
+from windlass_harness.views.family import FamilyDraft
 from windlass_harness.views.runs import (
+    DELIVERY_RECORDS,
     RUN_CHANGES,
+    Deliveries,
     RunState,
     advance_run,
     run_id_of,
     start_run,
     unstarted_run,
 )
+from windlass_harness.views.session import WITHOUT_STEPS, SessionDraft, SessionState
 
-RECORDS_PER_READ: Final = 512
+SESSION_RECORDS: Final = 512
+RUN_RECORDS: Final = 64
+"""Milestones that are read at once: most runs have fewer, and those of later runs may follow."""
 SESSIONS_BYTES_MAX: Final = 16 * 1_048_576
 RUNS_BYTES_MAX: Final = 2 * 1_048_576
 SESSION_BYTES: Final = 65_536
@@ -56,11 +61,20 @@ class Fold(Protocol):
 FoldT = TypeVar("FoldT", bound=Fold)
 
 
+class Read(Protocol):
+    """`Journal.read` or `Journal.milestones`."""
+
+    async def __call__(self, session_id: str, *, after: int, limit: int) -> tuple[Record, ...]:
+        """Return records of a session, in order."""
+        ...
+
+
 class FoldCache(Generic[FoldT]):
     """Folds by key, those read last; the size of all together is limited."""
 
-    def __init__(self, journal: Journal, bytes_max: int) -> None:
-        self._journal = journal
+    def __init__(self, read: Read, bytes_max: int, *, records_per_read: int) -> None:
+        self._read = read
+        self._records_per_read = records_per_read
         self._bytes_max = bytes_max
         self._bytes = 0
         self._known: OrderedDict[tuple[str, str], tuple[FoldT, int]] = OrderedDict()
@@ -90,13 +104,13 @@ class FoldCache(Generic[FoldT]):
         The last record is read again, to see that it is there. The id of a deleted session is not used again.
         """
         while True:
-            seq, limit = fold.seq, 1 if fold.is_complete else RECORDS_PER_READ
-            records = await self._journal.read(session_id, after=max(seq - 1, 0), limit=limit)
+            seq, limit = fold.seq, 1 if fold.is_complete else self._records_per_read
+            records = await self._read(session_id, after=max(seq - 1, 0), limit=limit)
             if fold.is_broken or (seq > 0 and not records):
                 return False
             if records and not fold.is_complete:
                 # Another reader may have applied some of them while this one waited.
-                new = records[fold.seq + 1 - records[0].seq :]
+                new = [record for record in records if record.seq > fold.seq]
                 fold.is_broken = True
                 fold.apply(new)
                 fold.is_broken = False
@@ -120,21 +134,44 @@ class FoldCache(Generic[FoldT]):
 
 
 class SessionFold:
-    """A session without its messages: people, subagents, authored state and deliveries."""
+    """A session without its steps and messages: run, people, subagents, authored state and deliveries."""
 
-    def __init__(self, state: LoopState) -> None:
-        self.state = state
-        self.seq = state.seq
+    def __init__(self) -> None:
+        self.seq = 0
         self.is_complete = self.is_broken = False
         self.size = SESSION_BYTES
-        self.apply(())
+        self.deliveries = Deliveries()
+        self._session = SessionDraft(SessionState())
+        self.requests = self._session.requests
+        """Open requests to people."""
+        self.authored = self._session.authored
+        """The state that the application set."""
+
+    @property
+    def family(self) -> FamilyDraft:
+        """The subagents and their requests."""
+        return self._session.family
+
+    @property
+    def run(self) -> RunState | None:
+        """The current run; None if there is none."""
+        run = self._session.run
+        return None if run is None or run.result is not None else run
 
     def apply(self, records: Sequence[Record]) -> None:
-        """Apply the next records."""
-        self.state.apply_all(records)
-        self.seq = self.state.seq
-        # No reader of this state looks at finished messages, and nothing that it looks at depends on them.
-        self.state.session.history.messages.clear()
+        """Apply the next milestones."""
+        session = self._session
+        for record in records:
+            self.seq = record.seq
+            if record.type in WITHOUT_STEPS:
+                session.skip_to(record)
+                session.apply(record)
+            elif record.type in DELIVERY_RECORDS:
+                self.deliveries.apply(record)
+            if record.type == "session.forked":
+                # Deliveries belong to the session that this one was copied from.
+                self.deliveries = Deliveries()
+        session.history.messages.clear()
 
 
 class RunFold:
@@ -154,7 +191,7 @@ class RunFold:
         return self.run is not None and self.run.result is not None
 
     def apply(self, records: Sequence[Record]) -> None:
-        """Apply the next records."""
+        """Apply the next milestones."""
         for record in records:
             self.seq = record.seq
             if record.type in _OF_RUN and run_id_of(record) == self._run_id:
@@ -169,20 +206,20 @@ class JournalFolds:
     """The folds of sessions and runs that reads of one runtime share."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-        self._sessions = FoldCache[SessionFold](store, SESSIONS_BYTES_MAX)
-        self._runs = FoldCache[RunFold](store, RUNS_BYTES_MAX)
+        read = store.milestones
+        self._sessions = FoldCache[SessionFold](read, SESSIONS_BYTES_MAX, records_per_read=SESSION_RECORDS)
+        self._runs = FoldCache[RunFold](read, RUNS_BYTES_MAX, records_per_read=RUN_RECORDS)
 
-    async def session(self, session_id: str) -> LoopState:
-        """Return the state of a session without its messages.
+    async def session(self, session_id: str) -> SessionFold:
+        """Return a session without its steps and messages.
 
         The next read changes it: a caller takes what it needs before it awaits anything.
         """
 
         async def begin() -> SessionFold:
-            return SessionFold(await load_snapshot(self._store, session_id))
+            return SessionFold()
 
-        return (await self._sessions.read(session_id, "", begin)).state
+        return await self._sessions.read(session_id, "", begin)
 
     async def run(self, row: RunRow) -> RunState | None:
         """Return a run that has begun; None if its records are gone."""

@@ -25,13 +25,12 @@ from windlass.refusals import (
     unknown_run,
     unknown_session,
 )
-from windlass.runtime.folds import JournalFolds
+from windlass.runtime.folds import JournalFolds, SessionFold
 from windlass.tools.context import SessionValues
 from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.authored import state_problem
 from windlass_harness.loop.events import StateChange
 from windlass_harness.loop.people import matched, refusal
-from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record
 from windlass_harness.views.family import ChildSession
 from windlass_harness.views.runs import (
@@ -125,7 +124,7 @@ class Runs:
             Conflict: the session is unknown.
         """
         await self.known(session_id)
-        return dict(SessionValues((await self._folds.session(session_id)).session.authored))
+        return dict(SessionValues((await self._folds.session(session_id)).authored))
 
     async def change_state(self, session_id: str, change: StateChange, *, key: str) -> None:
         """Put a change of the authored state into the inbox of a session.
@@ -251,8 +250,8 @@ class Runs:
         state = await self._state(session_id, run_id)
         if state is None:
             return {}, set()
-        proxied = state.session.family.proxied
-        open_ = {**state.session.requests, **{name: asked.request for name, asked in proxied.items()}}
+        proxied = state.family.proxied
+        open_ = {**state.requests, **{name: asked.request for name, asked in proxied.items()}}
         return open_, {session_id, *(asked.session_id for asked in proxied.values())} if open_ else set()
 
     async def _answered(self, session_id: str, requests: Mapping[str, InputRequest]) -> set[str]:
@@ -276,7 +275,7 @@ class Runs:
                 run = (await self._folds.session(asking.session_id)).run
                 raise answered_already(response, asking.session_id, agent_id=run and run.agent_id)
 
-    async def _state(self, session_id: str, run_id: str | None) -> LoopState | None:
+    async def _state(self, session_id: str, run_id: str | None) -> SessionFold | None:
         """Return the state of a session; None if it is running another run than `run_id`."""
         state = await self._folds.session(session_id)
         is_other = run_id is not None and (state.run is None or state.run.run_id != run_id)
@@ -295,8 +294,8 @@ class Runs:
         if not responses:
             raise bad_request("responses is empty: give an InputResponse for each request that is answered")
         state = await self._state(session_id, run_id)
-        own: Mapping[str, InputRequest] = {} if state is None else {**state.session.requests}
-        proxied = {} if state is None else state.session.family.proxied
+        own: Mapping[str, InputRequest] = {} if state is None else {**state.requests}
+        proxied = {} if state is None else state.family.proxied
         sorted_: dict[str, list[InputResponse]] = {}
         for response in responses:
             asked = proxied.get(response.request_id)
@@ -305,7 +304,7 @@ class Runs:
         found: list[Asking] = []
         for home, given in sorted_.items():
             below = None if home == session_id else await self._state(home, None)
-            requests = own if below is None else {**below.session.requests}
+            requests = own if below is None else {**below.requests}
             found.append(Asking(home, tuple(given), requests))
         return tuple(found)
 
@@ -320,7 +319,7 @@ class Runs:
         waiting = [session_id]
         while waiting:
             state = await self._folds.session(waiting.pop(0))
-            children = [await self._seen(child) for child in [*state.session.family.children.values()]]
+            children = [await self._seen(child) for child in [*state.family.children.values()]]
             found += children
             waiting += [child.session_id for child in children]
         return tuple(found)

@@ -69,6 +69,11 @@ class WrappedStore:
     async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
         return await self._pass("read", lambda: self.inner.read(session_id, after=after, limit=limit))
 
+    async def milestones(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        return await self._pass(
+            "milestones", lambda: self.inner.milestones(session_id, after=after, limit=limit)
+        )
+
     async def post(
         self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
     ) -> Posted:

@@ -9,7 +9,6 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from windlass.errors import check_name, check_text, check_whole, is_for_us, kind_of, option_problem, wrong
-from windlass.json_schema import schema_faults, schema_problem
 from windlass.limits import CONCURRENCY_MAX, DESCRIPTION_CHARS_MAX, TIMEOUT_MS_MAX, TOOL_TIMEOUT_MS
 from windlass.tools.context import CompactionContext, ToolContext, ToolFailed
 from windlass.tools.schema import (
@@ -407,6 +406,8 @@ class JsonShape(ArgumentShape):
         Raises:
             Unfit: they do not fit.
         """
+        from windlass.json_schema import schema_faults  # noqa: PLC0415 - slow to import
+
         value = cast(JsonObject, from_json(raw))
         problems = schema_faults(self.given, value)
         if problems:
@@ -463,6 +464,8 @@ def arguments_problem(schema: JsonObject) -> str | None:
     """Return why a schema cannot describe arguments; None if it can."""
     if schema.get("type") != "object":
         return 'arguments are an object: write "type": "object" at the top'
+    from windlass.json_schema import schema_problem  # noqa: PLC0415 - slow to import
+
     return schema_problem(schema)
 
 

@@ -19,7 +19,7 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from windlass.errors import Rejected, is_for_us
-from windlass.json_value import NoJsonForm
+from windlass.json_value import JsonForm, NoJsonForm
 from windlass.limits import (
     ARGUMENT_BYTES_MAX,
     ARGUMENT_LEVELS_MAX,
@@ -33,7 +33,7 @@ from windlass.limits import (
 )
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.context import ToolContext
-from windlass.tools.results import is_light, no_json_form_text, tool_result
+from windlass.tools.results import is_light, no_json_form_text, result_value
 from windlass.tools.schema import Unfit
 from windlass_harness.redact import mask_text
 from windlass_protocol import (
@@ -50,11 +50,28 @@ from windlass_protocol.codec_errors import CodecErrorCode, shown
 from windlass_protocol.codec_issues import invalid
 from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
+from windlass_protocol.unchecked import maker
 
 ARGUMENT_LIMITS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=ARGUMENT_LEVELS_MAX)
 _OMITTED: Final = lazy_pattern(r"\(arguments of ([\d,]+) characters, which are too many to be kept\)")
 _OWN_CHECKS: Final = frozenset({"value_error", "assertion_error"})
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
+_RESULT: Final = JsonForm(unknown="refuse")
+_success: Final = maker(ToolResult, "success", "data")
+
+
+def tool_result(value: object) -> ToolResult:
+    """Return the result of a call; a tool may return a ToolResult itself.
+
+    Raises:
+        NoJsonForm: it holds a value of a type that has no JSON form.
+    """
+    if not isinstance(value, ToolResult):
+        # Not validated: it was just made of JSON.
+        return _success(success=True, data=result_value(value, _RESULT))
+    if "data" not in value.model_fields_set:
+        return value
+    return value.model_copy(update={"data": result_value(value.data, _RESULT)})
 
 
 @sealed

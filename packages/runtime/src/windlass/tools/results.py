@@ -1,4 +1,4 @@
-"""The result of a tool call, as JSON that the journal can hold.
+"""Values of tools as JSON that the journal can hold: results of calls, reports of progress.
 
 `windlass.json_value` says which form each Python type has. Plain JSON is copied, so that a tool that keeps
 its result cannot change the journal. A type without a JSON form fails the call; a report of progress shows
@@ -12,28 +12,10 @@ from pydantic_core import from_json, to_json
 
 from windlass.json_value import SHOWN, JsonForm, NoJsonForm, json_value
 from windlass.limits import CONTENT_BYTES_MAX, LIGHT_CHARS_MAX, LIGHT_VALUES_MAX, RESULT_LEVELS_MAX
-from windlass_protocol import ToolResult
 from windlass_protocol.codec_values import is_sendable
 from windlass_protocol.limits import CodecLimits
-from windlass_protocol.unchecked import maker
 
 _LIMITS: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=RESULT_LEVELS_MAX)
-_RESULT: Final = JsonForm(unknown="refuse")
-_success: Final = maker(ToolResult, "success", "data")
-
-
-def tool_result(value: object) -> ToolResult:
-    """Return the result of a call; a tool may return a ToolResult itself.
-
-    Raises:
-        NoJsonForm: it holds a value of a type that has no JSON form.
-    """
-    if not isinstance(value, ToolResult):
-        # Not validated: it was just made of JSON.
-        return _success(success=True, data=result_value(value, _RESULT))
-    if "data" not in value.model_fields_set:
-        return value
-    return value.model_copy(update={"data": result_value(value.data, _RESULT)})
 
 
 def result_value(value: object, form: JsonForm = SHOWN) -> JsonValue:

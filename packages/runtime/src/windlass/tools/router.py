@@ -7,7 +7,6 @@ consent.
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from difflib import get_close_matches
 from typing import Final, ParamSpec, TypeVar, Unpack, cast
 from weakref import WeakKeyDictionary
 
@@ -133,6 +132,8 @@ def unknown_tool(name: str, known: Iterable[str]) -> ToolResult:
 
     A similar tool is never called instead.
     """
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to import
+
     names = sorted(known)
     asked = shown(name, NAME_CHARS_MAX)
     close = get_close_matches(name[:NAME_CHARS_MAX], names, n=CLOSE_NAMES_MAX, cutoff=CLOSENESS_MIN)

@@ -274,6 +274,7 @@ class Session:
     row: SessionRow
     last_position: int = 0
     appends: list[Append] = field(default_factory=list[Append])
+    milestones: list[Append] = field(default_factory=list[Append])
     items: dict[str, Item] = field(default_factory=dict[str, Item])
     run_count: int = 0
     open_runs: dict[str, Run] = field(default_factory=dict[str, Run])
@@ -511,6 +512,7 @@ class MemoryArchive(MemoryTables):
             self._position += len(one.records)
             append = Append(name, one.records[-1].seq, self._position, one.epoch, one.body)
             session.appends.append(append)
+            session.milestones.append(append)
             self._timeline.append(append)
         session.last_position = self._position
         session.row = SessionRow(name, Standing.IDLE, copy.last_seq, copy.epoch, None, None)
@@ -620,6 +622,16 @@ class MemoryArchive(MemoryTables):
         )
 
 
+def _read(appends: list[Append], after: int, limit: int) -> tuple[Record, ...]:
+    start = bisect_right(appends, after, key=lambda append: append.last_seq)
+    records: list[Record] = []
+    for append in appends[start : start + limit]:
+        records += (record for record in append.records() if record.seq > after)
+        if len(records) >= limit:
+            break
+    return tuple(records)
+
+
 class MemoryStore(MemoryArchive):
     """A `Store` and `ContentStore` for one event loop; nothing is durable."""
 
@@ -658,6 +670,8 @@ class MemoryStore(MemoryArchive):
             last_position = first_position + count - 1
             append = Append(claim.session_id, row.last_seq + count, last_position, row.epoch, body)
             session.appends.append(append)
+            if batch.is_milestone:
+                session.milestones.append(append)
             session.last_position = self._position = last_position
             self._timeline.append(append)
         for item in items:
@@ -682,15 +696,12 @@ class MemoryStore(MemoryArchive):
     async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
         self._check_open()
         session = self._sessions.get(session_id)
-        if session is None:
-            return ()
-        start = bisect_right(session.appends, after, key=lambda append: append.last_seq)
-        records: list[Record] = []
-        for append in session.appends[start : start + limit]:
-            records += (record for record in append.records() if record.seq > after)
-            if len(records) >= limit:
-                break
-        return tuple(records)
+        return () if session is None else _read(session.appends, after, limit)
+
+    async def milestones(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        self._check_open()
+        session = self._sessions.get(session_id)
+        return () if session is None else _read(session.milestones, after, limit)
 
     async def post(
         self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None

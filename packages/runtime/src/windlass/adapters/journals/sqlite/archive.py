@@ -13,7 +13,8 @@ from windlass.ports.store import RunInfo, SessionCopy, SessionRow, Standing
 from windlass_harness.ledger.names import evaluation_session, is_notes
 from windlass_harness.views.listing import words_in
 
-_APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
+_APPEND: Final = """INSERT INTO appends (last_position, session_key, last_seq, epoch, chain, body)
+    VALUES (?, ?, ?, ?, ?, ?)"""
 _ITEM: Final = "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
 _LAST_ITEM: Final = "SELECT coalesce(max(number), 0) FROM inbox"
 _RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

@@ -523,6 +523,8 @@ _HAS_APPENDS = "SELECT 1 FROM appends WHERE session_key = ? LIMIT 1"
 _BEFORE = """SELECT last_seq, chain FROM appends WHERE session_key = ? AND last_seq <= ?
     ORDER BY last_seq DESC LIMIT 1"""
 _APPENDS = f"SELECT {APPEND_COLUMNS} FROM appends WHERE session_key = ? AND last_seq > ? ORDER BY last_seq"
+_MILESTONES = f"""SELECT {APPEND_COLUMNS} FROM appends INDEXED BY milestones
+    WHERE session_key = ? AND last_seq > ? AND is_milestone = 1 ORDER BY last_seq"""
 _TIMELINE = f"""SELECT {APPEND_COLUMNS}, session_key FROM appends WHERE last_position > ?
     ORDER BY last_position"""
 _PENDING = f"""SELECT {ITEM_COLUMNS} FROM inbox WHERE session_key = ? AND consumed_seq IS NULL AND number > ?
@@ -610,8 +612,7 @@ class Reads:
         session = find_session(self._connection, self._key, session_id=session_id)
         if session is None or session.row.last_seq <= after:
             return ()
-        before = self._connection.execute(_BEFORE, (session.key, after)).fetchone()
-        link = START if before is None else Link(*cast("tuple[int, bytes]", before))
+        link = self._link_at(session.key, after)
         found: list[StoredAppend] = []
         for columns in self._connection.execute(_APPENDS, (session.key, link.last_seq)):
             link, records = self._key.read_append((session.key, session_id), columns, before=link)
@@ -627,14 +628,32 @@ class Reads:
             session = find_session(self._connection, self._key, session_id=session_id)
             if session is None or session.row.last_seq <= after:
                 return ()
-            before = self._connection.execute(_BEFORE, (session.key, after)).fetchone()
-            link = START if before is None else Link(*cast("tuple[int, bytes]", before))
+            link = self._link_at(session.key, after)
             rows = self._connection.execute(_APPENDS, (session.key, link.last_seq))
             link, records = self._key.read_appends(
                 (session.key, session_id), rows, before=link, until=after + limit
             )
         _check_end(session, link, link.last_seq - after >= limit)
         return _behind(records, records[0].seq, after)
+
+    def milestones(self, session_id: str, *, after: int, limit: int) -> tuple[Record, ...]:
+        """Return the records of milestones from `after + 1`.
+
+        Each append is verified together with the one before it, and the end of the session with its row.
+        """
+        records: list[Record] = []
+        with self._look():
+            session = find_session(self._connection, self._key, session_id=session_id)
+            if session is None or session.row.last_seq <= after:
+                return ()
+            _check_end(session, self._link_at(session.key, session.row.last_seq), has_more=False)
+            for columns in self._connection.execute(_MILESTONES, (session.key, after)):
+                before = self._link_at(session.key, cast("int", columns[1]) - 1)
+                _, more = self._key.read_append((session.key, session_id), columns, before=before)
+                records += more if records else _behind(more, more[0].seq, after)
+                if len(records) >= limit:
+                    break
+        return tuple(records)
 
     def timeline(self, after: int, limit: int) -> tuple[Record, ...]:
         """Return the records of all sessions after a position, without gaps."""
@@ -774,8 +793,12 @@ class Reads:
         if columns is None:
             raise corrupt(f"the row of a session with {last_seq:,} records is missing")
         session = self._key.read_session(session_key, columns)
-        before = self._connection.execute(_BEFORE, (session_key, last_seq - 1)).fetchone()
-        return session.row.session_id, START if before is None else Link(*cast("tuple[int, bytes]", before))
+        return session.row.session_id, self._link_at(session_key, last_seq - 1)
+
+    def _link_at(self, session_key: int, seq: int) -> Link:
+        """Return the last append of a session that ends at a record or before it."""
+        found = self._connection.execute(_BEFORE, (session_key, seq)).fetchone()
+        return START if found is None else Link(*cast("tuple[int, bytes]", found))
 
     @contextmanager
     def _look(self) -> Generator[None]:

@@ -34,7 +34,8 @@ T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
 
-_APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
+_APPEND: Final = """INSERT INTO appends (last_position, session_key, last_seq, epoch, chain, body)
+    VALUES (?, ?, ?, ?, ?, ?)"""
 _CHANGED: Final = """SELECT DISTINCT s.session_id, s.last_position
     FROM appends a JOIN sessions s USING (session_key) WHERE a.last_position > ?"""
 READ_RECORDS: Final = 1_024

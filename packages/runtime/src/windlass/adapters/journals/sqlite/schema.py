@@ -136,7 +136,19 @@ _VERSION_5: Final = (
         BEGIN SELECT RAISE(ABORT, 'the store was migrated: use a newer release'); END""",
 )
 """From here on an append of an owner does not change the store row: see `last_position`."""
-MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
+_VERSION_6: Final = (
+    # Appends of older releases, imports and recordings are not examined: each counts as a milestone.
+    "ALTER TABLE appends ADD COLUMN is_milestone INTEGER NOT NULL DEFAULT 1",
+    "CREATE INDEX milestones ON appends (session_key, last_seq) WHERE is_milestone = 1",
+)
+MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
+    _VERSION_1,
+    _VERSION_2,
+    _VERSION_3,
+    _VERSION_4,
+    _VERSION_5,
+    _VERSION_6,
+)
 """Statements from each version to the next, from an empty file on. Released versions never change."""
 
 

@@ -139,6 +139,9 @@ class SqliteStore:
     async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
         return await self._read(lambda: self._reads.records(session_id, after=after, limit=limit))
 
+    async def milestones(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        return await self._read(lambda: self._reads.milestones(session_id, after=after, limit=limit))
+
     async def post(
         self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
     ) -> Posted:

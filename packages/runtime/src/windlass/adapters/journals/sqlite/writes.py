@@ -135,7 +135,7 @@ _SAVE_SESSION: Final = """UPDATE sessions SET epoch = ?, last_seq = ?, last_posi
     standing = ?, wake_at_ms = ?, owner_id = ?, seal = ? WHERE session_key = ?"""
 _LENGTHEN_SESSION: Final = """UPDATE sessions SET last_seq = ?, last_position = ?, chain = ?, seal = ?
     WHERE session_key = ?"""
-_APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
+_APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?, ?)"
 _SAVE_STORE: Final = "UPDATE store SET last_position = ?, seal = ?, saves = saves + 1"
 _IS_PENDING: Final = "SELECT 1 FROM inbox WHERE number = ? AND session_key = ? AND consumed_seq IS NULL"
 _CONSUME: Final = "UPDATE inbox SET consumed_seq = ?, body = NULL WHERE number = ?"
@@ -232,7 +232,8 @@ class Transaction:
             end = self._last_position = end + count
             place = (session.key, row.last_seq + count, end, row.epoch)
             chain = self._key.chain(chain, place, body=body)
-            self._connection.execute(_APPEND, (end, session.key, place[1], row.epoch, chain, body))
+            columns = (end, session.key, place[1], row.epoch, chain, body, int(batch.is_milestone))
+            self._connection.execute(_APPEND, columns)
         for number in batch.consumes:
             self._connection.execute(_CONSUME, (appended.first_seq, number))
         for run_id, status in batch.runs:

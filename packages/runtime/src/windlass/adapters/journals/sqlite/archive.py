@@ -15,7 +15,6 @@ from windlass_harness.views.listing import words_in
 
 _APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?)"
 _ITEM: Final = "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
-_LAST_ITEM: Final = "SELECT coalesce(max(number), 0) FROM inbox"
 _RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _HAS_RUN: Final = "SELECT 1 FROM runs WHERE run_id = ?"
 _CHILDREN: Final = """SELECT s.session_id FROM catalog c JOIN sessions s USING (session_key)
@@ -84,7 +83,7 @@ class ArchiveTransaction(Transaction):
         return position, chain
 
     def _keep_runs(self, key: int, copy: SessionCopy) -> None:
-        number = self._number(_LAST_ITEM)
+        number = self._last_item()
         items: dict[str, int] = {}
         for item in copy.items:
             number += 1
@@ -93,6 +92,7 @@ class ArchiveTransaction(Transaction):
             self._connection.execute(_ITEM, columns)
             if item.run_id is not None:
                 items[item.run_id] = number
+        self._newest_item = number
         for run in copy.runs:
             self._keep_run(key, run, items.get(run.run_id, 0))
 

@@ -516,6 +516,9 @@ def _settled(row: Row) -> SettledRequest:
     )
 
 
+SHORT_RECORDS_MAX: Final = 64
+SHORT_BYTES_MAX: Final = 16_384
+"""Records, and their packed bytes, that are read without a thread."""
 _SESSION = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE session_key = ?"
 _NEWEST_OWNED = f"""SELECT max(last_position), session_key, {SESSION_COLUMNS}
     FROM sessions INDEXED BY sessions_owned WHERE owner_id IS NOT NULL"""
@@ -523,6 +526,7 @@ _HAS_APPENDS = "SELECT 1 FROM appends WHERE session_key = ? LIMIT 1"
 _BEFORE = """SELECT last_seq, chain FROM appends WHERE session_key = ? AND last_seq <= ?
     ORDER BY last_seq DESC LIMIT 1"""
 _APPENDS = f"SELECT {APPEND_COLUMNS} FROM appends WHERE session_key = ? AND last_seq > ? ORDER BY last_seq"
+_BYTES_AFTER = "SELECT coalesce(sum(length(body)), 0) FROM appends WHERE session_key = ? AND last_seq > ?"
 _TIMELINE = f"""SELECT {APPEND_COLUMNS}, session_key FROM appends WHERE last_position > ?
     ORDER BY last_position"""
 _PENDING = f"""SELECT {ITEM_COLUMNS} FROM inbox WHERE session_key = ? AND consumed_seq IS NULL AND number > ?
@@ -627,12 +631,28 @@ class Reads:
             session = find_session(self._connection, self._key, session_id=session_id)
             if session is None or session.row.last_seq <= after:
                 return ()
-            before = self._connection.execute(_BEFORE, (session.key, after)).fetchone()
-            link = START if before is None else Link(*cast("tuple[int, bytes]", before))
-            rows = self._connection.execute(_APPENDS, (session.key, link.last_seq))
-            link, records = self._key.read_appends(
-                (session.key, session_id), rows, before=link, until=after + limit
-            )
+            return self._records(session, after=after, limit=limit)
+
+    def short_tail(self, session_id: str, *, after: int, limit: int) -> tuple[Record, ...] | None:
+        """The same; None if there is so much that a thread should read it."""
+        with self._look():
+            session = find_session(self._connection, self._key, session_id=session_id)
+            if session is None or session.row.last_seq <= after:
+                return ()
+            if session.row.last_seq - after > SHORT_RECORDS_MAX:
+                return None
+            [(size,)] = self._connection.execute(_BYTES_AFTER, (session.key, after)).fetchall()
+            if cast("int", size) > SHORT_BYTES_MAX:
+                return None
+            return self._records(session, after=after, limit=limit)
+
+    def _records(self, session: StoredSession, *, after: int, limit: int) -> tuple[Record, ...]:
+        before = self._connection.execute(_BEFORE, (session.key, after)).fetchone()
+        link = START if before is None else Link(*cast("tuple[int, bytes]", before))
+        rows = self._connection.execute(_APPENDS, (session.key, link.last_seq))
+        link, records = self._key.read_appends(
+            (session.key, session.row.session_id), rows, before=link, until=after + limit
+        )
         _check_end(session, link, link.last_seq - after >= limit)
         return _behind(records, records[0].seq, after)
 

@@ -152,7 +152,10 @@ class SqliteStore:
         return await self._writer.do(lambda tx: tx.post(one), size_bytes=len(one.raw))
 
     async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
-        return await self._read_row(lambda: self._reads.pending(session_id, after=after, limit=limit))
+        found = self._read_at_once(lambda: self._reads.few_pending(session_id, after=after, limit=limit))
+        if found is not None:
+            return found
+        return await self._read(lambda: self._reads.pending(session_id, after=after, limit=limit))
 
     async def arrivals(self, *, after: int) -> Arrivals:
         return await self._read(lambda: self._reads.arrivals(after))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing, suppress
@@ -23,7 +24,13 @@ from windlass_server import Settings
 from windlass_server.app import Connection
 from windlass_server.guard import Metrics, read_body
 from windlass_server.problems import Problem
-from windlass_server.settings import BATCH_BYTES, BODY_VALUES_MAX, FRAMES_BYTES_MAX, Limits
+from windlass_server.settings import (
+    BATCH_BYTES,
+    BODY_VALUES_MAX,
+    FRAMES_BYTES_MAX,
+    HEADER_BYTES_MAX,
+    Limits,
+)
 from windlass_server.streams import Streams
 
 pytestmark = pytest.mark.promise("L1")
@@ -156,17 +163,117 @@ def test_a_slow_body_after_its_answer_is_disconnected(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_request_with_two_body_framings_is_refused_and_nothing_after_it_is_read(tmp_path: Path) -> None:
+GET = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n"
+POST = b"POST /v1/health HTTP/1.1\r\nHost: localhost\r\n"
+LAST = GET + b"Connection: close\r\n\r\n"
+NO_BODY = b"\r\n0\r\n\r\n"
+UPGRADE = b"Connection: Upgrade\r\nUpgrade: h2c\r\n"
+REFUSED = {
+    "length and coding": POST + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n" + NO_BODY,
+    "coding and length": POST + b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n" + NO_BODY,
+    "two lengths": POST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+    "signed length": POST + b"Content-Length: +2\r\n\r\n{}",
+    "length in parts": POST + b"Content-Length: 1 0\r\n\r\n{}",
+    "two codings": POST + b"Transfer-Encoding: gzip, chunked\r\n" + NO_BODY,
+    "coding twice": POST + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n" + NO_BODY,
+    "unknown coding": POST + b"Transfer-Encoding: xchunked\r\n" + NO_BODY,
+    "no coding": POST + b"Transfer-Encoding: identity\r\n" + NO_BODY,
+    "hidden coding": POST + b"Transfer-Encoding: \x0bchunked\r\n" + NO_BODY,
+    "coding with a space": POST + b"Transfer-Encoding : chunked\r\n" + NO_BODY,
+    "no host": b"GET /v1/health HTTP/1.1\r\n\r\n",
+    "two hosts": GET + b"Host: other\r\n\r\n",
+    "line without an end": GET + b"X: a\rb\r\n\r\n",
+    "zero in a header": GET + b"X: a\0b\r\n\r\n",
+    "folded header": b"GET /v1/health HTTP/1.1\r\n Host: x\r\nHost: localhost\r\n\r\n",
+    "header without a colon": GET + b"Xyz\r\n\r\n",
+    "no version": b"GET /v1/health\r\n\r\n",
+    "control character in the target": b"GET /v1/\x01 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "negative chunk": POST + b"Transfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n",
+    "chunk without an end": POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}x0\r\n\r\n",
+    "head without an end": GET + b"X: " + b"a" * (4 * HEADER_BYTES_MAX),
+    "target without an end": b"GET /" + b"a" * (4 * HEADER_BYTES_MAX),
+}
+ANSWERED = {
+    "pipelined": (GET + b"\r\n" + GET + b"\r\n", ["200", "200"]),
+    "chunks": (POST + b"Transfer-Encoding: chunked\r\n\r\n2;a=b\r\n{}\r\n0\r\n\r\n", ["405"]),
+    "upgrade": (GET + UPGRADE + b"\r\n", ["200"]),
+    "upgrade with a length": (
+        POST + UPGRADE + b"Content-Length: %d\r\n\r\n%b" % (len(GET), GET),
+        ["405"],
+    ),
+    "upgrade with chunks": (
+        POST + UPGRADE + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(GET), GET),
+        ["405"],
+    ),
+}
+
+
+async def statuses(port: int, sent: bytes) -> list[str]:
+    """Send bytes; return the statuses of all responses up to the end of the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    answer = b""
+    with suppress(ConnectionError):
+        while more := await reader.read(65_536):
+            answer += more
+    writer.transport.abort()
+    return [status.decode() for status in re.findall(rb"HTTP/1\.1 (\d+)", answer)]
+
+
+def test_a_request_that_can_be_read_in_two_ways_is_refused_and_nothing_after_it_is_read(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server:
+            for name, sent in REFUSED.items():
+                assert (name, await statuses(server.port, sent + LAST)) == (name, ["400"])
+
+    run(main())
+
+
+def test_requests_end_where_they_say_and_an_upgrade_that_is_not_offered_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server:
+            for name, (sent, expected) in ANSWERED.items():
+                assert (name, await statuses(server.port, sent + LAST)) == (name, [*expected, "200"])
+
+    run(main())
+
+
+def test_bytes_that_are_no_request_do_not_harm_the_response_before_them(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server:
+            assert await statuses(server.port, GET + b"\r\n\0\r\n\r\n" + LAST) == ["200", "400"]
+
+    run(main())
+
+
+def test_a_body_arrives_whole_although_its_request_asks_for_an_upgrade(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server:
+            head = b"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            body = json.dumps({"message": "Hello."}).encode()
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-            head = "POST /v1/health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
-            behind = "GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
-            writer.write(f"{head}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n{behind}".encode())
-            answer = await reader.read()
-            assert answer.count(b"HTTP/1.1") == 1
-            assert answer.startswith(b"HTTP/1.1 400")
+            writer.write(head + UPGRADE + b"Content-Length: %d\r\n\r\n" % len(body) + body[:5])
+            await writer.drain()
+            writer.write(body[5:])
+            assert b" 202 " in await reader.readline()
             writer.transport.abort()
+
+    run(main())
+
+
+def test_a_header_behind_a_body_is_no_header_of_the_request(tmp_path: Path) -> None:
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        ann = keys.add("a", "acme", "ann")
+        settings = Settings(keys=keys.path, limits=FAST)
+        async with serving(tmp_path / "data", settings=settings) as server:
+            head = b"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+            behind = b"\r\n0\r\nAuthorization: Bearer %b\r\n\r\n" % ann.encode()
+            assert await statuses(server.port, head + behind + LAST) == ["401", "200"]
 
     run(main())
 

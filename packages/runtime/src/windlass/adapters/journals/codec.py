@@ -102,6 +102,16 @@ def unpack(stored: bytes) -> bytes:
     return body
 
 
+def unpacked_size(stored: bytes, limit: int) -> int:
+    """Return the size of the body of a compressed form; `limit` if it has as much or more."""
+    if stored[:1] != _WORDS_1:
+        return min(len(stored), limit)
+    try:
+        return len(zlib.decompressobj(_WINDOW_BITS, zdict=DICTIONARY_1).decompress(stored[1:], limit))
+    except zlib.error:
+        return limit
+
+
 INTEGER_MAX: Final = 2**63 - 1
 _SAFE_BRACKETS_MAX: Final = 190
 _LONG_NUMBER_DIGITS: Final = 4_300

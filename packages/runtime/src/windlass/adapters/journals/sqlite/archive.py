@@ -16,7 +16,6 @@ from windlass_harness.views.listing import words_in
 _APPEND: Final = """INSERT INTO appends (last_position, session_key, last_seq, epoch, chain, body)
     VALUES (?, ?, ?, ?, ?, ?)"""
 _ITEM: Final = "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
-_LAST_ITEM: Final = "SELECT coalesce(max(number), 0) FROM inbox"
 _RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _HAS_RUN: Final = "SELECT 1 FROM runs WHERE run_id = ?"
 _CHILDREN: Final = """SELECT s.session_id FROM catalog c JOIN sessions s USING (session_key)
@@ -85,7 +84,7 @@ class ArchiveTransaction(Transaction):
         return position, chain
 
     def _keep_runs(self, key: int, copy: SessionCopy) -> None:
-        number = self._number(_LAST_ITEM)
+        number = self._last_item()
         items: dict[str, int] = {}
         for item in copy.items:
             number += 1
@@ -94,6 +93,7 @@ class ArchiveTransaction(Transaction):
             self._connection.execute(_ITEM, columns)
             if item.run_id is not None:
                 items[item.run_id] = number
+        self._newest_item = number
         for run in copy.runs:
             self._keep_run(key, run, items.get(run.run_id, 0))
 

@@ -27,7 +27,7 @@ from windlass_protocol import InputRequest
 
 _ROW: Final = "SELECT number, title, status, usage FROM catalog WHERE session_key = ?"
 _OWNER: Final = "SELECT owner FROM catalog WHERE session_key = ?"
-_NEXT: Final = "SELECT coalesce(max(number), 0) + 1 FROM catalog"
+_LAST: Final = "SELECT coalesce(max(number), 0) FROM catalog"
 _INSERT: Final = "INSERT INTO catalog VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _UPDATE: Final = """UPDATE catalog SET title = ?, agent_id = coalesce(?, agent_id),
     status = ?, created_at = CASE created_at WHEN '' THEN ? ELSE created_at END,
@@ -48,6 +48,12 @@ class IndexWrites:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._last: int | None = None
+        """The newest number of the index, valid while no other connection writes."""
+
+    def forget(self) -> None:
+        """Forget what was read: another connection has written, or the transaction was rolled back."""
+        self._last = None
 
     def check_owner(self, session_key: int, told: Told, *, session_id: str) -> None:
         """Refuse a run request of another owner than that of the session."""
@@ -57,9 +63,16 @@ class IndexWrites:
         if row is not None and row[0] != told.owner:
             raise not_owned(session_id)
 
-    def enter(self, session_key: int, told: Told, *, status: SessionStatus = SessionStatus.PENDING) -> None:
-        """Add a session to the index, unless it is there."""
-        if self._connection.execute(_OWNER, (session_key,)).fetchone() is None:
+    def enter(
+        self,
+        session_key: int,
+        told: Told,
+        *,
+        status: SessionStatus = SessionStatus.PENDING,
+        is_new: bool = False,
+    ) -> None:
+        """Add a session to the index, unless it is there; one that is new is not."""
+        if is_new or self._connection.execute(_OWNER, (session_key,)).fetchone() is None:
             self._insert(session_key, told, status)
 
     def follow(self, session_key: int, batch: Batch) -> None:
@@ -128,7 +141,9 @@ class IndexWrites:
         return ("", "", None) if row is None else cast("tuple[str, str, str | None]", tuple(row))
 
     def _insert(self, session_key: int, told: Told, status: SessionStatus) -> None:
-        [(number,)] = cast("list[tuple[int]]", self._connection.execute(_NEXT).fetchall())
+        if self._last is None:
+            [(self._last,)] = cast("list[tuple[int]]", self._connection.execute(_LAST).fetchall())
+        number = self._last = self._last + 1
         columns = (
             number,
             session_key,

@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from pydantic_core import from_json
 
-from windlass.adapters.journals.codec import content_hash
+from windlass.adapters.journals.codec import content_hash, unpacked_size
 from windlass.adapters.journals.rules import corrupt, in_turns, load_usage, rejected
 from windlass.adapters.journals.sqlite.integrity import (
     APPEND_COLUMNS,
@@ -516,6 +516,8 @@ def _settled(row: Row) -> SettledRequest:
     )
 
 
+SHORT_BYTES_MAX: Final = 65_536
+"""Bytes of JSON that are read without a thread."""
 _SESSION = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE session_key = ?"
 _NEWEST_OWNED = f"""SELECT max(last_position), session_key, {SESSION_COLUMNS}
     FROM sessions INDEXED BY sessions_owned WHERE owner_id IS NOT NULL"""
@@ -525,6 +527,7 @@ _BEFORE = """SELECT last_seq, chain FROM appends WHERE session_key = ? AND last_
 _APPENDS = f"SELECT {APPEND_COLUMNS} FROM appends WHERE session_key = ? AND last_seq > ? ORDER BY last_seq"
 _MILESTONES = f"""SELECT {APPEND_COLUMNS} FROM appends INDEXED BY milestones
     WHERE session_key = ? AND last_seq > ? AND is_milestone = 1 ORDER BY last_seq"""
+_BODIES_AFTER = "SELECT body FROM appends WHERE session_key = ? AND last_seq > ?"
 _TIMELINE = f"""SELECT {APPEND_COLUMNS}, session_key FROM appends WHERE last_position > ?
     ORDER BY last_position"""
 _PENDING = f"""SELECT {ITEM_COLUMNS} FROM inbox WHERE session_key = ? AND consumed_seq IS NULL AND number > ?
@@ -628,11 +631,27 @@ class Reads:
             session = find_session(self._connection, self._key, session_id=session_id)
             if session is None or session.row.last_seq <= after:
                 return ()
-            link = self._link_at(session.key, after)
-            rows = self._connection.execute(_APPENDS, (session.key, link.last_seq))
-            link, records = self._key.read_appends(
-                (session.key, session_id), rows, before=link, until=after + limit
-            )
+            return self._records(session, after=after, limit=limit)
+
+    def short_tail(self, session_id: str, *, after: int, limit: int) -> tuple[Record, ...] | None:
+        """The same; None if there is so much that a thread has to read it."""
+        with self._look():
+            session = find_session(self._connection, self._key, session_id=session_id)
+            if session is None or session.row.last_seq <= after:
+                return ()
+            left = SHORT_BYTES_MAX
+            for (body,) in self._connection.execute(_BODIES_AFTER, (session.key, after)):
+                left -= unpacked_size(body, left) if isinstance(body, bytes) else 0
+                if left <= 0:
+                    return None
+            return self._records(session, after=after, limit=limit)
+
+    def _records(self, session: StoredSession, *, after: int, limit: int) -> tuple[Record, ...]:
+        link = self._link_at(session.key, after)
+        rows = self._connection.execute(_APPENDS, (session.key, link.last_seq))
+        link, records = self._key.read_appends(
+            (session.key, session.row.session_id), rows, before=link, until=after + limit
+        )
         _check_end(session, link, link.last_seq - after >= limit)
         return _behind(records, records[0].seq, after)
 
@@ -680,6 +699,16 @@ class Reads:
         """Return the unconsumed items of a session."""
         session_key = self._key.session_key(session_id)
         rows = self._connection.execute(_PENDING, (session_key, after, limit)).fetchall()
+        return tuple(self._key.read_item((session_key, session_id), columns) for columns in rows)
+
+    def few_pending(self, session_id: str, *, after: int, limit: int) -> tuple[InboxItem, ...] | None:
+        """The same; None if there is so much that a thread has to read it."""
+        session_key, left, rows = self._key.session_key(session_id), SHORT_BYTES_MAX, list[Row]()
+        for columns in self._connection.execute(_PENDING, (session_key, after, limit)):
+            left -= len(columns[4]) if isinstance(columns[4], bytes) else 0
+            if left < 0:
+                return None
+            rows.append(columns)
         return tuple(self._key.read_item((session_key, session_id), columns) for columns in rows)
 
     def arrivals(self, after: int) -> Arrivals:

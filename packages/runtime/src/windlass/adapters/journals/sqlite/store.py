@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Self, TypeVar, get_args
 
 from windlass.adapters.journals.codec import (
@@ -81,6 +82,8 @@ class SqliteStore:
         transaction = self._archive = ArchiveTransaction(writing, key, locks=self._locks)
         self._writer = Writer(writing, transaction, files=OpenFiles(path), is_quick=is_quick)
         self._reads = reading
+        self._reading = Lock()
+        """Guards the reading connection."""
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="windlass-sqlite-reader")
         self._is_closed = False
 
@@ -137,6 +140,9 @@ class SqliteStore:
         return await self._writer.do(lambda tx: tx.append(batch, body, posts=posts), size_bytes=size_bytes)
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        found = self._read_at_once(lambda: self._reads.short_tail(session_id, after=after, limit=limit))
+        if found is not None:
+            return found
         return await self._read(lambda: self._reads.records(session_id, after=after, limit=limit))
 
     async def milestones(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
@@ -149,16 +155,19 @@ class SqliteStore:
         return await self._writer.do(lambda tx: tx.post(one), size_bytes=len(one.raw))
 
     async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
+        found = self._read_at_once(lambda: self._reads.few_pending(session_id, after=after, limit=limit))
+        if found is not None:
+            return found
         return await self._read(lambda: self._reads.pending(session_id, after=after, limit=limit))
 
     async def arrivals(self, *, after: int) -> Arrivals:
         return await self._read(lambda: self._reads.arrivals(after))
 
     async def run(self, run_id: str) -> RunRow | None:
-        return await self._read(lambda: self._reads.run(run_id))
+        return await self._read_row(lambda: self._reads.run(run_id))
 
     async def session(self, session_id: str) -> SessionRow | None:
-        return await self._read(lambda: self._reads.session(session_id))
+        return await self._read_row(lambda: self._reads.session(session_id))
 
     async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
         return await self._read(lambda: self._reads.sessions(after, limit))
@@ -219,7 +228,7 @@ class SqliteStore:
         return await self._read(lambda: self._reads.index.sessions(wanted, before=before, limit=limit))
 
     async def listed_session(self, session_id: str) -> SessionInfo | None:
-        return await self._read(lambda: self._reads.index.session(session_id))
+        return await self._read_row(lambda: self._reads.index.session(session_id))
 
     async def listed_runs(
         self, wanted: RunFilter, *, before: int | None = None, limit: int = 50
@@ -280,14 +289,38 @@ class SqliteStore:
             for owner_id in self._locks.owners():
                 await self.retire(owner_id)
         await asyncio.to_thread(self._readers.shutdown)
-        self._reads.close()
+        with self._reading:
+            self._reads.close()
         await self._writer.aclose()
         self._locks.close()
+
+    async def _read_row(self, look: Callable[[], T]) -> T:
+        """Read a few rows by their key."""
+        found = self._read_at_once(lambda: (look(),))
+        return await self._read(look) if found is None else found[0]
+
+    def _read_at_once(self, look: Callable[[], T | None]) -> T | None:
+        """Read on the event loop: a switch of threads costs ten times as much as a short read.
+
+        None also if the thread uses the connection.
+        """
+        if self._is_closed:
+            raise unavailable(CLOSED)
+        if not self._reading.acquire(blocking=False):
+            return None
+        try:
+            return _translating(look)
+        finally:
+            self._reading.release()
 
     async def _read(self, look: Callable[[], T]) -> T:
         if self._is_closed:
             raise unavailable(CLOSED)
-        return await asyncio.get_running_loop().run_in_executor(self._readers, _translating, look)
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read_in_thread, look)
+
+    def _read_in_thread(self, look: Callable[[], T]) -> T:
+        with self._reading:
+            return _translating(look)
 
     def _dead(self, now_ms: int) -> list[str]:
         return [

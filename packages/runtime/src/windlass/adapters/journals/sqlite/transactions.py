@@ -1,7 +1,8 @@
 """Writer: groups waiting requests into one transaction and answers after the commit.
 
-A thread writes, because the disk is slow. With durability `process`, the event loop writes small requests
-itself if no other connection is writing: switching threads would cost more than the write.
+A thread writes, because the disk is slow. An event loop passes it the requests of one turn together. With
+durability `process`, the event loop writes small requests itself if no other connection is writing:
+switching threads would cost more than the write.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ from windlass_protocol.frozen import mutable
 T = TypeVar("T")
 
 GROUP_JOBS_MAX: Final = 256
-"""Requests per transaction."""
+"""A transaction with this many requests takes no more."""
 WAITING_JOBS_MAX: Final = 16_384
 QUICK_JOBS_MAX: Final = 64
 """Requests that an event loop writes in one turn."""
@@ -75,9 +76,16 @@ class Writer:
         self._transaction = transaction
         self._files = files
         self._is_quick = is_quick
-        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
-        self._quick: list[_Job] = []
-        """Requests that the event loop writes together in its next turn."""
+        self._queue: SimpleQueue[list[_Job] | None] = SimpleQueue()
+        """Requests for the thread; those of one turn of an event loop are one entry."""
+        self._queued = 0
+        """The number of requests in the queue."""
+        self._gathered: list[_Job] = []
+        """Requests of one turn of an event loop. In its next turn they are written, or passed to the thread.
+
+        If the first request of a turn woke the thread, it would compete with the loop for the interpreter
+        lock at each statement, and the other requests of the turn would need another transaction.
+        """
         self._turn: asyncio.AbstractEventLoop | None = None
         """The event loop that has written in its current turn."""
         self._closed: str | None = None
@@ -105,23 +113,25 @@ class Writer:
         with self._lock:
             if self._closed is not None:
                 raise stopped(self._closed)
-            if self._queue.qsize() >= WAITING_JOBS_MAX:
+            if self._queued + len(self._gathered) >= WAITING_JOBS_MAX:
                 raise unavailable(f"too many writes are waiting: {WAITING_JOBS_MAX:,}, nothing was written")
-            if self._quick and self._quick[0].loop is not loop:
+            if self._gathered and self._gathered[0].loop is not loop:
                 # The other loop may have ended.
-                self._hand_over(self._quick)
-            if not self._is_for_loop(job):
-                self._queue.put(job)
+                self._hand_over()
+            if self._is_quick and (job.size_bytes > QUICK_BYTES_MAX or len(self._gathered) >= QUICK_JOBS_MAX):
+                self._put([job])
             else:
-                if not self._quick:
-                    loop.call_soon(self._write_quick, loop)
-                self._quick.append(job)
+                if not self._gathered:
+                    loop.call_soon(self._end_gathering, loop)
+                self._gathered.append(job)
+                if len(self._gathered) >= GROUP_JOBS_MAX:
+                    self._hand_over()
         return cast("T", await future)
 
     def _write_at_once(self, job: _Job) -> bool:
         """Write the first request of a turn at once; later ones of the turn share a transaction."""
         with self._lock:
-            is_first = self._turn is not job.loop and not self._quick and self._closed is None
+            is_first = self._turn is not job.loop and not self._gathered and self._closed is None
             is_small = job.size_bytes <= QUICK_BYTES_MAX and self._logged_bytes < CHECKPOINT_BYTES
             if not is_first or not is_small or not self._hands.acquire(blocking=False):
                 return False
@@ -143,14 +153,11 @@ class Writer:
     def _end_turn(self) -> None:
         self._turn = None
 
-    def _is_for_loop(self, job: _Job) -> bool:
-        return self._is_quick and job.size_bytes <= QUICK_BYTES_MAX and len(self._quick) < QUICK_JOBS_MAX
-
     async def aclose(self) -> None:
         """Finish pending requests, then close the database."""
         with self._lock:
             self._closed = self._closed or CLOSED
-            self._hand_over(self._quick)
+            self._hand_over()
             self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
 
@@ -173,17 +180,21 @@ class Writer:
             self._abandon(jobs)
             self._connection.close()
 
-    def _write_quick(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Write the requests of the last turn, unless that could take long."""
+    def _end_gathering(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Write the requests of the last turn, or pass them to the thread if that could take long."""
         with self._lock:
-            jobs = [*self._quick]
+            jobs = self._gathered
             if not jobs or jobs[0].loop is not loop:
                 return
-            is_free = self._logged_bytes < CHECKPOINT_BYTES and self._hands.acquire(blocking=False)
+            is_free = (
+                self._is_quick
+                and self._logged_bytes < CHECKPOINT_BYTES
+                and self._hands.acquire(blocking=False)
+            )
             if not is_free:
-                self._hand_over(self._quick)
+                self._hand_over()
                 return
-            self._quick.clear()
+            self._gathered = []
         try:
             is_done = self._write(jobs)
         except BaseException:
@@ -193,14 +204,20 @@ class Writer:
             self._hands.release()
         with self._lock:
             if not is_done and self._closed is None:
-                self._hand_over(jobs)
+                self._put(jobs)
+                return
         _settle(jobs)
 
-    def _hand_over(self, jobs: list[_Job]) -> None:
-        """Pass jobs to the thread."""
-        for job in jobs:
-            self._queue.put(job)
-        jobs.clear()
+    def _hand_over(self) -> None:
+        """Pass the gathered jobs to the thread."""
+        if self._gathered:
+            jobs, self._gathered = self._gathered, []
+            self._put(jobs)
+
+    def _put(self, jobs: list[_Job]) -> None:
+        """Queue jobs for the thread; the caller holds the lock."""
+        self._queued += len(jobs)
+        self._queue.put(jobs)
 
     def _wait_at_most(self, timeout_ms: int) -> None:
         """Set the busy timeout of the connection."""
@@ -209,26 +226,27 @@ class Writer:
     def _abandon(self, jobs: list[_Job]) -> None:
         with self._lock:
             self._closed = self._closed or "the store stopped writing: open it again"
-            self._hand_over(self._quick)
+            self._hand_over()
         with suppress(Empty):
             while True:
-                job = self._queue.get_nowait()
-                jobs += [] if job is None else [job]
+                jobs += self._queue.get_nowait() or ()
         for job in jobs:
             job.error = job.error or ambiguous("the writer stopped: it may or may not have been written")
         _answer(jobs)
 
     def _take(self) -> tuple[list[_Job], bool]:
-        """Return all waiting jobs, and whether more may follow."""
+        """Return waiting jobs, and whether more may follow."""
         jobs: list[_Job] = []
-        job = self._queue.get()
+        more = self._queue.get()
         with suppress(Empty):
-            while job is not None:
-                jobs.append(job)
-                if len(jobs) == GROUP_JOBS_MAX:
+            while more is not None:
+                jobs += more
+                if len(jobs) >= GROUP_JOBS_MAX:
                     break
-                job = self._queue.get_nowait()
-        return jobs, job is not None
+                more = self._queue.get_nowait()
+        with self._lock:
+            self._queued -= len(jobs)
+        return jobs, more is not None
 
     def _write(self, jobs: Sequence[_Job]) -> bool:
         """Run jobs, in one transaction if none fails; False if the database stays busy."""

@@ -174,7 +174,10 @@ class Transaction:
         self._must_save_end = False
         """Whether `finish` writes the newest position: perhaps no session with an owner has it."""
         self._sessions: dict[str, StoredSession] = {}
-        """Cached session rows, valid while no other connection writes."""
+        """Cached session rows; this and what follows is valid while no other connection writes."""
+        self._enlisted: set[str] = set()
+        """Owners that are known to be enlisted."""
+        self._newest_item: int | None = None
         self._version: object = None
 
     def begin(self) -> None:
@@ -203,8 +206,10 @@ class Transaction:
 
     def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
         """Make an owner the only writer of a session."""
-        if self._connection.execute(_BEAT, (owner_id,)).fetchone() is None:
-            raise rejected(f"owner {owner_id} is not enlisted")
+        if owner_id not in self._enlisted:
+            if self._connection.execute(_BEAT, (owner_id,)).fetchone() is None:
+                raise rejected(f"owner {owner_id} is not enlisted")
+            self._enlisted.add(owner_id)
         session = self._find(session_id)
         if session is None:
             session = self._new_session(session_id)
@@ -248,8 +253,10 @@ class Transaction:
     def post(self, one: EncodedPost) -> Posted:
         """Insert an item, unless its key exists."""
         session_id, kind, key, run = one.post.session_id, one.post.kind, one.post.key, one.run
-        session_key = self._key.session_key(session_id)
-        known, what = self._connection.execute(_BY_KEY, (session_key, key)).fetchone(), f"key {key}"
+        session, known, what = self._find(session_id), None, f"key {key}"
+        if session is not None:
+            # A session that does not exist has no items.
+            known = self._connection.execute(_BY_KEY, (session.key, key)).fetchone()
         if known is None and run is not None:
             known = self._connection.execute(_BY_RUN, (run.run_id,)).fetchone()
             what = f"run id {run.run_id}"
@@ -257,9 +264,10 @@ class Transaction:
             if known[1] != one.digest:
                 raise conflict(f"{what} was used for another request", session_id)
             return Posted(cast("int", known[0]), is_new=False)
-        check_room(self._number(_COUNT_PENDING, session_key), kind=kind)
-        if one.told is not None:
-            self._index.check_owner(session_key, one.told, session_id=session_id)
+        if session is not None:
+            check_room(self._number(_COUNT_PENDING, session.key), kind=kind)
+            if one.told is not None:
+                self._index.check_owner(session.key, one.told, session_id=session_id)
         return Posted(self._keep(one), is_new=True)
 
     def _is_known(self, one: EncodedPost, session_id: str) -> bool:
@@ -277,18 +285,20 @@ class Transaction:
 
     def _keep(self, one: EncodedPost) -> int:
         """Insert an item; return its number."""
-        post, number = one.post, self._number(_LAST_ITEM) + 1
+        post, number = one.post, self._last_item() + 1
         session_key = self._key.session_key(post.session_id)
-        if self._find(post.session_id) is None:
+        is_new = self._find(post.session_id) is None
+        if is_new:
             self._new_session(post.session_id)
         rest = one.digest + one.raw
         seal = self._key.item_seal((number, session_key), kind=post.kind, key=post.key, rest=rest)
         row = (number, session_key, post.kind, post.key, one.digest, seal, one.raw)
         self._connection.execute(_NEW_ITEM, row)
+        self._newest_item = number
         if one.run is not None:
             self._begin_run(one.run, session_key, item=number)
         if one.told is not None:
-            self._index.enter(session_key, one.told)
+            self._index.enter(session_key, one.told, is_new=is_new)
         return number
 
     def _begin_run(self, run: NewRun, session_key: int, *, item: int) -> None:
@@ -308,6 +318,7 @@ class Transaction:
         self._connection.execute(_FREE, (owner_id,))
         self._connection.execute(_STRIKE, (owner_id,))
         self._sessions.clear()
+        self._enlisted.discard(owner_id)
 
     def bury(self, owner_id: str, now_ms: int) -> bool:
         """Release the sessions of a dead owner; return whether it is still dead."""
@@ -351,7 +362,15 @@ class Transaction:
 
     def _forget(self) -> None:
         self._sessions.clear()
-        self._last_position = None
+        self._enlisted.clear()
+        self._last_position = self._newest_item = None
+        self._index.forget()
+
+    def _last_item(self) -> int:
+        """Return the number of the newest item."""
+        if self._newest_item is None:
+            self._newest_item = self._number(_LAST_ITEM)
+        return self._newest_item
 
     def _end(self) -> int:
         """Return the position of the newest record."""

@@ -184,7 +184,7 @@ def read_said(data: JsonObject) -> tuple[Place, Sequence[AssistantPart]]:
 
 def read_requested(data: JsonObject) -> tuple[Place, Sequence[ToolCallPart]]:
     """Return the calls that the model requested, and their place."""
-    place, parts = _place(data), _usual_calls(data.get("actions"))
+    place, parts = _place(data), usual_calls(data.get("actions"))
     if place is None or parts is None:
         found = read(event_data.ActionsRequestedData, data)
         return Place(found.turn_id, found.step_index), [part_of(action) for action in found.actions]
@@ -252,8 +252,8 @@ def _place(data: JsonObject) -> Place | None:
     return None
 
 
-def _usual_calls(actions: JsonValue) -> list[ToolCallPart] | None:
-    """Return the calls of a payload; None if one of them does not have the usual shape."""
+def usual_calls(actions: JsonValue) -> list[ToolCallPart] | None:
+    """Return requested calls as parts; None if one of them does not have the usual shape."""
     if type(actions) is not list:
         return None
     parts: list[ToolCallPart] = []

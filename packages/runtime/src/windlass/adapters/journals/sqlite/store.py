@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Self, TypeVar, get_args
 
 from windlass.adapters.journals.codec import (
@@ -17,24 +17,26 @@ from windlass.adapters.journals.codec import (
     encode_posts,
     encoded,
 )
-from windlass.adapters.journals.rules import CLOSED, is_in_lease, misconfigured, unavailable
+from windlass.adapters.journals.rules import CLOSED, misconfigured, unavailable
 from windlass.adapters.journals.sqlite.archive import ArchiveTransaction
 from windlass.adapters.journals.sqlite.files import OpenFiles
 from windlass.adapters.journals.sqlite.integrity import StoreKey
 from windlass.adapters.journals.sqlite.listing import list_unlisted
 from windlass.adapters.journals.sqlite.queries import Reads
 from windlass.adapters.journals.sqlite.schema import (
+    BUSY_TIMEOUT_MS,
     FAILURES,
     Connect,
     Connection,
     Durability,
     connect,
     forbidden,
+    is_busy,
     prepare,
     translate,
 )
 from windlass.adapters.journals.sqlite.transactions import CHECKPOINT_BYTES, Writer
-from windlass.adapters.journals.sqlite.writes import OwnerLocks, Transaction
+from windlass.adapters.journals.sqlite.writes import OwnerLocks
 from windlass.errors import AgentError
 from windlass.limits import SNAPSHOT_BYTES_MAX
 from windlass.ports.store import (
@@ -81,6 +83,8 @@ class SqliteStore:
         transaction = self._archive = ArchiveTransaction(writing, key, locks=self._locks)
         self._writer = Writer(writing, transaction, files=OpenFiles(path), is_quick=is_quick)
         self._reads = reading
+        self._reading = Lock()
+        """Guards the connection of the reads."""
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="windlass-sqlite-reader")
         self._is_closed = False
 
@@ -109,10 +113,12 @@ class SqliteStore:
             key = prepare(connections[0], path, durability=durability)
             list_unlisted(connections[0], key)
             connections.append(connect(path))
-            writing, reading = connections
+            writing, reads = connections[0], Reads(connections[1], key)
+            # The event loop reads too, and must not wait.
+            reads.wait_at_most(0)
             # Writes do not wait for the disk.
             is_quick = durability == "process"
-            return cls(path, key=key, writing=writing, reading=Reads(reading, key), is_quick=is_quick)
+            return cls(path, key=key, writing=writing, reading=reads, is_quick=is_quick)
         except FAILURES as error:
             failure = forbidden(path) or translate(error)
             _close_all(connections)
@@ -146,16 +152,16 @@ class SqliteStore:
         return await self._writer.do(lambda tx: tx.post(one), size_bytes=len(one.raw))
 
     async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
-        return await self._read(lambda: self._reads.pending(session_id, after=after, limit=limit))
+        return await self._glance(lambda: self._reads.pending(session_id, after=after, limit=limit))
 
     async def arrivals(self, *, after: int) -> Arrivals:
-        return await self._read(lambda: self._reads.arrivals(after))
+        return await self._glance(lambda: self._reads.arrivals(after))
 
     async def run(self, run_id: str) -> RunRow | None:
-        return await self._read(lambda: self._reads.run(run_id))
+        return await self._glance(lambda: self._reads.run(run_id))
 
     async def session(self, session_id: str) -> SessionRow | None:
-        return await self._read(lambda: self._reads.session(session_id))
+        return await self._glance(lambda: self._reads.session(session_id))
 
     async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
         return await self._read(lambda: self._reads.sessions(after, limit))
@@ -164,22 +170,29 @@ class SqliteStore:
         self, *, now_ms: int, limit: int = 100, agents: Collection[str] | None = None
     ) -> tuple[str, ...]:
         check_number("now_ms", now_ms)
-        for owner_id in await self._read(lambda: self._dead(now_ms)):
-            if await self._writer.do(partial(Transaction.bury, owner_id=owner_id, now_ms=now_ms)):
-                # Retire the row first: without its lock file, the owner would be detected only by its lease.
-                self._locks.forget(owner_id)
+
+        def look() -> tuple[str, ...] | None:
+            """Return the sessions; None if an owner has died."""
+            has_dead = any(self._locks.is_dead(*owner, now_ms) for owner in self._reads.owners())
+            return None if has_dead else self._reads.due(now_ms, limit, agents=agents)
+
+        found = await self._read(look)
+        if found is not None:
+            return found
+        self._forget(await self._writer.do(lambda tx: tx.bury(now_ms)))
         return await self._read(lambda: self._reads.due(now_ms, limit, agents=agents))
 
     async def unfinished(self) -> Mapping[str, int]:
         return await self._read(self._reads.unfinished)
 
     async def next_wake_ms(self) -> int | None:
-        return await self._read(self._reads.next_wake_ms)
+        return await self._glance(self._reads.next_wake_ms)
 
     async def enlist(self, owner_id: str, *, now_ms: int) -> None:
         check_id("an owner id", owner_id)
         check_number("now_ms", now_ms)
-        await self._writer.do(lambda tx: tx.enlist(owner_id, now_ms))
+        # In one transaction: a process that starts usually takes over from one that has died.
+        self._forget(await self._writer.do(lambda tx: tx.enlist(owner_id, now_ms)))
 
     async def retire(self, owner_id: str) -> None:
         await self._writer.do(lambda tx: tx.retire(owner_id))
@@ -189,7 +202,7 @@ class SqliteStore:
         return await self._read(lambda: self._reads.timeline(after, limit))
 
     async def last_position(self) -> int:
-        return await self._read(self._reads.last_position)
+        return await self._glance(self._reads.last_position)
 
     async def save(self, session_id: str, seq: int, *, state: bytes) -> None:
         if len(state) <= SNAPSHOT_BYTES_MAX:
@@ -266,7 +279,7 @@ class SqliteStore:
 
         It is cheap: poll it to detect writes of other processes.
         """
-        return await self._read(self._reads.data_version)
+        return await self._glance(self._reads.data_version)
 
     async def aclose(self) -> None:
         """Finish pending writes, retire the owners of this store, and close the file."""
@@ -277,21 +290,56 @@ class SqliteStore:
             for owner_id in self._locks.owners():
                 await self.retire(owner_id)
         await asyncio.to_thread(self._readers.shutdown)
-        self._reads.close()
+        with self._reading:
+            self._reads.close()
         await self._writer.aclose()
         self._locks.close()
 
     async def _read(self, look: Callable[[], T]) -> T:
+        """Read in a thread."""
         if self._is_closed:
             raise unavailable(CLOSED)
-        return await asyncio.get_running_loop().run_in_executor(self._readers, _translating, look)
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._wait_and_read, look)
 
-    def _dead(self, now_ms: int) -> list[str]:
-        return [
-            owner_id
-            for owner_id, beat_at_ms in self._reads.owners()
-            if not is_in_lease(beat_at_ms, now_ms) or self._locks.is_free(owner_id)
-        ]
+    async def _glance(self, look: Callable[[], T]) -> T:
+        """Read a few rows that an index finds, on the event loop: switching threads would cost more.
+
+        A thread reads them if the connection is in use or the database is busy.
+        """
+        if self._is_closed:
+            raise unavailable(CLOSED)
+        if self._reading.acquire(blocking=False):
+            try:
+                return look()
+            except FAILURES as error:
+                if not is_busy(error):
+                    raise translate(error) from error
+            finally:
+                self._reading.release()
+        return await self._read(look)
+
+    def _wait_and_read(self, look: Callable[[], T]) -> T:
+        with self._reading:
+            try:
+                return look()
+            except FAILURES as error:
+                if not is_busy(error):
+                    raise translate(error) from error
+            self._reads.wait_at_most(BUSY_TIMEOUT_MS)
+            try:
+                return look()
+            except FAILURES as error:
+                raise translate(error) from error
+            finally:
+                self._reads.wait_at_most(0)
+
+    def _forget(self, dead: Collection[str]) -> None:
+        """Remove the lock files of dead owners, after their rows.
+
+        Without its lock file, an owner with a row would be detected only by its lease.
+        """
+        for owner_id in dead:
+            self._locks.forget(owner_id)
 
 
 def _checked(place: object, durability: object) -> Path:
@@ -306,13 +354,6 @@ def _checked(place: object, durability: object) -> Path:
     if path.is_dir():
         raise misconfigured(f"{path} is a folder: name a file in it, such as {path / 'app.db'}")
     return path
-
-
-def _translating(look: Callable[[], T]) -> T:
-    try:
-        return look()
-    except FAILURES as error:
-        raise translate(error) from error
 
 
 def _close_all(connections: list[Connection]) -> None:

@@ -200,7 +200,13 @@ SIMPLE = st.builds(
     name=st.sampled_from(["a", "b", "model_config", "schema", "class_"]),
     annotation=st.sampled_from([str, int, float, bool]),
     default=st.one_of(
-        st.just(tool_schema.MISSING), st.none(), st.booleans(), st.integers(), st.floats(), st.text()
+        st.just(tool_schema.MISSING),
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(),
+        st.just("\ud800"),
     ),
 )
 

@@ -21,6 +21,7 @@ from windlass_harness.views.payloads import (
     read_requested,
     read_result,
     read_said,
+    taken,
     usual_calls,
 )
 from windlass_protocol import AssistantPart, FinishReason, JsonObject, ModelMessage, TextPart, ToolOutput
@@ -97,7 +98,7 @@ class _Sum:
                 return 0
             kind, data = record.type, record.data
             if kind == "action.result":
-                call_id, output = read_result(data)
+                call_id, output = read_result(data, taken)
                 if call_id not in names or call_id in outputs or "taint" in data:
                     return 0
                 outputs[call_id] = output
@@ -128,7 +129,7 @@ class _Sum:
             elif answer is not None or data.get("stepIndex") != step_index or data.get("turnId") != turn_id:
                 return 0
             elif kind == "actions.requested":
-                calls = usual_calls(data.get("actions")) or read_requested(data)[1]
+                calls = usual_calls(data.get("actions"), taken) or read_requested(data)[1]
                 for call in calls:
                     if call.tool_call_id in names:
                         return 0

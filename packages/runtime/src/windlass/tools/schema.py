@@ -292,14 +292,14 @@ def _simple_schema(parameters: tuple[Parameter, ...], descriptions: dict[str, st
     for parameter in parameters:
         name, default, description = parameter.name, parameter.default, descriptions.get(parameter.name)
         kind = _SIMPLE.get(parameter.annotation) if isinstance(parameter.annotation, type) else None
-        if kind is None or description == "":
+        if kind is None:
             return None
         shape: JsonObject = {}
         if default is MISSING:
             required.append(name)
         elif default is None or type(default) in (bool, int):
             shape["default"] = cast("int | None", default)
-        elif type(default) is str and default.isprintable():
+        elif type(default) is str:
             shape["default"] = default
         else:
             return None

@@ -72,8 +72,9 @@ class StoreKey:
     def load(cls, rows: Sequence[Sequence[object]]) -> Self:
         """Return the key from the store row; Corrupt if the row is damaged."""
         store_id = rows[0][0] if rows else None
-        is_key = isinstance(store_id, bytes) and len(store_id) <= blake2b.MAX_KEY_SIZE
-        key = cls(store_id if is_key else b"")
+        if not isinstance(store_id, bytes) or len(store_id) > blake2b.MAX_KEY_SIZE:
+            store_id = b""
+        key = cls(store_id)
         key.read_store(rows)
         return key
 

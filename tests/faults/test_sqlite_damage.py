@@ -299,6 +299,9 @@ def test_other_rows_that_were_altered_are_found(folder: Path) -> None:
         await store.aclose()
         with pytest.raises(Corrupt, match="describes the store"):
             await SqliteStore.open(path)
+        tamper(path, "UPDATE store SET store_id = zeroblob(65), saves = saves + 1")
+        with pytest.raises(Corrupt, match="describes the store"):
+            await SqliteStore.open(path)
         tamper(path, "DELETE FROM store")
         with pytest.raises(Corrupt, match="describes the store"):
             await SqliteStore.open(path)

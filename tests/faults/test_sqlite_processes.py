@@ -58,7 +58,7 @@ def test_a_folder_that_goes_away_while_an_owner_takes_its_lock_is_made_again(
     locks = sqlite_owners.OwnerLocks(tmp_path / "store.db")
     locks.hold("o1")
     assert len(calls) == 2
-    assert not locks.is_free("o1")
+    assert not locks.is_dead("o1", 0, 0)
     locks.close()
 
 
@@ -151,6 +151,28 @@ def test_a_session_of_a_killed_process_can_be_claimed_without_a_due_query(tmp_pa
     run(story())
 
 
+def test_an_owner_that_enlists_releases_the_sessions_of_a_dead_one(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    process = worker(path, "s1", 1)
+    assert answer(process) == "written\n"
+    process.kill()
+    process.communicate()
+
+    async def story() -> None:
+        store = await SqliteStore.open(path)
+        row = await store.session("s1")
+        assert row
+        assert row.owner_id is not None
+        await store.enlist("o2", now_ms=NOW_MS)
+        row = await store.session("s1")
+        assert row
+        assert row.owner_id is None
+        assert len([*(tmp_path / "store.db-owners").iterdir()]) == 1, "the lock file of the dead one is gone"
+        await store.aclose()
+
+    run(story())
+
+
 def test_a_clock_that_was_put_back_does_not_make_a_dead_owner_live_on(tmp_path: Path) -> None:
     """The owner was last seen in the future of the new clock; its released lock proves that it is gone."""
     path = tmp_path / "store.db"
@@ -182,7 +204,7 @@ def test_a_frozen_process_is_replaced_after_its_lease_and_refused_when_it_wakes(
     async def story() -> None:
         later = NOW_MS + OWNER_LEASE_MS
         store = await SqliteStore.open(path)
-        await store.enlist("o2", now_ms=later)
+        await store.enlist("o2", now_ms=later - 1)
         assert await store.due(now_ms=later - 1) == ()
         assert await store.due(now_ms=later) == ("s1",)
         mine = await store.claim("s1", "o2", now_ms=later)

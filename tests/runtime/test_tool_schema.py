@@ -9,10 +9,13 @@ from uuid import UUID
 
 import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from windlass.errors import Rejected
+from windlass.tools import schema as tool_schema
 from windlass.tools import tool
 from windlass_protocol import JsonObject
 
@@ -190,3 +193,44 @@ def test_a_plain_tool_pays_for_its_schema_when_it_is_asked_for():
     assert "_made" not in vars(made.shape)
     assert made.input_schema["required"] == ["names", "text"]
     assert "_made" in vars(made.shape)
+
+
+SIMPLE = st.builds(
+    tool_schema.Parameter,
+    name=st.sampled_from(["a", "b", "model_config", "schema", "class_"]),
+    annotation=st.sampled_from([str, int, float, bool]),
+    default=st.one_of(
+        st.just(tool_schema.MISSING),
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(),
+        st.just("\ud800"),
+    ),
+)
+
+
+@given(st.lists(SIMPLE, unique_by=lambda one: one.name), st.dictionaries(st.sampled_from("ab"), st.text()))
+def test_simple_types_have_the_schema_that_pydantic_makes(
+    parameters: list[tool_schema.Parameter], descriptions: dict[str, str]
+) -> None:
+    signature = tool_schema.Signature(tuple(parameters), None, is_async=True)
+    ours = tool_schema.ArgumentShape("t", signature, descriptions)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tool_schema, "_SIMPLE", {})
+        of_pydantic = tool_schema.ArgumentShape("t", signature, descriptions).schema
+    assert json.dumps(ours.schema) == json.dumps(of_pydantic)
+
+
+def test_the_schema_of_simple_types_needs_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(*_: object) -> None:
+        raise AssertionError("a model was made")
+
+    monkeypatch.setattr(tool_schema, "create_model", count)
+
+    @tool(mode="read", description="d")
+    async def find(query: str, page: int = 1, *, exact: bool = False) -> str:
+        return ""
+
+    assert find.input_schema["required"] == ["query"]

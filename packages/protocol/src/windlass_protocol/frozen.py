@@ -151,7 +151,7 @@ def _compile_later(fields: tuple[_Parsed, ...], owner: list[type], *, is_sealed:
     """Return an `__init__` that replaces itself in its owner by a compiled one when it is called."""
 
     def init(self: object, *given: object, **more: object) -> None:
-        compiled = _compiled(fields, is_sealed=is_sealed, has_more=hasattr(owner[0], "__post_init__"))
+        compiled = _compiled(fields, owner[0], is_sealed=is_sealed)
         compiled.__qualname__ = f"{owner[0].__qualname__}.__init__"
         type.__setattr__(owner[0], "__init__", compiled)
         compiled(self, *given, **more)
@@ -159,8 +159,8 @@ def _compile_later(fields: tuple[_Parsed, ...], owner: list[type], *, is_sealed:
     return init
 
 
-def _compiled(fields: tuple[_Parsed, ...], *, is_sealed: bool, has_more: bool) -> Callable[..., None]:
-    scope: dict[str, Any] = {"_missing": MISSING, "_set": object.__setattr__}
+def _compiled(fields: tuple[_Parsed, ...], owner: type, *, is_sealed: bool) -> Callable[..., None]:
+    scope: dict[str, Any] = {"_missing": MISSING}
     places, names, lines = ["self"], list[str](), list[str]()
     for one in fields:
         name = value = one.name
@@ -178,8 +178,11 @@ def _compiled(fields: tuple[_Parsed, ...], *, is_sealed: bool, has_more: bool) -
         if one.is_given:
             (names if one.by_name else places).append(parameter)
         if one.is_kept:
-            lines.append(f" _set(self, {name!r}, {value})" if is_sealed else f" self.{name} = {value}")
-    if has_more:
+            if is_sealed:
+                # The setter of the slot itself: `object.__setattr__` would look it up by name.
+                scope[f"_set_{name}"] = vars(owner)[name].__set__
+            lines.append(f" _set_{name}(self, {value})" if is_sealed else f" self.{name} = {value}")
+    if hasattr(owner, "__post_init__"):
         lines.append(f" self.__post_init__({', '.join(one.name for one in fields if not one.is_kept)})")
     head = ", ".join([*places, *(["*", *names] if names else [])])
     exec(f"def __init__({head}):\n" + "\n".join(lines or [" pass"]), scope)  # noqa: S102 - names of fields

@@ -14,6 +14,9 @@ _put_values, _put_given, _put_extra, _put_private = (
     for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
 )
 
+_NO_EXTRA: Final[dict[str, object]] = {}
+"""The unknown fields of all models built here: none. Wire models are frozen, so it stays empty."""
+
 
 def unchecked(model: type[ModelT], values: dict[str, object], *, given: set[str]) -> ModelT:
     """Return a model of exactly these values, one for every field; `given` are the fields that count as set.
@@ -23,7 +26,7 @@ def unchecked(model: type[ModelT], values: dict[str, object], *, given: set[str]
     made = _new(model)
     _put_values(made, values)
     _put_given(made, given)
-    _put_extra(made, {})
+    _put_extra(made, _NO_EXTRA)
     _put_private(made, None)
     return made
 
@@ -41,7 +44,7 @@ def maker(model: type[ModelT], *given: str) -> Callable[..., ModelT]:
         made = _new(model)
         _put_values(made, {**defaults, **values})
         _put_given(made, names)
-        _put_extra(made, {})
+        _put_extra(made, _NO_EXTRA)
         _put_private(made, None)
         return made
 

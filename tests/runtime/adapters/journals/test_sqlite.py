@@ -7,7 +7,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread, current_thread
 from typing import Any
@@ -26,8 +27,11 @@ from windlass.adapters.journals.sqlite.files import OpenFiles, sync_file
 from windlass.adapters.journals.sqlite.queries import SHORT_BYTES_MAX, Reads
 from windlass.adapters.journals.sqlite.schema import (
     APPLICATION_ID,
+    BUSY_TIMEOUT_MS,
     Connection,
+    Cursor,
     Durability,
+    Value,
     connect,
     prepare,
     translate,
@@ -679,7 +683,7 @@ def test_an_owner_that_returns_before_its_cleanup_keeps_its_sessions(path: Path)
     transaction.begin()
     transaction.enlist("o1", NOW_MS)
     mine = transaction.claim("s1", "o1", now_ms=NOW_MS)
-    transaction.bury("o1", NOW_MS)
+    assert transaction.bury(NOW_MS) == ()
     transaction.append(Batch(mine, 0, drafts(1)), b"[]")
     transaction.rollback()
     connection.close()
@@ -850,3 +854,95 @@ def test_a_read_only_folder_is_named_and_not_retryable() -> None:
 
 async def _opened_once(path: Path) -> None:
     await (await SqliteStore.open(path)).aclose()
+
+
+# Reads on the event loop
+
+
+@dataclass(slots=True)
+class ReadConnection:
+    """A connection that notes the threads of its reads, and can be busy or slow."""
+
+    inner: Connection
+    readers: list[str] = field(default_factory=list[str])
+    timeouts_ms: list[int] = field(default_factory=list[int])
+    is_busy: bool = False
+    is_slow: bool = False
+    entered: Event = field(default_factory=Event)
+    go_on: Event = field(default_factory=Event)
+
+    def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
+        if sql.startswith("PRAGMA busy_timeout"):
+            self.timeouts_ms.append(int(sql.split()[-1]))
+        elif self.is_busy and self.timeouts_ms[-1] == 0:
+            raise failure("SQLITE_BUSY")
+        elif sql.startswith("SELECT"):
+            self.readers.append(current_thread().name)
+        if self.is_slow and "FROM appends" in sql:
+            self.entered.set()
+            assert self.go_on.wait(60)
+        return self.inner.execute(sql, parameters)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+async def reading_store(path: Path) -> tuple[SqliteStore, ReadConnection]:
+    made: list[ReadConnection] = []
+
+    def made_by(path: Path) -> Connection:
+        made.append(ReadConnection(connect(path)))
+        return made[-1]
+
+    store = await SqliteStore.open(path, connect=made_by)
+    return store, made[1]
+
+
+def test_a_few_rows_are_read_by_the_event_loop_and_records_by_a_thread(path: Path) -> None:
+    async def story() -> None:
+        store, reads = await reading_store(path)
+        await write(store, await claim(store), 1)
+        reads.readers.clear()
+        assert await store.run("r1") is None
+        assert await store.pending("s1") == ()
+        assert {*reads.readers} == {current_thread().name}
+        reads.readers.clear()
+        assert len(await store.read("s1")) == 1
+        assert all(name.startswith("windlass-sqlite-reader") for name in reads.readers)
+        await store.aclose()
+
+    run(story())
+
+
+def test_a_thread_waits_for_a_busy_database_instead_of_the_event_loop(path: Path) -> None:
+    async def story() -> None:
+        store, reads = await reading_store(path)
+        await claim(store)
+        reads.is_busy = True
+        row = await store.session("s1")
+        assert row
+        assert row.session_id == "s1"
+        assert reads.timeouts_ms == [0, BUSY_TIMEOUT_MS, 0]
+        assert all(name.startswith("windlass-sqlite-reader") for name in reads.readers)
+        await store.aclose()
+
+    run(story())
+
+
+def test_the_event_loop_does_not_wait_for_a_long_read(path: Path) -> None:
+    async def story() -> None:
+        store, reads = await reading_store(path)
+        await write(store, await claim(store), 1)
+        reads.is_slow = True
+        long = asyncio.create_task(store.read("s1"))
+        assert await asyncio.to_thread(reads.entered.wait, 60)
+        short = asyncio.create_task(store.run("r1"))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not short.done(), "it reads inside the transaction of the long one"
+        reads.go_on.set()
+        assert len(await long) == 1
+        assert await short is None
+        await store.aclose()
+
+    run(story())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
-from windlass_harness.loop.notes import REFUSALS, RunNotes, number_in
+from windlass_harness.loop.notes import REFUSALS, RunNotes
 from windlass_harness.record import Record
 from windlass_harness.views.history import settled_messages
 from windlass_harness.views.payloads import (
@@ -21,6 +21,8 @@ from windlass_harness.views.payloads import (
     read_requested,
     read_result,
     read_said,
+    taken,
+    usual_calls,
 )
 from windlass_protocol import AssistantPart, FinishReason, JsonObject, ModelMessage, TextPart, ToolOutput
 from windlass_protocol.limits import INTEGER_MAX
@@ -69,7 +71,7 @@ class _Sum:
         self._message_count = message_count
         """Messages before the first step."""
         self._refusals = refusals
-        self._calls = self._tokens = self._cost = 0
+        self._calls = 0
         self._usage: dict[str, int] = {}
 
     def add(self, records: Sequence[Record], at: int) -> int:
@@ -96,7 +98,7 @@ class _Sum:
                 return 0
             kind, data = record.type, record.data
             if kind == "action.result":
-                call_id, output = read_result(data)
+                call_id, output = read_result(data, taken)
                 if call_id not in names or call_id in outputs or "taint" in data:
                     return 0
                 outputs[call_id] = output
@@ -127,7 +129,7 @@ class _Sum:
             elif answer is not None or data.get("stepIndex") != step_index or data.get("turnId") != turn_id:
                 return 0
             elif kind == "actions.requested":
-                _, calls = read_requested(data)
+                calls = usual_calls(data.get("actions"), taken) or read_requested(data)[1]
                 for call in calls:
                     if call.tool_call_id in names:
                         return 0
@@ -152,25 +154,28 @@ class _Sum:
         usage = answer.get("usage", _NOTHING)
         if str(answer.get("finishReason")) not in _REASONS or type(usage) is not dict:
             return False
-        for value in usage.values():
+        counts: dict[str, int] = {}
+        for name, value in usage.items():
             # Below zero the order of the sum would matter: it is capped.
             if type(value) is not int or value < 0:
                 return False
-        for name in usage:
-            self._usage[name] = self._usage.get(name, 0) + number_in(usage, name)
-        if "inputTokens" in usage:
-            self.counted = number_in(usage, "inputTokens"), prompt_message_count
-        self._tokens += number_in(usage, "inputTokens") + number_in(usage, "outputTokens")
-        self._cost += number_in(usage, "costMicros")
+            counts[name] = value
+        sums = self._usage
+        for name, value in counts.items():
+            sums[name] = sums.get(name, 0) + value
+        if "inputTokens" in counts:
+            self.counted = counts["inputTokens"], prompt_message_count
         return True
 
     def charge(self, notes: RunNotes) -> None:
         """Add the steps to the notes of their run."""
         notes.interruptions = 0
         notes.refusals = self._refusals
-        for name, value in self._usage.items():
+        sums = self._usage
+        for name, value in sums.items():
             notes.usage[name] = min(notes.usage.get(name, 0) + value, INTEGER_MAX)
-        notes.use(tokens=self._tokens, steps=self.count, tool_calls=self._calls, cost=self._cost)
+        tokens = sums.get("inputTokens", 0) + sums.get("outputTokens", 0)
+        notes.use(tokens=tokens, steps=self.count, tool_calls=self._calls, cost=sums.get("costMicros", 0))
 
 
 _NOTHING: Final[dict[str, JsonValue]] = {}

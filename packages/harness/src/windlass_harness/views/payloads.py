@@ -184,7 +184,7 @@ def read_said(data: JsonObject) -> tuple[Place, Sequence[AssistantPart]]:
 
 def read_requested(data: JsonObject) -> tuple[Place, Sequence[ToolCallPart]]:
     """Return the calls that the model requested, and their place."""
-    place, parts = _place(data), _usual_calls(data.get("actions"))
+    place, parts = _place(data), usual_calls(data.get("actions"))
     if place is None or parts is None:
         found = read(event_data.ActionsRequestedData, data)
         return Place(found.turn_id, found.step_index), [part_of(action) for action in found.actions]
@@ -219,18 +219,6 @@ def is_usual_intent(data: JsonObject) -> bool:
     )
 
 
-def read_result(data: JsonObject) -> tuple[str, ToolOutput]:
-    """Return the id of the call of a result, and the result as the model sees it."""
-    result = data.get("result")
-    if type(result) is dict and data.get("status") == "completed" and not result.get("isError"):
-        call_id, value = result.get("callId"), result.get("output")
-        if type(call_id) is str and "output" in result and result.get("kind") == "tool-result":
-            kind = ToolOutputType.TEXT if type(value) is str else ToolOutputType.JSON
-            return call_id, output_part(type=kind, value=value if type(value) is str else own(value))
-    found = read(event_data.ActionResultData, data)
-    return found.result.call_id, tool_output(found)
-
-
 def own(value: JsonValue) -> JsonValue:
     """Return a copy that is independent of the record."""
     if type(value) is dict:
@@ -238,6 +226,26 @@ def own(value: JsonValue) -> JsonValue:
     if type(value) is list:
         return [own(item) for item in value]
     return value
+
+
+def taken(value: JsonValue) -> JsonValue:
+    """Return the value of a record that is not used again."""
+    return value
+
+
+def read_result(data: JsonObject, keep: Callable[[JsonValue], JsonValue] = own) -> tuple[str, ToolOutput]:
+    """Return the id of the call of a result, and the result as the model sees it.
+
+    `keep` is `own` or `taken`.
+    """
+    result = data.get("result")
+    if type(result) is dict and data.get("status") == "completed" and not result.get("isError"):
+        call_id, value = result.get("callId"), result.get("output")
+        if type(call_id) is str and "output" in result and result.get("kind") == "tool-result":
+            kind = ToolOutputType.TEXT if type(value) is str else ToolOutputType.JSON
+            return call_id, output_part(type=kind, value=value if type(value) is str else keep(value))
+    found = read(event_data.ActionResultData, data)
+    return found.result.call_id, tool_output(found)
 
 
 _new_place: Final = cast("Callable[[type[Place], tuple[str, int]], Place]", tuple.__new__)  # pyright: ignore[reportUnknownMemberType]
@@ -252,8 +260,13 @@ def _place(data: JsonObject) -> Place | None:
     return None
 
 
-def _usual_calls(actions: JsonValue) -> list[ToolCallPart] | None:
-    """Return the calls of a payload; None if one of them does not have the usual shape."""
+def usual_calls(
+    actions: JsonValue, keep: Callable[[JsonValue], JsonValue] = own
+) -> list[ToolCallPart] | None:
+    """Return requested calls as parts; None if one of them does not have the usual shape.
+
+    `keep` is `own` or `taken`.
+    """
     if type(actions) is not list:
         return None
     parts: list[ToolCallPart] = []
@@ -263,7 +276,7 @@ def _usual_calls(actions: JsonValue) -> list[ToolCallPart] | None:
         call_id, name = action.get("callId"), action.get("toolName")
         if type(call_id) is not str or type(name) is not str:
             return None
-        parts.append(call_part(tool_call_id=call_id, tool_name=name, input=own(action["input"])))
+        parts.append(call_part(tool_call_id=call_id, tool_name=name, input=keep(action["input"])))
     return parts
 
 

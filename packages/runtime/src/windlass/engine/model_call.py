@@ -432,15 +432,16 @@ def system_words(instructions: str, contract: OutputContract | None) -> str:
 
 def to_llm(message: ModelMessage) -> list[LLMMessage]:
     """Return a message of the history in provider form; a tool message may become several."""
+    # The most frequent kinds first: a resumed run converts its whole history.
     match message:
-        case SystemMessage():
-            return [LLMMessage("system", message.content)]
-        case UserMessage():
-            return [_user(message)]
-        case AssistantMessage():
-            return [_assistant(message)]
         case ToolMessage():
             return [_tool(part) for part in message.content if isinstance(part, ToolResultPart)]
+        case AssistantMessage():
+            return [_assistant(message)]
+        case UserMessage():
+            return [_user(message)]
+        case SystemMessage():
+            return [LLMMessage("system", message.content)]
 
 
 def _user(message: UserMessage) -> LLMMessage:
@@ -459,19 +460,19 @@ def _assistant(message: AssistantMessage) -> LLMMessage:
     calls: list[ToolCall] = []
     for part in message.content:
         match part:
+            case ToolCallPart():
+                calls.append(_call(part))
             case TextPart():
                 text += part.text
             case ReasoningPart():
                 reasoning += part.text
                 options = part.provider_options or options
-            case ToolCallPart():
-                calls.append(_call(part))
             case _:
                 pass
     return LLMMessage(
         "assistant",
         text,
-        tool_calls=tuple(calls),
+        tuple(calls),
         reasoning=reasoning or None,
         provider_options=options,
     )
@@ -485,13 +486,9 @@ def _call(part: ToolCallPart) -> ToolCall:
 
 
 def _tool(part: ToolResultPart) -> LLMMessage:
-    return LLMMessage(
-        "tool",
-        _words(part.output),
-        tool_call_id=part.tool_call_id,
-        name=part.tool_name,
-        is_error=part.output.type in _ERRORS,
-    )
+    output = part.output
+    is_error = output.type in _ERRORS
+    return LLMMessage("tool", _words(output), (), part.tool_call_id, part.tool_name, is_error=is_error)
 
 
 def _words(output: ToolOutput) -> str:

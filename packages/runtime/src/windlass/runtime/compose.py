@@ -158,14 +158,17 @@ class AgentRuntime(CoreRuntime):
     ) -> Self:
         import asyncio  # noqa: PLC0415 - slow to import
 
-        from windlass.adapters.journals.sqlite.recorded import take_in_left  # noqa: PLC0415 - slow to import
+        from windlass.adapters.journals.sqlite.spool import spool_folder  # noqa: PLC0415 - slow to import
         from windlass.adapters.journals.sqlite.store import SqliteStore  # noqa: PLC0415 - slow to import
         from windlass.runtime.options import RuntimeOptions  # noqa: PLC0415 - slow to import
 
         check_options(options, RuntimeOptions, what="open", beside=("agents", "durability"))
         store = await SqliteStore.open(path, durability=durability)
         try:
-            await asyncio.to_thread(take_in_left, store.path, durability=durability)
+            if spool_folder(store.path).is_dir():
+                from windlass.adapters.journals.sqlite.recorded import take_in_left  # noqa: PLC0415 - slow
+
+                await asyncio.to_thread(take_in_left, store.path, durability=durability)
             runtime = cls._made(store, agents, options)
             await runtime.resume()
         except BaseException:

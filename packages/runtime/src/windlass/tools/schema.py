@@ -1,8 +1,9 @@
 """JSON Schema of a tool, from its signature and docstring.
 
 Schema and validator come from one pydantic model, built on first use: it takes a quarter of a millisecond,
-which a program with a hundred tools should not pay on import. The validator is strict, as JSON Schema is: a
-string is not converted to a number or back, but a time, an enum or a UUID is a string.
+which a program with a hundred tools should not pay on import. Parameters of simple types have the same schema
+without a model, so a runtime opens without it. The validator is strict, as JSON Schema is: a string is not
+converted to a number or back, but a time, an enum or a UUID is a string.
 """
 
 import inspect
@@ -14,7 +15,7 @@ from inspect import cleandoc
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, create_model
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PydanticUserError, create_model
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
@@ -243,6 +244,9 @@ class ArgumentShape:
 
     @cached_property
     def _made(self) -> JsonObject:
+        simple = _simple_schema(self.signature.parameters, self.descriptions)
+        if simple is not None:
+            return simple
         try:
             return self._model.model_json_schema(schema_generator=PlainSchema)
         except PydanticInvalidForJsonSchema:
@@ -276,6 +280,34 @@ def _model_of(parameters: tuple[Parameter, ...], descriptions: dict[str, str]) -
             field = Field(default, alias=parameter.name, description=descriptions.get(parameter.name))
         fields[f"p{at}"] = (parameter.annotation, field)
     return create_model("Arguments", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
+
+
+_SIMPLE: Final[Mapping[object, str]] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def _simple_schema(parameters: tuple[Parameter, ...], descriptions: dict[str, str]) -> JsonObject | None:
+    """Return the schema that pydantic would make of the model; None if a parameter is not simple."""
+    properties: JsonObject = {}
+    required: list[JsonValue] = []
+    for parameter in parameters:
+        name, default, description = parameter.name, parameter.default, descriptions.get(parameter.name)
+        kind = _SIMPLE.get(parameter.annotation) if isinstance(parameter.annotation, type) else None
+        if kind is None:
+            return None
+        shape: JsonObject = {}
+        if default is MISSING:
+            required.append(name)
+        elif default is None or type(default) in (bool, int):
+            shape["default"] = cast("int | None", default)
+        elif type(default) is str:
+            shape["default"] = default
+        else:
+            return None
+        if description is not None:
+            shape["description"] = description
+        properties[name] = {**shape, "type": kind}
+    schema: JsonObject = {"additionalProperties": False, "properties": properties}
+    return {**schema, "required": required, "type": "object"} if required else {**schema, "type": "object"}
 
 
 def _is_described(annotation: object) -> bool:

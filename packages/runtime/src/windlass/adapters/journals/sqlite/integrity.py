@@ -20,6 +20,7 @@ from windlass_protocol.frozen import frozen
 SESSION_KEYS_MAX: Final = 4_096
 """Session keys that are cached."""
 _SEAL_BYTES: Final = 8
+_CHAIN_BYTES: Final = 16
 _WRONG_TYPES: Final = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
 _FOUR: Final = struct.Struct(">4q")
 _FIVE: Final = struct.Struct(">5q")
@@ -45,7 +46,7 @@ class Link:
     chain: bytes
 
 
-START: Final = Link(0, bytes(16))
+START: Final = Link(0, bytes(_CHAIN_BYTES))
 """The link before the first append of a session."""
 STORE: Final = "SELECT store_id, last_position, seal FROM store"
 SESSION_COLUMNS: Final = (
@@ -62,6 +63,8 @@ class StoreKey:
 
     def __init__(self, store_id: bytes) -> None:
         self.store_id = store_id
+        self._keyed = blake2b(digest_size=_CHAIN_BYTES, key=store_id)
+        """The start of every chain sum: a copy costs less than a new one, which hashes the key."""
         self.session_key = lru_cache(SESSION_KEYS_MAX)(self._session_key)
         """Maps a session id to its key, without a table: damage cannot hide a session."""
 
@@ -69,7 +72,9 @@ class StoreKey:
     def load(cls, rows: Sequence[Sequence[object]]) -> Self:
         """Return the key from the store row; Corrupt if the row is damaged."""
         store_id = rows[0][0] if rows else None
-        key = cls(store_id if isinstance(store_id, bytes) else b"")
+        if not isinstance(store_id, bytes) or len(store_id) > blake2b.MAX_KEY_SIZE:
+            store_id = b""
+        key = cls(store_id)
         key.read_store(rows)
         return key
 
@@ -92,8 +97,10 @@ class StoreKey:
 
         The place is (session key, last seq, last position, epoch).
         """
+        found = self._keyed.copy()
         # Joined: a second call of the hash costs more than the copy.
-        return blake2b(before + _FOUR.pack(*place) + body, digest_size=16, key=self.store_id).digest()
+        found.update(before + _FOUR.pack(*place) + body)
+        return found.digest()
 
     def session_seal(self, session: StoredSession) -> bytes:
         """Return the checksum of a session row without its owner, which changes outside of appends."""

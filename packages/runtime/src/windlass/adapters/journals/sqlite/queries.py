@@ -557,7 +557,7 @@ _CALLED = f"""SELECT s.session_id FROM inbox i JOIN sessions s USING (session_ke
     AND (i.kind = 'cancel' OR {_IS_OURS}) GROUP BY i.session_key ORDER BY min(i.number) LIMIT ?2"""
 _UNFINISHED = f"SELECT agent_id, count(*) FROM runs WHERE {OPEN_RUN} GROUP BY agent_id"
 _NEXT_WAKE = "SELECT min(wake_at_ms) FROM sessions WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL"
-_OWNERS = "SELECT owner_id, beat_at_ms FROM owners"
+OWNERS = "SELECT owner_id, beat_at_ms FROM owners"
 _SNAPSHOT = """SELECT p.seq, p.seal, p.state FROM snapshots p JOIN sessions s USING (session_key)
     WHERE p.session_key = ? AND p.seq <= s.last_seq"""
 _HOLES = """SELECT first_position, last_position, seal FROM holes
@@ -604,6 +604,10 @@ class Reads:
         self._key = key
         self.index = IndexReads(connection, key)
         self.counts = CountReads(connection)
+
+    def wait_at_most(self, timeout_ms: int) -> None:
+        """Set how long a read waits while the database is busy."""
+        self._connection.execute(f"PRAGMA busy_timeout = {timeout_ms}").fetchall()
 
     def appends(self, session_id: str, *, after: int, limit: int) -> tuple[StoredAppend, ...]:
         """Return the appends of a session that end after a record, verified."""
@@ -770,7 +774,7 @@ class Reads:
 
     def owners(self) -> tuple[tuple[str, int], ...]:
         """Return the owners with their last heartbeats."""
-        return tuple(cast("tuple[str, int]", tuple(row)) for row in self._connection.execute(_OWNERS))
+        return tuple(cast("tuple[str, int]", tuple(row)) for row in self._connection.execute(OWNERS))
 
     def last_position(self) -> int:
         """Return the position of the newest record."""

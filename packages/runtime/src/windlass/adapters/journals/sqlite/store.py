@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Self, TypeVar, get_args
@@ -18,24 +17,26 @@ from windlass.adapters.journals.codec import (
     encode_posts,
     encoded,
 )
-from windlass.adapters.journals.rules import CLOSED, is_in_lease, misconfigured, unavailable
+from windlass.adapters.journals.rules import CLOSED, misconfigured, unavailable
 from windlass.adapters.journals.sqlite.archive import ArchiveTransaction
 from windlass.adapters.journals.sqlite.files import OpenFiles
 from windlass.adapters.journals.sqlite.integrity import StoreKey
 from windlass.adapters.journals.sqlite.listing import list_unlisted
 from windlass.adapters.journals.sqlite.queries import Reads
 from windlass.adapters.journals.sqlite.schema import (
+    BUSY_TIMEOUT_MS,
     FAILURES,
     Connect,
     Connection,
     Durability,
     connect,
     forbidden,
+    is_busy,
     prepare,
     translate,
 )
 from windlass.adapters.journals.sqlite.transactions import CHECKPOINT_BYTES, Writer
-from windlass.adapters.journals.sqlite.writes import OwnerLocks, Transaction
+from windlass.adapters.journals.sqlite.writes import OwnerLocks
 from windlass.errors import AgentError
 from windlass.limits import SNAPSHOT_BYTES_MAX
 from windlass.ports.store import (
@@ -112,10 +113,12 @@ class SqliteStore:
             key = prepare(connections[0], path, durability=durability)
             list_unlisted(connections[0], key)
             connections.append(connect(path))
-            writing, reading = connections
+            writing, reads = connections[0], Reads(connections[1], key)
+            # The event loop reads too, and must not wait.
+            reads.wait_at_most(0)
             # Writes do not wait for the disk.
             is_quick = durability == "process"
-            return cls(path, key=key, writing=writing, reading=Reads(reading, key), is_quick=is_quick)
+            return cls(path, key=key, writing=writing, reading=reads, is_quick=is_quick)
         except FAILURES as error:
             failure = forbidden(path) or translate(error)
             _close_all(connections)
@@ -161,13 +164,13 @@ class SqliteStore:
         return await self._read(lambda: self._reads.pending(session_id, after=after, limit=limit))
 
     async def arrivals(self, *, after: int) -> Arrivals:
-        return await self._read(lambda: self._reads.arrivals(after))
+        return await self._glance(lambda: self._reads.arrivals(after))
 
     async def run(self, run_id: str) -> RunRow | None:
-        return await self._read_row(lambda: self._reads.run(run_id))
+        return await self._glance(lambda: self._reads.run(run_id))
 
     async def session(self, session_id: str) -> SessionRow | None:
-        return await self._read_row(lambda: self._reads.session(session_id))
+        return await self._glance(lambda: self._reads.session(session_id))
 
     async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
         return await self._read(lambda: self._reads.sessions(after, limit))
@@ -176,22 +179,29 @@ class SqliteStore:
         self, *, now_ms: int, limit: int = 100, agents: Collection[str] | None = None
     ) -> tuple[str, ...]:
         check_number("now_ms", now_ms)
-        for owner_id in await self._read(lambda: self._dead(now_ms)):
-            if await self._writer.do(partial(Transaction.bury, owner_id=owner_id, now_ms=now_ms)):
-                # Retire the row first: without its lock file, the owner would be detected only by its lease.
-                self._locks.forget(owner_id)
+
+        def look() -> tuple[str, ...] | None:
+            """Return the sessions; None if an owner has died."""
+            has_dead = any(self._locks.is_dead(*owner, now_ms) for owner in self._reads.owners())
+            return None if has_dead else self._reads.due(now_ms, limit, agents=agents)
+
+        found = await self._read(look)
+        if found is not None:
+            return found
+        self._forget(await self._writer.do(lambda tx: tx.bury(now_ms)))
         return await self._read(lambda: self._reads.due(now_ms, limit, agents=agents))
 
     async def unfinished(self) -> Mapping[str, int]:
         return await self._read(self._reads.unfinished)
 
     async def next_wake_ms(self) -> int | None:
-        return await self._read(self._reads.next_wake_ms)
+        return await self._glance(self._reads.next_wake_ms)
 
     async def enlist(self, owner_id: str, *, now_ms: int) -> None:
         check_id("an owner id", owner_id)
         check_number("now_ms", now_ms)
-        await self._writer.do(lambda tx: tx.enlist(owner_id, now_ms))
+        # In one transaction: a process that starts usually takes over from one that has died.
+        self._forget(await self._writer.do(lambda tx: tx.enlist(owner_id, now_ms)))
 
     async def retire(self, owner_id: str) -> None:
         await self._writer.do(lambda tx: tx.retire(owner_id))
@@ -201,7 +211,7 @@ class SqliteStore:
         return await self._read(lambda: self._reads.timeline(after, limit))
 
     async def last_position(self) -> int:
-        return await self._read(self._reads.last_position)
+        return await self._glance(self._reads.last_position)
 
     async def save(self, session_id: str, seq: int, *, state: bytes) -> None:
         if len(state) <= SNAPSHOT_BYTES_MAX:
@@ -228,7 +238,7 @@ class SqliteStore:
         return await self._read(lambda: self._reads.index.sessions(wanted, before=before, limit=limit))
 
     async def listed_session(self, session_id: str) -> SessionInfo | None:
-        return await self._read_row(lambda: self._reads.index.session(session_id))
+        return await self._glance(lambda: self._reads.index.session(session_id))
 
     async def listed_runs(
         self, wanted: RunFilter, *, before: int | None = None, limit: int = 50
@@ -278,7 +288,7 @@ class SqliteStore:
 
         It is cheap: poll it to detect writes of other processes.
         """
-        return await self._read(self._reads.data_version)
+        return await self._glance(self._reads.data_version)
 
     async def aclose(self) -> None:
         """Finish pending writes, retire the owners of this store, and close the file."""
@@ -294,40 +304,57 @@ class SqliteStore:
         await self._writer.aclose()
         self._locks.close()
 
-    async def _read_row(self, look: Callable[[], T]) -> T:
-        """Read a few rows by their key."""
+    async def _read(self, look: Callable[[], T]) -> T:
+        """Read in a thread."""
+        if self._is_closed:
+            raise unavailable(CLOSED)
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._wait_and_read, look)
+
+    async def _glance(self, look: Callable[[], T]) -> T:
+        """Read a few rows that an index finds, on the event loop if that takes no time."""
         found = self._read_at_once(lambda: (look(),))
         return await self._read(look) if found is None else found[0]
 
     def _read_at_once(self, look: Callable[[], T | None]) -> T | None:
         """Read on the event loop: a switch of threads costs ten times as much as a short read.
 
-        None also if the thread uses the connection.
+        None also if the connection is in use or the database is busy: a thread has to read then.
         """
         if self._is_closed:
             raise unavailable(CLOSED)
         if not self._reading.acquire(blocking=False):
             return None
         try:
-            return _translating(look)
+            return look()
+        except FAILURES as error:
+            if is_busy(error):
+                return None
+            raise translate(error) from error
         finally:
             self._reading.release()
 
-    async def _read(self, look: Callable[[], T]) -> T:
-        if self._is_closed:
-            raise unavailable(CLOSED)
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read_in_thread, look)
-
-    def _read_in_thread(self, look: Callable[[], T]) -> T:
+    def _wait_and_read(self, look: Callable[[], T]) -> T:
         with self._reading:
-            return _translating(look)
+            try:
+                return look()
+            except FAILURES as error:
+                if not is_busy(error):
+                    raise translate(error) from error
+            self._reads.wait_at_most(BUSY_TIMEOUT_MS)
+            try:
+                return look()
+            except FAILURES as error:
+                raise translate(error) from error
+            finally:
+                self._reads.wait_at_most(0)
 
-    def _dead(self, now_ms: int) -> list[str]:
-        return [
-            owner_id
-            for owner_id, beat_at_ms in self._reads.owners()
-            if not is_in_lease(beat_at_ms, now_ms) or self._locks.is_free(owner_id)
-        ]
+    def _forget(self, dead: Collection[str]) -> None:
+        """Remove the lock files of dead owners, after their rows.
+
+        Without its lock file, an owner with a row would be detected only by its lease.
+        """
+        for owner_id in dead:
+            self._locks.forget(owner_id)
 
 
 def _checked(place: object, durability: object) -> Path:
@@ -342,13 +369,6 @@ def _checked(place: object, durability: object) -> Path:
     if path.is_dir():
         raise misconfigured(f"{path} is a folder: name a file in it, such as {path / 'app.db'}")
     return path
-
-
-def _translating(look: Callable[[], T]) -> T:
-    try:
-        return look()
-    except FAILURES as error:
-        raise translate(error) from error
 
 
 def _close_all(connections: list[Connection]) -> None:

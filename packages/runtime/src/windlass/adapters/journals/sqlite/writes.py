@@ -24,7 +24,7 @@ from windlass.adapters.journals.rules import (
 from windlass.adapters.journals.sqlite.files import take_lock
 from windlass.adapters.journals.sqlite.integrity import SESSION_KEYS_MAX, START, StoredSession, StoreKey
 from windlass.adapters.journals.sqlite.listing import IndexWrites
-from windlass.adapters.journals.sqlite.queries import find_session, last_position
+from windlass.adapters.journals.sqlite.queries import OWNERS, find_session, last_position
 from windlass.adapters.journals.sqlite.schema import Connection
 from windlass.ports.store import Appended, Batch, Claim, NewRun, Posted, SessionRow, Standing
 from windlass_protocol import ContentRef, RunStatus
@@ -92,11 +92,13 @@ class OwnerLocks:
         """Remove the lock file of a retired owner."""
         self._path(owner_id).unlink(missing_ok=True)
 
-    def is_free(self, owner_id: str) -> bool:
-        """Return whether the owner has died: the kernel released its lock.
+    def is_dead(self, owner_id: str, beat_at_ms: int, now_ms: int) -> bool:
+        """Return whether an owner let its lease expire or has died: the kernel released its lock.
 
-        A missing file proves nothing: it may have been removed while its owner lives.
+        A missing lock file proves nothing: it may have been removed while its owner lives.
         """
+        if not is_in_lease(beat_at_ms, now_ms):
+            return True
         if owner_id in self._held:
             return False
         try:
@@ -307,10 +309,14 @@ class Transaction:
             _NEW_RUN, (run.run_id, session_key, run.agent_id, run.fingerprint, status, item)
         )
 
-    def enlist(self, owner_id: str, now_ms: int) -> None:
-        """Insert or renew an owner; take its lock first, since a row without a lock is a dead owner."""
+    def enlist(self, owner_id: str, now_ms: int) -> tuple[str, ...]:
+        """Insert or renew an owner, and retire the dead ones; return these.
+
+        The lock of the owner is taken first, since a row without a lock is a dead owner.
+        """
         self._locks.hold(owner_id)
         self._connection.execute(_ENLIST, (owner_id, now_ms))
+        return self.bury(now_ms)
 
     def retire(self, owner_id: str) -> None:
         """Delete an owner and release its sessions; its lock is released afterwards."""
@@ -320,12 +326,15 @@ class Transaction:
         self._sessions.clear()
         self._enlisted.discard(owner_id)
 
-    def bury(self, owner_id: str, now_ms: int) -> bool:
-        """Release the sessions of a dead owner; return whether it is still dead."""
-        is_dead = not self.is_alive(owner_id, now_ms)
-        if is_dead:
+    def bury(self, now_ms: int) -> tuple[str, ...]:
+        """Delete the dead owners and release their sessions; return their ids."""
+        rows = cast("list[tuple[str, int]]", self._connection.execute(OWNERS).fetchall())
+        dead = tuple(
+            owner_id for owner_id, beat_at_ms in rows if self._locks.is_dead(owner_id, beat_at_ms, now_ms)
+        )
+        for owner_id in dead:
             self.retire(owner_id)
-        return is_dead
+        return dead
 
     def put(self, ref: ContentRef, content: bytes, *, session_id: str | None = None) -> None:
         """Store bytes by hash, for a session, or permanently if there is none."""
@@ -386,11 +395,7 @@ class Transaction:
     def is_alive(self, owner_id: str, now_ms: int) -> bool:
         """Return whether an owner has a valid lease and a living process."""
         beat = self._connection.execute(_BEAT, (owner_id,)).fetchone()
-        return (
-            beat is not None
-            and is_in_lease(cast("int", beat[0]), now_ms)
-            and not self._locks.is_free(owner_id)
-        )
+        return beat is not None and not self._locks.is_dead(owner_id, cast("int", beat[0]), now_ms)
 
     def _is_deleted(self, session_key: int) -> bool:
         return self._connection.execute(_IS_DELETED, (session_key,)).fetchone() is not None

@@ -898,22 +898,6 @@ async def reading_store(path: Path) -> tuple[SqliteStore, ReadConnection]:
     return store, made[1]
 
 
-def test_a_few_rows_are_read_by_the_event_loop_and_records_by_a_thread(path: Path) -> None:
-    async def story() -> None:
-        store, reads = await reading_store(path)
-        await write(store, await claim(store), 1)
-        reads.readers.clear()
-        assert await store.run("r1") is None
-        assert await store.pending("s1") == ()
-        assert {*reads.readers} == {current_thread().name}
-        reads.readers.clear()
-        assert len(await store.read("s1")) == 1
-        assert all(name.startswith("windlass-sqlite-reader") for name in reads.readers)
-        await store.aclose()
-
-    run(story())
-
-
 def test_a_thread_waits_for_a_busy_database_instead_of_the_event_loop(path: Path) -> None:
     async def story() -> None:
         store, reads = await reading_store(path)
@@ -934,7 +918,7 @@ def test_the_event_loop_does_not_wait_for_a_long_read(path: Path) -> None:
         store, reads = await reading_store(path)
         await write(store, await claim(store), 1)
         reads.is_slow = True
-        long = asyncio.create_task(store.read("s1"))
+        long = asyncio.create_task(store.read_all())
         assert await asyncio.to_thread(reads.entered.wait, 60)
         short = asyncio.create_task(store.run("r1"))
         for _ in range(5):

@@ -295,10 +295,12 @@ def test_two_tools_of_one_function_are_not_equal():
     assert isinstance(one, Tool)
 
 
-def test_nothing_is_built_before_a_schema_is_asked_for():
+def test_a_schema_is_built_when_it_is_asked_for_and_a_model_by_the_first_call():
     made = tool(add.function)
-    assert "_model" not in made.shape.__dict__
+    assert "schema" not in made.shape.__dict__
     assert made.input_schema is made.input_schema
+    assert "_model" not in made.shape.__dict__, "the types are simple"
+    assert made.shape.validate(b'{"left": 1}') == {"left": 1}
     assert "_model" in made.shape.__dict__
 
 

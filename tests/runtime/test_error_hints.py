@@ -1,8 +1,10 @@
 """Common first errors: each has its class and says what to do next."""
 
+import ast
 import asyncio
 import inspect
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 from tests.runtime.runtime_rig import model_of, play, shop, until
 
-from windlass import Agent, AgentError, AgentRuntime, HookCall, hook, tool
+from windlass import Agent, AgentError, AgentRuntime, HookCall, hook, refusals, tool
 from windlass.dynamic import dynamic
 from windlass.testing import ScriptedModel, call, say
 from windlass.tools.question import ask_question
@@ -114,7 +116,7 @@ MISTAKES: dict[str, Mistake] = {
         lambda runtime: runtime.start("shop", "stop", session_id="s1", run_id="r1"),
         ErrorCode.CONFLICT,
         "run_id r1 is already registered with this runtime, with another request: its message or one of its "
-        "options differs; choose another id, or read that run with runtime.handle(run_id)",
+        "options differs; choose another id, or read that run",
     ),
     "another session": Mistake(
         lambda runtime: runtime.start("shop", "go", session_id="s2", run_id="r1"),
@@ -221,7 +223,7 @@ def test_a_question_without_options_is_answered_in_words() -> None:
             (request,) = await handle.requests()
             error = await refusal(lambda: handle.answer(request.request_id, "Oslo"))
             assert error.code is ErrorCode.REJECTED
-            assert error.message.endswith('; it takes a text: answer(request_id, text="…")')
+            assert error.message.endswith("; it takes a text")
             await handle.answer(request.request_id, text="Oslo")
             assert (await handle.wait()).output == "done"
 
@@ -237,7 +239,7 @@ def test_an_answer_without_a_responder_is_denied_with_advice() -> None:
             (request,) = await handle.requests()
             error = await refusal(lambda: handle.answer(request.request_id, "approve"))
             assert error.code is ErrorCode.DENIED
-            assert error.message.endswith("; pass responder=…")
+            assert error.message.endswith("; the answer must name its responder")
             error = await refusal(lambda: handle.answer(request.request_id, "approve", responder="bob"))
             assert error.message == "this responder may not answer the request"
 
@@ -362,3 +364,23 @@ def test_a_runtime_that_cannot_be_opened_is_not_entered(tmp_path: Path) -> None:
     with pytest.raises(AgentError) as caught:
         play(story())
     assert caught.value.code is ErrorCode.REJECTED
+
+
+OF_WRONG_TYPES = {
+    "a BudgetLimit, such as BudgetLimit(max_steps=20)",
+    "a RunRequest; start() takes an agent and a message",
+}
+"""Only a caller in Python can pass a value of a wrong type here."""
+
+
+def test_refusals_name_no_call_of_python() -> None:
+    """Clients in other languages read them too, over HTTP and JSON-RPC."""
+    tree = ast.parse(Path(refusals.__file__).read_text(encoding="utf-8"))
+    told = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    assert len(told) > 50
+    calls = {text for text in told if re.search(r"\w\(|\w=…|\b(?:runtime|handle)\.\w", text)}
+    assert calls == OF_WRONG_TYPES

@@ -95,7 +95,7 @@ def unknown_agent(agent_id: str, known: Sequence[str], *, run_id: str | None = N
     more = f" and {len(known) - NAMES_SHOWN_MAX} more" if len(known) > NAMES_SHOWN_MAX else ""
     return invalid_package(
         f"unknown agent: {shown(agent_id, NAME_SHOWN_CHARS_MAX)}; this runtime has {names}{more}; "
-        "add it to open(agents=[…])",
+        "add it to the agents of the runtime",
         run_id,
     )
 
@@ -169,7 +169,7 @@ def taken_run(run_id: str, differs: str) -> Conflict:
     name = shown(run_id, NAME_SHOWN_CHARS_MAX)
     return Conflict(
         f"run_id {name} is already registered with this runtime, with another request: {differs}; choose "
-        "another id, or read that run with runtime.handle(run_id)",
+        "another id, or read that run",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=common.CausalIds(run_id=run_id),
@@ -239,14 +239,14 @@ def refused_answer(
 def _answer_hint(request: InputRequest | None, response: InputResponse) -> str:
     """Return how to answer instead, as the end of an error message."""
     if request is None:
-        return "; handle.requests() lists the open requests"
+        return "; the open requests of the run are those that can be answered"
     if request.responders is not None and response.responder is None:
-        return "; pass responder=…"
+        return "; the answer must name its responder"
     names = [option.id for option in request.options or ()]
     if response.option_id in names:
         return ""
     if not names:
-        return '; it takes a text: answer(request_id, text="…")'
+        return "; it takes a text"
     listed = ", ".join(shown(name, NAME_SHOWN_CHARS_MAX) for name in names[:NAMES_SHOWN_MAX])
     return f"; the options are {listed}{meant([response.option_id or response.text or ''], names)}"
 

@@ -148,8 +148,8 @@ MISTAKES: dict[str, Mistake] = {
         lambda runtime: runtime.handle("r1").answer("q", "approve"),
         ErrorCode.CONFLICT,
         "no open request with this id: it was answered before, or it never existed; "
-        "handle.requests() lists the "
-        "open requests",
+        "the open requests of the "
+        "run are those that can be answered",
     ),
 }
 

@@ -328,9 +328,11 @@ def test_a_hook_that_hangs_in_its_thread_is_abandoned_and_disabled():
         hooks = Hooks([BoundHook(spec.spec, spec)])
         told = HookCall("run_starting", "s1", "r1", "a")
         codes: list[str] = []
-        for _ in range(HOOK_STUCK_THREADS_MAX + 2):
+        # A thread that a busy machine starts after the limit never calls the hook, and does not count.
+        while codes[-2:] != ["stuck"] * 2:
             outcome = await hooks.run(told, clock=FakeClock())
             codes.append(str(cast(JsonObject, outcome.notes[0].data["error"])["code"]))
+        assert len(started) == HOOK_STUCK_THREADS_MAX
         gate.set()
         while True:  # the story has its own limit; how soon the threads come back is not ours to say
             outcome = await hooks.run(told, clock=FakeClock())
@@ -338,7 +340,9 @@ def test_a_hook_that_hangs_in_its_thread_is_abandoned_and_disabled():
                 return codes
             await asyncio.to_thread(gate.wait)
 
-    assert play(story()) == ["timeout"] * HOOK_STUCK_THREADS_MAX + ["stuck"] * 2
+    codes = play(story())
+    assert {*codes[:-2]} == {"timeout"}
+    assert len(codes) >= HOOK_STUCK_THREADS_MAX + 2
     assert len(started) > HOOK_STUCK_THREADS_MAX
 
 

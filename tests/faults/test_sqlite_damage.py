@@ -275,7 +275,7 @@ def test_other_rows_that_were_altered_are_found(folder: Path) -> None:
         ref = await filled(path)
         tamper(
             path,
-            "UPDATE inbox SET body = '{}'",
+            "UPDATE items SET body = '{}'",
             "UPDATE runs SET status = 'odd'",
             "UPDATE contents SET content = 'odd'",
             "UPDATE snapshots SET state = 'odd'",

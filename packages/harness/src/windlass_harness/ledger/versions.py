@@ -18,6 +18,7 @@ An exact test alone would accept one run against 39 others (p = 0.025). So few r
 outage, and are not independent.
 """
 _TIED: Final = 1 + 1e-7
+_SUMS_MAX: Final = 65_536
 """Two probabilities within this factor are equal: rounding must not tell mirrored tables apart."""
 _INSIDE: Final = 0.95
 _STEPS: Final = 20
@@ -79,19 +80,31 @@ def paired_test(old: Sequence[tuple[int, int]], new: Sequence[tuple[int, int]]) 
 
     Each version has the successes and the attempts at every run, in the same order. If the versions are
     equal, every gain of a run might as well be a loss: the value is the share of all choices of signs with a
-    sum of gains at least as far from 0. With one attempt at each run this is McNemar's exact test.
+    sum of gains at least as far from 0. With one attempt at each run this is McNemar's exact test. If numbers
+    of attempts differ so much that there are too many sums, only the signs of the gains count.
     """
     scale = lcm(*(attempts for _, attempts in (*old, *new)))
     gains = [
         after[0] * (scale // after[1]) - before[0] * (scale // before[1])
         for before, after in zip(old, new, strict=True)
     ]
+    found = _sign_flips(gains)
+    if found is None:
+        found = _sign_flips([(gain > 0) - (gain < 0) for gain in gains])
+    assert found is not None, "signs have few sums"
+    return found
+
+
+def _sign_flips(gains: Sequence[int]) -> float | None:
+    """Return the share of all choices of signs with a sum as far from 0; None if there are too many sums."""
     sums = {0: 1}
     for gain in filter(None, gains):
         moved: dict[int, int] = {}
         for total, ways in sums.items():
             for there in (total + gain, total - gain):
                 moved[there] = moved.get(there, 0) + ways
+        if len(moved) > _SUMS_MAX:
+            return None
         sums = moved
     far = abs(sum(gains))
     return sum(ways for total, ways in sums.items() if abs(total) >= far) / sum(sums.values())

@@ -161,7 +161,7 @@ class Binding:
     def definitions(self, *, can_ask: bool) -> list[JsonObject]:
         """Return tool definitions for the model; question tools only if a person can be asked.
 
-        The list is the caller's, the definitions in it are shared and must not be changed.
+        The definitions are the caller's, the schemas in them are shared with other runs.
         """
         if can_ask not in self._definitions:
             tools: list[JsonObject] = [
@@ -171,7 +171,7 @@ class Binding:
             ]
             below = (self.tools[spec.name].definition for spec in self.package.subagents or ())
             self._definitions[can_ask] = (*tools, *below)
-        return [*self._definitions[can_ask]]
+        return [{**one} for one in self._definitions[can_ask]]
 
 
 class Binder(Protocol):

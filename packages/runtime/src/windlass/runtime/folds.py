@@ -15,6 +15,7 @@ from windlass_harness.views.family import FamilyDraft
 from windlass_harness.views.runs import (
     DELIVERY_RECORDS,
     RUN_CHANGES,
+    RUN_ENDS,
     Deliveries,
     RunState,
     advance_run,
@@ -206,6 +207,7 @@ class JournalFolds:
     """The folds of sessions and runs that reads of one runtime share."""
 
     def __init__(self, store: Store) -> None:
+        self._store = store
         read = store.milestones
         self._sessions = FoldCache[SessionFold](read, SESSIONS_BYTES_MAX, records_per_read=SESSION_RECORDS)
         self._runs = FoldCache[RunFold](read, RUNS_BYTES_MAX, records_per_read=RUN_RECORDS)
@@ -227,4 +229,17 @@ class JournalFolds:
         async def begin() -> RunFold:
             return RunFold(row)
 
-        return (await self._runs.read(row.session_id, row.run_id, begin)).run
+        fold = await self._runs.read(row.session_id, row.run_id, begin)
+        if row.status in RUN_ENDS.values() and not fold.is_complete:
+            # The mark of the append that ended it is damaged: no seal covers it.
+            fold = await self._read_whole(row)
+        return fold.run
+
+    async def _read_whole(self, row: RunRow) -> RunFold:
+        fold = RunFold(row)
+        while not fold.is_complete:
+            records = await self._store.read(row.session_id, after=fold.seq, limit=SESSION_RECORDS)
+            if not records:
+                break
+            fold.apply(records)
+        return fold

@@ -219,6 +219,7 @@ class Registry:
         return len(self._packages)
 
 
+_STORE_HAS: Final = ("append", "read", "milestones", "post", "claim", "aclose")
 _STORE: Final = "a store, such as MemoryStore() or await SqliteStore.open(path) of windlass.parts"
 DISPATCH_TIMEOUT_MS: Final = 600_000
 """How long an approval dispatcher may take; the request stays open when it takes longer."""
@@ -293,7 +294,7 @@ class RuntimePorts:
     scribe: Scribe
     store: Annotated[
         Store | None,
-        partial(check_port, what="the journal", has=("append", "post", "claim", "aclose"), words=_STORE),
+        partial(check_port, what="the journal", has=_STORE_HAS, words=_STORE),
     ] = None
     bus: Annotated[
         EventBus | None,

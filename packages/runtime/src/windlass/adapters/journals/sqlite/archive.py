@@ -15,7 +15,7 @@ from windlass_harness.views.listing import words_in
 
 _APPEND: Final = """INSERT INTO appends (last_position, session_key, last_seq, epoch, chain, body)
     VALUES (?, ?, ?, ?, ?, ?)"""
-_ITEM: Final = "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
+_ITEM: Final = "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
 _RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _HAS_RUN: Final = "SELECT 1 FROM runs WHERE run_id = ?"
 _CHILDREN: Final = """SELECT s.session_id FROM catalog c JOIN sessions s USING (session_key)
@@ -26,13 +26,13 @@ _PLACES: Final = "SELECT last_position, last_seq FROM appends WHERE session_key 
 _HOLE: Final = "INSERT INTO holes VALUES (?, ?, ?)"
 _UNUSED: Final = """DELETE FROM contents WHERE hash IN (SELECT hash FROM content_uses WHERE session_key = ?1
     AND hash NOT IN (SELECT hash FROM content_uses WHERE session_key != ?1))"""
-_UNSEAT: Final = """UPDATE inbox SET session_key = 0, kind = '', key = '', digest = x'', consumed_seq = 0,
-    seal = x'', body = NULL WHERE session_key = ? AND number = (SELECT max(number) FROM inbox)"""
+_UNSEAT: Final = """UPDATE items SET session_key = 0, kind = '', key = '', digest = x'', consumed_seq = 0,
+    seal = x'', body = NULL WHERE session_key = ? AND number = (SELECT max(number) FROM items)"""
 _TITLE: Final = "SELECT number, title FROM catalog WHERE session_key = ?"
 _WORD: Final = "DELETE FROM catalog_words WHERE word = ? AND number = ?"
 _TABLES: Final = (
     "appends",
-    "inbox",
+    "items",
     "runs",
     "snapshots",
     "asked",
@@ -150,7 +150,7 @@ class ArchiveTransaction(Transaction):
             for word in words_in(title):
                 execute(_WORD, (word, number))
         # Keep the highest item number, so that no later item reuses it.
-        execute("DELETE FROM inbox WHERE session_key = 0 AND number < (SELECT max(number) FROM inbox)")
+        execute("DELETE FROM items WHERE session_key = 0 AND number < (SELECT max(number) FROM items)")
         execute(_UNSEAT, (key,))
         for table in _TABLES:
             execute(f"DELETE FROM {table} WHERE session_key = ?", (key,))

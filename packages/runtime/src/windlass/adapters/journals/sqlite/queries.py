@@ -339,7 +339,7 @@ _REQUEST: Final = """SELECT s.session_id, c.root, a.run_id, a.agent_id, a.owner,
 REQUEST: Final = f"{_REQUEST} WHERE a.request_id = ? ORDER BY a.number DESC LIMIT 1"
 SETTLED: Final = """SELECT t.request_id, s.session_id, t.run_id, t.owner, t.outcome, t.option_id, t.responder,
     t.at FROM settled t JOIN sessions s USING (session_key) WHERE t.request_id = ?"""
-_ITEMS: Final = """SELECT i.kind, i.key, i.digest, i.consumed_seq, r.run_id, i.number FROM inbox i
+_ITEMS: Final = """SELECT i.kind, i.key, i.digest, i.consumed_seq, r.run_id, i.number FROM items i
     LEFT JOIN runs r ON r.item = i.number
     WHERE i.session_key = ? AND i.consumed_seq IS NOT NULL AND i.number > ? ORDER BY i.number LIMIT ?"""
 _CONTENTS: Final = """SELECT c.hash, c.media_type, length(c.content) FROM content_uses u
@@ -530,10 +530,10 @@ _MILESTONES = f"""SELECT {APPEND_COLUMNS} FROM appends INDEXED BY milestones
 _BODIES_AFTER = "SELECT body FROM appends WHERE session_key = ? AND last_seq > ?"
 _TIMELINE = f"""SELECT {APPEND_COLUMNS}, session_key FROM appends WHERE last_position > ?
     ORDER BY last_position"""
-_PENDING = f"""SELECT {ITEM_COLUMNS} FROM inbox WHERE session_key = ? AND consumed_seq IS NULL AND number > ?
+_PENDING = f"""SELECT {ITEM_COLUMNS} FROM items WHERE session_key = ? AND consumed_seq IS NULL AND number > ?
     ORDER BY number LIMIT ?"""
-_NEWEST_ITEM = "SELECT coalesce(max(number), 0) FROM inbox"
-_ARRIVED = """SELECT DISTINCT s.session_id FROM inbox i JOIN sessions s USING (session_key)
+_NEWEST_ITEM = "SELECT coalesce(max(number), 0) FROM items"
+_ARRIVED = """SELECT DISTINCT s.session_id FROM items i JOIN sessions s USING (session_key)
     WHERE i.number > ? AND i.consumed_seq IS NULL"""
 _SESSIONS = (
     f"SELECT session_key, {SESSION_COLUMNS} FROM sessions WHERE session_id > ? ORDER BY session_id LIMIT ?"
@@ -552,12 +552,12 @@ _RUNNING = f"""SELECT session_id FROM sessions s WHERE standing = 'running' AND 
 _WOKEN = f"""SELECT session_id FROM sessions s
     WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL AND wake_at_ms <= ?3 AND owner_id IS NULL
     AND {_IS_OURS} ORDER BY wake_at_ms, session_id LIMIT ?2"""
-_CALLED = f"""SELECT s.session_id FROM inbox i JOIN sessions s USING (session_key)
+_CALLED = f"""SELECT s.session_id FROM items i JOIN sessions s USING (session_key)
     WHERE i.consumed_seq IS NULL AND s.owner_id IS NULL AND NOT (i.kind = 'start' AND s.standing = 'waiting')
     AND (i.kind = 'cancel' OR {_IS_OURS}) GROUP BY i.session_key ORDER BY min(i.number) LIMIT ?2"""
 _UNFINISHED = f"SELECT agent_id, count(*) FROM runs WHERE {OPEN_RUN} GROUP BY agent_id"
 _NEXT_WAKE = "SELECT min(wake_at_ms) FROM sessions WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL"
-OWNERS = "SELECT owner_id, beat_at_ms FROM owners"
+OWNERS = "SELECT owner_id, beat_at_ms FROM leases"
 _SNAPSHOT = """SELECT p.seq, p.seal, p.state FROM snapshots p JOIN sessions s USING (session_key)
     WHERE p.session_key = ? AND p.seq <= s.last_seq"""
 _HOLES = """SELECT first_position, last_position, seal FROM holes

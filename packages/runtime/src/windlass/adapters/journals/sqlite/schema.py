@@ -140,6 +140,10 @@ _VERSION_6: Final = (
     # Appends of older releases, imports and recordings are not examined: each counts as a milestone.
     "ALTER TABLE appends ADD COLUMN is_milestone INTEGER NOT NULL DEFAULT 1",
     "CREATE INDEX milestones ON appends (session_key, last_seq) WHERE is_milestone = 1",
+    # A process of an older release that has the file open cannot append, and must not consume items or keep
+    # its sessions: it looks for these tables under their old names.
+    "ALTER TABLE inbox RENAME TO items",
+    "ALTER TABLE owners RENAME TO leases",
 )
 MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
     _VERSION_1,

@@ -164,7 +164,7 @@ class SqliteStore:
         return await self._read(lambda: self._reads.pending(session_id, after=after, limit=limit))
 
     async def arrivals(self, *, after: int) -> Arrivals:
-        return await self._glance(lambda: self._reads.arrivals(after))
+        return await self._read(lambda: self._reads.arrivals(after))
 
     async def run(self, run_id: str) -> RunRow | None:
         return await self._glance(lambda: self._reads.run(run_id))
@@ -211,7 +211,7 @@ class SqliteStore:
         return await self._read(lambda: self._reads.timeline(after, limit))
 
     async def last_position(self) -> int:
-        return await self._glance(self._reads.last_position)
+        return await self._read(self._reads.last_position)
 
     async def save(self, session_id: str, seq: int, *, state: bytes) -> None:
         if len(state) <= SNAPSHOT_BYTES_MAX:

@@ -264,7 +264,13 @@ class Writer:
             except FAILURES as error:
                 self._fail(waiting, error)
                 return not is_busy(error)
-            waiting = self._attempt(waiting)
+            try:
+                waiting = self._attempt(waiting)
+            except BaseException:
+                # A transaction that stays open would block every other process.
+                with suppress(sqlite3.Error):
+                    self._transaction.rollback()
+                raise
         return True
 
     def _attempt(self, jobs: Sequence[_Job]) -> list[_Job]:

@@ -95,7 +95,8 @@ class OwnerLocks:
     def is_dead(self, owner_id: str, beat_at_ms: int, now_ms: int) -> bool:
         """Return whether an owner let its lease expire or has died: the kernel released its lock.
 
-        A missing lock file proves nothing: it may have been removed while its owner lives.
+        A missing lock file proves nothing: it may have been removed while its owner lives. Neither does one
+        that cannot be opened, such as when this process has no file descriptor left.
         """
         if not is_in_lease(beat_at_ms, now_ms):
             return True
@@ -103,7 +104,7 @@ class OwnerLocks:
             return False
         try:
             handle = take_lock(self._path(owner_id), is_new=False)
-        except FileNotFoundError:
+        except OSError:
             return False
         if handle is None:
             return False
@@ -139,23 +140,23 @@ _LENGTHEN_SESSION: Final = """UPDATE sessions SET last_seq = ?, last_position = 
     WHERE session_key = ?"""
 _APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?, ?)"
 _SAVE_STORE: Final = "UPDATE store SET last_position = ?, seal = ?, saves = saves + 1"
-_IS_PENDING: Final = "SELECT 1 FROM inbox WHERE number = ? AND session_key = ? AND consumed_seq IS NULL"
-_CONSUME: Final = "UPDATE inbox SET consumed_seq = ?, body = NULL WHERE number = ?"
-_COUNT_PENDING: Final = "SELECT count(*) FROM inbox WHERE session_key = ? AND consumed_seq IS NULL"
-_BY_KEY: Final = "SELECT number, digest FROM inbox WHERE session_key = ? AND key = ?"
-_BY_RUN: Final = "SELECT i.number, i.digest FROM runs r JOIN inbox i ON i.number = r.item WHERE r.run_id = ?"
-_LAST_ITEM: Final = "SELECT coalesce(max(number), 0) FROM inbox"
-_NEW_ITEM: Final = "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, NULL, ?, ?)"
+_IS_PENDING: Final = "SELECT 1 FROM items WHERE number = ? AND session_key = ? AND consumed_seq IS NULL"
+_CONSUME: Final = "UPDATE items SET consumed_seq = ?, body = NULL WHERE number = ?"
+_COUNT_PENDING: Final = "SELECT count(*) FROM items WHERE session_key = ? AND consumed_seq IS NULL"
+_BY_KEY: Final = "SELECT number, digest FROM items WHERE session_key = ? AND key = ?"
+_BY_RUN: Final = "SELECT i.number, i.digest FROM runs r JOIN items i ON i.number = r.item WHERE r.run_id = ?"
+_LAST_ITEM: Final = "SELECT coalesce(max(number), 0) FROM items"
+_NEW_ITEM: Final = "INSERT INTO items VALUES (?, ?, ?, ?, ?, NULL, ?, ?)"
 _NEW_RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, 0, ?, NULL, NULL, NULL)"
 _IS_DELETED: Final = "SELECT 1 FROM deleted WHERE session_key = ?"
 _RUN_SESSION: Final = "SELECT session_key FROM runs WHERE run_id = ?"
 _MOVE_RUN: Final = """UPDATE runs SET status = ?, first_seq = CASE first_seq WHEN 0 THEN ? ELSE first_seq END
     WHERE run_id = ?"""
-_BEAT: Final = "SELECT beat_at_ms FROM owners WHERE owner_id = ?"
-_ENLIST: Final = """INSERT INTO owners VALUES (?, ?)
+_BEAT: Final = "SELECT beat_at_ms FROM leases WHERE owner_id = ?"
+_ENLIST: Final = """INSERT INTO leases VALUES (?, ?)
     ON CONFLICT (owner_id) DO UPDATE SET beat_at_ms = excluded.beat_at_ms"""
 _FREE: Final = "UPDATE sessions SET owner_id = NULL WHERE owner_id = ?"
-_STRIKE: Final = "DELETE FROM owners WHERE owner_id = ?"
+_STRIKE: Final = "DELETE FROM leases WHERE owner_id = ?"
 _KEEP: Final = "INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT (hash) DO NOTHING"
 _USE: Final = "INSERT INTO content_uses VALUES (?, ?) ON CONFLICT DO NOTHING"
 _SHARE: Final = """INSERT INTO content_uses SELECT 0, hash FROM contents WHERE hash = ?1

@@ -76,6 +76,22 @@ def test_a_server_that_fails_at_its_start_is_shown_with_the_end_of_its_stderr() 
     assert TOKEN not in told
 
 
+@pytest.mark.parametrize("argument", [TOKEN, f"--db={TOKEN}"])
+def test_an_argument_of_a_server_that_it_writes_to_its_stderr_is_masked(argument: str) -> None:
+    async def story() -> str:
+        code = "import sys; sys.exit(f'unrecognized arguments: {sys.argv[1:]}')"
+        args = ["-S", "-c", code, argument]
+        server = McpServer.stdio("broken", sys.executable, args=args, start_timeout_ms=60_000)
+        with pytest.raises(Unavailable) as caught:
+            async with opened(server):
+                pass
+        return caught.value.message
+
+    told = asyncio.run(story())
+    assert "unrecognized arguments" in told
+    assert TOKEN not in told
+
+
 def test_only_the_last_lines_of_a_long_stderr_are_shown() -> None:
     told = unusable(
         "import sys", "[print('line', n, file=sys.stderr) for n in range(100_000)]", "sys.exit(3)"

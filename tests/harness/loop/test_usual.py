@@ -194,6 +194,8 @@ CALLS = st.builds(
     INPUTS,
     st.sampled_from([None, None, None, None, "child"]),
 )
+NOTE = Note("hook.completed", {"hookId": "h", "point": "p", "status": "completed", "durationMs": 1})
+NOTES = st.sampled_from([(), (), (), (NOTE,)])
 ANSWERS = st.builds(
     ModelAnswered,
     st.sampled_from(["", "", "words"]),
@@ -208,14 +210,7 @@ ANSWERS = st.builds(
     provider_data=st.sampled_from([None, None, None, {"me": 1}]),
     usage=st.sampled_from([None, {}, {"inputTokens": 3, "costMicros": 1}, {"outputTokens": 2}]),
     latency_ms=st.sampled_from([None, 0, 7]),
-    notes=st.sampled_from(
-        [
-            (),
-            (),
-            (),
-            (Note("hook.completed", {"hookId": "h", "point": "p", "status": "completed", "durationMs": 1}),),
-        ]
-    ),
+    notes=NOTES,
 )
 MODEL = st.one_of(ANSWERS, ANSWERS, ANSWERS, ANSWERS, st.builds(failure, st.sampled_from(RetryClass)))
 DECISIONS = st.sampled_from([ALLOW, ALLOW, ALLOW, ALLOW, ALLOW, CONSENT, ASK, DENY, MODIFY, STOP, DEFER])
@@ -229,6 +224,7 @@ RETURNS = st.builds(
     duration_ms=st.sampled_from([None, 3]),
     taint=st.sampled_from([(), (), (), ("private",)]),
     state=st.sampled_from([None, None, None, StateChange({"count": 1}, ())]),
+    notes=NOTES,
 )
 BODIES: st.SearchStrategy[JsonObject] = st.fixed_dictionaries(
     {},
@@ -244,7 +240,7 @@ RULES = st.builds(
     Rules,
     refusals_max=st.sampled_from([0, 5]),
     steps_max=st.sampled_from([3, 100]),
-    calls_per_step_max=st.sampled_from([1, 64]),
+    calls_per_step_max=st.sampled_from([0, 1, 64]),
     compaction=st.sampled_from([CompactionRule(), CompactionRule(30, 2), CompactionRule(30, 2, 30)]),
 )
 
@@ -277,7 +273,7 @@ def test_generated_histories_are_the_same_in_one_pass(
         if decision is ALLOW and data.draw(st.sampled_from([False, False, False, False, True])):
             body: JsonObject = {"agentId": "child", "message": "help", "mode": "task"}
             return replace(found, delegation=Delegation("child", body))
-        return replace(found, approval_request=ApprovalRequest("?"))
+        return replace(found, approval_request=ApprovalRequest("?"), notes=data.draw(NOTES))
 
     twins = Twins(rules, body)
     twins.settle(decide)
@@ -433,7 +429,49 @@ def test_a_call_that_is_not_simply_allowed_is_left_to_the_general_functions(deci
     assert twins.passes.taken == []
 
 
+def test_a_decision_with_notes_is_left_to_the_general_functions() -> None:
+    def noted(asked: JudgeCall) -> CallJudged:
+        return replace(judged(asked), notes=(NOTE,))
+
+    twins = Twins(Rules(), {})
+    twins.settle(noted)
+    (effect,) = twins.under_way.values()
+    twins.done(effect, one_call(0), noted)
+    assert twins.passes.taken == []
+    assert "hook.completed" in twins.passes.types
+
+
+def test_a_call_over_the_limit_of_calls_is_left_to_the_general_functions() -> None:
+    twins = Twins(Rules(calls_per_step_max=0), {})
+    twins.settle(allow)
+    ask_on(twins, one_call(0))
+    assert twins.passes.taken == []
+    assert twins.general.end == "failed"
+
+
+def test_what_hooks_of_an_earlier_owner_left_is_dropped_by_the_next_step() -> None:
+    twins = Twins(Rules(), {})
+    twins.settle(allow)
+    ask_on(twins, one_call(0))
+    for one in (twins.general, twins.passes):
+        one.state.run_notes.hooked.points.add("before_run_complete")
+        one.state.run_notes.hooked.arguments["c0"] = {"n": 1}
+        one.state.run_notes.is_validated, one.state.run_notes.structured = True, {"n": 1}
+    ask_on(twins, returned("c0"))
+    assert twins.passes.taken[-1] == "step.started"
+    assert not twins.passes.state.run_notes.hooked.arguments
+
+
+def test_arguments_that_a_hook_of_an_earlier_owner_changed_are_left_to_the_general_functions() -> None:
+    twins = Twins(Rules(), {})
+    twins.settle(allow)
+    twins.passes.state.run_notes.hooked.arguments["c0"] = {"n": 1}
+    asked = usual.requested_call(twins.passes.state, one_call(0), now=twins.passes.now, rules=Rules())
+    assert asked is None
+
+
 UNUSUAL_RESULTS = [
+    replace(returned("c0"), notes=(NOTE,)),
     CallReturned("c0", ActionStatus.FAILED, None, code="failed", message="no"),
     replace(returned("c0"), taint=("private",)),
     replace(returned("c0"), state=StateChange({"count": 1}, ())),
@@ -573,6 +611,21 @@ def test_a_message_during_a_call_is_left_to_the_general_functions() -> None:
     assert twins.passes.taken[-1] == "action.started"
 
 
+@pytest.mark.parametrize(
+    "journal",
+    [
+        Journal().begin().start(0).ask("c0"),
+        Journal().begin().start(0).ask("c0").run("c0"),
+        Journal().begin().start(0).ask("c0").end(0),
+    ],
+    ids=["unanswered", "begun before the end of its answer", "not begun"],
+)
+def test_a_result_of_a_call_that_this_owner_has_not_begun_is_left_to_the_general_functions(
+    journal: Journal,
+) -> None:
+    assert usual.end_call(state_after(journal), returned("c0"), now=Session().now) is None
+
+
 def test_usual_records_leave_the_status_of_a_run_as_it_is() -> None:
     twins = Twins(Rules(), {})
     twins.settle(allow)
@@ -623,10 +676,17 @@ def test_a_run_that_waits_or_is_cancelled_is_not_usual(kind: str, data: Facts) -
     [
         Journal().begin().start(0).ask("c0"),
         Journal().begin().start(0).ask("c0").end(0),
+        Journal().begin().start(0).end(0),
         Journal().begin().start(0).add("policy.decided", ALLOWED),
         Journal().begin(),
     ],
-    ids=["calls before its end", "answered", "decided before it was requested", "no step"],
+    ids=[
+        "calls before its end",
+        "answered",
+        "answered without calls",
+        "decided before it was requested",
+        "no step",
+    ],
 )
 def test_an_answer_that_does_not_belong_to_the_open_step_is_left_to_the_general_functions(
     journal: Journal,

@@ -39,7 +39,7 @@ _EFFECTS: Final = {effect.value: effect for effect in EffectClass}
 
 
 def is_usual(state: LoopState, rules: Rules) -> bool:
-    """Return whether a run is under way that no hook, person, subagent or cancel has to do with just now."""
+    """Return whether a run is under way without hooks, open requests, requests of subagents or a cancel."""
     notes, session = state.run_notes, state.session
     return (
         state.run is not None

@@ -274,10 +274,8 @@ class Driver:
             and run is not None
             and self._ruled == run.run_id == self._bound
             and not self._mailbox.has_items
-            and not self._ready
             and not self._tasks
             and self._is_enough is None
-            and not self._is_cut
             and not self._is_stopping
             and not self._quarantine.is_itemwise
             and not self.state.deliveries.open_ids
@@ -289,10 +287,9 @@ class Driver:
         return self._pause_clock.aged(self.state, moment(self._clock))
 
     def _take_events(self, now: Moment) -> None:
-        state, has_clock = self.state, self.state.run_notes.limits.max_wall_ms is not None
         while self._events:
-            aged = self._pause_clock.aged(state, now) if has_clock else now
-            self._writer.add(take(state, self._events.popleft(), now=aged, rules=self._rules))
+            aged = self._pause_clock.aged(self.state, now)
+            self._writer.add(take(self.state, self._events.popleft(), now=aged, rules=self._rules))
 
     async def _bind(self, run: RunState) -> bool:
         """Bind a run to the agent of this process; return whether it is bound."""

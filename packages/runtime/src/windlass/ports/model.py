@@ -99,9 +99,9 @@ class LLMProvider(Protocol):
     ) -> AsyncIterator[LLMStreamChunk]:
         """Answer the messages, chunk by chunk; end with a chunk that has a finish reason.
 
-        `tools` are JSON objects with name, description and inputSchema; the next step gets the same objects,
-        so they must not be changed. A stream that ends without a finish
-        reason counts as cut off. Closing the iterator must end the request.
+        `tools` are JSON objects with name, description and inputSchema. Other runs share the schemas, which
+        must not be changed. A stream that ends without a finish reason counts as cut off. Closing the
+        iterator must end the request.
 
         Raises:
             Unavailable: the request can be repeated later.

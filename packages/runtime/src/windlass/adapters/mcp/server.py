@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, field
+from pathlib import Path
 from typing import Final, Self, TypedDict, Unpack
 from urllib.parse import urlsplit
 
@@ -154,6 +155,16 @@ class McpServer:
     def redactor(self) -> Redactor:
         """Masks the secrets in messages of the server."""
         return Redactor(self.secrets)
+
+    def masked_log(self, log: str) -> str:
+        """Return the log of the process without its secrets.
+
+        Its arguments may be secrets too, unless they are the names of options or of files.
+        """
+        values = [one.partition("=")[2] if one.startswith("-") else one for one in self.args]
+        given = [one for one in values if SECRET_CHARS_MIN <= len(one) <= SECRET_CHARS_MAX]
+        named = [one for one in given if not Path(self.cwd or ".", one).exists()]
+        return Redactor((*self.secrets, *named)).text(log)
 
 
 class Trouble(Exception):

@@ -356,10 +356,11 @@ class McpServers:
         outcomes = await asyncio.gather(*(link.refresh() for link in links), return_exceptions=True)
         for link, outcome in zip(links, outcomes, strict=True):
             if isinstance(outcome, Trouble):
-                said = f"; the end of its stderr:\n{outcome.log}" if outcome.log else ""
-                told = link.server.redactor.text(f"{outcome.message}{said}")
+                told = link.server.redactor.text(outcome.message)
+                log = link.server.masked_log(outcome.log)
+                said = f"; the end of its stderr:\n{log}" if log else ""
                 raise Unavailable(
-                    f"the MCP server {link.server.name} cannot be used: {told}",
+                    f"the MCP server {link.server.name} cannot be used: {told}{said}",
                     kind=ErrorKind.TOOL_FAILURE,
                     retry=RetryClass.RETRYABLE,
                 )

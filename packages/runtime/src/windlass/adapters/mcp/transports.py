@@ -203,7 +203,7 @@ async def stdio_transport(server: McpServer, log: StderrTail) -> AsyncGenerator[
     heard, from_it = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_it, said = anyio.create_memory_object_stream[SessionMessage](MESSAGES_WAITING_MAX)
     tasks = (asyncio.create_task(_read(process, heard)), asyncio.create_task(_write(process, said)))
-    logging = asyncio.create_task(_follow(process, log))
+    stderr_reader = asyncio.create_task(_follow(process, log))
     try:
         yield from_it, to_it
     finally:
@@ -214,8 +214,8 @@ async def stdio_transport(server: McpServer, log: StderrTail) -> AsyncGenerator[
         finally:
             # Also for processes that it started and left behind, and if this task is cancelled.
             _signal(process, "SIGKILL")
-            await asyncio.wait((logging,), timeout=LOG_GRACE_S)
-            for task in (*tasks, logging):
+            await asyncio.wait((stderr_reader,), timeout=LOG_GRACE_S)
+            for task in (*tasks, stderr_reader):
                 task.cancel()
             _release(process)
 

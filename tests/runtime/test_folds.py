@@ -1,6 +1,7 @@
 """Reads of a run cost what is new since the last read, and are right for any writer, in any process."""
 
 import asyncio
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests.harness.views.journal import Journal, at, request, sessions
 from tests.runtime.runtime_rig import look, mail, play, until
 
 from windlass.adapters.journals.memory import MemoryStore
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
 from windlass.agent import Agent
 from windlass.errors import Conflict
@@ -31,7 +33,7 @@ from windlass.policy import allow_start
 from windlass.ports.store import Batch, Claim, RunRow, Store
 from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.decisions import DecisionFolds
-from windlass.runtime.folds import FoldCache, JournalFolds, RunFold, SessionFold
+from windlass.runtime.folds import RUN_BYTES, SESSION_BYTES, FoldCache, JournalFolds, RunFold, SessionFold
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record
@@ -271,7 +273,7 @@ def test_a_record_that_cannot_be_applied_is_refused_at_each_read_and_spoils_noth
         owner, begun = await claim(store), Journal().begin().records
         await append(store, owner, begun, 0)
 
-        async def begin() -> RunFold:
+        def begin() -> RunFold:
             return RunFold(row)
 
         assert (await cache.read("s1", "r1", begin)).run is not None
@@ -332,12 +334,9 @@ def test_the_size_of_all_folds_is_limited_and_the_newest_are_kept() -> None:
 
         async def read(number: int, size: int = 50) -> int:
             """Return how many records were read."""
-
-            async def begin() -> RunFold:
-                return row(number, size)
-
             store.count = 0
-            assert (await cache.read(f"s{number}", f"r{number}", begin)).run is not None
+            found = await cache.read(f"s{number}", f"r{number}", lambda: row(number, size))
+            assert found.run is not None
             return store.count
 
         whole = await read(0)
@@ -451,5 +450,30 @@ def test_a_run_of_a_deleted_session_is_unknown() -> None:
             for read in (runtime.run_snapshot, runtime.decisions, runtime.run_requests):
                 with pytest.raises(Conflict, match="unknown run"):
                     await read("r1")
+
+    play(main())
+
+
+def test_a_large_output_and_a_large_state_count_for_the_size() -> None:
+    journal = Journal().begin().add("session.state_changed", {"set": {"plan": "p" * 100_000}})
+    session = SessionFold()
+    session.apply(journal.records)
+    assert session.size > SESSION_BYTES + 100_000
+    run = RunFold(ROW)
+    run.apply(journal.add("run.completed", {"runId": "r1", "output": "x" * 500_000}).records)
+    assert run.size > RUN_BYTES + 500_000
+
+
+def test_a_run_that_ended_is_read_whole_if_the_mark_of_its_end_is_lost(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = await SqliteStore.open(tmp_path / "a.db")
+        ended = steps(0, 2, Journal().begin()).add("run.completed", {"runId": "r1", "output": "done"}).records
+        await append(store, await claim(store), ended, 0)
+        with sqlite3.connect(tmp_path / "a.db") as file:
+            file.execute("UPDATE appends SET is_milestone = 0")
+        run = await JournalFolds(store).run(replace(ROW, status=RunStatus.COMPLETED))
+        assert run is not None
+        assert run.status is RunStatus.COMPLETED
+        await store.aclose()
 
     play(main())

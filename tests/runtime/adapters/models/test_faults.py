@@ -31,7 +31,7 @@ from tests.runtime.adapters.models.wire import (
 
 from windlass import Agent, AgentRuntime, LLMMessage, Rejected, Unavailable
 from windlass.adapters.models import ModelSettings
-from windlass.adapters.models.errors import EVENT_BYTES_MAX, Endpoint, endpoint, translate
+from windlass.adapters.models.errors import EVENT_BYTES_MAX, Endpoint, translate
 from windlass.adapters.models.routes import EnvironmentProviders
 from windlass.errors import AgentError
 from windlass.ports.model import ModelFault, ModelRejected, ModelUnavailable, is_context_overflow
@@ -292,7 +292,7 @@ def test_providers_do_not_retry_by_themselves(wire: Wire) -> None:
 def test_a_refused_key_is_named_by_its_source_and_its_server(wire: Wire) -> None:
     """A key that was given as an argument is not blamed on a variable that nobody set."""
     given = failure(wire, refusal(401, body(wire, "x"))).message
-    assert "Check the api_key that it was given for 127.0.0.1:" in given
+    assert "Check the argument api_key for 127.0.0.1:" in given
     assert "_API_KEY" not in given
 
 
@@ -337,15 +337,13 @@ def test_a_missing_model_is_asked_after() -> None:
 
 
 def test_credentials_in_a_base_url_are_not_shown() -> None:
-    found = endpoint(
-        "https://user:pass@models.example:8443/v1",
-        given_url="x",
-        url_variable="U",
-        api_key=None,
-        key_variable="K",
-        own_url="y",
-    )
+    found = Endpoint.of("https://user:pass@models.example:8443/v1", None, api_key=None, key_variable="K")
     assert found == Endpoint("models.example:8443", "K")
+
+
+def test_an_empty_key_is_not_blamed_for_the_key_of_the_environment() -> None:
+    assert Endpoint.of("https://a.example", None, api_key="", key_variable="K").key == "K"
+    assert Endpoint.of("https://a.example", None, api_key="k", key_variable="K").key == "the argument api_key"
 
 
 def test_an_exhausted_quota_is_not_a_rate_limit() -> None:

@@ -99,7 +99,7 @@ def test_an_address_in_the_environment_counts_and_ollama_never_sees_the_key_of_a
             sent = [asked.headers["authorization"] for asked in server.asked]
             return sent, [asked.headers["authorization"] for asked in other.asked]
 
-    assert play(work) == ([f"Bearer {KEY}", "Bearer ollama", "Bearer none"], [f"Bearer {KEY}"])
+    assert play(work) == ([f"Bearer {KEY}", "Bearer none", "Bearer none"], [f"Bearer {KEY}"])
 
 
 def test_an_agent_with_a_model_name_is_configured_from_the_environment(

@@ -89,11 +89,7 @@ class DecisionFolds:
 
     async def read(self, row: RunRow) -> DecisionsFold:
         """Return the decisions of a run that has begun."""
-
-        async def begin() -> DecisionsFold:
-            return DecisionsFold(row)
-
-        return await self._known.read(row.session_id, row.run_id, begin)
+        return await self._known.read(row.session_id, row.run_id, lambda: DecisionsFold(row))
 
 
 async def decisions_of(

@@ -6,8 +6,10 @@ each read looks at the journal, where any process may have written meanwhile.
 """
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Generic, Protocol, TypeVar
+
+from pydantic_core import to_json
 
 from windlass.ports.store import RunRow, Store
 from windlass_harness.record import Record
@@ -31,9 +33,9 @@ RUN_RECORDS: Final = 64
 SESSIONS_BYTES_MAX: Final = 16 * 1_048_576
 RUNS_BYTES_MAX: Final = 2 * 1_048_576
 SESSION_BYTES: Final = 65_536
-"""Approximate bytes of a session without its messages."""
+"""Approximate bytes of a session without its messages and its authored state."""
 RUN_BYTES: Final = 2_048
-"""Approximate bytes of a run without its records."""
+"""Approximate bytes of a run without its output."""
 
 
 class Fold(Protocol):
@@ -81,7 +83,7 @@ class FoldCache(Generic[FoldT]):
         self._known: OrderedDict[tuple[str, str], tuple[FoldT, int]] = OrderedDict()
         """Folds with their sizes."""
 
-    async def read(self, session_id: str, name: str, begin: Callable[[], Awaitable[FoldT]]) -> FoldT:
+    async def read(self, session_id: str, name: str, begin: Callable[[], FoldT]) -> FoldT:
         """Return a fold of a session up to the end of the journal; `begin` makes it at the first read.
 
         `name` is that of the fold in its session. The id of a run alone would not do: it can be used again
@@ -91,7 +93,7 @@ class FoldCache(Generic[FoldT]):
         fold = self._known[key][0] if key in self._known else None
         try:
             if fold is None or not await self._go_on(fold, session_id):
-                fold = await begin()
+                fold = begin()
                 await self._go_on(fold, session_id)
         except BaseException:
             self._drop(key)
@@ -169,6 +171,8 @@ class SessionFold:
                 session.apply(record)
             elif record.type in DELIVERY_RECORDS:
                 self.deliveries.apply(record)
+            if record.type == "session.state_changed":
+                self.size = SESSION_BYTES + len(to_json(self.authored))
             if record.type == "session.forked":
                 # Deliveries belong to the session that this one was copied from.
                 self.deliveries = Deliveries()
@@ -198,6 +202,9 @@ class RunFold:
             if record.type in _OF_RUN and run_id_of(record) == self._run_id:
                 started = start_run(record) or unstarted_run(record)
                 self.run = started or (self.run and advance_run(self.run, record))
+                if record.type in RUN_ENDS:
+                    # The output of a run may be large; nothing else of it is.
+                    self.size += len(to_json(record.data))
 
 
 _OF_RUN: Final = RUN_CHANGES | {"run.started"}
@@ -217,19 +224,11 @@ class JournalFolds:
 
         The next read changes it: a caller takes what it needs before it awaits anything.
         """
-
-        async def begin() -> SessionFold:
-            return SessionFold()
-
-        return await self._sessions.read(session_id, "", begin)
+        return await self._sessions.read(session_id, "", SessionFold)
 
     async def run(self, row: RunRow) -> RunState | None:
         """Return a run that has begun; None if its records are gone."""
-
-        async def begin() -> RunFold:
-            return RunFold(row)
-
-        fold = await self._runs.read(row.session_id, row.run_id, begin)
+        fold = await self._runs.read(row.session_id, row.run_id, lambda: RunFold(row))
         if row.status in RUN_ENDS.values() and not fold.is_complete:
             # The mark of the append that ended it is damaged: no seal covers it.
             fold = await self._read_whole(row)

@@ -7,7 +7,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Final, cast
 
-from windlass.adapters.models.errors import endpoint, malformed
+from windlass.adapters.models.errors import Endpoint, malformed
 from windlass.adapters.models.messages import (
     Media,
     Text,
@@ -461,21 +461,15 @@ class AnthropicProvider(ServedModel):
         route_id: str = "anthropic",
     ) -> None:
         need_extra("anthropic", route_id)
-        url = base_url or environment.get(BASE_URL) or ANTHROPIC
+        found = None if base_url else environment.get(BASE_URL)
+        url = base_url or found or ANTHROPIC
         key = need_key(api_key or environment.get(KEY), KEY, route_id=route_id, maker=type(self).__name__)
         line = Line(
             "windlass.adapters.models.anthropic_client",
             "AnthropicClient",
             Address(url, key),
             settings or ModelSettings(),
-            endpoint(
-                url,
-                given_url=base_url,
-                url_variable=BASE_URL,
-                api_key=api_key,
-                key_variable=KEY,
-                own_url=ANTHROPIC,
-            ),
+            Endpoint.of(url, BASE_URL if found else None, api_key=api_key, key_variable=KEY),
         )
         super().__init__(model, line, route_id=route_id)
         self._turns = anthropic_turns(model, self._settings)

@@ -6,7 +6,7 @@ status, and the error code and parameter if they have the form of an identifier.
 
 import re
 from datetime import datetime
-from typing import Final, cast
+from typing import Final, Self, cast
 from urllib.parse import urlsplit
 
 from windlass.errors import AgentError
@@ -53,25 +53,15 @@ class Endpoint:
     """The server of a provider and the source of its key, as error messages name them."""
 
     host: str
-    """The host of the base URL, with the variable that the URL was read from."""
     key: str
     """The environment variable of the key, or the argument that it was given as."""
 
-
-def endpoint(
-    base_url: str,
-    *,
-    given_url: str | None,
-    url_variable: str,
-    api_key: str | None,
-    key_variable: str,
-    own_url: str,
-) -> Endpoint:
-    """Return the endpoint of a provider with these arguments; `own_url` is the maker's own address."""
-    host = urlsplit(base_url).netloc.rpartition("@")[2] or "an address without a host"
-    if given_url is None and base_url != own_url:
-        host = f"{host} (from {url_variable})"
-    return Endpoint(host, key_variable if api_key is None else "the api_key that it was given")
+    @classmethod
+    def of(cls, base_url: str, url_variable: str | None, *, api_key: str | None, key_variable: str) -> Self:
+        """Return the endpoint of a base URL, which may have been read from a variable, and of a key."""
+        host = urlsplit(base_url).netloc.rpartition("@")[2] or "an address without a host"
+        source = "" if url_variable is None else f" (from {url_variable})"
+        return cls(f"{host}{source}", "the argument api_key" if api_key else key_variable)
 
 
 def translate(error: Exception, *, to: Endpoint, now: datetime) -> AgentError:
@@ -85,7 +75,7 @@ def translate(error: Exception, *, to: Endpoint, now: datetime) -> AgentError:
     if cause is not None:
         names |= {kind.__name__ for kind in type(cause).__mro__}
     if any("Timeout" in name for name in names):
-        told = f"the provider at {to.host} did not answer in time"
+        told = f"the provider at {to.host} did not answer in time: check that it runs, or raise the timeouts"
         return ModelUnavailable(told, fault=ModelFault.TIMEOUT)
     if names & _HOST_ERRORS:
         return ModelRejected(
@@ -99,7 +89,7 @@ def translate(error: Exception, *, to: Endpoint, now: datetime) -> AgentError:
         return malformed(f"an event is too large: limit {EVENT_BYTES_MAX:,} bytes")
     if names & {"APIError", "HTTPError", "OSError", "StreamError"}:
         return ModelUnavailable(
-            f"the provider at {to.host} could not be reached, or the connection broke",
+            f"the provider at {to.host} could not be reached, or the connection broke: check that it runs",
             fault=ModelFault.TRANSPORT,
         )
     return ModelRejected(

@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from pydantic_core import to_json
 
-from windlass.adapters.models.errors import endpoint, malformed
+from windlass.adapters.models.errors import Endpoint, malformed
 from windlass.adapters.models.messages import (
     Media,
     Text,
@@ -295,9 +295,8 @@ _NO_KEY: Final = "none"
 class OpenAICompatProvider(ServedModel):
     """A model behind Chat Completions: OpenAI, vLLM, llama.cpp, Ollama and others.
 
-    The key is `api_key` or the variable OPENAI_API_KEY, the address `base_url` or OPENAI_BASE_URL; a server
-    at another address than OpenAI's needs no key. `key_variable` names the source of `api_key` in errors. The
-    client does not retry: the loop does.
+    The key is `api_key` or the variable `key_variable`, the address `base_url` or OPENAI_BASE_URL; a server
+    at another address than OpenAI's needs no key. The client does not retry: the loop does.
 
     Raises:
         Unavailable: the extra `windlass[openai]` or the key is missing.
@@ -312,23 +311,17 @@ class OpenAICompatProvider(ServedModel):
         settings: ModelSettings | None = None,
         environment: Environment = os.environ,
         route_id: str = "openai",
-        key_variable: str | None = None,
+        key_variable: str = KEY,
     ) -> None:
         need_extra("openai", route_id)
-        url = base_url or environment.get(BASE_URL) or OPENAI
-        to = endpoint(
-            url,
-            given_url=base_url,
-            url_variable=BASE_URL,
-            api_key=api_key if key_variable is None else None,
-            key_variable=key_variable or KEY,
-            own_url=OPENAI,
-        )
-        key = api_key or environment.get(KEY) or (None if url == OPENAI else _NO_KEY)
+        found = None if base_url else environment.get(BASE_URL)
+        url = base_url or found or OPENAI
+        key = api_key or environment.get(key_variable) or (None if url == OPENAI else _NO_KEY)
+        to = Endpoint.of(url, BASE_URL if found else None, api_key=api_key, key_variable=key_variable)
         # Other servers apply the schema to all output of the model, which excludes tool calls.
         self.holds_beside_tools = url == OPENAI
         self._max_tokens_name = "max_completion_tokens" if url == OPENAI else "max_tokens"
-        address = Address(url, need_key(key, KEY, route_id=route_id, maker=type(self).__name__))
+        address = Address(url, need_key(key, key_variable, route_id=route_id, maker=type(self).__name__))
         client = ("windlass.adapters.models.openai_client", "OpenAIClient")
         super().__init__(model, Line(*client, address, settings or ModelSettings(), to), route_id=route_id)
         self._turns = openai_turns(self._settings.reasoning_field)

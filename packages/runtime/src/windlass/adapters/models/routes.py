@@ -37,7 +37,6 @@ def _ollama(model: str, environment: Environment) -> LLMProvider:
     # Must not get the key of another provider.
     return models.OpenAICompatProvider(
         model,
-        api_key=environment.get("OLLAMA_API_KEY") or "ollama",
         base_url=f"{address.rstrip('/')}/v1",
         environment=environment,
         route_id="ollama",
@@ -51,7 +50,6 @@ def _compat(model: str, environment: Environment) -> LLMProvider:
         raise not_set_up("openai-compat", f"set the variable {COMPAT_BASE_URL} to the address of the server")
     return models.OpenAICompatProvider(
         model,
-        api_key=environment.get(COMPAT_KEY) or "none",
         base_url=base_url,
         environment=environment,
         route_id="openai-compat",

@@ -492,6 +492,41 @@ def test_cancelling_a_run_that_has_ended_changes_nothing() -> None:
     play(story())
 
 
+def test_a_cancel_shows_at_once_while_a_driver_is_busy() -> None:
+    async def story() -> None:
+        gate = asyncio.Event()
+        async with memory(Answer("one", gate=gate)) as runtime:
+            handle = await runtime.start("shop", "go", run_id="r1")
+            await until(handle, "step.started")
+            await handle.cancel()
+            snapshot = await runtime.run_snapshot("r1")
+            assert snapshot.cancellation_requested is True
+            assert snapshot.status in (RunStatus.CANCELLING, RunStatus.CANCELLED)
+            assert await handle.status() in (RunStatus.CANCELLING, RunStatus.CANCELLED)
+            assert (await handle.wait()).status is RunStatus.CANCELLED
+
+    play(story())
+
+
+def test_a_cancel_closes_approvals_with_a_record_and_refuses_later_ones() -> None:
+    async def story() -> None:
+        async with memory(*ASKS) as runtime:
+            handle = await runtime.start("shop", "go")
+            await until(handle, "run.waiting")
+            (asked,) = await handle.requests()
+            await handle.cancel()
+            assert await handle.requests() == ()
+            with pytest.raises(Conflict, match="the run was cancelled") as refused:
+                await handle.answer(asked.request_id, "approve")
+            assert refused.value.causal_ids.request_id == asked.request_id
+            await handle.wait()
+            settled = await until(handle, "approval.settled")
+            assert settled.data["outcome"] == "cancelled"
+            assert settled.data["requestId"] == asked.request_id
+
+    play(story())
+
+
 # People
 
 

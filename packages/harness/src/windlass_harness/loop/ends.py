@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from windlass_harness.loop import failures
+from windlass_harness.loop import failures, people
 from windlass_harness.loop import subagents as family
 from windlass_harness.loop.events import CancelRequested, Draft, Moment, RunRefused, RunWithdrawn
 from windlass_harness.loop.notes import CallNotes, number_in
@@ -12,6 +12,8 @@ from windlass_harness.views.runs import RunState
 from windlass_protocol import BudgetName, EffectClass, ErrorInfo, InputOutcome, JsonObject, ParentRun, RunMode
 
 Ending = tuple[Draft, ...]
+RUN_CANCELLED: Final = "The run was cancelled."
+RUN_ENDED: Final = "The run ended."
 
 
 def completed(state: LoopState, output: str, *, now: Moment) -> Ending:
@@ -35,7 +37,7 @@ def failed(state: LoopState, error: ErrorInfo, *, now: Moment) -> Ending:
 
 def cancelled(state: LoopState, now: Moment) -> Ending:
     """Return the end of a cancelled run."""
-    words: JsonObject = {"code": "cancelled", "message": "The run was cancelled."}
+    words: JsonObject = {"code": "cancelled", "message": RUN_CANCELLED}
     session = ("session.failed", words)
     run = state.session.run
     data: JsonObject = {} if run is None or run.cancel_reason is None else {"reason": run.cancel_reason}
@@ -125,7 +127,7 @@ _NEXT: _Fact = ("session.waiting", {"wait": "next-user-message"})
 def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fact) -> Ending:
     """Return the terminal records of the turn, the run and the session.
 
-    The session of a task ends with its run; a conversation stays open.
+    The session of a task ends with its run; a conversation stays open. Requests that are open are closed.
     """
     ending = state.session.run
     assert ending is not None, "no run has begun"
@@ -135,6 +137,7 @@ def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fa
     kind, data = session if is_task else _NEXT
     ended = state.draft(run[0], {"runId": ending.run_id, **run[1], **usage}, now=now)
     return (
+        *people.withdrawn(state, now, reason=RUN_ENDED),
         *(_unfinished(state, call, now) for call in _started(state)),
         state.draft(turn[0], {**turn[1], **state.turn_place(), **usage}, now=now),
         family.told_end(ending, family.cancelled(state, ended), used=notes.spent, taint=state.session.taint),

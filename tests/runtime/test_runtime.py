@@ -445,6 +445,37 @@ def test_a_snapshot_has_the_status_of_a_run_from_the_inbox_to_its_end() -> None:
     play(story())
 
 
+# Errors
+
+
+NO_KEY = Rejected("no key", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NOT_RETRYABLE)
+
+
+@pytest.mark.parametrize(
+    ("answers", "budget", "ids"),
+    [
+        ([fail(NO_KEY)], None, {"turn_id": "turn_0", "step_index": 0}),
+        ([call("look", {"item": "x"}), fail(NO_KEY)], None, {"turn_id": "turn_0", "step_index": 1}),
+        (
+            [call("look", {"item": "x"}), say("done")],
+            BudgetLimit(max_tool_calls=0),
+            {"turn_id": "turn_0", "step_index": 0, "call_id": "call-1"},
+        ),
+    ],
+)
+def test_the_error_of_a_run_names_what_it_belongs_to(
+    answers: list[Answer], budget: BudgetLimit | None, ids: dict[str, Any]
+) -> None:
+    async def story() -> None:
+        async with memory(*answers) as runtime:
+            handle = await runtime.start("shop", "go", run_id="r1", session_id="s1", budget=budget)
+            error = (await handle.wait()).error
+            assert error is not None
+            assert error.causal_ids == CausalIds(run_id="r1", session_id="s1", **ids)
+
+    play(story())
+
+
 # Cancelling
 
 

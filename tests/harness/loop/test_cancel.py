@@ -36,7 +36,15 @@ from windlass_harness.loop.events import (
 )
 from windlass_harness.views import fold_runs
 from windlass_harness.views.history import INTERRUPTED, NOT_EXECUTED
-from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, InputResponse, RetryClass
+from windlass_protocol import (
+    CausalIds,
+    EffectClass,
+    ErrorCode,
+    ErrorInfo,
+    ErrorKind,
+    InputResponse,
+    RetryClass,
+)
 
 CANCEL = CancelRequested("r1", by="ann", reason="enough")
 ENDING = ["turn.cancelled", "run.cancelled", "session.waiting"]
@@ -170,6 +178,27 @@ def test_a_run_that_fails_while_a_request_is_open_closes_it() -> None:
         "reason": "The run ended.",
     }
     assert session.end == "failed"
+    found = ErrorInfo.model_validate(session.data("run.failed")["error"])
+    assert found.causal_ids == CausalIds(
+        session_id="s1", run_id="r1", turn_id="turn_0", step_index=0, call_id="c-pay", request_id=request_id
+    )
+
+
+def test_a_run_that_is_cancelled_during_a_call_names_the_call_with_an_unknown_outcome() -> None:
+    session = asked(calls(call("ask"), call("send", "b")))
+    first, second = session.turn()
+    assert isinstance(first, JudgeCall)
+    assert isinstance(second, JudgeCall)
+    session.done(first, judged(first, ASK))
+    session.done(second, judged(second, kind=EffectClass.ONCE))
+    session.turn()
+    session.tell(CANCEL)
+    session.under_way.clear()
+    session.turn()
+    found = ErrorInfo.model_validate(session.data("run.cancelled")["error"])
+    assert found.causal_ids == CausalIds(
+        session_id="s1", run_id="r1", turn_id="turn_0", step_index=0, call_id="b"
+    )
 
 
 def test_a_run_that_waits_for_another_attempt_is_cancelled_at_once() -> None:

@@ -96,6 +96,8 @@ export const CausalIds = open({
   runId: Id.optional(),
   /** The turn. */
   turnId: Id.optional(),
+  /** The step of the turn, from 0. */
+  stepIndex: Count.optional(),
   /** The attempt. */
   attemptId: Id.optional(),
   /** The event. */

@@ -30,7 +30,7 @@ def completed(state: LoopState, output: str, *, now: Moment) -> Ending:
 def failed(state: LoopState, error: ErrorInfo, *, now: Moment) -> Ending:
     """Return the end of a failed run."""
     words: JsonObject = {"code": error.kind.value, "message": error.message}
-    info: JsonObject = {"error": error.model_dump(mode="json", by_alias=True)}
+    info: JsonObject = {"error": _caused(state, error)}
     session = ("session.failed", words)
     return _end(state, now, turn=("turn.failed", words), run=("run.failed", info), session=session)
 
@@ -41,9 +41,10 @@ def cancelled(state: LoopState, now: Moment) -> Ending:
     session = ("session.failed", words)
     run = state.session.run
     data: JsonObject = {} if run is None or run.cancel_reason is None else {"reason": run.cancel_reason}
-    names = [call.tool_name for call in _under_way(state)]
-    if names:
-        data["error"] = failures.outcome_unknown(names).model_dump(mode="json", by_alias=True)
+    calls = _under_way(state)
+    if calls:
+        error = failures.outcome_unknown([call.tool_name for call in calls])
+        data["error"] = _caused(state, error, call_id=calls[0].call_id)
     return _end(state, now, turn=("turn.cancelled", {}), run=("run.cancelled", data), session=session)
 
 
@@ -66,9 +67,30 @@ def exhausted(state: LoopState, names: tuple[BudgetName, ...], *, now: Moment) -
     error = failures.out_of_budget([(name, *_spent(facts, name)) for name in names])
     words: JsonObject = {"code": "budget_exhausted", "message": error.message}
     told = state.draft("budget.exhausted", {**facts, "runId": run.run_id}, now=now)
-    ended: JsonObject = {**facts, "error": error.model_dump(mode="json", by_alias=True)}
+    ended: JsonObject = {**facts, "error": _caused(state, error)}
     turn, ending = ("turn.failed", words), ("run.budget_exhausted", ended)
     return (told, *_end(state, now, turn=turn, run=ending, session=("session.failed", words)))
+
+
+def _caused(state: LoopState, error: ErrorInfo, *, call_id: str | None = None) -> JsonObject:
+    """Return the wire form of an error with the ids of all that it belongs to.
+
+    The call is the first one without a result, unless it is given; the request is the first open one.
+    """
+    run, place = state.session.run, state.place()
+    assert run is not None, "no run has begun"
+    ids: JsonObject = {"sessionId": run.session_id, "runId": run.run_id}
+    ids |= {name: value for name, value in place.items() if name != "sequence"}
+    calls = [one.call_id for one in state.session.history.open_calls()] if call_id is None else [call_id]
+    if calls:
+        ids["callId"] = calls[0]
+    requests = [*state.session.requests, *state.session.family.proxied]
+    if requests:
+        ids["requestId"] = requests[0]
+    data: JsonObject = error.model_dump(mode="json", by_alias=True)
+    known = data.get("causalIds")
+    data["causalIds"] = {**ids, **known} if isinstance(known, dict) else ids
+    return data
 
 
 def _spent(facts: JsonObject, name: BudgetName) -> tuple[int, int]:

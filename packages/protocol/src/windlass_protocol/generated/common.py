@@ -239,7 +239,7 @@ def _make_Usage() -> object:
 
 def _make_CausalIds() -> object:
     from windlass_protocol._wire import Maybe, Open
-    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.common import Count, Id
 
     class CausalIds(Open):
         """The things that led to a record or an error."""
@@ -249,6 +249,7 @@ def _make_CausalIds() -> object:
         session_id: Maybe[Id] = None
         run_id: Maybe[Id] = None
         turn_id: Maybe[Id] = None
+        step_index: Maybe[Count] = None
         attempt_id: Maybe[Id] = None
         event_id: Maybe[Id] = None
         call_id: Maybe[Id] = None

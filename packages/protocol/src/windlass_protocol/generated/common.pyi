@@ -148,6 +148,8 @@ class CausalIds(Open):
     """The run."""
     turn_id: Maybe[Id] = None
     """The turn."""
+    step_index: Maybe[Count] = None
+    """The step of the turn, from 0."""
     attempt_id: Maybe[Id] = None
     """The attempt."""
     event_id: Maybe[Id] = None

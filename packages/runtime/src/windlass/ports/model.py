@@ -138,6 +138,8 @@ class ModelFault(StrEnum):
     TIMEOUT = "timeout"
     CUT_OFF = "cut_off"
     """The stream ended in order, before the answer was complete."""
+    EMPTY = "empty"
+    """The answer has neither text nor calls, or it announces calls and has none."""
     MALFORMED = "malformed"
     """The response is not valid in the provider's wire format."""
 

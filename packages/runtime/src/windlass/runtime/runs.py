@@ -238,7 +238,7 @@ class Runs:
         run = RunState(run_id, row.agent_id, row.session_id, started_at=event.meta.at)
         result = advance_run(run, record_of(event, row.session_id)).result
         assert result is not None, "the last event of a run seals its result"
-        return result
+        return _placed(result, row)
 
     async def _not_ended(self, run_id: str, timeout_s: float | None) -> str:
         """Return the text of the TimeoutError: the state of a run that has not ended."""
@@ -390,6 +390,20 @@ def check_answers(
         if problem is not None:
             raise refused_answer(request, response, problem=problem, session_id=session_id)
         seen.add(response.request_id)
+
+
+def _placed(result: RunResult, row: RunRow) -> RunResult:
+    """Return a result with an error that names its run and its session.
+
+    The record of a run that never started does not name them, nor do records of earlier releases.
+    """
+    error = result.error
+    if error is None:
+        return result
+    known = {} if error.causal_ids is None else error.causal_ids.model_dump()
+    ids = CausalIds(session_id=row.session_id, run_id=row.run_id).model_dump()
+    ids = CausalIds.model_validate({**ids, **known})
+    return result.model_copy(update={"error": error.model_copy(update={"causal_ids": ids})})
 
 
 def _queued(row: RunRow, body: JsonObject) -> RunSnapshot:

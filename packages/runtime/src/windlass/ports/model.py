@@ -43,6 +43,11 @@ class LLMMessage:
     """A tool message for a call that failed or was refused."""
     provider_options: JsonObject | None = None
 
+    def __repr__(self) -> str:
+        # A message in a log or a traceback must not show what was said.
+        calls = f", tool_calls=<{len(self.tool_calls)}>" if self.tool_calls else ""
+        return f"LLMMessage(role={self.role!r}, content=<{len(self.content)} characters>{calls})"
+
 
 @sealed
 class ToolCallDelta:

@@ -25,7 +25,7 @@ from windlass.limits import BATCH_RECORDS_MAX, OWNER_LEASE_MS, RECORD_BYTES_MAX
 from windlass.ports.store import CANCEL, START, Appended, Batch, Claim, NewRun, SessionRow, Standing, Store
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import number
-from windlass_protocol import PrivacyClass, RunStatus
+from windlass_protocol import RunStatus
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -53,9 +53,7 @@ def test_records_are_numbered_from_one_without_gaps_over_all_appends(play: Play)
 
 
 def test_a_record_comes_back_as_it_was_written_with_its_numbers_and_epoch(play: Play) -> None:
-    full = Draft(
-        "note.made", AT, {"a": [1, 2.5, None, True, "ü\n"]}, "r1", "a1", "t1", 3, 2, PrivacyClass.INTERNAL
-    )
+    full = Draft("note.made", AT, {"a": [1, 2.5, None, True, "ü\n"]}, "r1", "a1", "t1", 3, 2)
     bare = Draft("note.made", AT, {})
 
     async def story(store: AnyStore, other: AnyStore) -> None:

@@ -6,7 +6,6 @@ import pytest
 from pydantic import ValidationError
 
 from windlass_harness.record import Post, Record, from_wire, number, to_wire
-from windlass_protocol import PrivacyClass
 from windlass_protocol import Record as WireRecord
 
 AT = "2026-01-31T09:00:00.000Z"
@@ -19,9 +18,7 @@ def test_a_record_has_the_fields_of_the_wire_and_its_posts() -> None:
 
 def test_a_record_goes_over_the_wire_and_back_without_its_posts() -> None:
     post = Post("s2", "report", "k", {})
-    record = Record(
-        "session.waiting", AT, {**WAITING}, run_id="r", privacy=PrivacyClass.SENSITIVE, posts=(post,)
-    )
+    record = Record("session.waiting", AT, {**WAITING}, run_id="r", posts=(post,))
     assert number(record, "s1", seq=3, epoch=2) is record
     wire = to_wire(record)
     assert wire == {
@@ -32,7 +29,6 @@ def test_a_record_goes_over_the_wire_and_back_without_its_posts() -> None:
         "data": WAITING,
         "runId": "r",
         "epoch": 2,
-        "privacy": record.privacy,
     }
     again = from_wire(wire)
     assert (again.posts, again.data, again.seq, again.position) == ((), WAITING, 3, None)

@@ -203,6 +203,25 @@ def test_unusable_parts_are_refused_when_they_are_given(message: str) -> None:
     assert caught.value.retry is RetryClass.HOST_CONFIGURATION_NEEDED
 
 
+def test_a_runtime_without_ports_fails_closed() -> None:
+    async def story() -> None:
+        runtime = AgentRuntime()
+        with pytest.raises(Rejected, match="missing required runtime port: run journal") as caught:
+            await runtime.start_run(request("r1"))
+        assert caught.value.kind is ErrorKind.HOST_CONFIGURATION_NEEDED
+        assert caught.value.causal_ids.run_id == "r1"
+        with pytest.raises(Rejected, match="missing required runtime port: agent event bus"):
+            runtime.subscribe_all()
+        for work in (runtime.run_snapshot("r1"), runtime.cancel_run("r1"), runtime.resume()):
+            with pytest.raises(Rejected, match="missing required runtime port: run journal"):
+                await work
+        assert runtime.registered_run_count == 0
+        assert (runtime.provider_registry, runtime.output_sinks) == ({}, {})
+        await runtime.aclose()
+
+    play(story())
+
+
 def test_an_empty_runtime_can_be_built_and_names_the_missing_part_on_use() -> None:
     async def story() -> None:
         runtime = AgentRuntime.builder().build()

@@ -445,6 +445,37 @@ def test_a_snapshot_has_the_status_of_a_run_from_the_inbox_to_its_end() -> None:
     play(story())
 
 
+# Errors
+
+
+NO_KEY = Rejected("no key", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NOT_RETRYABLE)
+
+
+@pytest.mark.parametrize(
+    ("answers", "budget", "ids"),
+    [
+        ([fail(NO_KEY)], None, {"turn_id": "turn_0", "step_index": 0}),
+        ([call("look", {"item": "x"}), fail(NO_KEY)], None, {"turn_id": "turn_0", "step_index": 1}),
+        (
+            [call("look", {"item": "x"}), say("done")],
+            BudgetLimit(max_tool_calls=0),
+            {"turn_id": "turn_0", "step_index": 0, "call_id": "call-1"},
+        ),
+    ],
+)
+def test_the_error_of_a_run_names_what_it_belongs_to(
+    answers: list[Answer], budget: BudgetLimit | None, ids: dict[str, Any]
+) -> None:
+    async def story() -> None:
+        async with memory(*answers) as runtime:
+            handle = await runtime.start("shop", "go", run_id="r1", session_id="s1", budget=budget)
+            error = (await handle.wait()).error
+            assert error is not None
+            assert error.causal_ids == CausalIds(run_id="r1", session_id="s1", **ids)
+
+    play(story())
+
+
 # Cancelling
 
 
@@ -488,6 +519,41 @@ def test_cancelling_a_run_that_has_ended_changes_nothing() -> None:
             assert await handle.wait() == result
             snapshot = await runtime.run_snapshot("r1")
             assert (snapshot.status, snapshot.cancellation_requested) == (RunStatus.COMPLETED, False)
+
+    play(story())
+
+
+def test_a_cancel_shows_at_once_while_a_driver_is_busy() -> None:
+    async def story() -> None:
+        gate = asyncio.Event()
+        async with memory(Answer("one", gate=gate)) as runtime:
+            handle = await runtime.start("shop", "go", run_id="r1")
+            await until(handle, "step.started")
+            await handle.cancel()
+            snapshot = await runtime.run_snapshot("r1")
+            assert snapshot.cancellation_requested is True
+            assert snapshot.status in (RunStatus.CANCELLING, RunStatus.CANCELLED)
+            assert await handle.status() in (RunStatus.CANCELLING, RunStatus.CANCELLED)
+            assert (await handle.wait()).status is RunStatus.CANCELLED
+
+    play(story())
+
+
+def test_a_cancel_closes_approvals_with_a_record_and_refuses_later_ones() -> None:
+    async def story() -> None:
+        async with memory(*ASKS) as runtime:
+            handle = await runtime.start("shop", "go")
+            await until(handle, "run.waiting")
+            (asked,) = await handle.requests()
+            await handle.cancel()
+            assert await handle.requests() == ()
+            with pytest.raises(Conflict, match="the run was cancelled") as refused:
+                await handle.answer(asked.request_id, "approve")
+            assert refused.value.causal_ids.request_id == asked.request_id
+            await handle.wait()
+            settled = await until(handle, "approval.settled")
+            assert settled.data["outcome"] == "cancelled"
+            assert settled.data["requestId"] == asked.request_id
 
     play(story())
 

@@ -392,14 +392,30 @@ def test_the_package_of_a_request_is_resolved_without_a_trace_and_equal_each_tim
     play(story())
 
 
-def test_a_contract_of_the_request_replaces_that_of_the_package_and_changes_the_fingerprint() -> None:
+def test_a_contract_of_the_request_comes_before_those_of_the_package_and_changes_the_fingerprint() -> None:
     async def story() -> None:
         runtime = AgentRuntime.in_memory([shop(output={"title": "Own", "type": "string"})])
         plain = await runtime.resolve_effective_package(request(package_id="shop"))
+        assert plain.package.output_contracts is not None
+        (own,) = plain.package.output_contracts
         contract = BAD_HASH.model_copy(update={"content_hash": None})
         typed = await runtime.resolve_effective_package(request(package_id="shop", output_contract=contract))
-        assert typed.package.output_contracts == (contract,)
+        assert typed.package.output_contracts == (contract, own)
         assert typed.fingerprint != plain.fingerprint
+        newer = own.model_copy(update={"max_repair_attempts": 0})
+        same = await runtime.resolve_effective_package(request(package_id="shop", output_contract=newer))
+        assert same.package.output_contracts == (newer,), "one contract for each schema"
+
+    play(story())
+
+
+def test_a_run_must_fulfil_the_contract_of_its_request_and_not_that_of_its_package() -> None:
+    async def story() -> None:
+        agent = shop(model_of("1", '"words"'), output={"title": "Own", "type": "string"})
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            asked = await runtime.start(agent, "go", output={"title": "Asked", "type": "integer"})
+            assert (await asked.wait()).structured_output == 1
+            assert (await (await runtime.start(agent, "go")).wait()).structured_output == "words"
 
     play(story())
 

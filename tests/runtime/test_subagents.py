@@ -500,6 +500,24 @@ def test_a_question_of_a_subagent_waits_over_restarts(tmp_path: Path) -> None:
     play(story())
 
 
+def test_consent_to_a_call_of_a_subagent_is_refused_after_its_caller_was_cancelled(opened: Open) -> None:
+    async def story() -> None:
+        top = levels(burns(), say("burnt"))
+        async with opened([top]) as runtime:
+            handle = await start(runtime, top)
+            request = await the_request(handle)
+            leaf = (await runtime.descendants("s1"))[-1].session_id
+            await handle.cancel()
+            assert await handle.requests() == ()
+            yes = InputResponse(request_id=request.request_id, option_id="approve")
+            for session_id in ("s1", leaf):
+                with pytest.raises(Conflict):
+                    await runtime.answer_session(session_id, [yes])
+            assert (await handle.wait(timeout=300)).status is RunStatus.CANCELLED
+
+    play(story())
+
+
 def test_consent_to_a_call_of_a_subagent_counts_once_wherever_it_is_given(opened: Open) -> None:
     async def story() -> None:
         top = levels(burns(), say("burnt"))

@@ -22,6 +22,7 @@ from windlass.testing import (
     say,
     seeded_random,
     sequential_ids,
+    simulate,
 )
 from windlass.testing.time import IDLE_S_MAX
 from windlass_protocol import ErrorKind, FinishReason, JsonObject, RetryClass, ToolCall
@@ -380,3 +381,21 @@ def test_fake_ids_and_randomness_repeat():
     assert all(0 <= number < 1 for number in numbers)
     assert 450 < sum(number < 0.5 for number in numbers) < 550
     assert seeded_random(0)() == pytest.approx(0.8833108082136426)
+
+
+def test_a_simulation_inside_a_running_loop_says_so() -> None:
+    async def story() -> None:
+        with pytest.raises(RuntimeError, match=r"await asyncio.to_thread\(simulate, …\)"):
+            simulate(1)
+        with pytest.raises(RuntimeError, match=r"run_in_fake_time\(\) runs an event loop of its own"):
+            run_in_fake_time(asyncio.sleep(0), clock=FakeClock())
+        assert (await asyncio.to_thread(simulate, 1)).problems == ()
+
+    asyncio.run(story())
+
+
+def test_the_repr_of_a_message_to_a_model_shows_no_content() -> None:
+    asked = ToolCall(id="c1", name="look", arguments={"word": "swordfish"})
+    message = LLMMessage("assistant", "swordfish", tool_calls=(asked,), reasoning="swordfish")
+    assert repr(message) == "LLMMessage(role='assistant', content=<9 characters>, tool_calls=<1>)"
+    assert repr(LLMMessage("user", "swordfish")) == "LLMMessage(role='user', content=<9 characters>)"

@@ -469,3 +469,38 @@ def test_agent_run_refuses_wrong_values() -> None:
 
     assert [WRONG[at] for at in taken(lambda bad: loose().run(bad))] == ["text"]
     assert [WRONG[at] for at in taken(lambda bad: loose().run("go", providers=bad))] == [None]
+
+
+HALF = "half \ud800 of a pair"
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"message": HALF}, "message"),
+        ({"context": [HALF]}, "context"),
+        ({"goal_id": HALF}, "goal_id"),
+        ({"goal_description": HALF}, "goal_description"),
+        ({"metadata": {"k": HALF}}, "metadata"),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_refused_by_the_name_of_its_field(
+    options: dict[str, Any], name: str
+) -> None:
+    async def story() -> None:
+        agent = shop()
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            message = options.pop("message", "go")
+            with pytest.raises(Rejected, match=f"^{name} is not valid.*surrogate"):
+                await runtime.start(agent, message, **options)
+            assert await (await runtime.start(agent, "Grüße 👋")).wait()
+
+    play(story())
+
+
+@pytest.mark.parametrize("name", ["instructions", "description", "version"])
+def test_half_of_a_surrogate_pair_in_an_agent_is_refused_when_it_is_made(name: str) -> None:
+    with pytest.raises(
+        Rejected, match=f"{name} is not valid Unicode: character 5 is half of a surrogate pair"
+    ):
+        shop(None, **{name: HALF})

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, quote_plus
 
+from pydantic_core import to_json
+
 _ODD: Final = (
     "plainAlphaNumeric",
     'quo"te',
@@ -104,4 +106,6 @@ def hits_in_texts(texts: Iterable[tuple[str, object]]) -> list[str]:
     for where, value in texts:
         found += hits(where, str(value).encode("utf-8", "replace"))
         found += hits(where, repr(value).encode("utf-8", "replace"))
+        # The repr of messages leaves their content out.
+        found += hits(where, to_json(value, fallback=str))
     return found

@@ -143,7 +143,7 @@ def test_history_that_a_client_makes_up_is_never_shown_to_the_model(tmp_path: Pa
             ]
             answer = {"id": "a", "role": "assistant", "parts": parts}
             frames(await client.post("/ai/clerk/chat", json=chat("c", answer, said("Hi."))))
-            seen = str(model.requests)
+            seen = str([one.content for request in model.requests for one in request.messages])
             assert "FORGED" not in seen
             assert "time: noon" in seen
             assert len(model.requests) == 3

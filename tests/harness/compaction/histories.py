@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from hypothesis import strategies as st
 from pydantic import JsonValue
+from pydantic_core import to_json
 
 from windlass_harness.compaction import Origin, estimate_tokens, mark, summary_message
 from windlass_protocol import (
@@ -138,7 +139,7 @@ def five_times(message: ModelMessage) -> int:
 
 def by_letters(message: ModelMessage) -> int:
     """Count wide characters only."""
-    return sum(ord(letter) > 127 for letter in str(message.content))
+    return sum(ord(letter) > 127 for letter in to_json(message.content).decode())
 
 
 def all_alike(message: ModelMessage) -> int:

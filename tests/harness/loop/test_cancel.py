@@ -26,10 +26,25 @@ from tests.harness.loop.stage import (
 )
 from tests.harness.loop.test_calls import outputs
 
-from windlass_harness.loop.events import CancelRequested, JudgeCall, RunRefused, RunWithdrawn, Stopped
+from windlass_harness.loop.events import (
+    AnswersGiven,
+    CancelRequested,
+    JudgeCall,
+    RunRefused,
+    RunWithdrawn,
+    Stopped,
+)
 from windlass_harness.views import fold_runs
 from windlass_harness.views.history import INTERRUPTED, NOT_EXECUTED
-from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, RetryClass
+from windlass_protocol import (
+    CausalIds,
+    EffectClass,
+    ErrorCode,
+    ErrorInfo,
+    ErrorKind,
+    InputResponse,
+    RetryClass,
+)
 
 CANCEL = CancelRequested("r1", by="ann", reason="enough")
 ENDING = ["turn.cancelled", "run.cancelled", "session.waiting"]
@@ -134,9 +149,56 @@ def test_a_run_that_waits_for_a_person_is_cancelled_at_once() -> None:
     session = asked(calls(call("pay")))
     judge_all(session, ASK)
     session.turn()
-    cancel(session)
-    assert_cancelled(session)
+    (request_id,) = session.state.session.requests
+    assert session.tell(CANCEL) == ["run.cancel_requested", "input.resolved", "approval.settled"]
+    assert session.data("input.resolved")["resolutions"] == [
+        {"requestId": request_id, "outcome": "cancelled", "kind": "approval"}
+    ]
+    assert session.data("approval.settled") == {
+        "requestId": request_id,
+        "outcome": "cancelled",
+        "reason": "The run was cancelled.",
+    }
     assert not session.state.session.requests
+    late = AnswersGiven((InputResponse(request_id=request_id, option_id="approve"),))
+    assert session.tell(late) == ["approval.candidate"], "an approval after the cancel only leaves a trace"
+    assert_cancelled(session)
+
+
+def test_a_run_that_fails_while_a_request_is_open_closes_it() -> None:
+    session = asked(calls(call("pay")))
+    judge_all(session, ASK)
+    session.turn()
+    (request_id,) = session.state.session.requests
+    wrote = session.tell(Stopped(error()))
+    assert wrote[:2] == ["input.resolved", "approval.settled"]
+    assert session.data("approval.settled") == {
+        "requestId": request_id,
+        "outcome": "cancelled",
+        "reason": "The run ended.",
+    }
+    assert session.end == "failed"
+    found = ErrorInfo.model_validate(session.data("run.failed")["error"])
+    assert found.causal_ids == CausalIds(
+        session_id="s1", run_id="r1", turn_id="turn_0", step_index=0, call_id="c-pay", request_id=request_id
+    )
+
+
+def test_a_run_that_is_cancelled_during_a_call_names_the_call_with_an_unknown_outcome() -> None:
+    session = asked(calls(call("ask"), call("send", "b")))
+    first, second = session.turn()
+    assert isinstance(first, JudgeCall)
+    assert isinstance(second, JudgeCall)
+    session.done(first, judged(first, ASK))
+    session.done(second, judged(second, kind=EffectClass.ONCE))
+    session.turn()
+    session.tell(CANCEL)
+    session.under_way.clear()
+    session.turn()
+    found = ErrorInfo.model_validate(session.data("run.cancelled")["error"])
+    assert found.causal_ids == CausalIds(
+        session_id="s1", run_id="r1", turn_id="turn_0", step_index=0, call_id="b"
+    )
 
 
 def test_a_run_that_waits_for_another_attempt_is_cancelled_at_once() -> None:

@@ -493,6 +493,18 @@ def test_the_end_of_a_subagent_cancels_its_open_requests() -> None:
     assert [*session.state.session.family.proxied] == ["q:2"]
 
 
+def test_a_cancel_closes_the_requests_of_all_subagents() -> None:
+    session = waiting(call("child"), call("child", "c-2"))
+    session.tell(asks())
+    session.tell(said(ASK, "c-2", sessionId="other", requests=[{**REQUEST, "requestId": "q:2"}]))
+    assert session.tell(CancelRequested("r1")) == ["run.cancel_requested", "input.resolved", "input.resolved"]
+    assert [closed["resolutions"] for closed in session.all("input.resolved")] == [
+        [{"requestId": "q:1", "outcome": "cancelled"}],
+        [{"requestId": "q:2", "outcome": "cancelled"}],
+    ]
+    assert session.state.session.family.proxied == {}
+
+
 def test_questions_go_up_level_by_level_and_so_do_their_answers() -> None:
     session = waiting(parent=PARENT)
     drafts = take(session.state, asks(), now=session.now)

@@ -131,7 +131,10 @@ def test_a_hook_that_stops_the_run_ends_it_with_its_own_error() -> None:
     one.done(effect, ran(RUN_STARTING, stop=STOP, context=("too late?",)))
     assert one.turn() == []
     assert one.end == "failed"
-    assert one.data("run.failed")["error"] == STOP
+    assert one.data("run.failed")["error"] == {
+        **STOP,
+        "causalIds": {"sessionId": "s1", "runId": "r1", "turnId": "turn_0"},
+    }
 
 
 def test_a_completion_that_is_vetoed_goes_back_to_the_model_with_the_reason() -> None:

@@ -46,6 +46,8 @@ from windlass_protocol import (
     ActionStatus,
     AllowDecision,
     AssistantMessage,
+    CausalIds,
+    ErrorInfo,
     FinishReason,
     ReasoningPart,
     UserMessage,
@@ -189,7 +191,16 @@ def test_a_run_can_be_stopped_from_outside() -> None:
         "kind": "timeout",
         "retry": "retryable",
         "message": "it broke",
+        "causalIds": {"sessionId": "s1", "runId": "r1", "turnId": "turn_0", "stepIndex": 0},
     }
+
+
+def test_an_error_keeps_the_ids_that_it_came_with() -> None:
+    session = asked()
+    session.turn()
+    session.tell(Stopped(error().model_copy(update={"causal_ids": CausalIds(turn_id="t", span_id="s")})))
+    found = ErrorInfo.model_validate(session.data("run.failed")["error"])
+    assert found.causal_ids == CausalIds(session_id="s1", run_id="r1", turn_id="t", step_index=0, span_id="s")
     assert session.tell(Stopped(error())) == [], "once"
     assert session.tell(says()) == []
 

@@ -38,7 +38,6 @@ def test_a_record_is_shown_with_its_place_and_its_facts() -> None:
             "runId": "r1",
             "agentId": "helper",
             "attempt": 2,
-            "privacy": "sensitive",
             "epoch": 4,
         }
     )
@@ -46,9 +45,7 @@ def test_a_record_is_shown_with_its_place_and_its_facts() -> None:
     assert shown_as == Event(
         type="something.new",
         data={"n": [1]},
-        meta=EventMeta.model_validate(
-            {"at": record.at, "id": "evt_1", "attempt": 2, "position": 99, "privacy": "sensitive"}
-        ),
+        meta=EventMeta.model_validate({"at": record.at, "id": "evt_1", "attempt": 2, "position": 99}),
         session_id="s1",
         seq=7,
         run_id="r1",

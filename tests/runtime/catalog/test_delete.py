@@ -80,6 +80,37 @@ def test_readers_of_a_deleted_session_end_with_an_error_and_others_read_on(path:
     play(story, path, agent())
 
 
+def test_a_reader_that_begins_before_or_after_the_deletion_is_told_of_it(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        handle = await runtime.start("clerk", "go", session_id="s1", run_id="r1")
+        await handle.wait()
+        last = (await runtime.sessions.records("s1"))[-1].seq
+        opened = runtime.subscribe_session("s1")
+        await opened.open()
+        of_run = handle.events()
+        await of_run.open()
+        await runtime.sessions.delete("s1")
+        later = [
+            runtime.subscribe_session("s1"),
+            runtime.subscribe_session("s1", SessionCursor(session_id="s1", seq=0)),
+            runtime.subscribe_session("s1", SessionCursor(session_id="s1", seq=2)),
+            runtime.subscribe_session("s1", SessionCursor(session_id="s1", seq=last)),
+        ]
+        for stream in (opened, *later):
+            with pytest.raises(CursorExpired, match="cursor_expired: the session was deleted"):
+                async for _ in stream:
+                    pass
+        assert [event.type async for event in of_run][-1] == "run.completed", "it was read before"
+        with pytest.raises(Conflict, match="unknown run: r1"):
+            await anext(runtime.subscribe_run("r1"))
+        early = runtime.subscribe_session("s2")
+        await early.open()
+        await (await runtime.start("clerk", "go", session_id="s2")).wait()
+        assert (await anext(early)).type == "session.started", "a session that never was may still come"
+
+    play(story, path, agent())
+
+
 def test_the_sessions_of_subagents_go_with_their_caller(path: Path | None) -> None:
     boss = agent(
         call("helper", {"message": "Look."}),

@@ -57,6 +57,8 @@ def test_a_run_under_way_is_cancelled_in_the_fork_and_goes_on_in_the_old_session
         assert types[at:] == [
             "session.forked",
             "run.cancel_requested",
+            "input.resolved",
+            "approval.settled",
             "turn.cancelled",
             "run.cancelled",
             "session.waiting",

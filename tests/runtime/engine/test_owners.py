@@ -204,11 +204,37 @@ def test_a_run_of_an_unavailable_agent_can_be_cancelled_and_blocks_no_other() ->
             await two.handle("a1").cancel(by="ann")
             await two.handle("a2").cancel()
             await street.pause(5)
-            assert await two.run_status("a1") is RunStatus.WAITING, "another process may have the agent"
+            row = await street.store.run("a1")
+            assert row is not None
+            assert row.status is RunStatus.WAITING, "another process may have the agent"
         async with street.process([talks("B")]) as two:
             assert (await two.handle("a1").wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
             assert (await two.handle("a2").wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
             assert (await two.handle("b1").wait(timeout=WAIT_S)).output == "B says"
+
+    Scene().play(story)
+
+
+def test_a_cancel_shows_at_once_while_no_process_has_the_agent() -> None:
+    async def story(scene: Scene) -> None:
+        street = Street(scene)
+        async with street.process([asks("A")]) as one:
+            request_id = await waiting(await one.start("A", "go", session_id="s", run_id="a1"))
+            await one.start("A", "go", session_id="s", run_id="a2")
+        async with street.process([talks("B")]) as two:
+            for run_id in ("a1", "a2"):
+                handle = two.handle(run_id)
+                await handle.cancel()
+                snapshot = await two.run_snapshot(run_id)
+                assert (snapshot.status, snapshot.cancellation_requested) == (RunStatus.CANCELLING, True)
+                assert await handle.status() is RunStatus.CANCELLING
+            assert await two.handle("a1").requests() == ()
+            with pytest.raises(Conflict, match="the run was cancelled, which closed its requests"):
+                await two.handle("a1").answer(request_id, "approve")
+        async with street.process([asks("A")]) as one:
+            assert (await one.handle("a1").wait(timeout=WAIT_S)).status is RunStatus.CANCELLED
+            assert (await one.run_snapshot("a1")).status is RunStatus.CANCELLED
+            assert await one.run_status("a1") is RunStatus.CANCELLED
 
     Scene().play(story)
 

@@ -15,7 +15,7 @@ from windlass.ports.feed import EventStream, LiveAnswer
 from windlass.ports.store import Batch, Claim, NewRun, Store
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Record, number
-from windlass_protocol import Event, PrivacyClass, RunStatus
+from windlass_protocol import Event, RunStatus
 
 T = TypeVar("T")
 AT = "2026-01-31T09:00:00.000Z"
@@ -94,9 +94,8 @@ class WatchedStore(MemoryStore):
 
 
 def draft(kind: str, data: dict[str, JsonValue] | None = None, **more: str) -> Draft:
-    privacy = PrivacyClass(more["privacy"]) if "privacy" in more else None
     run_id, agent_id = more.get("run_id", "r1"), more.get("agent_id", "helper")
-    return Draft(kind, AT, data or {}, run_id, agent_id, turn_id=more.get("turn_id"), privacy=privacy)
+    return Draft(kind, AT, data or {}, run_id, agent_id, turn_id=more.get("turn_id"))
 
 
 def at(step: int = 0) -> dict[str, JsonValue]:

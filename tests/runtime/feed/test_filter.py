@@ -11,9 +11,7 @@ from windlass.errors import Rejected
 from windlass.ports.feed import FILTER_VALUES_MAX, EventFilter
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Record, number
-from windlass_protocol import FilterCursor, PrivacyClass
-
-PRIVATE = PrivacyClass.SENSITIVE
+from windlass_protocol import FilterCursor
 
 
 def record(one: Draft, session_id: str = "s1") -> Record:
@@ -31,7 +29,6 @@ def record(one: Draft, session_id: str = "s1") -> Record:
         (EventFilter(turn_ids=["t0"]), started(), draft("x.a", {"turnId": 7})),
         (EventFilter(families=["run", "step"]), started(), draft("runner.a")),
         (EventFilter(types=["x.a"]), draft("x.a"), draft("x.b")),
-        (EventFilter(privacy_classes=[PRIVATE]), draft("x.a", privacy=PRIVATE), draft("x.a")),
         (EventFilter(terminal_only=True), ended(), draft("turn.completed")),
         (EventFilter(types=["x.a", "x.b"], run_ids=["r1"]), draft("x.b"), draft("x.b", run_id="r2")),
         (EventFilter(), draft("x.a"), None),
@@ -62,7 +59,7 @@ def test_the_fingerprint_is_that_of_the_criteria_alone() -> None:
     )
 
 
-NAMES = ["run_ids", "session_ids", "agent_ids", "turn_ids", "families", "types", "privacy_classes"]
+NAMES = ["run_ids", "session_ids", "agent_ids", "turn_ids", "families", "types"]
 
 
 def some_filter(given: dict[str, frozenset[str]], terminal_only: bool) -> EventFilter:

@@ -14,6 +14,7 @@ from windlass.tools.context import STEPS_KEY
 from windlass_harness.redact import Redactor
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import (
+    ErrorInfo,
     ErrorKind,
     Event,
     JsonObject,
@@ -124,11 +125,42 @@ def test_an_unavailable_model_is_a_failed_step() -> None:
     assert stage.types[-4:] == FAILED
 
 
-def test_an_empty_answer_ends_the_turn() -> None:
-    stage = staged(Answer(), mode=RunMode.TASK)
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (Answer(), "the model's answer has neither text nor calls"),
+        (Answer(" \n"), "the model's answer has neither text nor calls"),
+        (Answer(reasoning="Hm."), "the model's answer has neither text nor calls"),
+        (Answer(finish_reason="unheard_of"), "the model's answer has neither text nor calls"),
+        (Answer("I look.", finish_reason="tool_calls"), "the model announced calls and made none"),
+    ],
+)
+def test_an_empty_answer_is_a_fault_of_the_provider_that_is_retried(answer: Answer, message: str) -> None:
+    stage = staged(answer, say("Here."))
     play(stage.send("Hi."), stage)
-    assert stage.data("message.completed")[0]["message"] is None
-    assert stage.done.output == ""
+    assert stage.session.history[-1].content == "Here."
+    assert [told["message"] for told in stage.data("step.retrying")] == [message]
+    stage = staged(*[answer] * 8)
+    play(stage.send("Hi."), stage)
+    assert stage.types[-4:] == FAILED
+    (failed,) = stage.data("run.failed")
+    error = ErrorInfo.model_validate(failed["error"])
+    assert (error.kind, error.details) == (ErrorKind.PROVIDER_FAILURE, {"fault": "empty"})
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+def test_an_empty_answer_that_was_cut_off_is_not_asked_for_again(reason: str) -> None:
+    stage = staged(Answer(finish_reason=reason))
+    play(stage.send("Hi."), stage)
+    assert stage.data("step.retrying") == []
+    assert stage.data("run.failed")
+
+
+def test_an_empty_answer_after_a_call_is_retried_and_the_call_is_not_repeated() -> None:
+    stage = staged(call("now"), Answer(), say("It is noon."))
+    play(stage.send("Hi."), stage)
+    assert stage.session.history[-1].content == "It is noon."
+    assert len(stage.data("action.result")) == 1
 
 
 def test_a_long_wait_before_a_retry_is_spent_in_the_step() -> None:

@@ -206,7 +206,7 @@ TWO_CALLS = call("add", {"a": 1, "b": 2}) + call("guarded", {"x": 1}) + call("as
         (Story((fail(NO_MODEL),), mode=RunMode.TASK), "run.failed"),
         (Story((fail(BUSY),) * 3), "step.retrying"),
         (Story((call("nothing"),) * 7), "run.failed"),
-        (Story((Answer(),)), "run.completed"),
+        (Story((Answer(),)), "run.failed"),
     ],
 )
 def test_a_story_has_the_same_records_in_a_runtime_and_in_steps(story: Story, shown: str) -> None:

@@ -27,11 +27,11 @@ export function apply<D>(handlers: Handlers<D>, draft: D, event: Event): void {
 
 /** A record as subscribers see it. */
 export function toEvent(record: JournalRecord): Event {
-  const { at, eventId: id, attempt, position, privacy, type, data, sessionId, seq, runId, agentId } = record;
+  const { at, eventId: id, attempt, position, type, data, sessionId, seq, runId, agentId } = record;
   return {
     type,
     data,
-    meta: { at, ...given({ id, attempt, position, privacy }) },
+    meta: { at, ...given({ id, attempt, position }) },
     sessionId,
     seq,
     ...given({ runId, agentId }),

@@ -7,7 +7,7 @@ read for every step, so inside there is this class with the same fields. `from_w
 from dataclasses import fields
 from typing import Final
 
-from windlass_protocol import CausalIds, JsonObject, PrivacyClass
+from windlass_protocol import CausalIds, JsonObject
 from windlass_protocol import Record as WireRecord
 from windlass_protocol.frozen import frozen, mutable
 
@@ -42,7 +42,6 @@ class Record:
     turn_id: str | None = None
     step_index: int | None = None
     attempt: int | None = None
-    privacy: PrivacyClass | None = None
     posts: tuple[Post, ...] = ()
     """Items for other sessions; not part of the record on the wire."""
     session_id: str = ""

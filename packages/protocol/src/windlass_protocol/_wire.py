@@ -4,7 +4,7 @@ They enforce the schema in the same way as the TypeScript twin: integers are tho
 hold, an optional field may be absent but not null, and no type is coerced to a string.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from functools import partial
 from importlib import import_module
 from operator import is_
@@ -103,6 +103,38 @@ def wire_name(name: str) -> str:
     return first + "".join([other.capitalize() for other in others])
 
 
+CONTENT_FIELDS: Final[Mapping[str, frozenset[str]]] = {
+    "SystemMessage": frozenset({"content", "provider_options"}),
+    "UserMessage": frozenset({"content", "provider_options"}),
+    "AssistantMessage": frozenset({"content", "provider_options"}),
+    "ToolMessage": frozenset({"content", "provider_options"}),
+    "TextPart": frozenset({"text", "provider_options"}),
+    "ReasoningPart": frozenset({"text", "provider_options"}),
+    "ImagePart": frozenset({"image", "provider_options"}),
+    "FilePart": frozenset({"data", "filename", "provider_options"}),
+    "ToolCallPart": frozenset({"input", "provider_options"}),
+    "ToolResultPart": frozenset({"provider_options"}),
+    "ToolOutput": frozenset({"value", "reason"}),
+    "ApprovalResponsePart": frozenset({"reason"}),
+    "ToolCall": frozenset({"arguments"}),
+    "RunRequest": frozenset({"input", "context", "metadata", "goal_description"}),
+}
+"""Fields, by type, that hold what people, models and tools said; `repr` shows their sizes only."""
+
+
+class _Size:
+    """Stands for a value in a `repr`."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        value = self._value
+        if isinstance(value, str):
+            return f"<{len(value)} characters>"
+        return f"<{len(value)} items>" if isinstance(value, Sized) else "<…>"
+
+
 class Closed(BaseModel):
     """A wire type that refuses unknown fields.
 
@@ -122,6 +154,12 @@ class Closed(BaseModel):
         hide_input_in_errors=True,
         defer_build=True,
     )
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
+        """Return the fields to show: the content of messages must not reach logs and tracebacks."""
+        hidden = CONTENT_FIELDS.get(type(self).__name__, frozenset())
+        for name, value in super().__repr_args__():
+            yield name, _Size(value) if name in hidden and value is not None else value
 
 
 class Open(Closed):

@@ -236,12 +236,25 @@ def check_name(name: object, what: str, *, option: str = "name") -> str:
 
 
 def check_text(text: object, what: str, *, chars_max: int) -> str:
-    """Return a string that has at most `chars_max` characters."""
+    """Return a string that has at most `chars_max` characters, and that a record can hold."""
     if not isinstance(text, str):
         raise wrong(f"{what} must be a string, found {kind_of(text)}")
     if len(text) > chars_max:
         raise wrong(f"{what} is too long: {len(text):,} characters, limit {chars_max:,}")
+    if (problem := unicode_problem(text)) is not None:
+        raise wrong(f"{what} is not valid Unicode: {problem}")
     return text
+
+
+def unicode_problem(text: str) -> str | None:
+    """Return why no record can hold a text; None if a record can."""
+    if text.isascii():
+        return None
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return f"character {error.start:,} is half of a surrogate pair"
+    return None
 
 
 def check_whole(number: object, what: str, *, most: int) -> int:

@@ -16,6 +16,7 @@ from windlass.errors import (
     kind_of,
     meant,
     option_problem,
+    unicode_problem,
 )
 from windlass.limits import CONTENT_BYTES_MAX, NAMES_SHOWN_MAX, WAIT_MS_MAX
 from windlass_harness.ledger.names import NOTES
@@ -437,7 +438,12 @@ def check_request(request: object) -> None:
 
 
 def check_json(request: RunRequest) -> None:
-    """Refuse metadata and input that fit a record but not an event."""
+    """Refuse texts that are not valid Unicode, and metadata and input that fit a record but not an event."""
+    for name in ("input", "context", "goal_id", "goal_description"):
+        given = getattr(request, name)
+        for text in (given,) if isinstance(given, str) else given or ():
+            if isinstance(text, str) and (found := unicode_problem(text)) is not None:
+                raise bad_request(f"{_SPOKEN.get(name, name)} is not valid Unicode: {found}", request.run_id)
     free = {name for name in ("metadata", "input") if not isinstance(getattr(request, name), str | None)}
     for name, value in request.model_dump(mode="json", by_alias=True, include=free).items() if free else ():
         problem = ""

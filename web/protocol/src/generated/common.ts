@@ -27,10 +27,6 @@ export type Count = z.infer<typeof Count>;
 export const Positive = z.int().min(1).max(9007199254740991);
 export type Positive = z.infer<typeof Positive>;
 
-/** How sensitive a value is; only `public` may be shown raw by default. */
-export const PrivacyClass = z.enum(["public", "internal", "content_refs_only", "sensitive", "secret"]);
-export type PrivacyClass = z.infer<typeof PrivacyClass>;
-
 /** How long a value may be kept. */
 export const RetentionClass = z.enum(["ephemeral", "run_scoped", "session_scoped", "durable", "persistent", "host_policy"]);
 export type RetentionClass = z.infer<typeof RetentionClass>;
@@ -55,8 +51,6 @@ export const SourceRef = open({
   id: Id,
   /** How far the origin is trusted; host_provided when absent. */
   trust: TrustClass.optional(),
-  /** How sensitive the origin is; content_refs_only when absent. */
-  privacy: PrivacyClass.optional(),
 });
 export type SourceRef = z.infer<typeof SourceRef>;
 
@@ -96,6 +90,8 @@ export const CausalIds = open({
   runId: Id.optional(),
   /** The turn. */
   turnId: Id.optional(),
+  /** The step of the turn, from 0. */
+  stepIndex: Count.optional(),
   /** The attempt. */
   attemptId: Id.optional(),
   /** The event. */
@@ -121,8 +117,6 @@ export const ContentRef = open({
   sizeBytes: Count,
   /** Media type, such as text/plain. */
   mediaType: z.string().optional(),
-  /** How sensitive the content is. */
-  privacy: PrivacyClass.optional(),
   /** How long the content may be kept. */
   retention: RetentionClass.optional(),
   /** A short text that may be shown instead of the content. */

@@ -2,7 +2,7 @@
 /** One fact in the journal, what a subscriber sees of it, and where a subscriber stands. */
 import { z } from "zod";
 import { JsonObject, open, text, typedData } from "../wire.js";
-import { CausalIds, Count, Id, Positive, PrivacyClass, Sha256, Timestamp } from "./common.js";
+import { CausalIds, Count, Id, Positive, Sha256, Timestamp } from "./common.js";
 import {
   ActionInputAppendedData,
   ActionPartialData,
@@ -195,8 +195,6 @@ export const EventMeta = open({
   deliveryIds: z.array(Id).optional(),
   /** Place in the whole store. */
   position: Count.optional(),
-  /** How sensitive it is. */
-  privacy: PrivacyClass.optional(),
 });
 export type EventMeta = z.infer<typeof EventMeta>;
 
@@ -251,8 +249,6 @@ export const Record = open({
   epoch: Count.optional(),
   /** The things that led to it. */
   causalIds: CausalIds.optional(),
-  /** How sensitive it is. */
-  privacy: PrivacyClass.optional(),
 }).superRefine(typedData(EVENT_DATA));
 export type Record = z.infer<typeof Record>;
 

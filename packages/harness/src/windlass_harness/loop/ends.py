@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from windlass_harness.loop import failures
+from windlass_harness.loop import failures, people
 from windlass_harness.loop import subagents as family
 from windlass_harness.loop.events import CancelRequested, Draft, Moment, RunRefused, RunWithdrawn
 from windlass_harness.loop.notes import CallNotes, number_in
@@ -12,6 +12,8 @@ from windlass_harness.views.runs import RunState
 from windlass_protocol import BudgetName, EffectClass, ErrorInfo, InputOutcome, JsonObject, ParentRun, RunMode
 
 Ending = tuple[Draft, ...]
+RUN_CANCELLED: Final = "The run was cancelled."
+RUN_ENDED: Final = "The run ended."
 
 
 def completed(state: LoopState, output: str, *, now: Moment) -> Ending:
@@ -28,20 +30,21 @@ def completed(state: LoopState, output: str, *, now: Moment) -> Ending:
 def failed(state: LoopState, error: ErrorInfo, *, now: Moment) -> Ending:
     """Return the end of a failed run."""
     words: JsonObject = {"code": error.kind.value, "message": error.message}
-    info: JsonObject = {"error": error.model_dump(mode="json", by_alias=True)}
+    info: JsonObject = {"error": _caused(state, error)}
     session = ("session.failed", words)
     return _end(state, now, turn=("turn.failed", words), run=("run.failed", info), session=session)
 
 
 def cancelled(state: LoopState, now: Moment) -> Ending:
     """Return the end of a cancelled run."""
-    words: JsonObject = {"code": "cancelled", "message": "The run was cancelled."}
+    words: JsonObject = {"code": "cancelled", "message": RUN_CANCELLED}
     session = ("session.failed", words)
     run = state.session.run
     data: JsonObject = {} if run is None or run.cancel_reason is None else {"reason": run.cancel_reason}
-    names = [call.tool_name for call in _under_way(state)]
-    if names:
-        data["error"] = failures.outcome_unknown(names).model_dump(mode="json", by_alias=True)
+    calls = _under_way(state)
+    if calls:
+        error = failures.outcome_unknown([call.tool_name for call in calls])
+        data["error"] = _caused(state, error, call_id=calls[0].call_id)
     return _end(state, now, turn=("turn.cancelled", {}), run=("run.cancelled", data), session=session)
 
 
@@ -64,9 +67,30 @@ def exhausted(state: LoopState, names: tuple[BudgetName, ...], *, now: Moment) -
     error = failures.out_of_budget([(name, *_spent(facts, name)) for name in names])
     words: JsonObject = {"code": "budget_exhausted", "message": error.message}
     told = state.draft("budget.exhausted", {**facts, "runId": run.run_id}, now=now)
-    ended: JsonObject = {**facts, "error": error.model_dump(mode="json", by_alias=True)}
+    ended: JsonObject = {**facts, "error": _caused(state, error)}
     turn, ending = ("turn.failed", words), ("run.budget_exhausted", ended)
     return (told, *_end(state, now, turn=turn, run=ending, session=("session.failed", words)))
+
+
+def _caused(state: LoopState, error: ErrorInfo, *, call_id: str | None = None) -> JsonObject:
+    """Return the wire form of an error with the ids of all that it belongs to.
+
+    The call is the first one without a result, unless it is given; the request is the first open one.
+    """
+    run, place = state.session.run, state.place()
+    assert run is not None, "no run has begun"
+    ids: JsonObject = {"sessionId": run.session_id, "runId": run.run_id}
+    ids |= {name: value for name, value in place.items() if name != "sequence"}
+    calls = [one.call_id for one in state.session.history.open_calls()] if call_id is None else [call_id]
+    if calls:
+        ids["callId"] = calls[0]
+    requests = [*state.session.requests, *state.session.family.proxied]
+    if requests:
+        ids["requestId"] = requests[0]
+    data: JsonObject = error.model_dump(mode="json", by_alias=True)
+    known = data.get("causalIds")
+    data["causalIds"] = {**ids, **known} if isinstance(known, dict) else ids
+    return data
 
 
 def _spent(facts: JsonObject, name: BudgetName) -> tuple[int, int]:
@@ -125,7 +149,7 @@ _NEXT: _Fact = ("session.waiting", {"wait": "next-user-message"})
 def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fact) -> Ending:
     """Return the terminal records of the turn, the run and the session.
 
-    The session of a task ends with its run; a conversation stays open.
+    The session of a task ends with its run; a conversation stays open. Requests that are open are closed.
     """
     ending = state.session.run
     assert ending is not None, "no run has begun"
@@ -135,6 +159,7 @@ def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fa
     kind, data = session if is_task else _NEXT
     ended = state.draft(run[0], {"runId": ending.run_id, **run[1], **usage}, now=now)
     return (
+        *people.withdrawn(state, now, reason=RUN_ENDED),
         *(_unfinished(state, call, now) for call in _started(state)),
         state.draft(turn[0], {**turn[1], **state.turn_place(), **usage}, now=now),
         family.told_end(ending, family.cancelled(state, ended), used=notes.spent, taint=state.session.taint),

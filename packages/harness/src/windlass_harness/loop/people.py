@@ -1,5 +1,6 @@
 """Requests to people: approvals, questions and recovery choices, and their answers."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from pydantic import JsonValue
@@ -281,23 +282,40 @@ def passed_over(state: LoopState, now: Moment) -> list[Draft]:
 
     Recovery requests stay open: they must be answered.
     """
-    drafts: list[Draft] = []
-    for request in state.session.requests.values():
-        if request.kind is not InputKind.RECOVERY:
-            drafts.append(_resolved(state, request, InputOutcome.IGNORED, now))
-            if request.kind is InputKind.APPROVAL:
-                drafts.append(settled(state, request, outcome=InputOutcome.IGNORED, now=now))
-    return drafts
+    skipped = [one for one in state.session.requests.values() if one.kind is not InputKind.RECOVERY]
+    return _closed(state, skipped, InputOutcome.IGNORED, now)
 
 
 def expired(state: LoopState, now: Moment) -> list[Draft]:
     """Return the records of expired requests."""
+    late = [
+        one
+        for one in state.session.requests.values()
+        if one.expires_at is not None and ms_of(one.expires_at) <= now.ms
+    ]
+    return _closed(state, late, InputOutcome.EXPIRED, now)
+
+
+def withdrawn(state: LoopState, now: Moment, *, reason: str) -> list[Draft]:
+    """Return the records that close all requests of a run that is cancelled or ends, subagents included."""
+    own = _closed(state, state.session.requests.values(), InputOutcome.CANCELLED, now, reason=reason)
+    return [*own, *family.withdrawn(state, now)] if state.session.family.proxied else own
+
+
+def _closed(
+    state: LoopState,
+    requests: Iterable[InputRequest],
+    outcome: InputOutcome,
+    now: Moment,
+    *,
+    reason: str | None = None,
+) -> list[Draft]:
+    """Return the records of requests that are closed without an answer."""
     drafts: list[Draft] = []
-    for request in state.session.requests.values():
-        if request.expires_at is not None and ms_of(request.expires_at) <= now.ms:
-            drafts.append(_resolved(state, request, InputOutcome.EXPIRED, now))
-            if request.kind is InputKind.APPROVAL:
-                drafts.append(settled(state, request, outcome=InputOutcome.EXPIRED, now=now))
+    for request in requests:
+        drafts.append(_resolved(state, request, outcome, now))
+        if request.kind is InputKind.APPROVAL:
+            drafts.append(settled(state, request, outcome=outcome, now=now, reason=reason))
     return drafts
 
 
@@ -308,13 +326,15 @@ def settled(
     outcome: InputOutcome,
     now: Moment,
     response: InputResponse | None = None,
+    reason: str | None = None,
 ) -> Draft:
-    """Return the record of a settled approval request."""
+    """Return the record of a settled approval request; the text of a response is its reason."""
     data: JsonObject = {"requestId": request.request_id, "outcome": outcome.value}
     if response is not None and response.responder is not None:
         data["responder"] = response.responder
-    if response is not None and response.text is not None:
-        data["reason"] = response.text
+    reason = reason if response is None else response.text
+    if reason is not None:
+        data["reason"] = reason
     if response is not None and response.option_id == APPROVE_SESSION:
         data["grant"] = GRANT_SESSION
     return state.draft("approval.settled", data, now=now)

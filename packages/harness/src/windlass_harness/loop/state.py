@@ -46,7 +46,6 @@ from windlass_protocol import (
     InputOutcome,
     JsonObject,
     OutputContract,
-    PrivacyClass,
     RecoveryChoice,
 )
 from windlass_protocol.frozen import frozen
@@ -190,9 +189,7 @@ class LoopState:
         assert turn is not None, "no turn has begun"
         return {"sequence": turn.sequence, "turnId": turn.turn_id}
 
-    def draft(
-        self, kind: str, data: JsonObject, *, now: Moment, privacy: PrivacyClass | None = None
-    ) -> Draft:
+    def draft(self, kind: str, data: JsonObject, *, now: Moment) -> Draft:
         """Return a draft of the current run."""
         run, turn = self.session.run, self.session.turn
         return Draft(
@@ -204,7 +201,6 @@ class LoopState:
             turn_id=None if turn is None else turn.turn_id,
             step_index=None if turn is None else turn.step_index,
             attempt=self.run_notes.attempt or None,
-            privacy=privacy,
         )
 
     def wall_ms(self, now: Moment) -> int:

@@ -212,14 +212,25 @@ def _settled(state: LoopState, call_id: str, resolutions: list[JsonObject], now:
     return drafts
 
 
-def _ended(state: LoopState, call_id: str, body: JsonObject, now: Moment) -> list[Draft]:
-    child = state.note(call_id).child
-    assert child is not None, "only a child that was called has ended"
+def withdrawn(state: LoopState, now: Moment) -> list[Draft]:
+    """Return the records that close the requests of all subagents."""
+    asked = state.session.family.proxied.values()
+    call_ids = dict.fromkeys(one.call_id for one in asked)
+    return [draft for call_id in call_ids for draft in _withdrawn(state, call_id, now)]
+
+
+def _withdrawn(state: LoopState, call_id: str, now: Moment) -> list[Draft]:
     left: list[JsonObject] = [
         {"requestId": request_id, "outcome": InputOutcome.CANCELLED.value}
         for request_id, asked in state.session.family.proxied.items()
         if asked.call_id == call_id
     ]
+    return _settled(state, call_id, left, now)
+
+
+def _ended(state: LoopState, call_id: str, body: JsonObject, now: Moment) -> list[Draft]:
+    child = state.note(call_id).child
+    assert child is not None, "only a child that was called has ended"
     facts: JsonObject = {
         "callId": call_id,
         "subagentName": child.name,
@@ -228,7 +239,7 @@ def _ended(state: LoopState, call_id: str, body: JsonObject, now: Moment) -> lis
         **{name: body[name] for name in _REPORTED if body.get(name) is not None},
     }
     completed = state.draft("subagent.completed", {"output": "", **facts}, now=now)
-    return [*_settled(state, call_id, left, now), completed]
+    return [*_withdrawn(state, call_id, now), completed]
 
 
 _REPORTED: Final = (

@@ -95,7 +95,8 @@ def _cancel(state: LoopState, event: CancelRequested, now: Moment) -> list[Draft
     run = state.run
     if run is None or run.run_id != event.run_id or run.is_cancel_requested:
         return []
-    return [state.draft("run.cancel_requested", ends.cancel_facts(event.run_id, event), now=now)]
+    cancel = state.draft("run.cancel_requested", ends.cancel_facts(event.run_id, event), now=now)
+    return [cancel, *people.withdrawn(state, now, reason=ends.RUN_CANCELLED)]
 
 
 def checked(state: LoopState, event: OutputChecked, *, now: Moment, rules: Rules) -> list[Draft]:

@@ -20,7 +20,6 @@ def to_event(record: Record) -> Event:
             id=record.event_id,
             attempt=record.attempt,
             position=record.position,
-            privacy=record.privacy,
         ),
         session_id=record.session_id,
         seq=record.seq,

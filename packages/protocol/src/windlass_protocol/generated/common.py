@@ -84,23 +84,6 @@ def _make_Positive() -> object:
     return Positive
 
 
-def _make_PrivacyClass() -> object:
-    from enum import StrEnum
-
-    class PrivacyClass(StrEnum):
-        """How sensitive a value is; only `public` may be shown raw by default."""
-
-        __qualname__ = "PrivacyClass"
-
-        PUBLIC = "public"
-        INTERNAL = "internal"
-        CONTENT_REFS_ONLY = "content_refs_only"
-        SENSITIVE = "sensitive"
-        SECRET = "secret"
-
-    return PrivacyClass
-
-
 def _make_RetentionClass() -> object:
     from enum import StrEnum
 
@@ -187,7 +170,7 @@ def _make_PolicyKind() -> object:
 
 def _make_SourceRef() -> object:
     from windlass_protocol._wire import Maybe, Open
-    from windlass_protocol.generated.common import Id, PrivacyClass, SourceKind, TrustClass
+    from windlass_protocol.generated.common import Id, SourceKind, TrustClass
 
     class SourceRef(Open):
         """Where a request or value comes from."""
@@ -197,7 +180,6 @@ def _make_SourceRef() -> object:
         kind: SourceKind
         id: Id
         trust: Maybe[TrustClass] = None
-        privacy: Maybe[PrivacyClass] = None
 
     return SourceRef
 
@@ -239,7 +221,7 @@ def _make_Usage() -> object:
 
 def _make_CausalIds() -> object:
     from windlass_protocol._wire import Maybe, Open
-    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.common import Count, Id
 
     class CausalIds(Open):
         """The things that led to a record or an error."""
@@ -249,6 +231,7 @@ def _make_CausalIds() -> object:
         session_id: Maybe[Id] = None
         run_id: Maybe[Id] = None
         turn_id: Maybe[Id] = None
+        step_index: Maybe[Count] = None
         attempt_id: Maybe[Id] = None
         event_id: Maybe[Id] = None
         call_id: Maybe[Id] = None
@@ -261,7 +244,7 @@ def _make_CausalIds() -> object:
 
 def _make_ContentRef() -> object:
     from windlass_protocol._wire import Maybe, Open, Str
-    from windlass_protocol.generated.common import Count, Id, PrivacyClass, RetentionClass, Sha256
+    from windlass_protocol.generated.common import Count, Id, RetentionClass, Sha256
 
     class ContentRef(Open):
         """Points at content that is stored once and referred to by its hash."""
@@ -272,7 +255,6 @@ def _make_ContentRef() -> object:
         hash: Sha256
         size_bytes: Count
         media_type: Maybe[Str] = None
-        privacy: Maybe[PrivacyClass] = None
         retention: Maybe[RetentionClass] = None
         summary: Maybe[Str] = None
 
@@ -303,7 +285,6 @@ __getattr__, __dir__ = _lazy_values(
         "Integer": _make_Integer,
         "Count": _make_Count,
         "Positive": _make_Positive,
-        "PrivacyClass": _make_PrivacyClass,
         "RetentionClass": _make_RetentionClass,
         "TrustClass": _make_TrustClass,
         "SourceKind": _make_SourceKind,

@@ -40,15 +40,6 @@ Count = Annotated[int, Whole(0, 9007199254740991)]
 Positive = Annotated[int, Whole(1, 9007199254740991)]
 """A whole number from 1 that every language can hold."""
 
-class PrivacyClass(StrEnum):
-    """How sensitive a value is; only `public` may be shown raw by default."""
-
-    PUBLIC = "public"
-    INTERNAL = "internal"
-    CONTENT_REFS_ONLY = "content_refs_only"
-    SENSITIVE = "sensitive"
-    SECRET = "secret"
-
 class RetentionClass(StrEnum):
     """How long a value may be kept."""
 
@@ -110,8 +101,6 @@ class SourceRef(Open):
     """Identifier of the origin."""
     trust: Maybe[TrustClass] = None
     """How far the origin is trusted; host_provided when absent."""
-    privacy: Maybe[PrivacyClass] = None
-    """How sensitive the origin is; content_refs_only when absent."""
 
 class PolicyRef(Open):
     """Names the policy or rule that made a decision."""
@@ -148,6 +137,8 @@ class CausalIds(Open):
     """The run."""
     turn_id: Maybe[Id] = None
     """The turn."""
+    step_index: Maybe[Count] = None
+    """The step of the turn, from 0."""
     attempt_id: Maybe[Id] = None
     """The attempt."""
     event_id: Maybe[Id] = None
@@ -172,8 +163,6 @@ class ContentRef(Open):
     """Length of the stored bytes."""
     media_type: Maybe[Str] = None
     """Media type, such as text/plain."""
-    privacy: Maybe[PrivacyClass] = None
-    """How sensitive the content is."""
     retention: Maybe[RetentionClass] = None
     """How long the content may be kept."""
     summary: Maybe[Str] = None

@@ -122,7 +122,7 @@ def _make_EVENT_DATA() -> object:
 
 def _make_EventMeta() -> object:
     from windlass_protocol._wire import Maybe, Open
-    from windlass_protocol.generated.common import Count, Id, Positive, PrivacyClass, Timestamp
+    from windlass_protocol.generated.common import Count, Id, Positive, Timestamp
 
     class EventMeta(Open):
         """Facts about an event."""
@@ -134,7 +134,6 @@ def _make_EventMeta() -> object:
         attempt: Maybe[Positive] = None
         delivery_ids: Maybe[tuple[Id, ...]] = None
         position: Maybe[Count] = None
-        privacy: Maybe[PrivacyClass] = None
 
     return EventMeta
 
@@ -172,7 +171,7 @@ def _make_Record() -> object:
     from pydantic import Field, JsonValue, ValidationInfo, field_validator
 
     from windlass_protocol._wire import JsonObject, Maybe, Open, check_data
-    from windlass_protocol.generated.common import CausalIds, Count, Id, Positive, PrivacyClass, Timestamp
+    from windlass_protocol.generated.common import CausalIds, Count, Id, Positive, Timestamp
     from windlass_protocol.generated.events import EVENT_DATA, EventType
 
     class Record(Open):
@@ -194,7 +193,6 @@ def _make_Record() -> object:
         attempt: Maybe[Positive] = None
         epoch: Maybe[Count] = None
         causal_ids: Maybe[CausalIds] = None
-        privacy: Maybe[PrivacyClass] = None
 
         @field_validator("data")
         @classmethod

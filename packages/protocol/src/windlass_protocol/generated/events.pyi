@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, JsonValue, StringConstraints
 
 from windlass_protocol._wire import Closed, JsonObject, Maybe, Open, Str, Tagged, Says
-from windlass_protocol.generated.common import CausalIds, Count, Id, Positive, PrivacyClass, Sha256, Timestamp
+from windlass_protocol.generated.common import CausalIds, Count, Id, Positive, Sha256, Timestamp
 
 EventType = Annotated[
     Annotated[
@@ -34,8 +34,6 @@ class EventMeta(Open):
     """Deliveries that led to it."""
     position: Maybe[Count] = None
     """Place in the whole store."""
-    privacy: Maybe[PrivacyClass] = None
-    """How sensitive it is."""
 
 class Event(Open):
     """What a subscriber sees: a record, or a live delta that is never stored."""
@@ -90,8 +88,6 @@ class Record(Open):
     """Ownership number of the writer."""
     causal_ids: Maybe[CausalIds] = None
     """The things that led to it."""
-    privacy: Maybe[PrivacyClass] = None
-    """How sensitive it is."""
 
 class AllCursor(Tagged, Closed):
     """A place in everything."""

@@ -22,7 +22,15 @@ from windlass.limits import (
     NAME_CHARS_MAX,
 )
 from windlass.ports.clock import Clock
-from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk, LLMUsage, ToolCallDelta
+from windlass.ports.model import (
+    LLMMessage,
+    LLMProvider,
+    LLMStreamChunk,
+    LLMUsage,
+    ModelFault,
+    ModelUnavailable,
+    ToolCallDelta,
+)
 from windlass.tools.calling import ARGUMENT_LIMITS, omitted_arguments
 from windlass_harness.loop.events import ModelAnswered, Note
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, RequestedCall
@@ -195,7 +203,7 @@ class Collector:
         """Return the whole answer.
 
         Raises:
-            Unavailable: the stream ended before the answer did.
+            Unavailable: the stream ended before the answer did, or the answer is empty.
             Rejected: a part of it is larger than a record.
         """
         self._live.end()
@@ -211,6 +219,8 @@ class Collector:
             if piece.arguments is not None:
                 self._grow(piece.measure())
         calls = tuple(_named(self._calls, self._redactor, self.canonical)) if self._calls else ()
+        if not calls:
+            _check_text(text, self._finish)
         if text:
             _check_size("text", text)
         if reasoning or self._provider_data:
@@ -227,6 +237,18 @@ class Collector:
             provider_data=self._provider_data,
             notes=notes,
         )
+
+
+_WHOLE: Final = (FinishReason.STOP, FinishReason.OTHER)
+"""Finish reasons of an answer that the model ended itself."""
+
+
+def _check_text(text: str, reason: FinishReason) -> None:
+    """Refuse an answer without calls that is no answer; reasoning alone is none."""
+    if reason is FinishReason.TOOL_CALLS:
+        raise ModelUnavailable("the model announced calls and made none", fault=ModelFault.EMPTY)
+    if reason in _WHOLE and not text.strip():
+        raise ModelUnavailable("the model's answer has neither text nor calls", fault=ModelFault.EMPTY)
 
 
 def _check_size(what: str, value: JsonValue) -> None:

@@ -49,7 +49,6 @@ def _meta(record: Record, at: str) -> dict[str, object]:
         "attempt": record.attempt,
         "delivery_ids": None,
         "position": None,
-        "privacy": record.privacy,
     }
 
 

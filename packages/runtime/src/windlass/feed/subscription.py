@@ -74,7 +74,7 @@ class RecordSequence(Protocol):
         """Start after a number; None starts at the first record that is kept.
 
         Raises:
-            CursorExpired: records after the number were deleted.
+            CursorExpired: the session, or records after the number, were deleted.
             Rejected: the number is beyond the last record.
         """
         ...
@@ -86,6 +86,9 @@ class RecordSequence(Protocol):
             CursorExpired: the records were deleted.
         """
         ...
+
+
+_DELETED: Final = "the session was deleted"
 
 
 class SessionRecords:
@@ -110,7 +113,10 @@ class SessionRecords:
 
     async def begin(self, order: int | None) -> StreamStart:
         """Start after a record of the session."""
-        last = self._last = await self._last_seq()
+        row = await self._store.session(self.topic)
+        if row is None and await self._store.is_deleted(self.topic):
+            raise CursorExpired(_DELETED)
+        last = self._last = 0 if row is None else row.last_seq
         if order is None:
             self._floor = 0
         return StreamStart(check_past(order or 0, last), last)
@@ -122,13 +128,16 @@ class SessionRecords:
         is_missing = records[0].seq != after + 1 if records else after < self._last
         if is_missing and after != self._floor:
             raise CursorExpired(f"cursor expired: records of the session after {after:,} were deleted")
-        if not records and after and await self._last_seq() < after:
-            raise CursorExpired("the session was deleted")
+        if not records and await self._is_gone(after):
+            raise CursorExpired(_DELETED)
         return records
 
-    async def _last_seq(self) -> int:
+    async def _is_gone(self, after: int) -> bool:
+        """Return whether the session was deleted, and not only without records yet."""
         row = await self._store.session(self.topic)
-        return 0 if row is None else row.last_seq
+        if row is not None:
+            return row.last_seq < after
+        return after > 0 or await self._store.is_deleted(self.topic)
 
 
 class RunRecords(SessionRecords):

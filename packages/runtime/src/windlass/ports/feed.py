@@ -13,7 +13,7 @@ from windlass.limits import SUBSCRIBER_EVENTS_MAX
 from windlass.ports.store import Catalog, Journal, RunRow, Timeline
 from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
-from windlass_protocol import Cursor, ErrorKind, Event, JsonObject, PrivacyClass, RetryClass
+from windlass_protocol import Cursor, ErrorKind, Event, JsonObject, RetryClass
 from windlass_protocol.codec import canonical
 from windlass_protocol.frozen import sealed
 
@@ -152,7 +152,6 @@ class EventFilter:
     families: Collection[str] | None = None
     """Prefixes of event types."""
     types: Collection[str] | None = None
-    privacy_classes: Collection[PrivacyClass] | None = None
     terminal_only: bool = False
 
     def compile(self) -> "CompiledEventFilter":
@@ -212,10 +211,8 @@ def _value(name: str, event_type: str, record: Record) -> str | None:
             return run_id_of(record)
         case "agent_ids":
             return record.agent_id
-        case "turn_ids":
-            return turn_id_of(record)
         case _:
-            return record.privacy
+            return turn_id_of(record)
 
 
 def turn_id_of(record: Record) -> str | None:

@@ -49,6 +49,11 @@ class LLMMessage:
     """A tool message for a call that failed or was refused."""
     provider_options: JsonObject | None = None
 
+    def __repr__(self) -> str:
+        # A message in a log or a traceback must not show what was said.
+        calls = f", tool_calls=<{len(self.tool_calls)}>" if self.tool_calls else ""
+        return f"LLMMessage(role={self.role!r}, content=<{len(self.content)} characters>{calls})"
+
 
 @sealed
 class ToolCallDelta:
@@ -145,6 +150,8 @@ class ModelFault(StrEnum):
     TIMEOUT = "timeout"
     CUT_OFF = "cut_off"
     """The stream ended in order, before the answer was complete."""
+    EMPTY = "empty"
+    """The answer has neither text nor calls, or it announces calls and has none."""
     MALFORMED = "malformed"
     """The response is not valid in the provider's wire format."""
 

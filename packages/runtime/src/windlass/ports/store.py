@@ -584,6 +584,10 @@ class Catalog(Protocol):
 
     async def session(self, session_id: str) -> SessionRow | None: ...
 
+    async def is_deleted(self, session_id: str) -> bool:
+        """Return whether a session was deleted, so that it never exists again."""
+        ...
+
     async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
         """Return sessions in the order of their ids, after the given one."""
         ...

@@ -38,12 +38,13 @@ if TYPE_CHECKING:
     from windlass.agent import Output
     from windlass.runtime.builder import AgentRuntimeBuilder
     from windlass.runtime.options import RunOptions, RuntimeOptions
-    from windlass.runtime.registry import Registered
+    from windlass.runtime.registry import Registered, RuntimePorts
     from windlass.runtime.runs import RunHandle, TypedResult
     from windlass.steps.contract import StepFn, ToolLoopHarnessConfig
     from windlass_harness.loop.events import StateChange
     from windlass_protocol import OutputContract, RunRequest, SourceRef, UserContent
 
+R = TypeVar("R")
 RuntimeT = TypeVar("RuntimeT", bound=CoreRuntime)
 
 
@@ -99,17 +100,36 @@ _PLAIN: Final = (
 """Options of a run that are copied into its request."""
 
 
+def _builder(make: Callable[[RuntimePorts], R]) -> AgentRuntimeBuilder[R]:
+    """Return a builder with the clock, ids and random numbers of the machine."""
+    from windlass.adapters.system import SystemClock, chance, new_id  # noqa: PLC0415 - slow to import
+    from windlass.runtime.builder import AgentRuntimeBuilder  # noqa: PLC0415 - slow to import
+    from windlass.runtime.registry import Machine  # noqa: PLC0415 - slow to import
+
+    return AgentRuntimeBuilder(make, Machine(SystemClock(), new_id, chance))
+
+
+def _no_ports() -> RuntimePorts:
+    def same(ports: RuntimePorts) -> RuntimePorts:
+        return ports
+
+    return _builder(same).build()
+
+
 class AgentRuntime(CoreRuntime):
-    """A durable runtime for agents."""
+    """A durable runtime for agents.
+
+    `open` and `in_memory` make one for use, and `builder` one of chosen ports. `AgentRuntime()` has no ports:
+    it refuses every start, subscription and read with the name of the port that is missing.
+    """
+
+    def __init__(self, ports: RuntimePorts | None = None) -> None:
+        super().__init__(_no_ports() if ports is None else ports)
 
     @classmethod
     def builder(cls) -> AgentRuntimeBuilder[Self]:
         """Return a builder, which assembles a runtime port by port."""
-        from windlass.adapters.system import SystemClock, chance, new_id  # noqa: PLC0415 - slow to import
-        from windlass.runtime.builder import AgentRuntimeBuilder  # noqa: PLC0415 - slow to import
-        from windlass.runtime.registry import Machine  # noqa: PLC0415 - slow to import
-
-        return AgentRuntimeBuilder(cls, Machine(SystemClock(), new_id, chance))
+        return _builder(cls)
 
     @classmethod
     def open(

@@ -416,7 +416,7 @@ class CoreRuntime(RuntimeViews):
         Raises:
             Conflict: the run is unknown.
         """
-        return (await self._runs.row(run_id)).status
+        return await self._runs.status(run_id)
 
     async def run_snapshot(self, run_id: str) -> RunSnapshot:
         """Return the snapshot of a run, also of a queued or ended one.
@@ -437,6 +437,9 @@ class CoreRuntime(RuntimeViews):
 
     async def cancel_run(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> None:
         """Cancel a run. A second cancel, and a cancel of an ended run, change nothing.
+
+        From then on `run_snapshot` and `run_status` show `cancelling`, its requests are closed, and answers
+        to them are refused, even if no open process has its agent.
 
         Raises:
             Conflict: the run is unknown.

@@ -12,7 +12,7 @@ from windlass.agent import Output
 from windlass.engine.inbox import ANSWER, answers_in, each_item
 from windlass.errors import Rejected, kind_of
 from windlass.ports.feed import EventBus, EventStream, refused
-from windlass.ports.store import COMPACT, STATE, NewRun, RunRow, Store
+from windlass.ports.store import CANCEL, COMPACT, START, STATE, NewRun, RunRow, Store
 from windlass.refusals import (
     NAME_SHOWN_CHARS_MAX,
     answered_already,
@@ -74,6 +74,7 @@ class Asking:
 
 
 TERMINAL: Final = frozenset(RUN_ENDS.values())
+_CANCELLED: Final = "the run was cancelled, which closed its requests"
 
 
 class Runs:
@@ -156,30 +157,56 @@ class Runs:
             Conflict: the run is unknown.
         """
         row = await self.row(run_id)
-        waiting = await self._waiting(row)
-        # A start that left the inbox meanwhile has begun: read its records.
-        return waiting or await self._begun(row if row.first_seq else await self.row(run_id))
-
-    async def _waiting(self, row: RunRow) -> RunSnapshot | None:
         ours = {
             item.kind: item.body
             async for item in each_item(self._store, row.session_id)
             if item.body.get("runId") == row.run_id
         }
-        body = ours.get("start")
-        if body is None:
-            return None
-        given = ("packageId", "packageFingerprint", "routeId", "modelId", "turnId", "source")
-        return RunSnapshot.model_validate(
-            {
-                **{name: body[name] for name in given if name in body},
-                "runId": row.run_id,
-                "agentId": row.agent_id,
-                "status": RunStatus.PENDING,
-                "sessionId": row.session_id,
-                "cancellationRequested": "cancel" in ours,
-            }
-        )
+        is_cancelled, start = CANCEL in ours, ours.get(START)
+        if start is None:
+            # A start that left the inbox meanwhile has begun: read its records.
+            snapshot = await self._begun(row if row.first_seq else await self.row(run_id))
+        else:
+            snapshot = _queued(row, start)
+        if not is_cancelled or snapshot.status in TERMINAL:
+            return snapshot
+        # The cancel is durable, though no driver has recorded it yet.
+        return snapshot.model_copy(update={"status": RunStatus.CANCELLING, "cancellation_requested": True})
+
+    async def status(self, run_id: str) -> RunStatus:
+        """Return the status of a run; it is `cancelling` as soon as a cancel is in the inbox.
+
+        Raises:
+            Conflict: the run is unknown.
+        """
+        row = await self.row(run_id)
+        if row.status in TERMINAL:
+            return row.status
+        is_cancelled = run_id in await self._cancels(row.session_id)
+        status = (await self.row(run_id)).status
+        return RunStatus.CANCELLING if is_cancelled and status not in TERMINAL else status
+
+    async def _cancels(self, session_id: str) -> set[str]:
+        """Return the ids of the runs with a cancel in the inbox.
+
+        Read the run after it: a cancel that leaves the inbox meanwhile is in the records.
+        """
+        items = each_item(self._store, session_id)
+        return {str(item.body.get("runId")) async for item in items if item.kind == CANCEL}
+
+    async def _is_cancelled(self, session_id: str) -> bool:
+        """Return whether the current run of a session was cancelled, or a run that called it."""
+        cancels = await self._cancels(session_id)
+        run = (await self._folds.session(session_id)).run
+        while run is not None:
+            if run.is_cancel_requested or run.result is not None or run.run_id in cancels:
+                return True
+            if run.parent is None:
+                return False
+            cancels = await self._cancels(run.parent.session_id)
+            above = await self._store.run(run.parent.run_id)
+            run = None if above is None else await self._folds.run(above)
+        return False
 
     async def _begun(self, row: RunRow) -> RunSnapshot:
         run = await self._folds.run(row)
@@ -210,7 +237,7 @@ class Runs:
         run = RunState(run_id, row.agent_id, row.session_id, started_at=event.meta.at)
         result = advance_run(run, record_of(event, row.session_id)).result
         assert result is not None, "the last event of a run seals its result"
-        return result
+        return _placed(result, row)
 
     async def _not_ended(self, run_id: str, timeout_s: float | None) -> str:
         """Return the text of the TimeoutError: the state of a run that has not ended."""
@@ -252,7 +279,10 @@ class Runs:
             return {}, set()
         proxied = state.family.proxied
         open_ = {**state.requests, **{name: asked.request for name, asked in proxied.items()}}
-        return open_, {session_id, *(asked.session_id for asked in proxied.values())} if open_ else set()
+        homes = {session_id, *(asked.session_id for asked in proxied.values())}
+        if not open_ or await self._is_cancelled(session_id):
+            return {}, set()
+        return open_, homes
 
     async def _answered(self, session_id: str, requests: Mapping[str, InputRequest]) -> set[str]:
         """Return the ids of the requests that have a valid answer in an inbox."""
@@ -290,6 +320,7 @@ class Runs:
 
         Raises:
             Rejected: `responses` is empty.
+            Conflict: the run was cancelled, which closes its requests.
         """
         if not responses:
             raise bad_request("responses is empty: give an InputResponse for each request that is answered")
@@ -303,6 +334,8 @@ class Runs:
             sorted_.setdefault(home, []).append(response)
         found: list[Asking] = []
         for home, given in sorted_.items():
+            if await self._is_cancelled(home):
+                raise refused_answer(None, given[0], problem=_CANCELLED, session_id=home)
             below = None if home == session_id else await self._state(home, None)
             requests = own if below is None else {**below.requests}
             found.append(Asking(home, tuple(given), requests))
@@ -356,6 +389,35 @@ def check_answers(
         if problem is not None:
             raise refused_answer(request, response, problem=problem, session_id=session_id)
         seen.add(response.request_id)
+
+
+def _placed(result: RunResult, row: RunRow) -> RunResult:
+    """Return a result with an error that names its run and its session.
+
+    The record of a run that never started does not name them, nor do records of earlier releases.
+    """
+    error = result.error
+    if error is None:
+        return result
+    known = {} if error.causal_ids is None else error.causal_ids.model_dump()
+    ids = CausalIds(session_id=row.session_id, run_id=row.run_id).model_dump()
+    ids = CausalIds.model_validate({**ids, **known})
+    return result.model_copy(update={"error": error.model_copy(update={"causal_ids": ids})})
+
+
+def _queued(row: RunRow, body: JsonObject) -> RunSnapshot:
+    """Return the snapshot of a run that waits in the inbox; `body` is that of its start."""
+    given = ("packageId", "packageFingerprint", "routeId", "modelId", "turnId", "source")
+    return RunSnapshot.model_validate(
+        {
+            **{name: body[name] for name in given if name in body},
+            "runId": row.run_id,
+            "agentId": row.agent_id,
+            "status": RunStatus.PENDING,
+            "sessionId": row.session_id,
+            "cancellationRequested": False,
+        }
+    )
 
 
 def _counts(response: InputResponse, requests: Mapping[str, InputRequest], given_ms: int | None) -> bool:

@@ -226,8 +226,12 @@ def fingerprint_of(package: RuntimePackage) -> str:
 
 
 def with_contract(package: RuntimePackage, contract: OutputContract) -> RuntimePackage:
-    """Return a package with this output contract instead of its own."""
-    return package.model_copy(update={"output_contracts": (contract,)})
+    """Return a package with this output contract first, which is the one that its runs must fulfil.
+
+    The other contracts of the package stay, except one with the same schema id.
+    """
+    others = (one for one in package.output_contracts or () if one.schema_id != contract.schema_id)
+    return package.model_copy(update={"output_contracts": (contract, *others)})
 
 
 async def check_start(

@@ -93,6 +93,9 @@ class WrappedStore:
     async def session(self, session_id: str) -> SessionRow | None:
         return await self._pass("session", lambda: self.inner.session(session_id))
 
+    async def is_deleted(self, session_id: str) -> bool:
+        return await self._pass("is_deleted", lambda: self.inner.is_deleted(session_id))
+
     async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
         return await self._pass("sessions", lambda: self.inner.sessions(after=after, limit=limit))
 

@@ -123,13 +123,34 @@ It is longer than the lease of a dead owner.
 """
 
 
+def check_no_loop(name: str) -> None:
+    """Refuse a function that runs an event loop of its own while one is running in this thread.
+
+    Raises:
+        RuntimeError: an event loop is running in this thread.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(
+        f"{name}() runs an event loop of its own, and one is running in this thread; "
+        f"write await asyncio.to_thread({name}, …)"
+    )
+
+
 def run_in_fake_time(main: Coroutine[object, object, T], *, clock: FakeClock) -> T:
     """Run a coroutine to its end, as `asyncio.run` does, in the time of the clock.
 
     Raises:
-        RuntimeError: all tasks wait and none has a wake time, apart from the polling of a runtime; or a task
-            is busy for ever.
+        RuntimeError: all tasks wait and none has a wake time, apart from the polling of a runtime; a task is
+            busy for ever; or an event loop is running in this thread.
     """
+    try:
+        check_no_loop("run_in_fake_time")
+    except RuntimeError:
+        main.close()
+        raise
     with asyncio.Runner(loop_factory=lambda: _Loop(clock)) as runner:
         return runner.run(main)
 

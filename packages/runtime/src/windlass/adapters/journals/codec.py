@@ -18,7 +18,7 @@ from windlass.limits import BATCH_RECORDS_MAX, CONTENT_BYTES_MAX, INBOX_ITEM_BYT
 from windlass.ports.store import STEER, Batch, NewRun, SessionCopy, StoredAppend
 from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import Told, told_by_start
-from windlass_protocol import ContentRef, JsonObject, PrivacyClass
+from windlass_protocol import ContentRef, JsonObject
 from windlass_protocol.frozen import frozen
 from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import ID_CHARS_MAX
@@ -116,8 +116,8 @@ INTEGER_MAX: Final = 2**63 - 1
 _SAFE_BRACKETS_MAX: Final = 190
 _LONG_NUMBER_DIGITS: Final = 4_300
 _LONG_NUMBER: Final = lazy_pattern(rb"(?<!\d)\d{%d}" % _LONG_NUMBER_DIGITS)
-_FIELDS_MAX: Final = 9
-"""Fields of a stored record; the last one is its privacy class."""
+_FIELDS_MAX: Final = 8
+"""Fields of a stored record."""
 _NAME: Final = lazy_pattern(rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{ID_CHARS_MAX}}}")
 
 
@@ -164,8 +164,8 @@ def encode_records(drafts: Sequence[Record], *, is_packed: bool = True) -> bytes
             one.turn_id,
             one.step_index,
         ]
-        if one.attempt is not None or one.privacy is not None:
-            row += (one.attempt, one.privacy)
+        if one.attempt is not None:
+            row.append(one.attempt)
         while row[-1] is None:
             row.pop()
         rows.append(row)
@@ -252,11 +252,9 @@ def decode_records(
     for row in rows:
         seq += 1
         position += 1
+        if len(row) > _FIELDS_MAX:
+            raise ValueError("a record has more fields than this release knows")
         record = Record(*row)
-        if len(row) >= _FIELDS_MAX:
-            if len(row) > _FIELDS_MAX:
-                raise ValueError("a record has more fields than this release knows")
-            record.privacy = PrivacyClass(row[-1])
         record.session_id, record.seq, record.epoch, record.position = session_id, seq, epoch, position
         records.append(record)
     return tuple(records)

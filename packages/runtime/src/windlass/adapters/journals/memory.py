@@ -792,6 +792,10 @@ class MemoryStore(MemoryArchive):
         session = self._sessions.get(session_id)
         return session.row if session else None
 
+    async def is_deleted(self, session_id: str) -> bool:
+        self._check_open()
+        return session_id in self._deleted
+
     async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
         self._check_open()
         names = sorted(name for name in self._sessions if after is None or name > after)

@@ -28,7 +28,7 @@ from windlass.testing.simulator.people import Gone, People
 from windlass.testing.simulator.plan import HORIZON_S, DoomPlan, Scenario, draw
 from windlass.testing.simulator.process import Process
 from windlass.testing.simulator.world import World
-from windlass.testing.time import run_in_fake_time
+from windlass.testing.time import check_no_loop, run_in_fake_time
 from windlass_harness.record import Record, to_wire
 from windlass_protocol.frozen import sealed
 
@@ -88,7 +88,11 @@ def simulate(
     With `forgets`, every session drops its state after each commit and folds it again; the scenario is the
     same. With `has_family` every run delegates work to a subagent, which makes it another scenario.
     `in_one_pass` is that of `Rules`; by default the seed chooses for each process.
+
+    Raises:
+        RuntimeError: an event loop is running in this thread.
     """
+    check_no_loop("simulate")
     world = World(seed, in_one_pass)
     stage = _Stage(world, has_family=has_family)
     memory = always_replay(lambda _: world.store) if forgets else nullcontext()

@@ -563,6 +563,12 @@ _SNAPSHOT = """SELECT p.seq, p.seal, p.state FROM snapshots p JOIN sessions s US
 _HOLES = """SELECT first_position, last_position, seal FROM holes
     WHERE last_position > ? AND first_position < ? ORDER BY last_position"""
 _CONTENT = "SELECT content FROM contents WHERE hash = ?"
+_IS_DELETED: Final = "SELECT 1 FROM deleted WHERE session_key = ?"
+
+
+def is_deleted(connection: Connection, session_key: int) -> bool:
+    """Return whether the session with a key was deleted."""
+    return connection.execute(_IS_DELETED, (session_key,)).fetchone() is not None
 
 
 def find_session(connection: Connection, key: StoreKey, *, session_id: str) -> StoredSession | None:
@@ -743,6 +749,10 @@ class Reads:
         with self._look():
             session = find_session(self._connection, self._key, session_id=session_id)
         return None if session is None else session.row
+
+    def is_deleted(self, session_id: str) -> bool:
+        """Return whether a session was deleted."""
+        return is_deleted(self._connection, self._key.session_key(session_id))
 
     def sessions(self, after: str | None, limit: int) -> tuple[SessionRow, ...]:
         """Return sessions in the order of their ids."""

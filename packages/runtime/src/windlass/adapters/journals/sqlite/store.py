@@ -172,6 +172,9 @@ class SqliteStore:
     async def session(self, session_id: str) -> SessionRow | None:
         return await self._glance(lambda: self._reads.session(session_id))
 
+    async def is_deleted(self, session_id: str) -> bool:
+        return await self._read(lambda: self._reads.is_deleted(session_id))
+
     async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
         return await self._read(lambda: self._reads.sessions(after, limit))
 

@@ -24,7 +24,7 @@ from windlass.adapters.journals.rules import (
 from windlass.adapters.journals.sqlite.files import take_lock
 from windlass.adapters.journals.sqlite.integrity import SESSION_KEYS_MAX, START, StoredSession, StoreKey
 from windlass.adapters.journals.sqlite.listing import IndexWrites
-from windlass.adapters.journals.sqlite.queries import OWNERS, find_session, last_position
+from windlass.adapters.journals.sqlite.queries import OWNERS, find_session, is_deleted, last_position
 from windlass.adapters.journals.sqlite.schema import Connection
 from windlass.ports.store import Appended, Batch, Claim, NewRun, Posted, SessionRow, Standing
 from windlass_protocol import ContentRef, RunStatus
@@ -148,7 +148,6 @@ _BY_RUN: Final = "SELECT i.number, i.digest FROM runs r JOIN items i ON i.number
 _LAST_ITEM: Final = "SELECT coalesce(max(number), 0) FROM items"
 _NEW_ITEM: Final = "INSERT INTO items VALUES (?, ?, ?, ?, ?, NULL, ?, ?)"
 _NEW_RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, 0, ?, NULL, NULL, NULL)"
-_IS_DELETED: Final = "SELECT 1 FROM deleted WHERE session_key = ?"
 _RUN_SESSION: Final = "SELECT session_key FROM runs WHERE run_id = ?"
 _MOVE_RUN: Final = """UPDATE runs SET status = ?, first_seq = CASE first_seq WHEN 0 THEN ? ELSE first_seq END
     WHERE run_id = ?"""
@@ -399,7 +398,7 @@ class Transaction:
         return beat is not None and not self._locks.is_dead(owner_id, cast("int", beat[0]), now_ms)
 
     def _is_deleted(self, session_key: int) -> bool:
-        return self._connection.execute(_IS_DELETED, (session_key,)).fetchone() is not None
+        return is_deleted(self._connection, session_key)
 
     def _new_session(self, session_id: str) -> StoredSession:
         if self._is_deleted(self._key.session_key(session_id)):

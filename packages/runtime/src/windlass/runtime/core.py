@@ -113,7 +113,7 @@ class RuntimeViews:
 
     @property
     def agent_sessions(self) -> AgentSessions:
-        """The catalogue as `AgentSession` documents: creates sessions without a run, reads and lists them.
+        """The catalogue as `AgentSession` documents: creates sessions without a run, updates and lists them.
 
         Raises:
             Rejected: the runtime has no journal, event bus or content store.
@@ -124,6 +124,8 @@ class RuntimeViews:
         return AgentSessions(
             self.sessions,
             self._store(),
+            folds=self._folds,
+            rouse=self._rouse,
             bus=self._bus(),
             machine=ports.machine,
             redactor=ports.scribe.redactor,

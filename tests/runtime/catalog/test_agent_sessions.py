@@ -1,6 +1,7 @@
 """AgentSession documents are a view of the journal."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -159,24 +160,42 @@ def test_the_stage_of_a_session_changes_with_and_without_a_run(path: Path | None
             if len(told) == 4:
                 break
         await stream.aclose()
-        stages = [one.get("windlass.session.currentStage") for one in told if isinstance(one, dict)]
-        assert stages == [None, "PAYING", None, "DONE"]
+        assert ["windlass.session.currentStage" in str(one) for one in told] == [False, True, False, True]
+        assert ["PAYING" in str(one) for one in told] == [False, True, False, False]
 
     play(story, path, agent(*PAYS))
 
 
-def test_an_update_is_shown_before_its_record_is_written_and_survives_a_restart(tmp_path: Path) -> None:
+def test_an_update_is_shown_before_its_record_is_written_and_survives_a_restart(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "app.db"
 
     async def story(runtime: AgentRuntime) -> None:
         await (await runtime.start("clerk", "hi", session_id="named")).wait()
-        for number in range(30):
-            change = AgentSessionChange(current_stage=f"S{number}")
-            assert (await runtime.agent_sessions.update("named", change)).current_stage == f"S{number}"
+        store = runtime.ports.store
+        assert store is not None
+        # The session is claimed by another process: no driver of ours takes its inbox.
+        now_ms = time.time_ns() // 1_000_000
+        await store.enlist("another process", now_ms=now_ms)
+        await store.claim("named", "another process", now_ms=now_ms)
+        before = await runtime.sessions.records("named")
+        for number in range(3):
+            change = AgentSessionChange(
+                current_stage=f"S{number}", stage_data={"password": "hunter2-hunter2"}
+            )
+            found = await runtime.agent_sessions.update("named", change)
+            assert found.current_stage == f"S{number}"
+            assert await runtime.agent_sessions.list() == [found]
+        assert await runtime.sessions.records("named") == before
+        waiting = await store.pending("named")
+        assert len(waiting) == 3
+        assert "hunter2" not in str(waiting)
+        await store.retire("another process")
 
     async def again(runtime: AgentRuntime) -> None:
         found = await runtime.agent_sessions.get("named")
-        assert (found.current_stage, found.chat_id, found.stage_data) == ("S29", "named", None)
+        assert (found.current_stage, found.chat_id) == ("S2", "named")
 
     play(story, path, agent(say("hello")))
     play(again, path, agent())

@@ -146,11 +146,7 @@ class AgentSessions:
         """
         given = check_given(change, AgentSessionChange, what="change", words="an AgentSessionChange")
         await self._sessions.get(session_id)
-        fields: JsonObject = {
-            name: value
-            for name, value in given.model_dump(mode="json", by_alias=True).items()
-            if name != "nextStage" or "next_stage" in given.model_fields_set
-        }
+        fields: JsonObject = given.model_dump(mode="json", by_alias=True)
         if fields:
             fields["updatedAt"] = moment(self._machine.clock).at
             values = {key: fields[name] for key, name in _FIELDS.items() if name in fields}

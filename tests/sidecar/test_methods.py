@@ -160,7 +160,8 @@ def test_the_stage_of_a_session_is_updated_and_kept(tmp_path: Path) -> None:
             found = await update(nextStage=None)
             assert (found.current_stage, found.next_stage, found.stage_data) == ("PLANNING", None, {"n": 1})
             assert await update() == found
-            for wrong in ({"currentStage": None}, {"stageData": None}, {"currentStage": 5}):
+            wrongs: tuple[JsonObject, ...] = ({"stageData": []}, {"currentStage": ""}, {"currentStage": 5})
+            for wrong in wrongs:
                 error = await client.error("agent.session.update", {"sessionId": "trip", **wrong})
                 assert error["code"] == -32602
             assert (await client.error("agent.session.update", {"sessionId": "no"}))["code"] == -32004

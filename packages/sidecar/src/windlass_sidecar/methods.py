@@ -203,10 +203,9 @@ async def update_session(app: App, params: SessionUpdate) -> JsonValue:
     """Change the stage of a session, also while a stream is under way in it."""
     if await app.store.listed_session(params.session_id) is None:
         raise not_found("unknown session; agent.session.list names those that there are")
-    given = params.model_dump(by_alias=True, exclude={"session_id"}, exclude_unset=True)
-    if given.get("currentStage", "") is None or given.get("stageData", {}) is None:
-        raise invalid_params("currentStage and stageData cannot be null; leave them out to keep them")
-    change = AgentSessionChange.model_validate(given)
+    change = AgentSessionChange.model_validate(
+        params.model_dump(by_alias=True, exclude={"session_id"}, exclude_unset=True)
+    )
     return _plain(await app.runtime.agent_sessions.update(params.session_id, change))
 
 

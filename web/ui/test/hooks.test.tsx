@@ -52,7 +52,7 @@ class Stage {
     listSessions: () => Promise.resolve([{ sessionId: "s1" }]),
     agentSession: (sessionId) => Promise.resolve({ ...this.session, sessionId }),
     updateAgentSession: (sessionId, change) => {
-      this.session = { ...this.session, ...change };
+      this.session = Object.assign({}, this.session, change);
       return Promise.resolve({ ...this.session, sessionId });
     },
     events: (_, { after, onState, signal }) => {

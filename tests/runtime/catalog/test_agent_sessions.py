@@ -227,6 +227,8 @@ def test_an_update_that_does_not_fit_is_refused_and_changes_nothing(path: Path |
         before = await runtime.agent_sessions.create("chat", session_id="trip")
         with pytest.raises(Conflict, match="unknown session"):
             await update("other", AgentSessionChange(current_stage="B"))
+        with pytest.raises(Conflict, match="unknown session"):
+            await update("notes:proposals", AgentSessionChange(current_stage="B"))
         with pytest.raises(Rejected, match="change must be an AgentSessionChange, found dict"):
             await update("trip", {"currentStage": "B"})
         with pytest.raises(Rejected, match="the state of the session would have"):

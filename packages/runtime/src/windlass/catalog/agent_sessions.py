@@ -63,7 +63,7 @@ class AgentSessions:
         store: Store,
         *,
         folds: JournalFolds,
-        rouse: Callable[[str], Awaitable[None]],
+        give_state: Callable[[str, StateChange], Awaitable[None]],
         bus: EventBus,
         machine: Machine,
         redactor: Redactor,
@@ -71,7 +71,7 @@ class AgentSessions:
         self._sessions = sessions
         self._store = store
         self._folds = folds
-        self._rouse = rouse
+        self._give_state = give_state
         self._bus = bus
         self._machine = machine
         self._redactor = redactor
@@ -150,13 +150,8 @@ class AgentSessions:
         if fields:
             fields["updatedAt"] = moment(self._machine.clock).at
             values = {key: fields[name] for key, name in _FIELDS.items() if name in fields}
-            told = StateChange(cast(JsonObject, self._redactor.value(values)))
-            problem = state_problem((await self._folds.session(session_id)).session.authored, told)
-            if problem is not None:
-                raise bad_request(problem)
-            key = f"{STATE}:{self._machine.new_id()}"
-            await self._store.post(session_id, kind=STATE, key=key, body=told.data)
-            await self._rouse(session_id)
+            masked = cast(JsonObject, self._redactor.value(values))
+            await self._give_state(session_id, StateChange(masked))
         return await self.get(session_id)
 
     async def list(

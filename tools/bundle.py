@@ -2,12 +2,14 @@
 
     python -m tools.bundle [FOLDER]
 
-PyInstaller and what the sidecar needs are installed into an environment of their own. The result is started
-without anything on PATH, asked how it is, made to run a chat, and measured.
+PyInstaller and the requirements of the sidecar are installed into an environment of their own. The bundle is
+started without anything on PATH, asked for its health, made to run a chat, and measured. A tool of a user may
+import any module of the standard library, so the bundle has all public ones, and a tool imports them in it.
 """
 
 import json
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
@@ -17,6 +19,7 @@ import venv
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import IO, Final
@@ -38,7 +41,29 @@ HIDDEN: Final = (
     "tree_sitter",
     "tree_sitter_bash",
 )
-EXCLUDED: Final = ("tkinter", "_tkinter", "test", "unittest", "pydoc", "lib2to3", "idlelib")
+EXCLUDED: Final = ("test",)
+"""The tests of Python itself, which are no part of `sys.stdlib_module_names`."""
+PROGRAMS: Final = ("idlelib", "turtledemo")
+"""Packages of programs: importing one of their modules starts it."""
+PROBE: Final = '''"""A tool of a user that imports modules."""
+
+import importlib
+
+from windlass import tool
+
+
+@tool(mode="read")
+def failed_imports(names: list[str]) -> dict[str, str]:
+    """Import modules; return the failures."""
+    failed: dict[str, str] = {}
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            failed[name] = f"{type(error).__name__}: {error}"
+    return failed
+'''
+"""Loaded by the bundle with `--tools`, and by the Python that it is made of."""
 ENTRY: Final = "from windlass_sidecar.main import main\n\nmain()\n"
 
 
@@ -46,19 +71,70 @@ def main() -> None:
     """Build it, try it and say how large and how quick it is."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / ".bundle"
     folder.mkdir(parents=True, exist_ok=True)
-    made = build(folder.resolve())
-    size = sum(path.stat().st_size for path in made.rglob("*") if path.is_file() and not path.is_symlink())
-    if size > SIZE_BYTES_MAX:
-        sys.exit(f"{made}: {size / 1e6:.0f} MB, limit {SIZE_BYTES_MAX / 1e6:.0f} MB")
+    names = importable(folder.resolve())
+    made = build(folder.resolve(), names)
+    size = checked_size(made)
     with serving() as url:
-        attempt(made / NAME, url)  # the first start reads everything from the disk
+        attempt(made / NAME, url, names)  # the first start reads everything from the disk
         cpu_s = attempt(made / NAME, url)
     print(f"{made}: {size / 1e6:.0f} MB (limit {SIZE_BYTES_MAX / 1e6:.0f})")
+    print(f"has {len(names)} modules of the standard library")
     print(f"ready after {cpu_s:.2f} s of CPU (aim {READY_CPU_S:.0f}), answers without a Python on PATH")
 
 
-def build(folder: Path) -> Path:
-    """Install what is needed and freeze it; return the folder to ship."""
+def checked_size(made: Path) -> int:
+    """Return the bytes of a bundle; one that is too large ends everything."""
+    size = sum(path.stat().st_size for path in made.rglob("*") if path.is_file() and not path.is_symlink())
+    if size > SIZE_BYTES_MAX:
+        sys.exit(f"{made}: {size / 1e6:.0f} MB, limit {SIZE_BYTES_MAX / 1e6:.0f} MB")
+    return size
+
+
+def stdlib_modules() -> list[str]:
+    """Return the public modules of the standard library, submodules included, that are on the disk."""
+    names: list[str] = []
+    for name in sorted(sys.stdlib_module_names):
+        # `antigravity` opens a browser when it is imported.
+        spec = None if name.startswith("_") or name == "antigravity" else find_spec(name)
+        if spec is None:
+            continue
+        names.append(name)
+        if spec.submodule_search_locations is not None and name not in PROGRAMS:
+            names += _submodules(name, list(spec.submodule_search_locations))
+    return names
+
+
+def _submodules(package: str, places: list[str]) -> list[str]:
+    names: list[str] = []
+    for found in pkgutil.iter_modules(places):
+        if found.name.startswith("_") or found.name in ("test", "tests"):
+            continue
+        names.append(f"{package}.{found.name}")
+        if found.ispkg:
+            names += _submodules(names[-1], [str(Path(place) / found.name) for place in places])
+    return names
+
+
+def importable(folder: Path) -> list[str]:
+    """Return the public modules that this Python imports; others belong to other systems, as `winreg`."""
+    install(folder)
+    (folder / "probe.py").write_text(PROBE, encoding="utf-8")
+    names = stdlib_modules()
+    script = "import json, probe, sys; print(json.dumps(probe.failed_imports(json.loads(sys.argv[1]))))"
+    python = folder / "env" / "bin" / "python"
+    result = subprocess.run(
+        [str(python), "-W", "ignore", "-c", script, json.dumps(names)],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    failed = json.loads(result.stdout.splitlines()[-1])  # `this` prints a poem before
+    return [name for name in names if name not in failed]
+
+
+def install(folder: Path) -> None:
+    """Install the sidecar and its requirements into an environment of their own."""
     python = folder / "env" / "bin" / "python"
     if not python.exists():
         venv.create(folder / "env", with_pip=True)
@@ -66,10 +142,16 @@ def build(folder: Path) -> Path:
     run(*pip, "--require-hashes", "-r", str(ROOT / "requirements" / "bundle.txt"))
     packages = [str(ROOT / "packages" / name) for name in SOURCES]
     run(*pip, "--no-deps", "--no-build-isolation", "--force-reinstall", *packages)
+
+
+def build(folder: Path, names: list[str]) -> Path:
+    """Freeze the sidecar with these modules; return the folder to ship."""
+    python = folder / "env" / "bin" / "python"
     entry = folder / "entry.py"
     entry.write_text(ENTRY, encoding="utf-8")
     shutil.rmtree(folder / "dist", ignore_errors=True)
     collected = [f"--collect-submodules={name}" for name in HIDDEN]
+    collected += [f"--hidden-import={name}" for name in names]
     left_out = [f"--exclude-module={name}" for name in EXCLUDED]
     command = [
         str(python),
@@ -121,13 +203,22 @@ def serving() -> Generator[str]:
         server.server_close()
 
 
-def attempt(program: Path, url: str) -> float:
-    """Start the bundle and use it; return the CPU seconds until it was ready."""
+def attempt(program: Path, url: str, names: list[str] | None = None) -> float:
+    """Start the bundle and use it; return the CPU seconds until it was ready.
+
+    With `names` it loads a tool of a user, which imports these modules.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "probe.py").write_text(PROBE, encoding="utf-8")
+        return _attempt(program, url, names, folder=folder)
+
+
+def _attempt(program: Path, url: str, names: list[str] | None, *, folder: str) -> float:
+    tools = [] if names is None else ["--tools", "probe.py"]
     # Nothing is on PATH, least of all a Python.
     with (
-        tempfile.TemporaryDirectory() as folder,
         subprocess.Popen(
-            [str(program), "--store", "store.db"],
+            [str(program), "--store", "store.db", *tools],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -148,6 +239,11 @@ def attempt(program: Path, url: str) -> float:
             ask(child.stdin, "agent.chat.stream", **chat)
             done = expect(child.stdout, "stream.done")
             assert done["params"]["ok"] is True, done
+        if names is not None:
+            ask(child.stdin, "tool.invoke", name="failed_imports", arguments={"names": names})
+            failed = expect(child.stdout, "result")["result"]
+            if failed != {"success": True, "data": {}}:
+                sys.exit(f"the bundle lacks modules of the standard library: {failed}")
         ask(child.stdin, "agent.session.create", chatId="c")
         expect(child.stdout, "result")
         child.stdin.close()

@@ -84,6 +84,24 @@ def test_every_option_is_on_its_page(page: str, heading: str, options: type) -> 
         assert listed - options.__annotations__.keys() <= {"durability", "open"}
 
 
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("storage.md", ("StorageAdapter", "InMemoryStorage", "SqlAlchemyStorage")),
+        ("transport.md", ("TransportAdapter", "FastAPISseTransport", "StdioJsonRpcTransport")),
+        ("tools.md", ("ToolRouter", "describe()", "dispatch(call, consent_granted=False, context=None)")),
+        ("harness.md", ("decide_tool_mode", "consume_budget", "next_retry_delay_ms", "is_terminal_result")),
+        ("steps.md", ("runtime_identity",)),
+        ("sessions.md", ("update(session_id, AgentSessionChange(",)),
+        ("sidecar.md", ("agent.session.update",)),
+        ("server.md", ("/agent-sessions", "/sessions/{id}/agent-session")),
+    ],
+)
+def test_a_name_of_the_runtime_spec_is_on_its_page(page: str, names: tuple[str, ...]) -> None:
+    text = text_of(page)
+    assert not [name for name in names if name not in text]
+
+
 def names(page: str, heading: str) -> list[str]:
     """The names that the rows of a table begin with."""
     return [name for row in rows(page, heading)[1:] for name in re.findall(r"`([\w.]+)`", row[0])]

@@ -99,6 +99,13 @@ def test_a_declared_mode_that_is_not_known_is_refused() -> None:
         decide_tool_mode("get_x", mode)
 
 
+@pytest.mark.parametrize("declared", [None, ToolMode.READ])
+def test_a_name_that_is_no_string_is_refused_also_beside_a_declared_mode(declared: ToolMode | None) -> None:
+    name: Any = None
+    with pytest.raises(ValueError, match="name must be a string, found None"):
+        decide_tool_mode(name, declared)
+
+
 @pytest.mark.parametrize(
     "case", [case for case in CASES if "decision" in case], ids=lambda case: case["name"]
 )

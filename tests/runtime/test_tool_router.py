@@ -61,8 +61,8 @@ def test_a_router_lists_registers_and_unregisters_tools():
     made = router.register(two, name="second", mode="read")
     assert router.list_tools() == [one, made]
     assert router.describe() == [
-        {"name": "one", "description": "Do one.", "inputSchema": one.input_schema},
-        {"name": "second", "description": "", "inputSchema": made.input_schema},
+        {"name": "one", "description": "Do one.", "inputSchema": one.input_schema, "mode": "external"},
+        {"name": "second", "description": "", "inputSchema": made.input_schema, "mode": "read"},
     ]
     router.unregister("one")
     router.unregister("one")
@@ -117,7 +117,7 @@ def test_the_error_for_an_unknown_tool_is_bounded():
 def test_arguments_that_do_not_fit_never_reach_the_tool():
     calls: list[int] = []
 
-    @tool
+    @tool(mode="read")
     def count(number: int) -> None:
         calls.append(number)
 
@@ -128,7 +128,7 @@ def test_arguments_that_do_not_fit_never_reach_the_tool():
 
 
 def test_an_exception_comes_back_as_a_result_the_model_can_react_to():
-    @tool
+    @tool(mode="read")
     async def broken() -> None:
         raise ToolFailed("it is closed")
 
@@ -143,7 +143,11 @@ def test_an_exception_comes_back_as_a_result_the_model_can_react_to():
         ("anything", {"mode": "destructive"}, True),
         ("anything", {"mode": "read"}, False),
         ("anything", {"mode": "safe_write"}, False),
-        ("anything", {"mode": "external"}, False),
+        ("anything", {"mode": "external"}, True),
+        ("anything", {"mode": "external", "approval": "never"}, False),
+        ("anything", {}, True),
+        ("get_all", {}, True),
+        ("get_all", {"approval": "never"}, False),
         ("delete_all", {}, True),
         ("shell_run", {}, True),
         ("delete_all", {"mode": "read"}, False),
@@ -172,6 +176,55 @@ def test_dispatching_a_harmful_tool_needs_consent(name: str, options: dict[str, 
     assert calls == ["act"]
 
 
+@pytest.mark.parametrize(
+    ("command", "approval", "needs"),
+    [
+        ("ls", "policy", False),
+        ("touch notes.txt", "policy", True),
+        ("rm -rf /", "policy", True),
+        ("rm -rf /", "never", True),
+    ],
+)
+def test_a_shell_command_is_graded_before_it_is_dispatched(command: str, approval: str, needs: bool):
+    calls: list[str] = []
+
+    def act(command: str) -> None:
+        calls.append(command)
+
+    router = ToolRouter([LOOSE_TOOL(act, mode="safe_write", is_shell=True, approval=approval)])
+    if needs:
+        with pytest.raises(Denied, match="needs a person's consent"):
+            run(router.dispatch(asked("act", command=command)))
+        assert calls == []
+    assert run(router.dispatch(asked("act", command=command), consent_granted=needs)).success
+    assert calls == [command]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"context": {}}, "context must be a ToolContext or None, found dict"),
+        ({"context": {"run_id": "r"}}, "context must be a ToolContext or None, found dict"),
+        ({"consent_granted": "no"}, "consent_granted must be True or False, found str"),
+        ({"consent_granted": None}, "consent_granted must be True or False, found None"),
+        ({"call": None}, "dispatch takes a ToolCall, found None"),
+        ({"call": {"name": "act"}}, "dispatch takes a ToolCall, found dict"),
+    ],
+)
+def test_a_wrong_argument_of_dispatch_is_refused_and_nothing_runs(given: dict[str, object], text: str):
+    calls: list[str] = []
+
+    @tool(mode="local")
+    def act(context: ToolContext) -> None:
+        calls.append("act")
+
+    loose: Any = ToolRouter([act])
+    call = given.pop("call", asked("act"))
+    with pytest.raises(Rejected, match=text):
+        run(loose.dispatch(call, **{"consent_granted": True, **given}))
+    assert calls == []
+
+
 def test_a_call_without_an_id_is_denied_too():
     router = ToolRouter()
     router.register(lambda: None, name="act", mode="local")
@@ -180,7 +233,7 @@ def test_a_call_without_an_id_is_denied_too():
 
 
 def test_a_tool_gets_the_context_given_or_one_of_the_call():
-    @tool
+    @tool(mode="read")
     async def who(context: ToolContext) -> list[str]:
         return [context.session_id, context.run_id, context.call_id]
 
@@ -194,7 +247,7 @@ def test_no_more_calls_of_a_tool_run_than_it_allows_also_in_a_second_event_loop(
     running = 0
     most = 0
 
-    @tool(concurrency=2)
+    @tool(mode="read", concurrency=2)
     async def work() -> None:
         nonlocal running, most
         running += 1
@@ -238,7 +291,7 @@ def test_a_tool_that_cancels_itself_has_failed_and_a_cancelled_caller_is_cancell
 
 
 def test_a_tool_may_end_the_loop():
-    @tool
+    @tool(mode="read")
     async def stop(reason: str) -> ToolResult:
         return ToolResult(success=True, terminal=True, message=reason)
 

@@ -30,6 +30,7 @@ BODIES = {
     "/runs/{run_id:path}/cancel": {},
     "/approvals/{request_id:path}": {"optionId": "approve"},
     "/sessions/{session_id:path}/fork": {},
+    "/sessions/{session_id:path}/agent-session": {"currentStage": "PAYING"},
     "/agui/{agent:path}": {
         "threadId": "{session_id}",
         "runId": "run",

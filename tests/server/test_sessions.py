@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.server.rig import ended, payer, run, serving, talker, waiting
+from tests.server.rig import Json, Wire, ended, payer, run, serving, talker, waiting
 
 from windlass import Agent
 from windlass.testing import ScriptedModel, say
@@ -183,5 +183,56 @@ def test_agents_and_tools_are_listed(tmp_path: Path) -> None:
                 ("look", "read", ("one", "two")),
                 ("pay", "external", ("one", "two")),
             }
+
+    run(main())
+
+
+def test_the_stage_of_a_session_is_read_changed_listed_and_watched(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [payer()]) as server, server.client() as client:
+            empty = (await client.post("/sessions", json={})).json()["sessionId"]
+            found = await client.get(f"/sessions/{empty}/agent-session")
+            assert (found.json()["currentStage"], found.json()["isActive"]) == ("START", True)
+            refused = await client.post(f"/sessions/{empty}/agent-session", json={"currentStage": "B"})
+            assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+
+            begun = (await client.post("/sessions", json={"message": "Pay."})).json()
+            session_id, path = begun["sessionId"], f"/sessions/{begun['sessionId']}/agent-session"
+            await waiting(client, begun["runId"])
+            first = (await client.get(path)).json()
+            assert (first["sessionId"], first["chatId"], first["currentStage"]) == (
+                session_id,
+                session_id,
+                "START",
+            )
+            change = {"currentStage": "PAYING", "nextStage": "DONE", "stageData": {"cents": 5}}
+            changed = await client.post(path, json=change)
+            assert changed.status_code == 200
+            assert change.items() <= changed.json().items()
+            cleared = (await client.post(path, json={"nextStage": None})).json()
+            assert (cleared.get("nextStage"), cleared["currentStage"]) == (None, "PAYING")
+            assert (await client.get(path)).json() == cleared
+            listed = (await client.get("/agent-sessions", params={"activeOnly": "true"})).json()
+            assert listed == {"sessions": [cleared]}
+            other = await client.get("/agent-sessions", params={"chatId": "another"})
+            assert other.json() == {"sessions": []}
+            wrongs: tuple[Json, ...] = (
+                {"currentStage": 5},
+                {"stage": "B"},
+                {"stageData": "x"},
+                {"current_stage": "B"},
+            )
+            for wrong in wrongs:
+                assert (await client.post(path, json=wrong)).status_code == 422
+
+            wire = await Wire.get(server.port, f"/sessions/{session_id}/events")
+            stages: list[object] = []
+            async for frame in wire.frames():
+                if frame.type == "session.state_changed":
+                    stages.append(frame.json["data"]["set"].get("windlass.session.currentStage"))
+                if len(stages) == 2:
+                    break
+            assert stages == ["PAYING", None]
+            wire.cut()
 
     run(main())

@@ -18,6 +18,7 @@ from tests.sidecar.frames import read
 from tests.sidecar.rig import play
 
 from windlass import Rejected, ToolRouter, tool
+from windlass.errors import Unavailable
 from windlass.loading import load_tools
 from windlass.ports.transport import TransportAdapter
 from windlass_harness.views.stream import ChatFold
@@ -331,6 +332,20 @@ def test_events_of_the_simple_chat_stream_go_both_ways() -> None:
         os.write(pipes.write_fd, line + other + odd + b"no json\n" + line)
         pipes.end()
         assert [found async for found in adapter.receive()] == [event, event]
+        pipes.close()
+
+    play(story())
+
+
+def test_an_event_for_a_host_that_closed_stdout_is_refused() -> None:
+    async def story() -> None:
+        pipes = Pipes()
+        transport = StdioJsonRpcTransport(pipes.in_fd, pipes.out_fd)
+        os.close(pipes.read_fd)
+        await transport.emit(SSEEvent(type=SSEEventType.KEEPALIVE))
+        assert [frame async for frame in transport.frames()] == []  # it ends once stdout is found closed
+        with pytest.raises(Unavailable, match="stdout is closed"):
+            await transport.emit(SSEEvent(type=SSEEventType.DONE))
         pipes.close()
 
     play(story())

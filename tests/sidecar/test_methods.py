@@ -37,6 +37,7 @@ SPEC = {
     "system.shutdown_now": set[str](),
     "agent.session.create": {"chatId"},
     "agent.session.resume": {"sessionId"},
+    "agent.session.update": {"sessionId"},
     "agent.session.list": set[str](),
     "agent.chat.stream": {"provider", "model", "messages"},
     "agent.chat.cancel": {"streamId"},
@@ -137,6 +138,36 @@ def test_sessions_are_made_found_and_resumed(tmp_path: Path, is_durable: bool) -
         if is_durable:
             async with sidecar(store=store) as client:
                 assert len(objects(await client.result("agent.session.list"))) == 2
+
+    play(story())
+
+
+def test_the_stage_of_a_session_is_updated_and_kept(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sidecar(store=tmp_path / "store.db") as client:
+
+            async def update(**params: JsonValue) -> AgentSession:
+                found = await client.result("agent.session.update", {"sessionId": "trip", **params})
+                return AgentSession.model_validate(found)
+
+            await client.result("agent.session.create", {"chatId": "c1", "sessionId": "trip"})
+            found = await update(currentStage="PLANNING", nextStage="PAYING", stageData={"n": 1})
+            assert (found.current_stage, found.next_stage, found.stage_data) == (
+                "PLANNING",
+                "PAYING",
+                {"n": 1},
+            )
+            found = await update(nextStage=None)
+            assert (found.current_stage, found.next_stage, found.stage_data) == ("PLANNING", None, {"n": 1})
+            assert await update() == found
+            wrongs: tuple[JsonObject, ...] = ({"stageData": []}, {"currentStage": ""}, {"currentStage": 5})
+            for wrong in wrongs:
+                error = await client.error("agent.session.update", {"sessionId": "trip", **wrong})
+                assert error["code"] == -32602
+            assert (await client.error("agent.session.update", {"sessionId": "no"}))["code"] == -32004
+        async with sidecar(store=tmp_path / "store.db") as client:
+            [listed] = objects(await client.result("agent.session.list"))
+            assert AgentSession.model_validate(listed) == found
 
     play(story())
 

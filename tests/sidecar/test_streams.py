@@ -357,6 +357,10 @@ def test_a_stream_with_a_new_session_id_makes_a_session_that_is_listed(tmp_path:
             assert await client.result("agent.session.resume", {"sessionId": "trip"}) == session
             taken: JsonObject = {"sessionId": "trip", "chatId": "another"}
             assert (await client.error("agent.session.create", taken))["code"] == -32602
+            # A host may choose any id, also one that looks like those of the runtime.
+            await client.stream(streamId="s3", sessionId="session:mine", messages=HELLO)
+            listed = cast(list[JsonObject], await client.result("agent.session.list"))
+            assert [one["sessionId"] for one in listed] == ["session:mine", "trip"]
 
     play(story())
 

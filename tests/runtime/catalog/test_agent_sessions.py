@@ -1,6 +1,9 @@
 """AgentSession documents are a view of the journal."""
 
+import asyncio
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.runtime.catalog.rig import PAYS, agent, approve, lines_of, opened, play, until
@@ -9,7 +12,7 @@ from windlass import AgentRuntime
 from windlass.catalog import SessionStatus
 from windlass.errors import Conflict, Rejected
 from windlass.testing import say
-from windlass_protocol import RunStatus
+from windlass_protocol import AgentSessionChange, RunStatus
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -129,3 +132,107 @@ def test_a_session_that_cannot_be_kept_is_refused_and_nothing_is_written(
         assert await listed(runtime) == []
 
     play(story, None, agent())
+
+
+def test_the_stage_of_a_session_changes_with_and_without_a_run(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        sessions = runtime.agent_sessions
+        made = await sessions.create("chat", session_id="trip", current_stage="PLANNING", stage_data={"n": 1})
+        found = await sessions.update("trip", AgentSessionChange(current_stage="PAYING", next_stage="DONE"))
+        assert (found.current_stage, found.next_stage, found.stage_data) == ("PAYING", "DONE", {"n": 1})
+        assert (found.chat_id, found.created_at) == (made.chat_id, made.created_at)
+        assert found.updated_at >= made.updated_at
+        handle = await runtime.start("clerk", "Pay.", session_id="trip")
+        await until(handle, "run.waiting")
+        found = await sessions.update("trip", AgentSessionChange(stage_data={"n": 2}))
+        assert (found.current_stage, found.next_stage, found.stage_data) == ("PAYING", "DONE", {"n": 2})
+        await approve(handle)
+        await handle.wait()
+        found = await sessions.update("trip", AgentSessionChange(current_stage="DONE", next_stage=None))
+        assert (found.current_stage, found.next_stage, found.is_active) == ("DONE", None, False)
+        assert await sessions.list() == [found]
+        # Every change is in the journal, in its order.
+        stream = runtime.events().subscribe_session("trip")
+        told: list[object] = []
+        async for event in stream:
+            if event.type == "session.state_changed":
+                told.append(event.data["set"])
+            if len(told) == 4:
+                break
+        await stream.aclose()
+        assert ["windlass.session.currentStage" in str(one) for one in told] == [False, True, False, True]
+        assert ["PAYING" in str(one) for one in told] == [False, True, False, False]
+
+    play(story, path, agent(*PAYS))
+
+
+def test_an_update_is_shown_before_its_record_is_written_and_survives_a_restart(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "app.db"
+
+    async def story(runtime: AgentRuntime) -> None:
+        await (await runtime.start("clerk", "hi", session_id="named")).wait()
+        store = runtime.ports.store
+        assert store is not None
+        # The session is claimed by another process: no driver of ours takes its inbox.
+        now_ms = time.time_ns() // 1_000_000
+        await store.enlist("another process", now_ms=now_ms)
+        await store.claim("named", "another process", now_ms=now_ms)
+        before = await runtime.sessions.records("named")
+        for number in range(3):
+            change = AgentSessionChange(
+                current_stage=f"S{number}", stage_data={"password": "hunter2-hunter2"}
+            )
+            found = await runtime.agent_sessions.update("named", change)
+            assert found.current_stage == f"S{number}"
+            assert await runtime.agent_sessions.list() == [found]
+        assert await runtime.sessions.records("named") == before
+        waiting = await store.pending("named")
+        assert len(waiting) == 3
+        assert "hunter2" not in str(waiting)
+        await store.retire("another process")
+
+    async def again(runtime: AgentRuntime) -> None:
+        found = await runtime.agent_sessions.get("named")
+        assert (found.current_stage, found.chat_id) == ("S2", "named")
+
+    play(story, path, agent(say("hello")))
+    play(again, path, agent())
+
+
+def test_updates_of_different_fields_never_undo_each_other(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        update = runtime.agent_sessions.update
+        await runtime.agent_sessions.create("chat", session_id="trip")
+        changes = (
+            AgentSessionChange(current_stage="B"),
+            AgentSessionChange(next_stage="C"),
+            AgentSessionChange(stage_data={"password": "hunter2-hunter2", "n": 3}),
+        )
+        await asyncio.gather(*(update("trip", change) for change in changes))
+        found = await runtime.agent_sessions.get("trip")
+        assert (found.current_stage, found.next_stage) == ("B", "C")
+        assert found.stage_data is not None
+        assert found.stage_data["n"] == 3
+        assert "hunter2" not in str(found.stage_data)
+        assert await update("trip", AgentSessionChange()) == found
+
+    play(story, path, agent())
+
+
+def test_an_update_that_does_not_fit_is_refused_and_changes_nothing(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        update: Any = runtime.agent_sessions.update
+        before = await runtime.agent_sessions.create("chat", session_id="trip")
+        with pytest.raises(Conflict, match="unknown session"):
+            await update("other", AgentSessionChange(current_stage="B"))
+        with pytest.raises(Conflict, match="unknown session"):
+            await update("notes:proposals", AgentSessionChange(current_stage="B"))
+        with pytest.raises(Rejected, match="change must be an AgentSessionChange, found dict"):
+            await update("trip", {"currentStage": "B"})
+        with pytest.raises(Rejected, match="the state of the session would have"):
+            await update("trip", AgentSessionChange(stage_data={"n": "x" * 300_000}))
+        assert await runtime.agent_sessions.get("trip") == before
+
+    play(story, path, agent())

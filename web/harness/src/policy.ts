@@ -12,9 +12,12 @@ const PREFIXES: readonly (readonly [ToolMode, readonly string[]])[] = [
  * Return the declared mode, or guess one from the prefix of the name; `external` if no prefix matches.
  *
  * The name is only a guess: `get_and_delete_all` is taken for a read. The policy of a server therefore lets a
- * guess raise a decision and never lower it. Throws a RangeError if the declared mode is unknown.
+ * guess raise a decision and never lower it. Throws a TypeError if the name is not a string, and a RangeError
+ * if the declared mode is unknown.
  */
 export function decideToolMode(name: string, declared?: ToolMode): ToolMode {
+  const given: unknown = name;
+  if (typeof given !== "string") throw new TypeError(`name must be a string, found ${JSON.stringify(given)}`);
   if (declared !== undefined) {
     if (ToolMode.options.includes(declared)) return declared;
     throw new RangeError(`declared must be one of ${ToolMode.options.join(", ")}, found ${JSON.stringify(declared)}`);

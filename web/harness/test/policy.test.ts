@@ -23,3 +23,9 @@ test("a declared mode that is not known is refused", () => {
     'declared must be one of read, safe_write, destructive, local, external, found "reads"',
   );
 });
+
+test("a name that is no string is refused, also beside a declared mode", () => {
+  for (const declared of [undefined, "read"] as const) {
+    expect(() => decideToolMode(null as unknown as string, declared)).toThrow("name must be a string, found null");
+  }
+});

@@ -47,6 +47,8 @@ async function stream({ streamId, messages, tools }) {
   say({ method: "stream.done", params: { streamId, ok: true } });
 }
 
+const sessions = new Map();
+
 /** Numbers of the records of each session; the first run of a session does not begin with record 1. */
 const seqs = new Map();
 
@@ -157,15 +159,25 @@ const METHODS = {
     say({ method: "host.request.cancelled", params: { id: `sidecar-${asked}` } });
     return null;
   },
-  "agent.session.create": ({ chatId, sessionId = "made" }) => ({
-    sessionId,
-    chatId,
-    userId: "local",
-    currentStage: "START",
-    isActive: true,
-    createdAt: "2026-01-31T09:30:00Z",
-    updatedAt: "2026-01-31T09:30:00Z",
-  }),
+  "agent.session.create": ({ chatId, sessionId = "made" }) => {
+    const session = {
+      sessionId,
+      chatId,
+      userId: "local",
+      currentStage: "START",
+      isActive: true,
+      createdAt: "2026-01-31T09:30:00Z",
+      updatedAt: "2026-01-31T09:30:00Z",
+    };
+    sessions.set(sessionId, session);
+    return session;
+  },
+  "agent.session.list": () => [...sessions.values()],
+  "agent.session.resume": ({ sessionId }) => sessions.get(sessionId),
+  "agent.session.update": ({ sessionId, ...change }) => {
+    sessions.set(sessionId, { ...sessions.get(sessionId), ...change });
+    return sessions.get(sessionId);
+  },
   "agent.chat.stream": (params) => {
     setImmediate(() => (params.shape === "events" ? streamEvents : stream)(params));
     return { streamId: params.streamId };

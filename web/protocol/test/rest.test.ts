@@ -53,6 +53,15 @@ const SESSION = {
   usage: {},
   rootSessionId: "s1",
 };
+const AGENT_SESSION = {
+  sessionId: "s1",
+  userId: "ann",
+  chatId: "c1",
+  currentStage: "START",
+  isActive: true,
+  createdAt: AT,
+  updatedAt: AT,
+};
 const TRACE = { traceId: "r1", sessionId: "s1", chatId: "s1", userId: "ann", startedAt: AT };
 
 const failure = (promise: Promise<unknown>): Promise<unknown> => promise.then(String, (error: unknown) => error);
@@ -100,6 +109,12 @@ it.each([
   ["/v1/sessions?limit=5&text=a+b", (c: Client) => c.listSessions({ limit: 5, text: "a b" }), { sessions: [] }],
   ["/v1/sessions/s1", (c: Client) => c.getSession("s1"), SESSION],
   ["/v1/sessions/s1/history", (c: Client) => c.history("s1"), { messages: [] }],
+  ["/v1/sessions/s1/agent-session", (c: Client) => c.agentSession("s1"), AGENT_SESSION],
+  [
+    "/v1/agent-sessions?chatId=c1&activeOnly=true",
+    (c: Client) => c.listAgentSessions({ chatId: "c1", activeOnly: true }),
+    { sessions: [AGENT_SESSION] },
+  ],
   ["/v1/runs/r1/trace", (c: Client) => c.trace("r1"), { trace: TRACE, spans: [], events: [] }],
   ["/v1/approvals", (c: Client) => c.approvals(), { requests: [] }],
   ["/v1/runs?session=s1&status=failed", (c: Client) => c.listRuns({ session: "s1", status: "failed" }), { runs: [] }],

@@ -126,6 +126,8 @@ export function play(journal: Journal, { isAway = false, refusal }: PlayOptions 
     answer: () => Promise.resolve(),
     approvals: () => Promise.resolve([]),
     listSessions: () => Promise.resolve([]),
+    agentSession: none,
+    updateAgentSession: none,
     run: none,
     trace: none,
     decisions: none,

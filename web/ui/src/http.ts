@@ -9,6 +9,8 @@ export function httpTransport(options: ClientOptions | Client = {}): Transport {
     features: { steer: true, decisions: true, attachments: true },
     createSession: async (wish, call) => sent(await client.createSession(wish, { ...call, idempotencyKey: newKey() })),
     listSessions: async (call) => (await client.listSessions({}, call)).sessions,
+    agentSession: (sessionId, call) => client.agentSession(sessionId, call),
+    updateAgentSession: (sessionId, change, call) => client.updateAgentSession(sessionId, change, call),
     events: (sessionId, watch) => client.sessionEvents(sessionId, watch),
     send: async (sessionId, message, { delivery, ...call } = {}) =>
       sent(await client.sendMessage(sessionId, { message, delivery }, { ...call, idempotencyKey: newKey() })),

@@ -3,6 +3,8 @@ import {
   chatItems,
   EMPTY_CONVERSATION,
   reduceConversation,
+  type AgentSession,
+  type AgentSessionChange,
   type ChatItem,
   type Conversation,
   type Event,
@@ -13,6 +15,7 @@ import {
   createElement,
   use,
   useCallback,
+  useEffect,
   useMemo,
   useState,
   useSyncExternalStore,
@@ -251,12 +254,16 @@ export interface AgentSessions {
   readonly sessions: readonly SessionInfo[];
   /** The session that was made or resumed last. */
   readonly current: string | undefined;
+  /** The current session with its stage; it follows the journal of the session. */
+  readonly session: AgentSession | undefined;
   readonly isLoading: boolean;
   readonly error: Error | undefined;
   /** Begins a session and opens it; returns its id. */
   readonly create: (wish?: SessionWish) => Promise<string>;
   /** Opens a session. */
   readonly resume: (sessionId: string) => void;
+  /** Changes the stage of the current session; fields that are absent stay as they are. */
+  readonly update: (change: AgentSessionChange) => Promise<AgentSession>;
   readonly refresh: () => Promise<void>;
 }
 
@@ -264,7 +271,8 @@ const NONE: readonly SessionInfo[] = [];
 
 /** The sessions of a transport: to list, begin and resume them. */
 export function useAgentSession(options: { readonly transport?: Transport | undefined } = {}): AgentSessions {
-  const transport = useTransport(options.transport);
+  const scope = useScope(options.transport);
+  const { transport } = scope;
   const [current, setCurrent] = useState<string>();
   const [failure, setFailure] = useState<Error>();
   const load = useCallback((signal: AbortSignal) => transport.listSessions({ signal }), [transport]);
@@ -285,5 +293,53 @@ export function useAgentSession(options: { readonly transport?: Transport | unde
     },
     [transport, refresh],
   );
-  return { sessions: data ?? NONE, current, isLoading, error: failure ?? error, create, resume: setCurrent, refresh };
+  const read = useMemo(
+    () => (current === undefined ? undefined : (signal: AbortSignal) => transport.agentSession(current, { signal })),
+    [transport, current],
+  );
+  const { data: session, error: unread, refresh: reread } = useAsync(read);
+  const changed = useLastChange(scope, current);
+  useEffect(() => {
+    if (changed !== undefined) void reread();
+  }, [changed, reread]);
+
+  const update = useCallback(
+    async (change: AgentSessionChange): Promise<AgentSession> => {
+      if (current === undefined) throw new Error("no session: create or resume one first");
+      const after = await transport.updateAgentSession(current, change);
+      await reread();
+      return after;
+    },
+    [transport, current, reread],
+  );
+  return {
+    sessions: data ?? NONE,
+    current,
+    session,
+    isLoading,
+    error: failure ?? error ?? unread,
+    create,
+    resume: setCurrent,
+    update,
+    refresh,
+  };
+}
+
+/** Records after which an AgentSession may be another. */
+const CHANGES = new Set([
+  "session.state_changed",
+  "run.started",
+  "run.completed",
+  "run.failed",
+  "run.cancelled",
+  "run.budget_exhausted",
+]);
+
+const NEVER = (): (() => void) => () => undefined;
+
+/** The number of the last record that changes the AgentSession. */
+function useLastChange({ store }: Scope, sessionId: string | undefined): number | undefined {
+  const journal = useMemo(() => (sessionId === undefined ? undefined : store(sessionId)), [store, sessionId]);
+  const last = (): number | undefined => journal?.getView().records.findLast(({ type }) => CHANGES.has(type))?.seq;
+  return useSyncExternalStore(journal?.subscribe ?? NEVER, last);
 }

@@ -4,6 +4,7 @@ import {
   reduceConversation,
   textOfContent,
   type AgentSession,
+  type AgentSessionChange,
   type Conversation,
   type Event,
   type InputResponse,
@@ -74,6 +75,14 @@ class SidecarTransport implements Transport {
 
   async listSessions(options?: CallOptions): Promise<readonly SessionInfo[]> {
     return (await this.client.listSessions({}, options)).map((session) => this.info(session));
+  }
+
+  agentSession(sessionId: string, options?: CallOptions): Promise<AgentSession> {
+    return this.client.resumeSession(sessionId, options);
+  }
+
+  updateAgentSession(sessionId: string, change: AgentSessionChange, options?: CallOptions): Promise<AgentSession> {
+    return this.client.updateSession(sessionId, change, options);
   }
 
   events(sessionId: string, options: WatchOptions): AsyncIterable<FeedItem> {

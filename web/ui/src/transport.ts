@@ -1,5 +1,7 @@
 /** The transport: the only interface through which hooks and components reach an agent. */
 import type {
+  AgentSession,
+  AgentSessionChange,
   DecisionRun,
   ErrorInfo,
   InputRequest,
@@ -70,6 +72,10 @@ export interface Transport {
   createSession(wish: SessionWish, options?: CallOptions): Promise<Sent>;
   /** The sessions, newest first. */
   listSessions(options?: CallOptions): Promise<readonly SessionInfo[]>;
+  /** A session with its stage. */
+  agentSession(sessionId: string, options?: CallOptions): Promise<AgentSession>;
+  /** Changes the stage of a session; fields that are absent stay as they are. */
+  updateAgentSession(sessionId: string, change: AgentSessionChange, options?: CallOptions): Promise<AgentSession>;
   /** Every event of a session from the cursor on, and then those that come, until the signal is aborted. */
   events(sessionId: string, options: WatchOptions): AsyncIterable<FeedItem>;
   /** Says something in a session. */

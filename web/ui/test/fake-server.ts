@@ -24,6 +24,15 @@ export class FakeServer {
   readonly asked: { readonly method: string; readonly path: string; readonly body: JsonObject }[] = [];
   private readonly frames: string[] = [];
   private readonly readers = new Set<ServerResponse>();
+  private session: JsonObject = {
+    sessionId: "s1",
+    chatId: "s1",
+    userId: "ada",
+    currentStage: "START",
+    isActive: true,
+    createdAt: "2026-01-31T09:30:00Z",
+    updatedAt: "2026-01-31T09:30:00Z",
+  };
   private seq = 0;
   private index = 0;
   private words = "";
@@ -39,8 +48,7 @@ export class FakeServer {
       request.on("end", () => {
         const body = (text === "" ? {} : JSON.parse(text)) as JsonObject;
         this.asked.push({ method: request.method ?? "", path: url.pathname, body });
-        const status = this.handle(url.pathname, body);
-        const answer = status === 202 ? { sessionId: "s1", runId: "r1" } : { status, detail: "there is no such thing" };
+        const { status, answer } = this.answer(request.method ?? "", url.pathname, body);
         response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(answer));
       });
     };
@@ -52,6 +60,17 @@ export class FakeServer {
   cut(): void {
     for (const reader of this.readers) reader.destroy();
     this.readers.clear();
+  }
+
+  private answer(method: string, path: string, body: JsonObject): { readonly status: number; readonly answer: object } {
+    if (path === "/v1/sessions/s1/agent-session") {
+      this.session = { ...this.session, ...body };
+      return { status: 200, answer: this.session };
+    }
+    if (method === "GET" && path === "/v1/sessions") return { status: 200, answer: { sessions: [] } };
+    const status = this.handle(path, body);
+    if (status === 202) return { status, answer: { sessionId: "s1", runId: "r1" } };
+    return { status, answer: { status, detail: "there is no such thing" } };
   }
 
   private handle(path: string, body: JsonObject): number {

@@ -1,5 +1,5 @@
 import "./dom.js";
-import { textOfContent, type InputResponse } from "@windlass/protocol";
+import { textOfContent, type AgentSession, type InputResponse } from "@windlass/protocol";
 import { Queue, type FeedItem, type FeedState } from "@windlass/protocol/client";
 import { act, renderHook, waitFor } from "@testing-library/react";
 import { createElement, type ReactNode } from "react";
@@ -30,6 +30,15 @@ class Stage {
   readonly answers: InputResponse[] = [];
   readonly cancelled: string[] = [];
   readonly sent: string[] = [];
+  session: AgentSession = {
+    sessionId: "s1",
+    userId: "ada",
+    chatId: "c1",
+    currentStage: "START",
+    isActive: true,
+    createdAt: "2026-01-31T09:30:00Z",
+    updatedAt: "2026-01-31T09:30:00Z",
+  };
   queue = new Queue<FeedItem>(1_000_000);
   onState: ((state: FeedState) => void) | undefined;
   private count = 0;
@@ -41,6 +50,11 @@ class Stage {
       return Promise.resolve({ sessionId: "s1", runId: "r1" });
     },
     listSessions: () => Promise.resolve([{ sessionId: "s1" }]),
+    agentSession: (sessionId) => Promise.resolve({ ...this.session, sessionId }),
+    updateAgentSession: (sessionId, change) => {
+      this.session = Object.assign({}, this.session, change);
+      return Promise.resolve({ ...this.session, sessionId });
+    },
     events: (_, { after, onState, signal }) => {
       this.watched.push(after);
       this.onState = onState;
@@ -250,6 +264,31 @@ test("sessions are listed, begun and resumed", async () => {
   stage.transport.createSession = () => Promise.reject(new Error("full"));
   await act(() => expect(result.current.create()).rejects.toThrow("full"));
   expect(result.current.error?.message).toBe("full");
+});
+
+test("the current session has a stage that follows its journal and can be changed", async () => {
+  const { result } = renderHook(() => useAgentSession({ transport: stage.transport }));
+  expect(result.current.session).toBeUndefined();
+  await expect(result.current.update({ currentStage: "B" })).rejects.toThrow("create or resume one first");
+  act(() => {
+    result.current.resume("s1");
+  });
+  await waitFor(() => {
+    expect(result.current.session).toMatchObject({ sessionId: "s1", userId: "ada", currentStage: "START" });
+  });
+  await act(() => result.current.update({ currentStage: "PLANNING", nextStage: "PAYING" }));
+  expect(result.current.session).toMatchObject({ currentStage: "PLANNING", nextStage: "PAYING" });
+  // Another client changes it: the feed says so.
+  stage.session = { ...stage.session, currentStage: "PAYING" };
+  stage.tell(record(1, "session.state_changed", { set: { "windlass.session.currentStage": "PAYING" } }));
+  await waitFor(() => {
+    expect(result.current.session?.currentStage).toBe("PAYING");
+  });
+  stage.session = { ...stage.session, isActive: false };
+  stage.tell(record(2, "run.completed", { runId: "r1" }));
+  await waitFor(() => {
+    expect(result.current.session?.isActive).toBe(false);
+  });
 });
 
 describe("approvals", () => {

@@ -1,12 +1,12 @@
 import "./dom.js";
 import { childDuplex, RpcPeer, SidecarClient } from "@windlass/protocol/client";
-import { render, screen, waitFor, within } from "@testing-library/react";
+import { act, render, renderHook, screen, waitFor, within } from "@testing-library/react";
 import { userEvent } from "@testing-library/user-event";
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { StrictMode } from "react";
 import { afterEach, describe, expect, it } from "vitest";
-import { AgentProvider } from "../src/session.js";
+import { AgentProvider, useAgentSession } from "../src/session.js";
 import { ChatPanel } from "../src/chat.js";
 import { httpTransport } from "../src/http.js";
 import { sidecarTransport } from "../src/sidecar.js";
@@ -86,6 +86,18 @@ describe.each([
     expect(log.getByRole("button", { name: /pay.*done/u })).toBeTruthy();
     expect(screen.queryByRole("button", { name: "Stop" })).toBeNull();
     expect(screen.getByText("3 in · 4 out", { exact: false })).toBeTruthy();
+  });
+
+  it("has the stage of the current session, and changes it", async () => {
+    const { transport } = await open();
+    const { result } = renderHook(() => useAgentSession({ transport }));
+    const sessionId = await act(() => result.current.create());
+    await waitFor(() => {
+      expect(result.current.session).toMatchObject({ sessionId, currentStage: "START", isActive: true });
+    });
+    const change = { currentStage: "PAYING", nextStage: null, stageData: { cents: 5 } };
+    expect(await act(() => result.current.update(change))).toMatchObject({ sessionId, ...change });
+    expect(result.current.session).toMatchObject({ sessionId, ...change });
   });
 
   it("cancels the remote run, and keeps the shown messages", async () => {

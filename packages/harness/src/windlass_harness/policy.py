@@ -472,8 +472,9 @@ def decide_tool_mode(name: str, declared: ToolMode | None = None) -> ToolMode:
     decision stricter and never weaker, unless the policy trusts names.
 
     Raises:
-        ValueError: the declared mode is unknown.
+        ValueError: the name is not a string, or the declared mode is unknown.
     """
+    check_text(name, "name")
     if declared is not None:
         return as_mode(declared)
     lowered = name.lower()

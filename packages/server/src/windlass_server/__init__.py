@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from windlass_server.settings import JwtSettings as JwtSettings
     from windlass_server.settings import Settings as Settings
     from windlass_server.tenants import Tenants as Tenants
+    from windlass_server.transport import FastAPISseTransport as FastAPISseTransport
 
 __version__ = "0.1.0"
 
@@ -25,6 +26,7 @@ _HOMES = {
         "Settings",
     ),
     "windlass_server.tenants": ("Tenants",),
+    "windlass_server.transport": ("FastAPISseTransport",),
 }
 
 __getattr__, __dir__ = _lazy_names(__name__, _HOMES)

@@ -52,6 +52,11 @@ class NewMessage(wire.NewMessage):
     model_config = _BY_ALIAS
 
 
+class AgentSessionChange(wire.AgentSessionChange):
+    __doc__ = wire.AgentSessionChange.__doc__
+    model_config = _BY_ALIAS
+
+
 class Cancel(wire.Cancel):
     __doc__ = wire.Cancel.__doc__
     model_config = _BY_ALIAS

@@ -34,6 +34,18 @@ SESSION_EXAMPLE: Final[JsonValue] = {
     "usage": {},
     "rootSessionId": "019a8f…",
 }
+AGENT_SESSION_EXAMPLE: Final[JsonValue] = {
+    "sessionId": "019a8f…",
+    "userId": "ada",
+    "chatId": "019a8f…",
+    "currentStage": "PLANNING",
+    "nextStage": "PAYING",
+    "stageData": {"city": "Oslo"},
+    "isActive": True,
+    "projectId": None,
+    "createdAt": "2026-01-01T00:00:00.000Z",
+    "updatedAt": "2026-01-01T00:00:01.000Z",
+}
 MESSAGE_EXAMPLE: Final[JsonValue] = {
     "id": "019a8f…/4",
     "role": "user",

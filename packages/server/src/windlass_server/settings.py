@@ -61,6 +61,8 @@ BATCH_BYTES: Final = 65_536
 """Bytes of events that are sent in one chunk."""
 SEND_S_MAX: Final = 30.0
 """How long a client may not read before it is disconnected, seconds."""
+TRANSPORT_EVENTS_MAX: Final = 256
+"""Unsent events of a `FastAPISseTransport` before `emit` waits."""
 RECONNECT_MS: Final = 1_000
 """Delay before a client reconnects, milliseconds."""
 RETRY_MS: Final = 1_000

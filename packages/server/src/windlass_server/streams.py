@@ -30,8 +30,8 @@ from windlass_server.settings import (
     RETRY_MS,
     Limits,
 )
+from windlass_server.transport import DONE, SSE_TYPE, sse_frame
 
-SSE_TYPE: Final = "text/event-stream"
 NDJSON_TYPE: Final = "application/x-ndjson"
 
 
@@ -466,9 +466,6 @@ class NdjsonFrames:
         return b""
 
 
-_DONE: Final = b"data: [DONE]\n\n"
-
-
 class SteerableFrames:
     """Events in the Steerable shape: the few kinds that a chat needs, then `[DONE]`.
 
@@ -491,7 +488,7 @@ class SteerableFrames:
         changes = self._chat.apply(event)
         shown = to_sse(event, changes)
         self._is_over = any(one.type is SSEEventType.DONE for one in shown)
-        return b"".join(_steerable_frame(one, cursor) for one in shown)
+        return b"".join(sse_frame(one, cursor) for one in shown)
 
     def is_last(self, event: Event) -> bool:
         """Whether the turn is over, which ends this shape."""
@@ -499,7 +496,7 @@ class SteerableFrames:
 
     def heartbeat(self) -> bytes:
         """Return the heartbeat of this shape."""
-        return _steerable_frame(SSEEvent(type=SSEEventType.KEEPALIVE))
+        return sse_frame(SSEEvent(type=SSEEventType.KEEPALIVE))
 
     def reconnect(self, retry_ms: int) -> bytes:
         """Return the message that tells a client to reconnect."""
@@ -508,16 +505,11 @@ class SteerableFrames:
     def failure(self, problem: Problem) -> bytes:
         """Return the problem as an error, and `[DONE]`."""
         error = SSEEvent(type=SSEEventType.ERROR, code=problem.named_code, message=problem.detail)
-        return _steerable_frame(error) + _DONE
+        return sse_frame(error) + DONE
 
     def closing(self) -> bytes:
         """Return `[DONE]`."""
-        return _DONE
-
-
-def _steerable_frame(event: SSEEvent, cursor: str | None = None) -> bytes:
-    name = b"" if cursor is None else b"id: %b\n" % cursor.encode()
-    return b"%bevent: message\ndata: %b\n\n" % (name, encode_trusted(event))
+        return DONE
 
 
 class PacedStream:

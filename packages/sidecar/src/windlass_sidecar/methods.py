@@ -11,6 +11,7 @@ from windlass.tools.calling import in_own_thread
 from windlass_harness.shell import ShellConfig, classify_shell_command
 from windlass_harness.tracing import TraceState, fold_trace
 from windlass_protocol import (
+    AgentSessionChange,
     CommandSafetyPattern,
     HostInputRequest,
     HostRequestCancelled,
@@ -158,6 +159,15 @@ class SessionResume(Params):
     session_id: Name
 
 
+class SessionUpdate(Params):
+    """Parameters of `agent.session.update`: a session and an `AgentSessionChange`."""
+
+    session_id: Name
+    current_stage: Name | None = None
+    next_stage: Name | None = None
+    stage_data: dict[str, JsonValue] | None = None
+
+
 class SessionList(Params):
     """Parameters of `agent.session.list`; without filters all sessions are listed."""
 
@@ -187,6 +197,16 @@ async def resume_session(app: App, params: SessionResume) -> JsonValue:
     if await app.store.listed_session(params.session_id) is None:
         raise not_found("unknown session; agent.session.list names those that there are")
     return _plain(await app.runtime.agent_sessions.get(params.session_id))
+
+
+async def update_session(app: App, params: SessionUpdate) -> JsonValue:
+    """Change the stage of a session, also while a stream is under way in it."""
+    if await app.store.listed_session(params.session_id) is None:
+        raise not_found("unknown session; agent.session.list names those that there are")
+    change = AgentSessionChange.model_validate(
+        params.model_dump(by_alias=True, exclude={"session_id"}, exclude_unset=True)
+    )
+    return _plain(await app.runtime.agent_sessions.update(params.session_id, change))
 
 
 async def list_sessions(app: App, params: SessionList) -> JsonValue:
@@ -347,6 +367,7 @@ CATALOGUE: Final[Mapping[str, Method[App]]] = {
         method("protocol.describe", Describe, run=describe, is_urgent=True),
         method("agent.session.create", SessionCreate, run=create_session),
         method("agent.session.resume", SessionResume, run=resume_session),
+        method("agent.session.update", SessionUpdate, run=update_session),
         method("agent.session.list", SessionList, run=list_sessions),
         method("agent.chat.stream", ChatStream, run=stream),
         method("agent.chat.cancel", ChatCancel, run=cancel, is_urgent=True),

@@ -17,7 +17,16 @@ from typing import Final
 
 from pydantic import BaseModel, ValidationError
 
-from windlass_protocol import CodecError, SidecarNotification, SSEEvent, decode, encode
+from windlass.errors import Unavailable
+from windlass_protocol import (
+    CodecError,
+    ErrorKind,
+    RetryClass,
+    SidecarNotification,
+    SSEEvent,
+    decode,
+    encode,
+)
 from windlass_protocol.frozen import sealed
 from windlass_sidecar.limits import (
     FRAME_BYTES_MAX,
@@ -295,7 +304,14 @@ class StdioJsonRpcTransport:
 
         Raises:
             CodecError: it cannot be encoded.
+            Unavailable: stdout is closed.
         """
+        if self.is_broken:
+            raise Unavailable(
+                "stdout is closed: no event can be sent",
+                kind=ErrorKind.PROJECTION_FAILURE,
+                retry=RetryClass.NOT_RETRYABLE,
+            )
         await self.notify(EVENT, event)
 
     async def receive(self) -> AsyncIterator[SSEEvent]:

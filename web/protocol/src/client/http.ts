@@ -3,7 +3,13 @@ import { z } from "zod";
 import { ConnectionError, ProtocolError, reasonOf, systemClock, toApiError, type Clock } from "./connection.js";
 import { CodecError, decode, DEPTH_MAX, encode } from "../codec.js";
 import { readFeed, type FeedItem, type FeedOptions, type FeedSource } from "./feed.js";
-import { DecisionRun, type InputResponse, type RunStatus } from "../generated/index.js";
+import {
+  AgentSession,
+  DecisionRun,
+  type AgentSessionChange,
+  type InputResponse,
+  type RunStatus,
+} from "../generated/index.js";
 import * as rest from "../generated/rest.js";
 
 /** Bytes of one answer; pages and exports are larger than a message. */
@@ -61,6 +67,13 @@ export interface TimeQuery {
 export interface StatsQuery extends TimeQuery {
   /** Seconds of each part. */
   readonly bucket?: number | undefined;
+}
+
+/** Which sessions with their stages. */
+export interface AgentSessionQuery {
+  readonly chatId?: string | undefined;
+  readonly activeOnly?: boolean | undefined;
+  readonly limit?: number | undefined;
 }
 
 /** Which of the safe points: the newest `limit` below `before`. */
@@ -126,6 +139,21 @@ export class Client {
   /** A page of sessions, newest first. */
   listSessions(query: SessionQuery = {}, options?: RequestOptions): Promise<rest.SessionPage> {
     return this.ask(rest.SessionPage, "/sessions", { ...options, query });
+  }
+
+  /** A session as an `AgentSession`: its user, chat and stage. */
+  agentSession(sessionId: string, options?: RequestOptions): Promise<AgentSession> {
+    return this.ask(AgentSession, at("sessions", sessionId, "agent-session"), options);
+  }
+
+  /** Changes the stage of a session; fields that are absent stay as they are. */
+  updateAgentSession(sessionId: string, body: AgentSessionChange, options?: RequestOptions): Promise<AgentSession> {
+    return this.ask(AgentSession, at("sessions", sessionId, "agent-session"), { ...options, method: "POST", body });
+  }
+
+  /** The sessions with their stages, newest first. */
+  listAgentSessions(query: AgentSessionQuery = {}, options?: RequestOptions): Promise<rest.AgentSessionList> {
+    return this.ask(rest.AgentSessionList, "/agent-sessions", { ...options, query });
   }
 
   /** One session. */

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { ProtocolError } from "./connection.js";
 import {
   AgentSession,
+  type AgentSessionChange,
   type Event,
   SidecarHealth,
   StreamChunk,
@@ -104,6 +105,11 @@ export class SidecarClient {
   /** Goes on with a session. */
   resumeSession(sessionId: string, options?: CallOptions): Promise<AgentSession> {
     return this.ask(AgentSession, "agent.session.resume", { sessionId }, options);
+  }
+
+  /** Changes the stage of a session; fields that are absent stay as they are. */
+  updateSession(sessionId: string, change: AgentSessionChange, options?: CallOptions): Promise<AgentSession> {
+    return this.ask(AgentSession, "agent.session.update", { sessionId, ...change }, options);
   }
 
   /** The sessions, newest first. */

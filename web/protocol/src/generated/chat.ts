@@ -124,3 +124,14 @@ export const AgentSession = open({
   updatedAt: Timestamp,
 });
 export type AgentSession = z.infer<typeof AgentSession>;
+
+/** A change of the stage of an AgentSession; absent fields stay as they are. */
+export const AgentSessionChange = z.strictObject({
+  /** The stage from now on. */
+  currentStage: z.string().optional(),
+  /** The stage after it; null if it is not known any more. */
+  nextStage: z.string().nullable().optional(),
+  /** Replaces the scratch state of the stage. */
+  stageData: JsonObject.optional(),
+});
+export type AgentSessionChange = z.infer<typeof AgentSessionChange>;

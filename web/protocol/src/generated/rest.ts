@@ -2,7 +2,7 @@
 /** Bodies of requests and answers of the HTTP server. */
 import { z } from "zod";
 import { JsonObject, exactlyOne, open, record, text } from "../wire.js";
-import { ChatMessage } from "./chat.js";
+import { AgentSession, ChatMessage } from "./chat.js";
 import { ContentRef, Count, Id, Positive, Sha256, Timestamp, Usage } from "./common.js";
 import { Proposal, ProposalCheck, VersionComparison, VersionTally } from "./decisions.js";
 import { ProposalAppliedData, ProposalSettledData } from "./event-data.js";
@@ -171,6 +171,13 @@ export const SessionPage = open({
   next: z.string().optional(),
 });
 export type SessionPage = z.infer<typeof SessionPage>;
+
+/** Sessions as AgentSession documents, newest first. */
+export const AgentSessionList = open({
+  /** The sessions. */
+  sessions: z.array(AgentSession),
+});
+export type AgentSessionList = z.infer<typeof AgentSessionList>;
 
 /** A page of messages of a session, oldest first. */
 export const HistoryPage = open({

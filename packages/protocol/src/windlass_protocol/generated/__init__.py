@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from windlass_protocol.generated.chat import (
         AgentSession as AgentSession,
+        AgentSessionChange as AgentSessionChange,
         ChatAgent as ChatAgent,
         ChatMessage as ChatMessage,
         ChatRole as ChatRole,
@@ -225,6 +226,7 @@ if TYPE_CHECKING:
         AgentComparison as AgentComparison,
         AgentInfo as AgentInfo,
         AgentList as AgentList,
+        AgentSessionList as AgentSessionList,
         AgentVersion as AgentVersion,
         AgentVersions as AgentVersions,
         Answer as Answer,
@@ -373,6 +375,8 @@ MODULE_OF: dict[str, str] = {
     "AgentList": "rest",
     "AgentResolvedData": "event_data",
     "AgentSession": "chat",
+    "AgentSessionChange": "chat",
+    "AgentSessionList": "rest",
     "AgentSnapshot": "packages",
     "AgentStartedData": "event_data",
     "AgentVersion": "rest",

@@ -145,6 +145,21 @@ def _make_AgentSession() -> object:
     return AgentSession
 
 
+def _make_AgentSessionChange() -> object:
+    from windlass_protocol._wire import Closed, JsonObject, KeepsNulls, Maybe, Str
+
+    class AgentSessionChange(KeepsNulls, Closed):
+        """A change of the stage of an AgentSession; absent fields stay as they are."""
+
+        __qualname__ = "AgentSessionChange"
+
+        current_stage: Maybe[Str] = None
+        next_stage: Str | None = None
+        stage_data: Maybe[JsonObject] = None
+
+    return AgentSessionChange
+
+
 __getattr__, __dir__ = _lazy_values(
     globals(),
     {
@@ -154,5 +169,6 @@ __getattr__, __dir__ = _lazy_values(
         "ChatMessage": _make_ChatMessage,
         "ChatAgent": _make_ChatAgent,
         "AgentSession": _make_AgentSession,
+        "AgentSessionChange": _make_AgentSessionChange,
     },
 )

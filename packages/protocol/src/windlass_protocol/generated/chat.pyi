@@ -3,7 +3,7 @@
 
 from enum import StrEnum
 
-from windlass_protocol._wire import Bool, JsonObject, KeepsNulls, Maybe, Open, Str
+from windlass_protocol._wire import Bool, Closed, JsonObject, KeepsNulls, Maybe, Open, Str
 from windlass_protocol.generated.common import Integer, Timestamp
 from windlass_protocol.generated.tools import ToolCall, ToolResult
 
@@ -136,3 +136,13 @@ class AgentSession(KeepsNulls, Open):
     """Owning project."""
     id: Maybe[Str] = None
     """Row identifier of the store."""
+
+class AgentSessionChange(KeepsNulls, Closed):
+    """A change of the stage of an AgentSession; absent fields stay as they are."""
+
+    current_stage: Maybe[Str] = None
+    """The stage from now on."""
+    next_stage: Str | None = None
+    """The stage after it; null if it is not known any more."""
+    stage_data: Maybe[JsonObject] = None
+    """Replaces the scratch state of the stage."""

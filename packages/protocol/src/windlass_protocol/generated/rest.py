@@ -250,6 +250,20 @@ def _make_SessionPage() -> object:
     return SessionPage
 
 
+def _make_AgentSessionList() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.chat import AgentSession
+
+    class AgentSessionList(Open):
+        """Sessions as AgentSession documents, newest first."""
+
+        __qualname__ = "AgentSessionList"
+
+        sessions: tuple[AgentSession, ...]
+
+    return AgentSessionList
+
+
 def _make_HistoryPage() -> object:
     from windlass_protocol._wire import Maybe, Open, Str
     from windlass_protocol.generated.chat import ChatMessage
@@ -883,6 +897,7 @@ __getattr__, __dir__ = _lazy_values(
         "SessionStatus": _make_SessionStatus,
         "SessionInfo": _make_SessionInfo,
         "SessionPage": _make_SessionPage,
+        "AgentSessionList": _make_AgentSessionList,
         "HistoryPage": _make_HistoryPage,
         "RunRow": _make_RunRow,
         "RunPage": _make_RunPage,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from windlass_protocol._wire import Bool, Closed, ExactlyOne, Float, JsonObject, Maybe, Open, Str, Whole
-from windlass_protocol.generated.chat import ChatMessage
+from windlass_protocol.generated.chat import AgentSession, ChatMessage
 from windlass_protocol.generated.common import ContentRef, Count, Id, Positive, Sha256, Timestamp, Usage
 from windlass_protocol.generated.decisions import Proposal, ProposalCheck, VersionComparison, VersionTally
 from windlass_protocol.generated.event_data import ProposalAppliedData, ProposalSettledData
@@ -177,6 +177,12 @@ class SessionPage(Open):
     """The sessions."""
     next: Maybe[Str] = None
     """The value of `after` for the next page; absent on the last page."""
+
+class AgentSessionList(Open):
+    """Sessions as AgentSession documents, newest first."""
+
+    sessions: tuple[AgentSession, ...]
+    """The sessions."""
 
 class HistoryPage(Open):
     """A page of messages of a session, oldest first."""

@@ -3,10 +3,11 @@
 `create` journals a session before its first run. Its first record is `session.state_changed`, which sets the
 chat, the user and the stage under the key `windlass.session`; the first run adds `session.started` as in any
 session. A session that a run made has no such record: its chat is the session itself and its user is the
-owner in the index.
+owner in the index. `update` changes the stage of either: it sets one key of the session's state for each
+field, so that two updates of different fields never undo each other.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, cast
 
 from pydantic import JsonValue, ValidationError
@@ -14,10 +15,12 @@ from pydantic import JsonValue, ValidationError
 from windlass.catalog.reading import PAGE_ITEMS_MAX, check_limit
 from windlass.catalog.sessions import Sessions, name_of
 from windlass.engine.clocks import moment
+from windlass.engine.inbox import STATE, each_item
 from windlass.errors import Conflict, Rejected
 from windlass.ports.feed import EventBus
 from windlass.ports.store import SessionCopy, SessionInfo, SessionStatus, Store, StoredAppend
-from windlass.refusals import bad_request, check_id, kept_name, misfit, notes_name
+from windlass.refusals import bad_request, check_given, check_id, kept_name, misfit, notes_name
+from windlass.runtime.folds import JournalFolds
 from windlass.runtime.registry import Machine
 from windlass.tools.context import RESERVED
 from windlass_harness.ledger.names import is_notes
@@ -27,10 +30,14 @@ from windlass_harness.loop.subagents import is_childs
 from windlass_harness.record import Record, number
 from windlass_harness.redact import Redactor
 from windlass_harness.views.listing import Told
-from windlass_protocol import AgentSession, ErrorKind, JsonObject, RetryClass
+from windlass_protocol import AgentSession, AgentSessionChange, ErrorKind, JsonObject, RetryClass
 
 FACTS_KEY: Final = f"{RESERVED}session"
 """The key of the session's state that holds what `create` was given."""
+_FIELDS: Final = {
+    f"{FACTS_KEY}.{name}": name for name in ("currentStage", "nextStage", "stageData", "updatedAt")
+}
+"""The keys that `update` sets, and their fields of the document."""
 LISTED_MAX: Final = 1_000
 """Sessions of one list."""
 LOCAL_USER: Final = "local"
@@ -48,13 +55,23 @@ _ENDED: Final = frozenset(
 
 
 class AgentSessions:
-    """Creates, reads and lists sessions as `AgentSession` documents; `runtime.agent_sessions`."""
+    """Creates, updates, reads and lists sessions as `AgentSession` documents; `runtime.agent_sessions`."""
 
     def __init__(
-        self, sessions: Sessions, store: Store, *, bus: EventBus, machine: Machine, redactor: Redactor
+        self,
+        sessions: Sessions,
+        store: Store,
+        *,
+        folds: JournalFolds,
+        give_state: Callable[[str, StateChange], Awaitable[None]],
+        bus: EventBus,
+        machine: Machine,
+        redactor: Redactor,
     ) -> None:
         self._sessions = sessions
         self._store = store
+        self._folds = folds
+        self._give_state = give_state
         self._bus = bus
         self._machine = machine
         self._redactor = redactor
@@ -113,7 +130,29 @@ class AgentSessions:
         Raises:
             Conflict: there is no such session.
         """
-        return _document(await self._sessions.get(session_id), await self.facts(session_id))
+        info = await self._sessions.get(session_id)
+        return _document(info, {**await self.facts(session_id), **await self._stages(session_id)})
+
+    async def update(self, session_id: str, change: AgentSessionChange) -> AgentSession:
+        """Change the stage of a session; return once the change is durable.
+
+        Fields that are not given stay as they are; `next_stage=None` removes the next stage. The change is an
+        item in the inbox of the session, and this view shows it at once; the record `session.state_changed`
+        follows in its turn, also while a run is under way. Secrets are masked.
+
+        Raises:
+            Conflict: there is no such session.
+            Rejected: the change has the wrong type, or the state of the session would be too large.
+        """
+        given = check_given(change, AgentSessionChange, what="change", words="an AgentSessionChange")
+        await self._sessions.get(session_id)
+        fields: JsonObject = given.model_dump(mode="json", by_alias=True)
+        if fields:
+            fields["updatedAt"] = moment(self._machine.clock).at
+            values = {key: fields[name] for key, name in _FIELDS.items() if name in fields}
+            masked = cast(JsonObject, self._redactor.value(values))
+            await self._give_state(session_id, StateChange(masked))
+        return await self.get(session_id)
 
     async def list(
         self,
@@ -140,7 +179,7 @@ class AgentSessions:
             page = await self._sessions.list(after=after, limit=PAGE_ITEMS_MAX, owner=owner)
             for info in page.items:
                 facts = await self.facts(info.session_id)
-                if not facts and info.session_id.startswith(UNNAMED):
+                if not facts and await self._is_unnamed(info.session_id):
                     continue
                 session = _document(info, facts)
                 if (
@@ -148,7 +187,8 @@ class AgentSessions:
                     and wanted_chat in (None, session.chat_id)
                     and (session.is_active or not active_only)
                 ):
-                    found.append(session)
+                    # Only these are read whole: `update` changes nothing that is filtered by.
+                    found.append(_document(info, {**facts, **await self._stages(info.session_id)}))
                 if len(found) == most:
                     return found
             if page.next is None:
@@ -159,6 +199,24 @@ class AgentSessions:
         """Return what `create` recorded of a session; empty if it was not made by it, or does not exist."""
         records = await self._store.read(session_id, limit=1)
         return _facts_in(records[0]) if records else {}
+
+    async def _is_unnamed(self, session_id: str) -> bool:
+        """Whether a runtime chose the id for a run that named no session: it has the id of that run."""
+        if not session_id.startswith(UNNAMED):
+            return False
+        first = await self._store.run(session_id.removeprefix(UNNAMED))
+        return first is not None and first.session_id == session_id
+
+    async def _stages(self, session_id: str) -> JsonObject:
+        """Return the fields that `update` has set, also those that wait in the inbox."""
+        # The inbox first: an item that is taken meanwhile is in the journal then.
+        waiting = [
+            item.body.get("set") async for item in each_item(self._store, session_id) if item.kind == STATE
+        ]
+        values: JsonObject = (await self._folds.session(session_id)).session.authored
+        for change in waiting:
+            values = {**values, **change} if isinstance(change, dict) else values
+        return {name: values[key] for key, name in _FIELDS.items() if key in values}
 
     def _check_name(self, name: str) -> None:
         if is_childs(name):
@@ -192,7 +250,7 @@ def _document(info: SessionInfo, facts: JsonObject) -> AgentSession:
         "sessionId": info.session_id,
         "isActive": info.status not in _ENDED,
         "createdAt": info.created_at,
-        "updatedAt": info.updated_at,
+        "updatedAt": max(info.updated_at, str(facts.get("updatedAt", ""))),
     }
     return AgentSession.model_validate(fields, by_alias=True, by_name=False)
 

@@ -19,14 +19,14 @@ from windlass.errors import Rejected, is_for_us
 from windlass.limits import WAIT_MS_MAX
 from windlass.policy import RulesPolicy, decides_by_rules, strongest
 from windlass.ports.clock import Clock
-from windlass.tools import SHELL_PARAMETER, Tool
+from windlass.tools import Tool
 from windlass.tools.calling import Arguments, arguments_hash, arguments_of
 from windlass.tools.question import question_of
-from windlass.tools.router import unknown_tool
+from windlass.tools.router import ASKED_BY_DEFAULT, call_facts, unknown_tool
 from windlass_harness.loop.events import ApprovalRequest, CallAsks, CallJudged, CallRefused, JudgeCall, Note
 from windlass_harness.loop.notes import CONSENTED
 from windlass_harness.loop.state import LoopState
-from windlass_harness.policy import CallFacts, Taint, decide_tool_mode
+from windlass_harness.policy import Taint, decide_tool_mode
 from windlass_harness.views.runs import RunState
 from windlass_protocol import (
     AllowDecision,
@@ -454,7 +454,7 @@ async def decide_call(
     rule = tool.approval_for(arguments.json if changed is None else changed)
     if rule is ApprovalRule.ALWAYS or (rule is ApprovalRule.ONCE and not is_granted):
         decision = strongest(decision, _ask(tool, binding.policy.version, changed))
-    is_default = isinstance(decision, AskDecision) and decision.code in _ASKED_BY_DEFAULT
+    is_default = isinstance(decision, AskDecision) and decision.code in ASKED_BY_DEFAULT
     if rule is ApprovalRule.NEVER and is_default:
         reason = "The tool requires no approval."
         return AllowDecision(code="tool.approval_never", reason=reason, policy_refs=decision.policy_refs)
@@ -495,30 +495,6 @@ async def _by_policy(
     if isinstance(decision, _DECISIONS):
         return decision
     return _deny("policy.failed", f"The policy gave no decision ({type(decision).__name__}).")
-
-
-_ASKED_BY_DEFAULT: Final = frozenset({"policy.consent_needed", "policy.undeclared_mode"})
-
-
-def call_facts(
-    tool: Tool[..., object], arguments: Arguments, *, taint: frozenset[Taint] = frozenset()
-) -> CallFacts:
-    """Return the facts of a call for a policy; shell commands are graded."""
-    outbound, given = tool.is_outbound, arguments.json
-    if not tool.is_shell:
-        return CallFacts(tool.name, tool.mode, taint=taint, is_outbound=outbound, arguments=given)
-    from windlass_harness.shell import classify_shell_command  # noqa: PLC0415 - slow to import
-
-    verdict = classify_shell_command(str(arguments.json.get(SHELL_PARAMETER, "")))
-    return CallFacts(
-        tool.name,
-        tool.mode,
-        shell=verdict.severity,
-        commands=verdict.commands,
-        taint=taint,
-        is_outbound=outbound,
-        arguments=given,
-    )
 
 
 async def maybe_await(value: T | Awaitable[T]) -> T:

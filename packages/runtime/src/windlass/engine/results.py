@@ -5,7 +5,7 @@ from typing import cast
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from windlass.engine.approval import call_facts, timed_out
+from windlass.engine.approval import timed_out
 from windlass.engine.binding import Binding
 from windlass.engine.deadline import DeadlineExceeded, await_within
 from windlass.engine.masking import has_mask, log_failure, masked, masked_end
@@ -19,6 +19,7 @@ from windlass.ports.store import ContentStore
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.calling import Arguments, ToolRun, arguments_of, failure_text, in_own_thread
 from windlass.tools.results import is_light, result_value
+from windlass.tools.router import call_facts
 from windlass_harness.loop.events import CallRefused, CallReturned, RunTool
 from windlass_harness.redact import Redactor, mask_text
 from windlass_protocol import (

@@ -10,7 +10,11 @@ class TransportAdapter(Protocol):
     """Carries events of the simple chat stream between two processes."""
 
     async def emit(self, event: SSEEvent) -> None:
-        """Send one event, in order; wait while the receiver is slow."""
+        """Send one event, in order; wait while the receiver is slow.
+
+        Raises:
+            Unavailable: the connection is closed; no later event can be sent.
+        """
         ...
 
     def receive(self) -> AsyncIterator[SSEEvent]:

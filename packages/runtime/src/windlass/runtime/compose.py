@@ -364,8 +364,7 @@ class AgentRuntime(CoreRuntime):
         """
         check_given(values, Mapping, what="values", words="a mapping of keys to JSON")
         change = self._change(values, tuple(check_items(remove, str, what="remove", words="keys")))
-        await self._runs.change_state(session_id, change, key=self._ports.machine.new_id())
-        await self._rouse(session_id)
+        await self._give_state(session_id, change)
 
     def _change(self, values: Mapping[str, JsonValue], removed: tuple[str, ...]) -> StateChange:
         from windlass_harness.loop.events import StateChange  # noqa: PLC0415 - slow to import

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from windlass.runtime.registry import RuntimePorts
     from windlass.runtime.runs import RunHandle, Runs
     from windlass.runtime.start import EffectivePackage
+    from windlass_harness.loop.events import StateChange
     from windlass_harness.views.family import ChildSession
     from windlass_harness.views.runs import DeliveryState
     from windlass_protocol import (
@@ -110,24 +111,6 @@ class RuntimeViews:
             content=self._content(),
             machine=self._ports.machine,
             redactor=self._ports.scribe.redactor,
-        )
-
-    @property
-    def agent_sessions(self) -> AgentSessions:
-        """The catalogue as `AgentSession` documents: creates sessions without a run, reads and lists them.
-
-        Raises:
-            Rejected: the runtime has no journal, event bus or content store.
-        """
-        from windlass.catalog.agent_sessions import AgentSessions  # noqa: PLC0415 - slow to import
-
-        ports = self._ports
-        return AgentSessions(
-            self.sessions,
-            self._store(),
-            bus=self._bus(),
-            machine=ports.machine,
-            redactor=ports.scribe.redactor,
         )
 
     # runs
@@ -365,6 +348,31 @@ class CoreRuntime(RuntimeViews):
 
         # An inbox item is as durable as a record, so it must not hold a secret either.
         return self._ports.scribe([Draft("inbox", "", body)])[0].data
+
+    @property
+    def agent_sessions(self) -> AgentSessions:
+        """The catalogue as `AgentSession` documents: creates sessions without a run, updates and lists them.
+
+        Raises:
+            Rejected: the runtime has no journal, event bus or content store.
+        """
+        from windlass.catalog.agent_sessions import AgentSessions  # noqa: PLC0415 - slow to import
+
+        ports = self._ports
+        return AgentSessions(
+            self.sessions,
+            self._store(),
+            folds=self._folds,
+            give_state=self._give_state,
+            bus=self._bus(),
+            machine=ports.machine,
+            redactor=ports.scribe.redactor,
+        )
+
+    async def _give_state(self, session_id: str, change: StateChange) -> None:
+        """Put a change of the authored state into the inbox of a session, and have it taken."""
+        await self._runs.change_state(session_id, change, key=self._ports.machine.new_id())
+        await self._rouse(session_id)
 
     async def _rouse(self, session_id: str) -> None:
         if self._engine is None:

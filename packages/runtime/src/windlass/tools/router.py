@@ -1,7 +1,7 @@
 """ToolRouter: tools by name, for callers that dispatch calls themselves.
 
-The runtime calls tools with journal, policy and approvals. A router has none of these: its caller grants
-consent.
+The runtime calls tools with journal, policy and approvals. A router has no journal and asks no person: it
+applies the default policy, and its caller grants consent.
 """
 
 import asyncio
@@ -10,20 +10,21 @@ from contextlib import nullcontext
 from typing import Final, ParamSpec, TypeVar, Unpack, cast
 from weakref import WeakKeyDictionary
 
-from windlass.errors import Denied, Rejected, is_told_to_end, wrong
+from windlass.errors import Denied, Rejected, is_told_to_end, kind_of, wrong
 from windlass.limits import CLOSE_NAMES_MAX, NAME_CHARS_MAX, NAMES_SHOWN_MAX
-from windlass.tools import Tool, ToolOptions, tool
+from windlass.refusals import bad_request, check_flag
+from windlass.tools import SHELL_PARAMETER, Tool, ToolOptions, tool
 from windlass.tools.calling import Arguments, arguments_of, failure, run_tool
 from windlass.tools.context import ToolContext
-from windlass_harness.policy import decide_tool_mode
+from windlass_harness.policy import CallFacts, PolicySet, Taint, decide, decide_tool_mode
 from windlass_protocol import (
     ApprovalRule,
+    AskDecision,
     CausalIds,
     ErrorKind,
     JsonObject,
     RetryClass,
     ToolCall,
-    ToolMode,
     ToolResult,
 )
 from windlass_protocol.codec_errors import shown
@@ -32,9 +33,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 CLOSENESS_MIN: Final = 0.5
-_CONSENT_MODES: Final = frozenset({ToolMode.LOCAL, ToolMode.DESTRUCTIVE})
+ASKED_BY_DEFAULT: Final = frozenset({"policy.consent_needed", "policy.undeclared_mode"})
+"""Codes of decisions that a tool with the approval `never` needs no consent for."""
 _CONSENT_RULES: Final = frozenset({ApprovalRule.ALWAYS, ApprovalRule.ONCE})
-
+_DEFAULT_POLICY: Final = PolicySet()
 
 _Gates = WeakKeyDictionary[Tool[..., object], asyncio.Semaphore]
 
@@ -93,8 +95,14 @@ class ToolRouter:
         return list(self._tools.values())
 
     def describe(self) -> list[JsonObject]:
-        """Return the definitions of the tools for a model: name, description, inputSchema."""
-        return [item.definition for item in self._tools.values()]
+        """Return the tools as a model and a user interface need them: name, description, inputSchema, mode.
+
+        A mode that is not declared is guessed from the name, as `decide_tool_mode` does.
+        """
+        return [
+            {**item.definition, "mode": decide_tool_mode(item.name, item.mode).value}
+            for item in self._tools.values()
+        ]
 
     async def dispatch(
         self, call: ToolCall, *, consent_granted: bool = False, context: ToolContext | None = None
@@ -105,9 +113,13 @@ class ToolRouter:
         `needsFollowup` true, for the model to react to.
 
         Raises:
-            Denied: the tool needs consent, and `consent_granted` is not set. Tools of mode local and
-                destructive need it unless their approval is never; so do tools with approval always or once.
+            Denied: the call needs consent, and `consent_granted` is False. A call needs consent if the
+                default policy asks for it: the mode is local, destructive or external or is not declared, or
+                a shell command is more than a read. `approval="never"` waives consent for the mode, not for
+                shell commands. With `approval="always"` or `approval="once"` every call needs consent.
+            Rejected: an argument of `dispatch` has the wrong type.
         """
+        _check(call, consent_granted, context)
         item = self._tools.get(call.name)
         if item is None:
             return unknown_tool(call.name, self._tools)
@@ -119,7 +131,9 @@ class ToolRouter:
             raise _no_consent(item, call)
         try:
             async with self._gates.of(item) or nullcontext():
-                run = await run_tool(item, arguments.values, context=context or _direct(call))
+                run = await run_tool(
+                    item, arguments.values, context=_direct(call) if context is None else context
+                )
         except asyncio.CancelledError:
             if is_told_to_end():
                 raise
@@ -153,11 +167,43 @@ def _as_tool(item: Tool[P, R] | Callable[P, R], options: ToolOptions) -> Tool[P,
     return cast(Tool[P, R], item)
 
 
+def call_facts(
+    item: Tool[..., object], arguments: Arguments, *, taint: frozenset[Taint] = frozenset()
+) -> CallFacts:
+    """Return the facts of a call for a policy; shell commands are graded."""
+    outbound, given = item.is_outbound, arguments.json
+    if not item.is_shell:
+        return CallFacts(item.name, item.mode, taint=taint, is_outbound=outbound, arguments=given)
+    from windlass_harness.shell import classify_shell_command  # noqa: PLC0415 - slow to import
+
+    verdict = classify_shell_command(str(given.get(SHELL_PARAMETER, "")))
+    return CallFacts(
+        item.name,
+        item.mode,
+        shell=verdict.severity,
+        commands=verdict.commands,
+        taint=taint,
+        is_outbound=outbound,
+        arguments=given,
+    )
+
+
+def _check(call: object, consent_granted: object, context: object) -> None:
+    if not isinstance(call, ToolCall):
+        raise bad_request(f"dispatch takes a ToolCall, found {kind_of(call)}")
+    check_flag(consent_granted, "consent_granted")
+    if context is not None and not isinstance(context, ToolContext):
+        raise bad_request(f"context must be a ToolContext or None, found {kind_of(context)}")
+
+
 def _needs_consent(item: Tool[..., object], arguments: Arguments) -> bool:
     rule = item.approval_for(arguments.json)
     if rule in _CONSENT_RULES:
         return True
-    return rule != ApprovalRule.NEVER and decide_tool_mode(item.name, item.mode) in _CONSENT_MODES
+    decision = decide(_DEFAULT_POLICY, call_facts(item, arguments), is_attended=True)
+    if not isinstance(decision, AskDecision):
+        return False
+    return rule is not ApprovalRule.NEVER or decision.code not in ASKED_BY_DEFAULT
 
 
 def _no_consent(item: Tool[..., object], call: ToolCall) -> Denied:

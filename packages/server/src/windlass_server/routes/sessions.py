@@ -8,9 +8,12 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from windlass.catalog import SessionStatus
+from windlass.catalog.agent_sessions import FIRST_STAGE
 from windlass.catalog.sessions import SAFE_POINTS_MAX
 from windlass_protocol import (
     Accepted,
+    AgentSession,
+    AgentSessionList,
     ContentList,
     ContentRef,
     Deleted,
@@ -23,16 +26,26 @@ from windlass_protocol import (
     UserContent,
 )
 from windlass_protocol.limits import INTEGER_MAX
-from windlass_server.models import Cancel, Fork, NewMessage, NewSession, PageDep, PageQuery, Wire
+from windlass_server.models import (
+    AgentSessionChange,
+    Cancel,
+    Fork,
+    NewMessage,
+    NewSession,
+    PageDep,
+    PageQuery,
+    Wire,
+)
 from windlass_server.openapi import (
     ACCEPTED_EXAMPLE,
+    AGENT_SESSION_EXAMPLE,
     CONTENT_EXAMPLE,
     MESSAGE_EXAMPLE,
     SESSION_EXAMPLE,
     answers,
     body_example,
 )
-from windlass_server.problems import not_found
+from windlass_server.problems import Problem, not_found
 from windlass_server.requests import (
     KEY_TAKEN,
     PREFIX,
@@ -56,7 +69,7 @@ from windlass_server.requests import (
     token_of,
 )
 from windlass_server.routing import Route
-from windlass_server.settings import PAGE_MAX
+from windlass_server.settings import PAGE_DEFAULT, PAGE_MAX
 from windlass_server.streams import NDJSON_TYPE, LinesResponse, Streams
 from windlass_server.tenants import Reserved
 
@@ -310,6 +323,83 @@ async def list_sessions(caller: CallerDep, query: Annotated[SessionQueryParams, 
     )
     sessions = tuple(seen(SessionInfo, info) for info in page.items)
     return reply(SessionPage(sessions=sessions, next=page.next))
+
+
+class AgentSessionQuery(Wire):
+    """Filters of a list of `AgentSession` documents."""
+
+    chat_id: Annotated[str | None, Field(min_length=1, max_length=512)] = None
+    active_only: Annotated[bool, Field(description="Leave out sessions that have ended.")] = False
+    limit: Annotated[int, Field(ge=1, le=PAGE_MAX, description="The newest sessions.")] = PAGE_DEFAULT
+
+
+@catalogue.get(
+    "/agent-sessions",
+    response_model=AgentSessionList,
+    responses=answers(200, {"sessions": [AGENT_SESSION_EXAMPLE]}, 400),
+    summary="Your sessions with their stages",
+)
+async def list_agent_sessions(caller: CallerDep, query: Annotated[AgentSessionQuery, Query()]) -> Response:
+    """Return your sessions as `AgentSession` documents, newest first.
+
+    Sessions without a message are left out.
+    """
+    found = await caller.tenant.runtime.agent_sessions.list(
+        owner=caller.principal.user,
+        chat_id=query.chat_id,
+        active_only=query.active_only,
+        limit=query.limit,
+    )
+    return reply(AgentSessionList(sessions=tuple(found)))
+
+
+@catalogue.get(
+    "/sessions/{session_id:path}/agent-session",
+    response_model=AgentSession,
+    responses=answers(200, AGENT_SESSION_EXAMPLE, 404),
+    summary="The stage of a session",
+)
+async def agent_session(caller: CallerDep, session: OwnSession) -> Response:
+    """Return a session as an `AgentSession` document: user, chat and stage."""
+    if session.reserved is None:
+        return reply(await caller.tenant.runtime.agent_sessions.get(session.session_id))
+    empty = AgentSession(
+        session_id=session.session_id,
+        user_id=session.reserved.user,
+        chat_id=session.session_id,
+        current_stage=FIRST_STAGE,
+        is_active=True,
+        created_at=session.reserved.created_at,
+        updated_at=session.reserved.created_at,
+    )
+    return reply(empty)
+
+
+@router.post(
+    "/sessions/{session_id:path}/agent-session",
+    response_model=AgentSession,
+    responses=answers(200, AGENT_SESSION_EXAMPLE, 404, 409, has_body=True),
+    summary="Change the stage of a session",
+)
+async def change_agent_session(
+    *,
+    caller: CallerDep,
+    session: OwnSession,
+    given: Annotated[
+        AgentSessionChange,
+        body_example(
+            stage={"currentStage": "PAYING", "nextStage": None}, data={"stageData": {"city": "Oslo"}}
+        ),
+    ],
+) -> Response:
+    """Change the stage; fields that are left out stay as they are, and `nextStage: null` removes it.
+
+    The change is durable when the response is sent. It is a `session.state_changed` among the events of the
+    session, also while a run is under way.
+    """
+    if session.info is None:
+        raise Problem(409, "the session has no message yet: send the first one, then change its stage")
+    return reply(await caller.tenant.runtime.agent_sessions.update(session.session_id, given))
 
 
 @catalogue.get(

@@ -378,9 +378,22 @@ def test_answers_that_never_fit_fail_the_run(repairs: int | None, attempts: int)
     assert session.end == "failed"
     assert session.data("output.failed")["attempts"] == attempts
     told = f"No answer fitted the output contract in {attempts} attempts. What was wrong with the last one: "
+    if attempts == 1:
+        told = (
+            "The answer did not fit the output contract, and no repair was allowed. What was wrong with it: "
+        )
     assert told + "/a: not a number." in str(session.data("run.failed"))
+    assert session.types.count("output.rejected") == attempts - 1
     assert session.types.count("step.started") == attempts
-    assert session.types[-4:] == ["output.failed", "turn.failed", "run.failed", "session.waiting"]
+    assert session.types[-5:] == [
+        "output.failed",
+        "step.failed",
+        "turn.failed",
+        "run.failed",
+        "session.waiting",
+    ]
+    codes = {session.data(kind)["code"] for kind in ("step.failed", "turn.failed")}
+    assert codes == {"structured_output_failure"}
 
 
 def test_every_decision_is_recorded_as_it_was_made_however_many_there_are() -> None:

@@ -17,12 +17,14 @@ from windlass_harness.loop.events import (
 from windlass_harness.loop.state import LoopState
 from windlass_harness.times import ms_of
 from windlass_harness.views.history import Call
+from windlass_harness.views.payloads import question_outcome
 from windlass_protocol import (
     CodecError,
     CodecLimits,
     InputKind,
     InputOutcome,
     InputRequest,
+    InputResolution,
     InputResponse,
     JsonObject,
     RecoveryChoice,
@@ -242,7 +244,7 @@ def _answer(state: LoopState, request: InputRequest, response: InputResponse, no
         case InputKind.RECOVERY:
             return _recover(state, request, response, now)
         case _:
-            return [_resolved(state, request, InputOutcome.ANSWERED, now, response=response)]
+            return _end_question(state, request, InputOutcome.ANSWERED, now, response=response)
 
 
 def _recover(state: LoopState, request: InputRequest, response: InputResponse, now: Moment) -> list[Draft]:
@@ -284,9 +286,7 @@ def passed_over(state: LoopState, now: Moment) -> list[Draft]:
     drafts: list[Draft] = []
     for request in state.session.requests.values():
         if request.kind is not InputKind.RECOVERY:
-            drafts.append(_resolved(state, request, InputOutcome.IGNORED, now))
-            if request.kind is InputKind.APPROVAL:
-                drafts.append(settled(state, request, outcome=InputOutcome.IGNORED, now=now))
+            drafts += _unanswered(state, request, InputOutcome.IGNORED, now)
     return drafts
 
 
@@ -295,10 +295,47 @@ def expired(state: LoopState, now: Moment) -> list[Draft]:
     drafts: list[Draft] = []
     for request in state.session.requests.values():
         if request.expires_at is not None and ms_of(request.expires_at) <= now.ms:
-            drafts.append(_resolved(state, request, InputOutcome.EXPIRED, now))
-            if request.kind is InputKind.APPROVAL:
-                drafts.append(settled(state, request, outcome=InputOutcome.EXPIRED, now=now))
+            drafts += _unanswered(state, request, InputOutcome.EXPIRED, now)
     return drafts
+
+
+def _unanswered(state: LoopState, request: InputRequest, outcome: InputOutcome, now: Moment) -> list[Draft]:
+    if request.kind is InputKind.APPROVAL:
+        return [
+            _resolved(state, request, outcome, now),
+            settled(state, request, outcome=outcome, now=now),
+        ]
+    return _end_question(state, request, outcome, now)
+
+
+def _end_question(
+    state: LoopState,
+    request: InputRequest,
+    outcome: InputOutcome,
+    now: Moment,
+    *,
+    response: InputResponse | None = None,
+) -> list[Draft]:
+    """Return the records of a question that is over: its answer, and the result of its call.
+
+    The answer settles the call, as in journals without the result; readers of results see the same value.
+    """
+    resolved = _resolved(state, request, outcome, now, response=response)
+    told = InputResolution(
+        request_id=request.request_id, outcome=outcome, kind=request.kind, response=response
+    )
+    output, call = question_outcome(request, told), state.call(request.action.call_id)
+    if output is None:
+        return [resolved]
+    assert call is not None, "a request belongs to an open call"
+    result: JsonObject = {
+        "kind": "tool-result",
+        "callId": call.call_id,
+        "toolName": call.tool_name,
+        "output": output.value,
+    }
+    data: JsonObject = {"result": result, "status": "completed", **state.place(call.step_index)}
+    return [resolved, state.draft("action.result", data, now=now)]
 
 
 def settled(

@@ -114,7 +114,10 @@ def checked(state: LoopState, event: OutputChecked, *, now: Moment, rules: Rules
     errors: list[JsonValue] = [error.model_dump(mode="json", by_alias=True) for error in event.errors]
     repairs = OUTPUT_REPAIRS if contract.max_repair_attempts is None else contract.max_repair_attempts
     if attempt > repairs:
-        return [state.draft("output.failed", {**facts, "attempts": attempt, "errors": errors}, now=now)]
+        return [
+            state.draft("output.failed", {**facts, "attempts": attempt, "errors": errors}, now=now),
+            give_up(state, failures.unfit(attempt, event.errors), now=now),
+        ]
     repair: JsonObject = {
         "message": "",
         "context": [repair_prompt(event.errors)],

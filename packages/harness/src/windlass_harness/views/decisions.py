@@ -40,6 +40,7 @@ from windlass_protocol import (
     DecisionRun,
     DecisionRunStatus,
     DecisionType,
+    ErrorKind,
     HookFailedData,
     InputKind,
     InputOutcome,
@@ -569,6 +570,8 @@ class StepsDraft:
         data = read(StepFailedData, record.data)
         self.words = None
         run.charge(data.usage)
+        if data.code == ErrorKind.STRUCTURED_OUTPUT_FAILURE:
+            return  # `output.failed` has told it
         told = f"model call {data.step_index}: {data.message}"
         self._report(record, run, told=told, cause=data.code, severity=_CRITICAL)
 
@@ -656,9 +659,10 @@ class StepsDraft:
 
     def output_failed(self, record: Record, run: RunDraft) -> None:
         attempts = read(OutputFailedData, record.data).attempts
-        self._reject(
-            record, run, told=f"No answer fitted its contract in {attempts} attempts", severity=_CRITICAL
-        )
+        told = f"No answer fitted its contract in {attempts} attempts"
+        if attempts == 1:
+            told = "The answer did not fit its contract, and no repair was allowed"
+        self._reject(record, run, told=told, severity=_CRITICAL)
 
     def _reject(self, record: Record, run: RunDraft, *, told: str, severity: ProblemSeverity) -> None:
         answer = self.answer

@@ -166,6 +166,28 @@ def test_a_message_instead_of_an_approval_does_not_approve() -> None:
     assert "was skipped by a new message" in str(told)
 
 
+@pytest.mark.parametrize("text", ["1", "2", " 1 ", "yes", "Yes", "ok", "y", "approved"])
+@pytest.mark.parametrize("kind", ["approval", None])
+def test_a_text_that_does_not_name_the_option_never_approves(text: str, kind: str | None) -> None:
+    session = asked(calls(call("pay", n=1)))
+    judge_all(session, ASK)
+    request = the_request(session).model_copy(update={"kind": kind})
+    assert matched(request, InputResponse(request_id="a", text=text)).option_id is None
+    assert answer(session, text=text) == ["approval.candidate"]
+    assert session.turn() == []
+    assert session.tell(MessageSent({"message": text, "messageId": "m1"}))[-1] == "message.received"
+    assert session.turn() == [CallModel(1, 1)]
+    assert "action.started" not in session.types
+
+
+def test_a_text_that_names_the_option_of_an_approval_selects_it() -> None:
+    for text, outcome in (("approve", "approved"), (" Approve ", "approved"), ("deny", "denied")):
+        session = asked(calls(call("pay", n=1)))
+        judge_all(session, ASK)
+        answer(session, text=text)
+        assert session.data("approval.settled")["outcome"] == outcome
+
+
 def test_a_message_does_not_settle_a_recovery_request() -> None:
     session = asked(calls(call("send", n=1)))
     begin_all(session)

@@ -139,16 +139,17 @@ def _request_id(state: LoopState, call: Call, kind: str) -> str:
 def matched(request: InputRequest, response: InputResponse) -> InputResponse:
     """Return the response with the option that its text names, if it names one.
 
-    The text must be the option's id, label or number, counted from 1. Text that supplies a result is the
-    result.
+    The text must be the option's id, label or number, counted from 1. A number never approves a call: it may
+    answer another request that a person saw. Text that supplies a result is the result.
     """
     if response.option_id is not None or response.text is None or request.kind is InputKind.RECOVERY:
         return response
     words, options = response.text.strip().casefold(), request.options or ()
+    is_consent = request.kind is InputKind.APPROVAL or APPROVE in [option.id for option in options]
     for names in (
         [option.id for option in options],
         [option.label for option in options],
-        [str(number + 1) for number in range(len(options))],
+        [] if is_consent else [str(number + 1) for number in range(len(options))],
     ):
         if words in (folded := [name.strip().casefold() for name in names]):
             option = options[folded.index(words)]

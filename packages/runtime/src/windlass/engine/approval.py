@@ -198,7 +198,11 @@ def request_approval(
     if lifetime_ms is not None:
         expires_at = stamp(clock.now() + timedelta(milliseconds=min(lifetime_ms, WAIT_MS_MAX)))
     return ApprovalRequest(
-        prompt, expires_at=expires_at, responders=responders, can_grant_session=can_grant_session
+        prompt,
+        expires_at=expires_at,
+        responders=responders,
+        can_grant_session=can_grant_session,
+        is_keyed=tool.approval_key is not None,
     )
 
 

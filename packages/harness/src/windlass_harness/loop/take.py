@@ -71,9 +71,18 @@ def _start(state: LoopState, event: RunRequested, now: Moment) -> list[Draft]:
         data: JsonObject = opening if isinstance(opening, dict) else {}
         drafts.append(Draft("session.started", now.at, data, agent_id=agent_id))
     drafts += [draft("run.started", run), draft("turn.started", place), draft("message.received", message)]
-    if body.get("contract") is not None:
-        drafts.append(draft("output.requested", {"contract": body["contract"], "runId": run_id}))
+    contract = body.get("contract") or _unmet_contract(state, agent_id)
+    if contract is not None:
+        drafts.append(draft("output.requested", {"contract": contract, "runId": run_id}))
     return drafts
+
+
+def _unmet_contract(state: LoopState, agent_id: str) -> JsonObject | None:
+    """Return the output contract of the agent's last run, if no answer has met it."""
+    last, notes = state.session.run, state.run_notes
+    if last is None or last.agent_id != agent_id or notes.contract is None or notes.is_validated:
+        return None
+    return notes.contract.model_dump(mode="json", by_alias=True)
 
 
 def _steered(state: LoopState, event: MessageSent, now: Moment) -> list[Draft]:

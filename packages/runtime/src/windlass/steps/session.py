@@ -147,7 +147,7 @@ def close_loop(
     """
     kept = loop.session.freeze()
     # Fields of the session itself are not stored twice, and run ids come from the turn.
-    slim = replace(kept, history=replace(kept.history, messages=()), authored={}, run_ids=())
+    slim = replace(kept, agent=None, history=replace(kept.history, messages=()), authored={}, run_ids=())
     turn, run, requests = kept.turn, loop.run, kept.requests
     place, is_turn_open = shown or (None, run is not None)
     if shown is None and turn is not None:

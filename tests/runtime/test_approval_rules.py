@@ -12,18 +12,17 @@ from windlass.testing import ScriptedModel, call, say
 from windlass.tools import Tool, ToolOptions
 from windlass_protocol import JsonObject
 
-Pay = Callable[[ToolOptions, list[JsonObject]], Tool[..., object]]
 PAYS = [call("pay", {"to": to}, call_id=f"p{at}") for at, to in enumerate(("ann", "ann", "bob", "ann"))]
 
 
 def pay_with(options: ToolOptions, made: list[JsonObject]) -> Tool[..., object]:
-    @tool(mode="safe_write", **options)
     async def pay(to: str) -> str:
         """Pay."""
         made.append({"to": to})
         return "paid"
 
-    return pay
+    given: ToolOptions = {"mode": "safe_write", **options}
+    return tool(**given)(pay)
 
 
 def in_steps(options: ToolOptions, pick: str) -> tuple[list[int], list[list[str]]]:

@@ -358,7 +358,7 @@ def test_an_answer_that_does_not_fit_is_repaired() -> None:
     assert [one["attempt"] for one in session.all("output.rejected")] == [1]
     assert session.data("output.validated")["attempt"] == 2
     repair = session.all("message.received")[1]
-    assert (repair["message"], repair["delivery"]) == ("", "repair")
+    assert (repair["message"], repair["delivery"]) == ("", "correction")
     assert "- /a: not an object" in str(repair["context"])
 
 
@@ -392,7 +392,7 @@ def test_answers_that_never_fit_fail_the_run(repairs: int | None, attempts: int)
         "run.failed",
         "session.waiting",
     ]
-    codes = {session.data(kind)["code"] for kind in ("step.failed", "turn.failed")}
+    codes = {str(session.data(kind)["code"]) for kind in ("step.failed", "turn.failed")}
     assert codes == {"structured_output_failure"}
 
 

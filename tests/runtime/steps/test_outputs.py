@@ -39,7 +39,7 @@ def test_a_task_fails_after_the_repair_limit(repairs: int) -> None:
     assert stage.done.is_error is True
     ends = ["step.failed", "turn.failed", "run.failed", "session.failed"]
     assert stage.types[-5:] == ["output.failed", *ends]
-    codes = {stage.data(kind)[0]["code"] for kind in ("step.failed", "turn.failed", "session.failed")}
+    codes = {str(stage.data(kind)[0]["code"]) for kind in ("step.failed", "turn.failed", "session.failed")}
     assert codes == {"structured_output_failure"}
     assert len(stage.data("output.rejected")) == repairs
 

@@ -234,6 +234,7 @@ class CallAsks:
     options: tuple[JsonObject, ...] = ()
     allow_freeform: bool = True
     expires_at: str | None = None
+    responders: tuple[str, ...] | None = None
     notes: tuple[Note, ...] = ()
 
 

@@ -116,6 +116,8 @@ def question_request(state: LoopState, call: Call, *, asks: CallAsks) -> JsonObj
         request["options"] = list(asks.options)
     if asks.expires_at is not None:
         request["expiresAt"] = asks.expires_at
+    if asks.responders is not None:
+        request["responders"] = [*asks.responders]
     return request
 
 

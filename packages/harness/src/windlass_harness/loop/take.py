@@ -44,6 +44,7 @@ from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, Requested
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import next_retry_delay_ms, should_retry
 from windlass_harness.views.history import Call, CallStage
+from windlass_harness.views.payloads import CORRECTION
 from windlass_harness.views.session import SessionStatus
 from windlass_protocol import JsonObject, OutputError, PolicyDecision, RecoveryChoice
 
@@ -130,7 +131,7 @@ def checked(state: LoopState, event: OutputChecked, *, now: Moment, rules: Rules
     repair: JsonObject = {
         "message": "",
         "context": [repair_prompt(event.errors)],
-        "delivery": "repair",
+        "delivery": CORRECTION,
         **state.turn_place(),
     }
     return [

@@ -18,6 +18,7 @@ from windlass_harness.times import elapsed_ms
 from windlass_harness.views.fold import START, Position, fold, read, text_in
 from windlass_harness.views.ledger import narrate
 from windlass_harness.views.payloads import (
+    CORRECTIONS,
     SKIPPED,
     question_outcome,
     read_reasoning,
@@ -502,7 +503,7 @@ class StepsDraft:
 
     def heard(self, record: Record, run: RunDraft) -> None:
         data = read(MessageReceivedData, record.data)
-        if data.delivery == "repair":
+        if data.delivery in CORRECTIONS:
             self._send_back(record, run, why=" ".join(data.context or ()))
         elif data.delivery in (None, "turn"):
             parts = [part.text for part in data.parts or () if isinstance(part, TextPart)]

@@ -351,7 +351,8 @@ class _Step:
         opening, identity = session_opening(effective), harness.config.runtime_identity
         if identity is not None:
             opening = {**opening, "runtime": identity.model_dump(mode="json")}
-        body = {**start_body(request, effective), "session": opening}
+        body = start_body(request, effective)
+        body["session"] = opening
         yield (START if self._loop.run is None else STEER), body
 
     def _contract(self) -> OutputContract | None:

@@ -113,3 +113,57 @@ def test_by_default_the_turn_waits_and_goes_on() -> None:
     ]
     assert {str(event.data.get("turnId", "turn_0")) for event in stage.events} == {"turn_0"}
     assert [data["stepIndex"] for data in stage.data("step.started")] == [1]
+
+
+def test_consent_that_a_message_passes_over() -> None:
+    stage = asked_for_consent(["Well."])
+    play(stage.send("Something else."), stage)
+    assert stage.types == [
+        "action.result",
+        "turn.started",
+        "message.received",
+        "step.started",
+        "message.completed",
+        "step.completed",
+        "turn.completed",
+        "session.waiting",
+    ]
+    (result,) = stage.data("action.result")
+    assert (result["status"], result["turnId"]) == ("rejected", "turn_0")
+    assert stage.data("message.received")[0]["turnId"] == "turn_1"
+
+
+def test_the_answer_to_a_question_begins_a_turn() -> None:
+    stage = on_stage(("ask_question", QUESTION), ["Blue."])
+    play(stage.send("ASK me"), stage)
+    stage.events.clear()
+    play(stage.answer("blue"), stage)
+    assert stage.types == [
+        "turn.started",
+        "step.started",
+        "message.completed",
+        "step.completed",
+        "turn.completed",
+        "session.waiting",
+    ]
+    assert stage.data("step.started")[0]["turnId"] == "turn_1"
+
+
+SCHEMA: JsonObject = {"type": "object", "required": ["answer"]}
+
+
+@pytest.mark.parametrize(
+    ("mode", "end"), [(RunMode.TASK, "session.failed"), (RunMode.CONVERSATION, "session.waiting")]
+)
+def test_an_output_that_never_fits(mode: RunMode, end: str) -> None:
+    stage = on_stage(["No."], ["Never."], ["Not."], mode=mode)
+    play(stage.send(StepInput(message="SCHEMA", output_schema=SCHEMA)), stage)
+    step = ["step.started", "message.completed", "step.completed"]
+    assert stage.types[3:] == [*step, *step, *step, "step.failed", "turn.failed", end]
+    assert stage.data("step.failed")[0]["code"] == "structured_output_failure"
+
+
+def test_an_output_that_fits_in_a_conversation() -> None:
+    stage = on_stage(['{"answer": 42}'])
+    play(stage.send(StepInput(message="SCHEMA", output_schema=SCHEMA)), stage)
+    assert stage.types[-4:] == ["step.completed", "result.completed", "turn.completed", "session.waiting"]

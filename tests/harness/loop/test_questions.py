@@ -58,6 +58,16 @@ def steer(session: Session, text: str) -> list[str]:
     return session.tell(MessageSent({"message": text, "messageId": "m1", "sender": "ann"}))
 
 
+def test_a_question_that_approves_has_the_responders_of_approvals() -> None:
+    session = asked(calls(call("ask_question", prompt="Pay?")))
+    (effect,) = session.turn()
+    assert isinstance(effect, JudgeCall)
+    session.done(effect, CallAsks(effect.call_id, {"prompt": "Pay?"}, "Pay?", responders=("bob",)))
+    assert the_request(session).responders == ("bob",)
+    assert answer(session, text="yes", responder="ann") == ["approval.candidate"]
+    assert answer(session, text="yes", responder="bob") == ["input.resolved", "action.result"]
+
+
 def test_a_question_is_shown_with_its_options_and_the_run_waits() -> None:
     session = asking()
     request = the_request(session)

@@ -396,6 +396,19 @@ def test_answers_that_never_fit_fail_the_run(repairs: int | None, attempts: int)
     assert codes == {"structured_output_failure"}
 
 
+def test_a_contract_that_no_answer_met_stays_for_the_agents_next_run() -> None:
+    failed = World([[says("x")]] * 4, [bad()] * 4).drive(Session(), run_asked(contract=CONTRACT))
+    for agent_id, count in (("helper", 2), ("other", 1)):
+        session = Session(failed.records)
+        session.tell(run_asked("r2", agentId=agent_id))
+        assert session.types.count("output.requested") == count
+    replaced = Session(failed.records)
+    replaced.tell(run_asked("r2", contract={**CONTRACT, "schemaId": "b"}))
+    contract = replaced.data("output.requested")["contract"]
+    assert isinstance(contract, dict)
+    assert contract["schemaId"] == "b"
+
+
 def test_every_decision_is_recorded_as_it_was_made_however_many_there_are() -> None:
     codes = [f"code-{number}" for number in range(70)]
     rules = Rules(calls_per_step_max=len(codes))

@@ -348,9 +348,10 @@ class _Step:
         if contract is not None:
             package = with_contract(package, contract)
         effective = EffectivePackage(package, fingerprint_of(package))
-        opening, identity = session_opening(effective), harness.config.runtime_identity
+        opening: JsonObject = {**session_opening(effective)}
+        identity = harness.config.runtime_identity
         if identity is not None:
-            opening = {**opening, "runtime": identity.model_dump(mode="json")}
+            opening["runtime"] = identity.model_dump(mode="json")
         body = start_body(request, effective)
         body["session"] = opening
         yield (START if self._loop.run is None else STEER), body

@@ -9,7 +9,8 @@ import httpx2
 import pytest
 from tests.runtime.steps.recorded import QUESTION, Recorded, Step, meanings, pieces, recorded
 from tests.runtime.steps.steps_rig import add, guarded
-from tests.server.rig import Json, Server, Wire, ended, run, serving, waiting, watch
+from tests.server.rig import Frame, Json, Server, Wire, ended, run, serving, waiting, watch
+from tests.server.test_feeds import slow
 
 from windlass import Agent
 from windlass.tools.question import ask_question
@@ -308,5 +309,35 @@ def test_a_place_that_the_shape_does_not_have_is_refused(
             headers = {"last-event-id": "s.x.1"}
             path_of_eve = f"/sessions/{begun['sessionId']}/events?shape=eve"
             assert (await client.get(path_of_eve, headers=headers)).status_code == 400
+
+    run(main())
+
+
+def test_server_sent_events_have_live_deltas_and_the_text_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+        async with serving(tmp_path, [slow(gate)]) as server, server.client() as client:
+            begun = await begin(client, "Hello.")
+            path = f"/sessions/{begun['sessionId']}/events?shape=eve"
+            wire = await Wire.get(server.port, path, accept="text/event-stream")
+            frames: list[Frame] = []
+            async for frame in wire.frames():
+                if frame.data:
+                    frames.append(frame)
+                    if frame.type == "message.appended":
+                        gate.set()
+                    if frame.type == "session.waiting":
+                        break
+            wire.cut()
+            deltas = [frame for frame in frames if frame.type == "message.appended"]
+            assert "".join(frame.json["data"]["messageDelta"] for frame in deltas) == "One two three."
+            assert deltas[-1].json["data"]["messageSoFar"] == "One two three."
+            numbered = {frame.id: frame.json for frame in frames if frame.id}
+            whole = await lines(server, begun["sessionId"])
+            # A text that came as live deltas is not repeated, and keeps its number.
+            expected_ids = [str(at) for at, one in enumerate(whole) if one["type"] != "message.appended"]
+            found = [name for name in numbered if numbered[name]["type"] != "message.appended"]
+            assert found == expected_ids
+            assert all(numbered[name] == whole[int(name)] for name in numbered)
 
     run(main())

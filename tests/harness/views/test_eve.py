@@ -153,7 +153,7 @@ def test_a_denial_of_a_person_has_the_code_of_eve_and_one_of_a_policy_its_own() 
         "output": {"code": "TOOL_EXECUTION_DENIED", "message": "No."},
     }
     assert denied[1]["error"] == {"code": "policy.changed", "message": "No."}
-    assert {data["turnId"] for data in denied} == {"turn_0"}
+    assert {str(data["turnId"]) for data in denied} == {"turn_0"}
 
 
 def test_a_message_is_shown_after_all_the_calls_that_it_passed_over() -> None:

@@ -3,22 +3,23 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.client.rig import client_of, faking
 from tests.server.keyring import Keyring
-from tests.server.rig import FAST, Server, payer, run, serving, talker
+from tests.server.rig import FAST, Server, look, payer, run, serving, talker
 
-from windlass import Agent, AgentRuntime, Rejected, tool
+from windlass import Agent, AgentRuntime, Denied, Rejected, tool
 from windlass.client import Client, RemoteAgent
 from windlass.package import compile_package, package_json
 from windlass.ports.model import LLMUsage
 from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, fail, say
 from windlass_harness.budget import BudgetLimit
-from windlass_protocol import Event, RunResult
+from windlass_protocol import Event, RunResult, SourceKind, SourceRef
 from windlass_server import Settings
 
 
@@ -83,8 +84,45 @@ def test_the_usage_of_a_remote_agent_counts_against_the_budget_of_its_caller(tmp
             result, _events = await worked(boss(server.port))
             assert result.usage is not None
             assert (result.usage.input_tokens, result.usage.cost_micros) == (700, 5_000)
+        async with served(tmp_path / "other", costly) as (server, _):
             result, _events = await worked(boss(server.port, budget=BudgetLimit(max_tokens=900)))
             assert result.status.value == "budget_exhausted"
+
+    run(main())
+
+
+def test_the_budget_of_the_caller_is_enforced_on_the_server(tmp_path: Path) -> None:
+    async def main() -> None:
+        used = LLMUsage(input_tokens=400, output_tokens=100)
+        looks = [replace(call("look", {"place": "Oslo"}), usage=used)] * 8
+        busy = Agent("busy", model=ScriptedModel(by_history([*looks, say("Here.")])), tools=[look])
+        async with served(tmp_path, busy) as (server, client):
+            await worked(boss(server.port, budget=BudgetLimit(max_tokens=1_200, max_tool_calls=40)))
+            [there] = (await client.runs.list()).items
+            assert there.status.value == "budget_exhausted"
+            kinds = [event.type async for event in client.events(run_id=there.run_id)]
+            assert kinds.count("step.started") == 3, "1,500 tokens are more than 1,200"
+
+    run(main())
+
+
+def test_an_approval_of_a_remote_agent_needs_a_second_person_here_too(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served(tmp_path, payer()) as (server, _):
+            agent = boss(server.port)
+            people: dict[str, Any] = {"responders": ["ann", "bob"], "four_eyes": True}
+            async with AgentRuntime.in_memory([agent], **people) as runtime:
+                source = SourceRef(kind=SourceKind.USER, id="ann")
+                handle = await runtime.start(agent, "Begin.", session_id="s", run_id="r", source=source)
+                request = await asked(handle)
+                assert request.responders == ("bob",)
+                with pytest.raises(Denied):
+                    await handle.answer(request.request_id, "approve", responder="ann")
+                await handle.answer(request.request_id, "approve", responder="bob")
+                assert (await handle.wait()).output == "Over."
+        async with served(tmp_path / "other", payer()) as (server, _):
+            _, events = await worked(boss(server.port), responders=["ann"], four_eyes=True)
+            assert "second person" in outcome(events)[1]
 
     run(main())
 

@@ -147,7 +147,7 @@ def test_a_completion_that_is_vetoed_goes_back_to_the_model_with_the_reason() ->
         "message.received",
     ]
     told = one.data("message.received")
-    assert told["delivery"] == "repair"
+    assert told["delivery"] == "correction"
     assert "no tests" in str(told["context"])
     answer(one, "tested")
     (effect,) = one.turn()

@@ -310,7 +310,7 @@ def test_a_question_is_answered_with_words() -> None:
     session.write("input.requested", {"requests": [question], **place})
     assert session.turn() == []
     asked_too = Session(session.records)
-    assert answer(session, None, request_id="q", text="that one") == ["input.resolved"]
+    assert answer(session, None, request_id="q", text="that one") == ["input.resolved", "action.result"]
     assert outputs(session) == [("c-look", {"status": "answered", "text": "that one"})]
     asked_too.ms = 9_000
     asked_too.turn()
@@ -323,8 +323,12 @@ def test_a_request_of_no_kind_is_answered_as_a_question() -> None:
     asks: JsonObject = {"requestId": "q", "action": action, "prompt": "?", "display": "text"}
     place: JsonObject = {"sequence": 0, "turnId": "turn_0", "stepIndex": 0}
     session.write("input.requested", {"requests": [{**asks, "allowFreeform": True}], **place})
-    assert answer(session, None, request_id="q", text="so") == ["input.resolved"]
+    approval: JsonObject = {"options": [{"id": "approve", "label": "Yes"}, {"id": "deny", "label": "No"}]}
+    like_an_approval = Session(session.records)
+    assert answer(session, None, request_id="q", text="so") == ["input.resolved", "action.result"]
     assert session.turn() == [CallModel(1, 1)]
+    like_an_approval.write("input.requested", {"requests": [{**asks, **approval, "requestId": "a"}], **place})
+    assert answer(like_an_approval, "approve", request_id="a") == ["input.resolved"]
 
 
 # after a crash

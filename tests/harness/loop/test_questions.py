@@ -58,6 +58,16 @@ def steer(session: Session, text: str) -> list[str]:
     return session.tell(MessageSent({"message": text, "messageId": "m1", "sender": "ann"}))
 
 
+def test_a_question_that_approves_has_the_responders_of_approvals() -> None:
+    session = asked(calls(call("ask_question", prompt="Pay?")))
+    (effect,) = session.turn()
+    assert isinstance(effect, JudgeCall)
+    session.done(effect, CallAsks(effect.call_id, {"prompt": "Pay?"}, "Pay?", responders=("bob",)))
+    assert the_request(session).responders == ("bob",)
+    assert answer(session, text="yes", responder="ann") == ["approval.candidate"]
+    assert answer(session, text="yes", responder="bob") == ["input.resolved", "action.result"]
+
+
 def test_a_question_is_shown_with_its_options_and_the_run_waits() -> None:
     session = asking()
     request = the_request(session)
@@ -70,7 +80,7 @@ def test_a_question_is_shown_with_its_options_and_the_run_waits() -> None:
 @pytest.mark.parametrize("text", ["red", " RED ", "deep red", "1"])
 def test_a_text_that_names_an_option_selects_it(text: str) -> None:
     session = asking()
-    assert answer(session, text=text) == ["input.resolved"]
+    assert answer(session, text=text) == ["input.resolved", "action.result"]
     assert session.turn() == [CallModel(1, 1)]
     assert session.types[-2:] == ["run.resumed", "step.started"]
     assert outputs(session) == [("c-ask_question", {"status": "answered", "optionId": "red"})]
@@ -82,7 +92,7 @@ def test_other_text_is_an_answer_only_if_freeform_is_allowed(text: str) -> None:
     assert answer(session, text=text) == ["approval.candidate"]
     assert session.turn() == []
     free = asking(freeform=True)
-    assert answer(free, text=text) == ["input.resolved"]
+    assert answer(free, text=text) == ["input.resolved", "action.result"]
     free.turn()
     assert outputs(free) == [("c-ask_question", {"status": "answered", "text": text})]
 
@@ -101,6 +111,38 @@ def test_an_unanswered_question_expires() -> None:
     session.pass_ms(10 * 60_000)
     assert session.turn() == [CallModel(1, 1)]
     assert outputs(session) == [("c-ask_question", {"status": "expired"})]
+    assert shown_result(session)["output"] == {"status": "expired"}
+
+
+def shown_result(session: Session) -> JsonObject:
+    """The result of the question's call, as feeds show it."""
+    data = session.data("action.result")
+    assert data["status"] == "completed"
+    assert (data["turnId"], data["stepIndex"]) == ("turn_0", 0)
+    result = data["result"]
+    assert isinstance(result, dict)
+    return result
+
+
+def test_the_answer_to_a_question_is_shown_as_the_result_of_its_call() -> None:
+    session = asking()
+    answer(session, optionId="blue")
+    assert shown_result(session) == {
+        "kind": "tool-result",
+        "callId": "c-ask_question",
+        "toolName": "ask_question",
+        "output": {"status": "answered", "optionId": "blue"},
+    }
+    session.turn()
+    assert outputs(session) == [("c-ask_question", {"status": "answered", "optionId": "blue"})]
+
+
+def test_a_journal_in_which_the_answer_is_the_only_result_goes_on() -> None:
+    session = asking()
+    answer(session, optionId="blue")
+    before = Session([record for record in session.records if record.type != "action.result"])
+    assert before.turn() == [CallModel(1, 1)]
+    assert outputs(before) == [("c-ask_question", {"status": "answered", "optionId": "blue"})]
 
 
 def test_a_question_outlives_a_crash_and_is_asked_once() -> None:
@@ -108,13 +150,13 @@ def test_a_question_outlives_a_crash_and_is_asked_once() -> None:
     after = interrupt(session, len(session.records))
     assert after.turn() == []
     assert after.types.count("input.requested") == 1
-    assert answer(after, optionId="blue") == ["input.resolved"]
+    assert answer(after, optionId="blue") == ["input.resolved", "action.result"]
     assert after.turn() == [CallModel(1, 1)]
 
 
 def test_a_message_instead_of_an_answer_ignores_the_question() -> None:
     session = asking(freeform=True)
-    assert steer(session, "red") == ["input.resolved", "message.received"]
+    assert steer(session, "red") == ["input.resolved", "action.result", "message.received"]
     assert session.data("input.resolved")["resolutions"] == [
         {"requestId": "question:r1:0:c-ask_question:1", "outcome": "ignored", "kind": "question"}
     ]
@@ -132,6 +174,28 @@ def test_a_message_instead_of_an_approval_does_not_approve() -> None:
     assert session.turn() == [CallModel(1, 1)]
     ((_, told),) = outputs(session)
     assert "was skipped by a new message" in str(told)
+
+
+@pytest.mark.parametrize("text", ["1", "2", " 1 ", "yes", "Yes", "ok", "y", "approved"])
+@pytest.mark.parametrize("kind", ["approval", None])
+def test_a_text_that_does_not_name_the_option_never_approves(text: str, kind: str | None) -> None:
+    session = asked(calls(call("pay", n=1)))
+    judge_all(session, ASK)
+    request = the_request(session).model_copy(update={"kind": kind})
+    assert matched(request, InputResponse(request_id="a", text=text)).option_id is None
+    assert answer(session, text=text) == ["approval.candidate"]
+    assert session.turn() == []
+    assert session.tell(MessageSent({"message": text, "messageId": "m1"}))[-1] == "message.received"
+    assert session.turn() == [CallModel(1, 1)]
+    assert "action.started" not in session.types
+
+
+def test_a_text_that_names_the_option_of_an_approval_selects_it() -> None:
+    for text, outcome in (("approve", "approved"), (" Approve ", "approved"), ("deny", "denied")):
+        session = asked(calls(call("pay", n=1)))
+        judge_all(session, ASK)
+        answer(session, text=text)
+        assert session.data("approval.settled")["outcome"] == outcome
 
 
 def test_a_message_does_not_settle_a_recovery_request() -> None:

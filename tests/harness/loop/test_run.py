@@ -369,7 +369,7 @@ def test_an_answer_that_does_not_fit_is_repaired() -> None:
     assert [one["attempt"] for one in session.all("output.rejected")] == [1]
     assert session.data("output.validated")["attempt"] == 2
     repair = session.all("message.received")[1]
-    assert (repair["message"], repair["delivery"]) == ("", "repair")
+    assert (repair["message"], repair["delivery"]) == ("", "correction")
     assert "- /a: not an object" in str(repair["context"])
 
 
@@ -389,9 +389,35 @@ def test_answers_that_never_fit_fail_the_run(repairs: int | None, attempts: int)
     assert session.end == "failed"
     assert session.data("output.failed")["attempts"] == attempts
     told = f"No answer fitted the output contract in {attempts} attempts. What was wrong with the last one: "
+    if attempts == 1:
+        told = (
+            "The answer did not fit the output contract, and no repair was allowed. What was wrong with it: "
+        )
     assert told + "/a: not a number." in str(session.data("run.failed"))
+    assert session.types.count("output.rejected") == attempts - 1
     assert session.types.count("step.started") == attempts
-    assert session.types[-4:] == ["output.failed", "turn.failed", "run.failed", "session.waiting"]
+    assert session.types[-5:] == [
+        "output.failed",
+        "step.failed",
+        "turn.failed",
+        "run.failed",
+        "session.waiting",
+    ]
+    codes = {str(session.data(kind)["code"]) for kind in ("step.failed", "turn.failed")}
+    assert codes == {"structured_output_failure"}
+
+
+def test_a_contract_that_no_answer_met_stays_for_the_agents_next_run() -> None:
+    failed = World([[says("x")]] * 4, [bad()] * 4).drive(Session(), run_asked(contract=CONTRACT))
+    for agent_id, count in (("helper", 2), ("other", 1)):
+        session = Session(failed.records)
+        session.tell(run_asked("r2", agentId=agent_id))
+        assert session.types.count("output.requested") == count
+    replaced = Session(failed.records)
+    replaced.tell(run_asked("r2", contract={**CONTRACT, "schemaId": "b"}))
+    contract = replaced.data("output.requested")["contract"]
+    assert isinstance(contract, dict)
+    assert contract["schemaId"] == "b"
 
 
 def test_every_decision_is_recorded_as_it_was_made_however_many_there_are() -> None:

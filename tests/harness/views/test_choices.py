@@ -342,6 +342,14 @@ def test_a_contract_that_no_answer_met_is_a_critical_problem() -> None:
     journal.add("run.failed", {"runId": "r1", "error": ERROR})
     assert (trouble(journal).severity, trouble(journal).decision_id) == (ProblemSeverity.CRITICAL, "step_0")
     assert trouble(begin().add("output.failed", {"attempts": 3, **MISFIT})).decision_id is None
+    assert "in 3 attempts" in trouble(journal).description
+
+
+def test_a_contract_is_one_problem_also_when_no_repair_was_allowed() -> None:
+    journal = begin().answer(text="five").add("output.failed", {"attempts": 1, **MISFIT})
+    failed: Facts = {"code": "structured_output_failure", "message": "It did not fit.", "stepIndex": 0}
+    journal.add("step.failed", {**failed, **WORDS})
+    assert trouble(journal).description == "The answer did not fit its contract, and no repair was allowed"
 
 
 def test_an_answer_that_a_hook_sent_back_is_a_failed_choice_and_a_problem() -> None:

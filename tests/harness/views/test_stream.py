@@ -330,6 +330,9 @@ def test_messages_state_and_notes_are_changes_too() -> None:
     first, second = changes(*journal.records)
     assert first == MessageReceived("r1/said/2", "go", is_first=True)
     assert second == MessageReceived("r1/said/4", "stop", is_first=False)
+    for delivery in ("correction", "repair"):
+        back = {"message": "", "context": ["Again."], "delivery": delivery, "sequence": 0, "turnId": "t0"}
+        assert changes(event("message.received", back)) == []
     changed = event("session.state_changed", {"set": {"a": 1}, "removed": ["b"]})
     assert changes(changed) == [StateChanged({"a": 1}, ("b",))]
     assert changes(event("recovery.started", {"epoch": 2})) == [Noted("recovering")]

@@ -249,7 +249,9 @@ def test_the_identity_of_the_runtime_is_recorded_once() -> None:
     stage = staged(say("Hi."), say("Ho."), runtime_identity=RuntimeIdentity(agent_id="clerk"))
     play(stage.send("Hi."), stage)
     play(stage.send("Ho."), stage)
-    assert stage.data("session.started") == [{"runtime": {"agentId": "clerk"}}]
+    (started,) = stage.data("session.started")
+    assert started["runtime"] == {"agentId": "clerk"}
+    assert inside(started, "agent", "system") == stage.session.agent.system
     assert {event.agent_id for event in stage.events} == {"clerk"}
 
 

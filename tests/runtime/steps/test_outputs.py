@@ -37,8 +37,10 @@ def test_an_output_that_misses_the_schema_is_asked_for_again_with_the_errors(bad
 def test_a_task_fails_after_the_repair_limit(repairs: int) -> None:
     stage = ask(staged(*[BAD] * (repairs + 1), mode=TASK, output_repairs_max=repairs))
     assert stage.done.is_error is True
-    assert stage.types[-4:] == ["output.failed", "turn.failed", "run.failed", "session.failed"]
-    assert stage.data("session.failed")[0]["code"] == "structured_output_failure"
+    ends = ["step.failed", "turn.failed", "run.failed", "session.failed"]
+    assert stage.types[-5:] == ["output.failed", *ends]
+    codes = {str(stage.data(kind)[0]["code"]) for kind in ("step.failed", "turn.failed", "session.failed")}
+    assert codes == {"structured_output_failure"}
     assert len(stage.data("output.rejected")) == repairs
 
 

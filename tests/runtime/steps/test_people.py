@@ -118,7 +118,8 @@ def test_a_text_that_names_no_option_is_no_consent() -> None:
     stage = staged(call("guarded", {"x": 1}))
     play(stage.send("Go."), stage)
     (asked,) = stage.requests
-    assert answer_to(asked, "sure, why not") is None
+    for text in ("sure, why not", "yes", "Yes", "1", " 1 ", "ok", "y"):
+        assert answer_to(asked, text) is None
     assert answer_to(asked, "Approve") == InputResponse(request_id=asked.request_id, option_id="approve")
 
 
@@ -256,7 +257,7 @@ def test_an_approval_is_bound_to_the_hash_of_the_shown_arguments() -> None:
     assert calls == [{"cents": 99, "to": "bank"}]
 
 
-@pytest.mark.parametrize("text", ["approve", "APPROVE", "1"])
+@pytest.mark.parametrize("text", ["approve", "APPROVE"])
 def test_an_answer_in_words_consents_if_it_names_the_option(text: str) -> None:
     calls: list[JsonObject] = []
     stage = staged(call("pay", {"cents": 1}), say("Done."), tools={"pay": counted("always", calls)})

@@ -4,115 +4,14 @@ The streams were recorded from a server that ends a turn at a wait. The order of
 data are compared; ids, times, usage and texts differ between the systems.
 """
 
-import json
-from collections.abc import AsyncIterator, Iterable, Sequence
-from pathlib import Path
-from typing import cast
+from collections.abc import Sequence
 
 import pytest
+from tests.runtime.steps.recorded import QUESTION, Recorded, Step, meanings, pieces, prompts, recorded
 from tests.runtime.steps.steps_rig import Stage, play
 
-from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.steps import Grammar
-from windlass_protocol import (
-    FinishReason,
-    JsonObject,
-    JsonValue,
-    RunMode,
-    StepInput,
-    SubagentActionResult,
-    ToolCall,
-)
-
-STREAMS = Path(__file__).parent / "streams"
-OURS = {
-    "step.started": {"modelId", "promptMessageCount"},
-    "step.completed": {"latencyMs"},
-    "action.result": {"durationMs"},
-    "turn.completed": {"usage"},
-    "input.requested": {"allowFreeform", "argumentsHash", "prompt", "style"},
-    "session.completed": {"output"},
-    "subagent.called": {"childRunId", "depth"},
-    "subagent.completed": {"childRunId", "childSessionId", "status"},
-}
-"""Fields of our events beyond the recorded ones."""
-NAMES = {"callId", "requestId", "sessionId", "childSessionId", "usage", "runtime"}
-KINDS = {"approval", "question"}
-"""Why a person is asked: a recorded request does not say."""
-
-Step = list[str] | tuple[str, JsonObject]
-"""Pieces of text, or a call."""
-
-
-def recorded(name: str) -> list[tuple[str, JsonObject]]:
-    """Return the types and data of a stream."""
-    lines = (STREAMS / f"{name}.ndjson").read_text("utf-8").splitlines()
-    events = [json.loads(line) for line in lines]
-    return [(event["type"], event.get("data", {})) for event in events]
-
-
-def pieces(name: str) -> list[str]:
-    """Return the pieces of text that the model gave."""
-    return [str(data["messageDelta"]) for type_, data in recorded(name) if type_ == "message.appended"]
-
-
-def meaning(event_type: str, data: JsonValue) -> JsonValue:
-    """Return data without the fields that are specific to each system."""
-    if isinstance(data, list):
-        return [meaning(event_type, one) for one in data]
-    if not isinstance(data, dict):
-        return data
-    dropped = NAMES | OURS.get(event_type, set())
-    if data.get("status") == "rejected":
-        # The words and the code of a denial are each system's own.
-        dropped = dropped | {"error"}
-    if data.get("isError"):
-        dropped = dropped | {"output"}
-    if data.get("display") == "confirmation":
-        options = cast(list[JsonObject], data["options"])
-        data = {**data, "options": [option["id"] for option in options]}
-    if data.get("kind") in KINDS:
-        dropped = dropped | {"kind"}
-    return {key: meaning(event_type, value) for key, value in data.items() if key not in dropped}
-
-
-def meanings(events: Iterable[tuple[str, JsonObject]]) -> list[tuple[str, JsonValue]]:
-    return [(event_type, meaning(event_type, data)) for event_type, data in events]
-
-
-def prompts(events: Iterable[tuple[str, JsonObject]]) -> list[JsonValue]:
-    return [
-        request.get("prompt")
-        for event_type, data in events
-        if event_type == "input.requested"
-        for request in cast(list[JsonObject], data["requests"])
-    ]
-
-
-class Recorded:
-    """A model that gives the recorded answers, piece by piece."""
-
-    def __init__(self, *steps: Step) -> None:
-        self._steps = list(steps)
-
-    async def stream(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Iterable[JsonObject] | None = None,
-        temperature: float | None = None,
-    ) -> AsyncIterator[LLMStreamChunk]:
-        """Give the next answer."""
-        step = self._steps.pop(0)
-        if isinstance(step, list):
-            for piece in step:
-                yield LLMStreamChunk(content_delta=piece)
-            yield LLMStreamChunk(finish_reason=FinishReason.STOP)
-            return
-        name, arguments = step
-        call = ToolCall(id=f"call-{len(self._steps)}", name=name, arguments=arguments)
-        yield LLMStreamChunk(tool_call_delta=call)
-        yield LLMStreamChunk(finish_reason=FinishReason.TOOL_CALLS)
+from windlass_protocol import JsonObject, RunMode, StepInput, SubagentActionResult
 
 
 def shown(stage: Stage) -> list[tuple[str, JsonObject]]:
@@ -156,12 +55,6 @@ def test_the_task_of_a_subagent() -> None:
     stage = on_stage(pieces("subagent_child"), mode=RunMode.TASK)
     play(stage.send("ECHO child"), stage)
     assert meanings(shown(stage)) == meanings(recorded("subagent_child"))
-
-
-QUESTION: JsonObject = {
-    "prompt": "Which color?",
-    "options": [{"id": "red", "label": "Red"}, {"id": "blue", "label": "Blue"}],
-}
 
 
 def test_a_question_that_ends_the_turn() -> None:
@@ -220,3 +113,57 @@ def test_by_default_the_turn_waits_and_goes_on() -> None:
     ]
     assert {str(event.data.get("turnId", "turn_0")) for event in stage.events} == {"turn_0"}
     assert [data["stepIndex"] for data in stage.data("step.started")] == [1]
+
+
+def test_consent_that_a_message_passes_over() -> None:
+    stage = asked_for_consent(["Well."])
+    play(stage.send("Something else."), stage)
+    assert stage.types == [
+        "action.result",
+        "turn.started",
+        "message.received",
+        "step.started",
+        "message.completed",
+        "step.completed",
+        "turn.completed",
+        "session.waiting",
+    ]
+    (result,) = stage.data("action.result")
+    assert (result["status"], result["turnId"]) == ("rejected", "turn_0")
+    assert stage.data("message.received")[0]["turnId"] == "turn_1"
+
+
+def test_the_answer_to_a_question_begins_a_turn() -> None:
+    stage = on_stage(("ask_question", QUESTION), ["Blue."])
+    play(stage.send("ASK me"), stage)
+    stage.events.clear()
+    play(stage.answer("blue"), stage)
+    assert stage.types == [
+        "turn.started",
+        "step.started",
+        "message.completed",
+        "step.completed",
+        "turn.completed",
+        "session.waiting",
+    ]
+    assert stage.data("step.started")[0]["turnId"] == "turn_1"
+
+
+SCHEMA: JsonObject = {"type": "object", "required": ["answer"]}
+
+
+@pytest.mark.parametrize(
+    ("mode", "end"), [(RunMode.TASK, "session.failed"), (RunMode.CONVERSATION, "session.waiting")]
+)
+def test_an_output_that_never_fits(mode: RunMode, end: str) -> None:
+    stage = on_stage(["No."], ["Never."], ["Not."], mode=mode)
+    play(stage.send(StepInput(message="SCHEMA", output_schema=SCHEMA)), stage)
+    step = ["step.started", "message.completed", "step.completed"]
+    assert stage.types[3:] == [*step, *step, *step, "step.failed", "turn.failed", end]
+    assert stage.data("step.failed")[0]["code"] == "structured_output_failure"
+
+
+def test_an_output_that_fits_in_a_conversation() -> None:
+    stage = on_stage(['{"answer": 42}'])
+    play(stage.send(StepInput(message="SCHEMA", output_schema=SCHEMA)), stage)
+    assert stage.types[-4:] == ["step.completed", "result.completed", "turn.completed", "session.waiting"]

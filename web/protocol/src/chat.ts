@@ -126,6 +126,7 @@ class ChatDraft {
   }
 
   messageReceived(data: Data<"message.received">, event: Event): void {
+    if (data.delivery === CORRECTION) return;
     const id = data.messageId ?? `${event.sessionId ?? ""}/${this.seq}`;
     this.ownMessages().push({ id, role: "user", content: data.message, createdAt: event.meta.at });
   }
@@ -334,6 +335,8 @@ const SKIPPED: Output = {
 };
 const DENIED = "Tool execution was denied.";
 const LOAD_SKILL = "load_skill";
+/** The delivery of a message that sends an answer back to the model: no person said it. */
+const CORRECTION = "correction";
 const APPROVAL_OPTIONS = "approve,deny";
 
 /** The name of the tool under which the model asked for an action. */

@@ -1,4 +1,4 @@
-"""Streams: how events are sent to a client, as SSE, NDJSON or in the shape of simple chat clients.
+"""Streams: how events are sent to a client, as SSE, NDJSON, for simple chat clients or for clients of eve.
 
 A stream ends with its feed, when the client disconnects, or when the server shuts down.
 """
@@ -16,9 +16,10 @@ from windlass import AgentError, Event
 from windlass.feed import encode_cursor
 from windlass.parts import Clock
 from windlass.ports.feed import EventStream
+from windlass_harness.views.eve import EVE_TYPES, EveGrammar, Shown
 from windlass_harness.views.events import to_sse
 from windlass_harness.views.stream import ChatFold
-from windlass_protocol import Cursor, SSEEvent, SSEEventType, encode
+from windlass_protocol import Cursor, JsonObject, SSEEvent, SSEEventType, encode
 from windlass_protocol.codec import encode_trusted
 from windlass_server.guard import Metrics
 from windlass_server.problems import Problem, of_agent_error
@@ -510,6 +511,99 @@ class SteerableFrames:
     def closing(self) -> bytes:
         """Return `[DONE]`."""
         return DONE
+
+
+class EveFrames:
+    """Events in the sequence of eve 0.13.8, numbered from 0; those before `start` are left out.
+
+    The same journal gives the same numbers. Server-Sent Events have the number as `id`, and live deltas have
+    none. Clients of lines count what they read, so lines are never live: each text is one delta.
+    """
+
+    def __init__(self, sse: SseFrames | None, start: int) -> None:
+        self.media_type = NDJSON_TYPE if sse is None else SSE_TYPE
+        self._sse = sse
+        self._start = start
+        self._next = 0
+        self._grammar = EveGrammar()
+        self._streamed: dict[str, str] = {}
+        """The live texts of the current attempt so far, by the first word of their type."""
+
+    def opening(self) -> bytes:
+        """Return the reconnect delay of Server-Sent Events."""
+        return b"" if self._sse is None else self._sse.opening()
+
+    def event(self, event: Event, raw: bytes, *, cursor: str) -> bytes:
+        """Return the events of eve that a record makes; many make none."""
+        if event.index is not None:
+            return self._delta(event)
+        at, parts = event.meta.at, list[bytes]()
+        for kind, data in self._grammar.take(event.type, event.data, attempt=event.meta.attempt):
+            name, _, end = kind.partition(".")
+            text = data.get(name)
+            if end == "completed" and isinstance(text, str) and name in _TEXTS:
+                is_told = name in self._streamed
+                delta: Shown = (f"{name}.appended", {**_placed(data), **_texts(name, text, text)})
+                parts.append(self._numbered(delta, at, is_told=is_told))
+            parts.append(self._numbered((kind, data), at))
+        if event.type in ("step.started", "step.completed"):
+            self._streamed.clear()
+        return b"".join(parts)
+
+    def is_last(self, event: Event) -> bool:
+        """Return False: no event ends the stream."""
+        return False
+
+    def heartbeat(self) -> bytes:
+        """Return a comment, or an empty line, which clients of eve skip and do not count."""
+        return b"\n" if self._sse is None else self._sse.heartbeat()
+
+    def reconnect(self, retry_ms: int) -> bytes:
+        """Return the message that tells a client to reconnect; lines end, and their clients reconnect."""
+        return b"" if self._sse is None else self._sse.reconnect(retry_ms)
+
+    def failure(self, problem: Problem) -> bytes:
+        """Return the problem; lines end, and a client that reconnects gets it as the status."""
+        return b"" if self._sse is None else self._sse.failure(problem)
+
+    def closing(self) -> bytes:
+        """Return nothing."""
+        return b""
+
+    def _delta(self, event: Event) -> bytes:
+        name = event.type.partition(".")[0]
+        if self._sse is None or event.type not in EVE_TYPES or self._next < self._start:
+            return b""
+        delta, so_far = event.data.get(f"{name}Delta"), event.data.get(f"{name}SoFar")
+        before = self._streamed.get(name, "")
+        text = so_far if isinstance(so_far, str) else f"{before}{delta}"
+        self._streamed[name] = text
+        data = {**_placed(self._grammar.placed(event.data)), **_texts(name, str(delta), text)}
+        return b"data: %b\n\n" % _eve_event((event.type, data), event.meta.at)
+
+    def _numbered(self, shown: Shown, at: str, *, is_told: bool = False) -> bytes:
+        """Return the next event; nothing if the client has it, by its number or as live deltas."""
+        number, self._next = self._next, self._next + 1
+        if number < self._start or is_told:
+            return b""
+        raw = _eve_event(shown, at)
+        return b"%b\n" % raw if self._sse is None else b"id: %d\ndata: %b\n\n" % (number, raw)
+
+
+_TEXTS: Final = frozenset({"message", "reasoning"})
+
+
+def _eve_event(shown: Shown, at: str) -> bytes:
+    kind, data = shown
+    return encode({"type": kind, "data": data, "meta": {"at": at}})
+
+
+def _placed(data: JsonObject) -> JsonObject:
+    return {name: data[name] for name in ("sequence", "stepIndex", "turnId") if name in data}
+
+
+def _texts(name: str, delta: str, so_far: str) -> JsonObject:
+    return {f"{name}Delta": delta, f"{name}SoFar": so_far}
 
 
 class PacedStream:

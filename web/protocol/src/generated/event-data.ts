@@ -437,7 +437,7 @@ export const MessageReceivedData = open({
   context: z.array(z.string()).optional(),
   /** Identifier of the message. */
   messageId: Id.optional(),
-  /** How it arrived: turn, steer or queue. */
+  /** How it arrived: turn, steer or queue; correction if no person said it and an answer goes back to the model. */
   delivery: z.string().optional(),
   /** Who said it. */
   sender: z.string().optional(),

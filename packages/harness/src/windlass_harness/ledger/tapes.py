@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from windlass_harness.record import Record
 from windlass_harness.views.fold import read, text_in
 from windlass_harness.views.payloads import (
+    CORRECTIONS,
     as_text,
     question_outcome,
     read_requested,
@@ -95,7 +96,7 @@ class _Reader:
     def heard(self, record: Record) -> None:
         data = read(MessageReceivedData, record.data)
         if self._is_begun:
-            is_person = data.delivery != "repair"
+            is_person = data.delivery not in CORRECTIONS
             self.tape = replace(self.tape, later_messages=self.tape.later_messages + is_person)
             return
         self._is_begun = True

@@ -179,6 +179,8 @@ class ApprovalRequest:
     expires_at: str | None = None
     responders: tuple[str, ...] | None = None
     can_grant_session: bool = True
+    is_keyed: bool = False
+    """Whether an approval for the session covers the calls with the same key, not all calls of the tool."""
 
 
 @frozen
@@ -232,6 +234,7 @@ class CallAsks:
     options: tuple[JsonObject, ...] = ()
     allow_freeform: bool = True
     expires_at: str | None = None
+    responders: tuple[str, ...] | None = None
     notes: tuple[Note, ...] = ()
 
 

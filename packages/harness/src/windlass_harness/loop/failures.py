@@ -150,9 +150,11 @@ def unfit(attempts: int, errors: Sequence[OutputError] = ()) -> ErrorInfo:
     `errors` are those of the last answer.
     """
     found = "; ".join(f"{error.path or '/'}: {error.message}" for error in errors[:_MISSES_TOLD_MAX])
-    wrong = f" What was wrong with the last one: {found}." if found else ""
-    message = f"No answer fitted the output contract in {attempts} attempts.{wrong} {_UNFIT_REMEDY}"
-    return _rejected(ErrorKind.STRUCTURED_OUTPUT_FAILURE, message)
+    told, last = f"No answer fitted the output contract in {attempts} attempts.", "the last one"
+    if attempts == 1:
+        told, last = "The answer did not fit the output contract, and no repair was allowed.", "it"
+    wrong = f" What was wrong with {last}: {found}." if found else ""
+    return _rejected(ErrorKind.STRUCTURED_OUTPUT_FAILURE, f"{told}{wrong} {_UNFIT_REMEDY}")
 
 
 _MISSES_TOLD_MAX: Final = 3

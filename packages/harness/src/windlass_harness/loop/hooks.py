@@ -4,6 +4,7 @@ from windlass_harness.loop import ends
 from windlass_harness.loop.events import CallHooks, Draft, HooksRan, Moment
 from windlass_harness.loop.rules import BEFORE_RUN_COMPLETE, RUN_STARTING, Rules
 from windlass_harness.loop.state import LoopState
+from windlass_harness.views.payloads import CORRECTION
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, JsonObject, RetryClass
 
 
@@ -35,7 +36,7 @@ def vetoed(state: LoopState, reason: str, *, now: Moment, rules: Rules) -> list[
     """Send the veto to the model; fail the run after too many vetoes."""
     if state.run_notes.hooked.vetoes < rules.completion_vetoes_max:
         words = f"You are not done yet: {reason}\nGo on, and answer again when this is settled."
-        return [_told(state, (words,), now, delivery="repair")]
+        return [_told(state, (words,), now, delivery=CORRECTION)]
     message = f"A hook did not let the run complete, over {rules.completion_vetoes_max} times: {reason}"
     error = ErrorInfo(
         code=ErrorCode.DENIED,

@@ -18,12 +18,14 @@ from windlass_harness.loop.events import (
 from windlass_harness.loop.state import LoopState
 from windlass_harness.times import ms_of
 from windlass_harness.views.history import Call
+from windlass_harness.views.payloads import question_outcome
 from windlass_protocol import (
     CodecError,
     CodecLimits,
     InputKind,
     InputOutcome,
     InputRequest,
+    InputResolution,
     InputResponse,
     JsonObject,
     RecoveryChoice,
@@ -54,8 +56,9 @@ def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> Jso
     assert approval_request is not None, "an ask decision has a prompt"
     options: list[JsonValue] = [{"id": APPROVE, "label": "Approve", "style": "primary"}]
     if approval_request.can_grant_session:
-        # The grant covers any arguments, so its label must say so.
-        label = f"Approve every call of {call.tool_name} in this session"
+        # The grant covers other arguments too, so its label must say which calls.
+        which = "every call of {} with the same key" if approval_request.is_keyed else "every call of {}"
+        label = f"Approve {which.format(call.tool_name)} in this session"
         options.append({"id": APPROVE_SESSION, "label": label})
     options.append({"id": DENY, "label": "Deny", "style": "danger"})
     request: JsonObject = {
@@ -114,6 +117,8 @@ def question_request(state: LoopState, call: Call, *, asks: CallAsks) -> JsonObj
         request["options"] = list(asks.options)
     if asks.expires_at is not None:
         request["expiresAt"] = asks.expires_at
+    if asks.responders is not None:
+        request["responders"] = [*asks.responders]
     return request
 
 
@@ -138,16 +143,17 @@ def _request_id(state: LoopState, call: Call, kind: str) -> str:
 def matched(request: InputRequest, response: InputResponse) -> InputResponse:
     """Return the response with the option that its text names, if it names one.
 
-    The text must be the option's id, label or number, counted from 1. Text that supplies a result is the
-    result.
+    The text must be the option's id, label or number, counted from 1. A number never approves a call: it may
+    answer another request that a person saw. Text that supplies a result is the result.
     """
     if response.option_id is not None or response.text is None or request.kind is InputKind.RECOVERY:
         return response
     words, options = response.text.strip().casefold(), request.options or ()
+    is_consent = request.kind is InputKind.APPROVAL or APPROVE in [option.id for option in options]
     for names in (
         [option.id for option in options],
         [option.label for option in options],
-        [str(number + 1) for number in range(len(options))],
+        [] if is_consent else [str(number + 1) for number in range(len(options))],
     ):
         if words in (folded := [name.strip().casefold() for name in names]):
             option = options[folded.index(words)]
@@ -243,7 +249,7 @@ def _answer(state: LoopState, request: InputRequest, response: InputResponse, no
         case InputKind.RECOVERY:
             return _recover(state, request, response, now)
         case _:
-            return [_resolved(state, request, InputOutcome.ANSWERED, now, response=response)]
+            return _end_question(state, request, InputOutcome.ANSWERED, now, response=response)
 
 
 def _recover(state: LoopState, request: InputRequest, response: InputResponse, now: Moment) -> list[Draft]:
@@ -313,10 +319,45 @@ def _closed(
     """Return the records of requests that are closed without an answer."""
     drafts: list[Draft] = []
     for request in requests:
-        drafts.append(_resolved(state, request, outcome, now))
         if request.kind is InputKind.APPROVAL:
+            drafts.append(_resolved(state, request, outcome, now))
             drafts.append(settled(state, request, outcome=outcome, now=now, reason=reason))
+        elif outcome is InputOutcome.CANCELLED:
+            # The end of the run closes the call of a question.
+            drafts.append(_resolved(state, request, outcome, now))
+        else:
+            drafts += _end_question(state, request, outcome, now)
     return drafts
+
+
+def _end_question(
+    state: LoopState,
+    request: InputRequest,
+    outcome: InputOutcome,
+    now: Moment,
+    *,
+    response: InputResponse | None = None,
+) -> list[Draft]:
+    """Return the records of a question that is over: its answer, and the result of its call.
+
+    The answer settles the call, as in journals without the result; readers of results see the same value.
+    """
+    resolved = _resolved(state, request, outcome, now, response=response)
+    told = InputResolution(
+        request_id=request.request_id, outcome=outcome, kind=request.kind, response=response
+    )
+    output, call = question_outcome(request, told), state.call(request.action.call_id)
+    if output is None:
+        return [resolved]
+    assert call is not None, "a request belongs to an open call"
+    result: JsonObject = {
+        "kind": "tool-result",
+        "callId": call.call_id,
+        "toolName": call.tool_name,
+        "output": output.value,
+    }
+    data: JsonObject = {"result": result, "status": "completed", **state.place(call.step_index)}
+    return [resolved, state.draft("action.result", data, now=now)]
 
 
 def settled(

@@ -136,7 +136,9 @@ def _start(state: LoopState, call: Call, *, child: Child, delegation: Delegation
         "depth": _depth(run),
         "agents": agents,
     }
-    session: JsonObject = {"invocation": invocation, "rootSessionId": root}
+    opening = delegation.body.get("session")
+    session: JsonObject = {**opening} if isinstance(opening, dict) else {}
+    session |= {"invocation": invocation, "rootSessionId": root}
     if state.session.taint:
         # The task may quote content that this session has read.
         session["taint"] = [*sorted(state.session.taint)]

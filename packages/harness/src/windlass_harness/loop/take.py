@@ -44,6 +44,7 @@ from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, Requested
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import next_retry_delay_ms, should_retry
 from windlass_harness.views.history import Call, CallStage
+from windlass_harness.views.payloads import CORRECTION
 from windlass_harness.views.session import SessionStatus
 from windlass_protocol import JsonObject, OutputError, PolicyDecision, RecoveryChoice
 
@@ -71,9 +72,18 @@ def _start(state: LoopState, event: RunRequested, now: Moment) -> list[Draft]:
         data: JsonObject = opening if isinstance(opening, dict) else {}
         drafts.append(Draft("session.started", now.at, data, agent_id=agent_id))
     drafts += [draft("run.started", run), draft("turn.started", place), draft("message.received", message)]
-    if body.get("contract") is not None:
-        drafts.append(draft("output.requested", {"contract": body["contract"], "runId": run_id}))
+    contract = body.get("contract") or _unmet_contract(state, agent_id)
+    if contract is not None:
+        drafts.append(draft("output.requested", {"contract": contract, "runId": run_id}))
     return drafts
+
+
+def _unmet_contract(state: LoopState, agent_id: str) -> JsonObject | None:
+    """Return the output contract of the agent's last run, if no answer has met it."""
+    last, notes = state.session.run, state.run_notes
+    if last is None or last.agent_id != agent_id or notes.contract is None or notes.is_validated:
+        return None
+    return notes.contract.model_dump(mode="json", by_alias=True)
 
 
 def _steered(state: LoopState, event: MessageSent, now: Moment) -> list[Draft]:
@@ -115,11 +125,14 @@ def checked(state: LoopState, event: OutputChecked, *, now: Moment, rules: Rules
     errors: list[JsonValue] = [error.model_dump(mode="json", by_alias=True) for error in event.errors]
     repairs = OUTPUT_REPAIRS if contract.max_repair_attempts is None else contract.max_repair_attempts
     if attempt > repairs:
-        return [state.draft("output.failed", {**facts, "attempts": attempt, "errors": errors}, now=now)]
+        return [
+            state.draft("output.failed", {**facts, "attempts": attempt, "errors": errors}, now=now),
+            give_up(state, failures.unfit(attempt, event.errors), now=now),
+        ]
     repair: JsonObject = {
         "message": "",
         "context": [repair_prompt(event.errors)],
-        "delivery": "repair",
+        "delivery": CORRECTION,
         **state.turn_place(),
     }
     return [

@@ -12,6 +12,7 @@ from typing import Final
 from windlass_harness.record import Record
 from windlass_harness.views.fold import START, Position, fold, read
 from windlass_harness.views.payloads import (
+    CORRECTION,
     SKIPPED,
     as_text,
     question_outcome,
@@ -104,6 +105,8 @@ class _Draft:
 
     def message_received(self, record: Record) -> None:
         data = read(MessageReceivedData, record.data)
+        if data.delivery == CORRECTION:
+            return
         self._messages.append(
             ChatMessage(
                 id=data.message_id or f"{record.session_id}/{record.seq}",

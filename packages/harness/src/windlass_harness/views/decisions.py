@@ -18,6 +18,7 @@ from windlass_harness.times import elapsed_ms
 from windlass_harness.views.fold import START, Position, fold, read, text_in
 from windlass_harness.views.ledger import narrate
 from windlass_harness.views.payloads import (
+    CORRECTIONS,
     SKIPPED,
     question_outcome,
     read_reasoning,
@@ -40,6 +41,7 @@ from windlass_protocol import (
     DecisionRun,
     DecisionRunStatus,
     DecisionType,
+    ErrorKind,
     HookFailedData,
     InputKind,
     InputOutcome,
@@ -500,7 +502,7 @@ class StepsDraft:
 
     def heard(self, record: Record, run: RunDraft) -> None:
         data = read(MessageReceivedData, record.data)
-        if data.delivery == "repair":
+        if data.delivery in CORRECTIONS:
             self._send_back(record, run, why=" ".join(data.context or ()))
         elif data.delivery in (None, "turn"):
             parts = [part.text for part in data.parts or () if isinstance(part, TextPart)]
@@ -567,6 +569,8 @@ class StepsDraft:
         data = read(StepFailedData, record.data)
         self.words = None
         run.charge(data.usage)
+        if data.code == ErrorKind.STRUCTURED_OUTPUT_FAILURE:
+            return  # `output.failed` has told it
         told = f"model call {data.step_index}: {data.message}"
         self._report(record, run, told=told, cause=data.code, severity=_CRITICAL)
 
@@ -657,9 +661,10 @@ class StepsDraft:
 
     def output_failed(self, record: Record, run: RunDraft) -> None:
         attempts = read(OutputFailedData, record.data).attempts
-        self._reject(
-            record, run, told=f"No answer fitted its contract in {attempts} attempts", severity=_CRITICAL
-        )
+        told = f"No answer fitted its contract in {attempts} attempts"
+        if attempts == 1:
+            told = "The answer did not fit its contract, and no repair was allowed"
+        self._reject(record, run, told=told, severity=_CRITICAL)
 
     def _reject(self, record: Record, run: RunDraft, *, told: str, severity: ProblemSeverity) -> None:
         answer = self.answer

@@ -33,6 +33,10 @@ from windlass_protocol.generated import event_data
 from windlass_protocol.unchecked import maker
 
 LOAD_SKILL: Final = "load_skill"
+CORRECTION: Final = "correction"
+"""The delivery of a message that sends an answer back to the model: no person said it."""
+CORRECTIONS: Final = frozenset({CORRECTION, "repair"})
+"""All deliveries of such messages. Chats of early journals show a repair, as they did then."""
 DENIED: Final = "Tool execution was denied."
 SKIPPED: Final = ToolOutput.model_construct(
     type=ToolOutputType.EXECUTION_DENIED,

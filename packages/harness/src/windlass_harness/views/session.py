@@ -148,14 +148,18 @@ class SessionState:
 
     @property
     def session(self) -> HarnessSession:
-        """The session as the input of a step; it has no agent before it started."""
+        """The session as the input of a step; it has no agent before it started.
+
+        A journaled session is continued by its id, so the id is its continuation token if it has no other.
+        """
         unknown = SessionAgent(model_reference=ModelReference(id=UNKNOWN_MODEL), system="", tools=())
+        session_id = self.position.session_id
         return HarnessSession(
             agent=self.agent or unknown,
             compaction=self.compaction,
-            continuation_token=self.continuation_token,
+            continuation_token=self.continuation_token or session_id or "",
             history=self.history.messages,
-            session_id=self.position.session_id or "new",
+            session_id=session_id or "new",
             output_schema=self.output_schema,
             root_session_id=self.root_session_id,
             state=self.authored or None,

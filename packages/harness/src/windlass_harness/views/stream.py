@@ -16,6 +16,7 @@ from windlass_harness.record import Record
 from windlass_harness.views.chat import step_message_id
 from windlass_harness.views.fold import read, text_in
 from windlass_harness.views.payloads import (
+    CORRECTIONS,
     SKIPPED,
     Place,
     action_name,
@@ -549,9 +550,11 @@ class ChatFold:
     # people and subagents
 
     def message_received(self, event: Event | Record) -> Iterator[Change]:
+        data = read(MessageReceivedData, event.data)
+        if data.delivery in CORRECTIONS:
+            return
         is_first, self._has_words = not self._has_words, True
-        text = read(MessageReceivedData, event.data).message
-        yield MessageReceived(f"{self._run_id}/said/{event.seq}", text, is_first)
+        yield MessageReceived(f"{self._run_id}/said/{event.seq}", data.message, is_first)
 
     def input_requested(self, event: Event | Record) -> Iterator[Change]:
         data = read(InputRequestedData, event.data)

@@ -458,7 +458,9 @@ class MessageReceivedData(Open):
     message_id: Maybe[Id] = None
     """Identifier of the message."""
     delivery: Maybe[Str] = None
-    """How it arrived: turn, steer or queue."""
+    """How it arrived: turn, steer or queue; correction if no person said it and an answer goes back to the
+    model.
+    """
     sender: Maybe[Str] = None
     """Who said it."""
 

@@ -213,7 +213,7 @@ class AgentSessions:
         waiting = [
             item.body.get("set") async for item in each_item(self._store, session_id) if item.kind == STATE
         ]
-        values: JsonObject = (await self._folds.session(session_id)).session.authored
+        values: JsonObject = dict((await self._folds.session(session_id)).authored)
         for change in waiting:
             values = {**values, **change} if isinstance(change, dict) else values
         return {name: values[key] for key, name in _FIELDS.items() if key in values}

@@ -1,8 +1,9 @@
 """RemoteAgent: an agent of another server as a subagent.
 
 A remote agent is a local agent, so that all rules of subagents apply to it: its session is stored, a crash
-needs no repair, its budget is a share, and its questions are shown at the root. Its model is a few rules
-(`RemoteModel`), and its only tool follows the run on the other server (`remote_tool`).
+needs no repair, its budget is a share that the other server enforces, and its questions are shown at the
+root. An approval on the other server is a question here, with the responders of approvals. Its model is a few
+rules (`RemoteModel`), and its only tool follows the run on the other server (`remote_tool`).
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -412,6 +413,7 @@ class _Work:
             agent=self.server.agent,
             mode=RunMode.TASK,
             output_schema=self.output_schema,
+            budget=self.ctx.budget,
             # Hashed for the HTTP header: the key of a call contains names with arbitrary characters.
             idempotency_key=sha256(self.ctx.idempotency_key.encode()).hexdigest(),
         )

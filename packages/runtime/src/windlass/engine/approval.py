@@ -25,6 +25,7 @@ from windlass.tools.question import question_of
 from windlass.tools.router import ASKED_BY_DEFAULT, call_facts, unknown_tool
 from windlass_harness.loop.events import ApprovalRequest, CallAsks, CallJudged, CallRefused, JudgeCall, Note
 from windlass_harness.loop.notes import CONSENTED
+from windlass_harness.loop.people import APPROVE, APPROVE_SESSION
 from windlass_harness.loop.state import LoopState
 from windlass_harness.policy import Taint, decide_tool_mode
 from windlass_harness.views.runs import RunState
@@ -198,7 +199,11 @@ def request_approval(
     if lifetime_ms is not None:
         expires_at = stamp(clock.now() + timedelta(milliseconds=min(lifetime_ms, WAIT_MS_MAX)))
     return ApprovalRequest(
-        prompt, expires_at=expires_at, responders=responders, can_grant_session=can_grant_session
+        prompt,
+        expires_at=expires_at,
+        responders=responders,
+        can_grant_session=can_grant_session,
+        is_keyed=tool.approval_key is not None,
     )
 
 
@@ -333,7 +338,9 @@ async def _weigh(
     if decision is None:
         decision, final = await _decide(binding, state, effect, gate.arguments, is_attended=is_attended)
     if tool.is_question and not isinstance(decision, DenyDecision | DeferDecision | InterruptDecision):
-        return _asks(binding, effect.call_id, replace(gate, arguments=final), is_attended=is_attended)
+        return _asks(
+            binding, state.run, effect.call_id, replace(gate, arguments=final), is_attended=is_attended
+        )
     if isinstance(decision, AskDecision):
         request = await before_request(binding, state, effect=effect, decision=decision, clock=clock)
         if isinstance(request, CallRefused):
@@ -384,10 +391,13 @@ def _judged(
     )
 
 
-def _asks(binding: Binding, call_id: str, gate: Gate, *, is_attended: bool) -> CallAsks | CallRefused:
+def _asks(
+    binding: Binding, run: RunState | None, call_id: str, gate: Gate, *, is_attended: bool
+) -> CallAsks | CallRefused:
     """Ask a person a question of the model, if someone can answer.
 
-    Questions need no approval.
+    Questions need no approval. A question with an option that approves, such as that of a remote agent, is
+    answered by those who may approve.
     """
     if not is_attended:
         told = "No person can be asked; continue without the answer, or say what you need to know."
@@ -395,6 +405,10 @@ def _asks(binding: Binding, call_id: str, gate: Gate, *, is_attended: bool) -> C
     question = question_of(gate.arguments.json)
     if question.problem is not None:
         return CallRefused(call_id, "invalid_arguments", question.problem, gate.notes)
+    is_consent = any(one.get("id") in (APPROVE, APPROVE_SESSION) for one in question.options)
+    responders = responders_of(binding, run) if is_consent else None
+    if isinstance(responders, str):
+        return CallRefused(call_id, "policy.four_eyes", responders, gate.notes)
     mask = binding.redactor.text
     return CallAsks(
         call_id,
@@ -402,6 +416,7 @@ def _asks(binding: Binding, call_id: str, gate: Gate, *, is_attended: bool) -> C
         mask(question.prompt),
         options=tuple({name: mask(str(text)) for name, text in one.items()} for one in question.options),
         allow_freeform=question.allow_freeform,
+        responders=responders,
         notes=gate.notes,
     )
 

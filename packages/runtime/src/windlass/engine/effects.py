@@ -923,6 +923,7 @@ class Effects:
             idempotency_key=effect.idempotency_key,
             timeout_ms=tool.timeout_ms,
             deadline=self._shared.clock.now() + timedelta(milliseconds=tool.timeout_ms),
+            budget=run.budget,
             state=ToolState(state.session.authored),
             control=ToolControl(shown_by(self._live, effect)),
         )

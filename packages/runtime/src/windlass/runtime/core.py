@@ -306,7 +306,8 @@ class CoreRuntime(RuntimeViews):
         asked = start.asked_for(request)
         at = moment(self._ports.machine.clock).at
         new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked, at=at)
-        body = self._masked(start.start_body(request, effective))
+        opening = start.session_opening(effective)
+        body = self._masked({**start.start_body(request, effective), "session": opening})
         try:
             key = item_key(START, run_id)
             posted = await self._store().post(session_id, kind=START, key=key, body=body, run=new_run)

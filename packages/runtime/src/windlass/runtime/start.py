@@ -8,6 +8,8 @@ store.
 from collections.abc import Mapping
 from typing import Final, cast
 
+from pydantic_core import to_json
+
 from windlass.agent import check_sink, output_contract, subagent_tool, subagent_words
 from windlass.attachments import check_parts
 from windlass.engine.approval import maybe_await, timed_out
@@ -15,7 +17,14 @@ from windlass.engine.deadline import DeadlineExceeded, await_within
 from windlass.engine.subagents import Task
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.hooks import Hook, check_hook
-from windlass.package import check_contract, check_package, compaction_route, fingerprint, package_json
+from windlass.package import (
+    check_contract,
+    check_package,
+    compaction_config,
+    compaction_route,
+    fingerprint,
+    package_json,
+)
 from windlass.ports.host import StartPolicy
 from windlass.ports.model import LLMProvider
 from windlass.ports.store import Store
@@ -35,10 +44,12 @@ from windlass.refusals import (
 )
 from windlass.runtime.registry import RuntimePorts
 from windlass.tools import Tool, as_pinned
+from windlass_harness import __version__
 from windlass_harness.ledger.names import BUILDER, is_notes
 from windlass_harness.loop.notes import Child
 from windlass_harness.loop.subagents import is_childs
 from windlass_harness.redact import mask_text
+from windlass_harness.views.session import DEFAULT_COMPACTION
 from windlass_protocol import (
     AllowDecision,
     AskDecision,
@@ -49,13 +60,17 @@ from windlass_protocol import (
     ErrorKind,
     InterruptDecision,
     JsonObject,
+    ModelReference,
     ModifyDecision,
     OutputContract,
     RetryClass,
     RunMode,
     RunRequest,
+    RuntimeIdentity,
     RuntimePackage,
+    SessionAgent,
     SessionCapabilities,
+    SessionToolDefinition,
     TextPart,
 )
 from windlass_protocol.frozen import sealed
@@ -477,6 +492,56 @@ def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
     return body
 
 
+SESSION_AGENT_BYTES_MAX: Final = 65_536
+"""Size of an agent in `session.started`; a larger one is only in the package of the run."""
+
+
+def session_opening(effective: EffectivePackage) -> JsonObject:
+    """Return the data of `session.started`: the identity of the runtime, the agent and its compaction."""
+    known = _OPENINGS.get(effective.fingerprint)
+    if known is None:
+        if len(_OPENINGS) >= _OPENINGS_MAX:
+            _OPENINGS.clear()
+        known = _OPENINGS[effective.fingerprint] = _opening(effective)
+    return known
+
+
+_OPENINGS: Final[dict[str, JsonObject]] = {}
+_OPENINGS_MAX: Final = 64
+
+
+def _opening(effective: EffectivePackage) -> JsonObject:
+    package = effective.package
+    route, summariser = package.provider_route, compaction_route(package)
+    identity = RuntimeIdentity(
+        agent_id=package.agent.agent_id,
+        agent_name=package.agent.name,
+        model_id=route.model_id,
+        version=__version__,
+        package_fingerprint=effective.fingerprint,
+    )
+    agent = SessionAgent(
+        model_reference=ModelReference(id=route.model_id),
+        compaction_model_reference=None if summariser is None else ModelReference(id=summariser.model_id),
+        system=package.agent.instructions or "",
+        tools=tuple(
+            SessionToolDefinition(
+                name=spec.name, description=spec.description or "", input_schema=spec.input_schema
+            )
+            for spec in package.tools or ()
+        ),
+    )
+    compaction = compaction_config(package) or DEFAULT_COMPACTION
+    opening: JsonObject = {
+        "runtime": identity.model_dump(mode="json", by_alias=True),
+        "compaction": compaction.model_dump(mode="json", by_alias=True),
+    }
+    told = agent.model_dump(mode="json", by_alias=True)
+    if len(to_json(told)) <= SESSION_AGENT_BYTES_MAX:
+        opening["agent"] = told
+    return opening
+
+
 KEPT_MAX: Final = 1_024
 """Packages known to be in the content store; a package beyond this is looked up again."""
 
@@ -532,4 +597,4 @@ class RuntimeDelegator:
         assert self._ports.store is not None, "a start was checked, so there is one"
         await check_unused(self._ports.store, child)
         await self._keeper.keep(effective, child.run_id)
-        return start_body(request, effective)
+        return {**start_body(request, effective), "session": session_opening(effective)}

@@ -41,7 +41,7 @@ class Grammar(StrEnum):
 
 @sealed
 class KeyedTool:
-    """A tool with a key function: an approval for the session covers the calls with the same key."""
+    """A tool with another approval key; see `ToolOptions.approval_key`, which makes the same tool."""
 
     tool: Tool[..., object]
     approval_key: Callable[[JsonObject], str]

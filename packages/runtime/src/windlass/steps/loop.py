@@ -28,7 +28,13 @@ from windlass.policy import RulesPolicy
 from windlass.ports.feed import EventBus
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk
 from windlass.ports.store import START, STEER, Appended, Batch, Claim, InboxItem, RunRow
-from windlass.runtime.start import EffectivePackage, fingerprint_of, start_body, with_contract
+from windlass.runtime.start import (
+    EffectivePackage,
+    fingerprint_of,
+    session_opening,
+    start_body,
+    with_contract,
+)
 from windlass.scribe import RedactingScribe
 from windlass.steps.contract import (
     AgentTool,
@@ -341,10 +347,13 @@ class _Step:
         package = harness.package(self._session)
         if contract is not None:
             package = with_contract(package, contract)
-        body = start_body(request, EffectivePackage(package, fingerprint_of(package)))
+        effective = EffectivePackage(package, fingerprint_of(package))
+        opening: JsonObject = {**session_opening(effective)}
         identity = harness.config.runtime_identity
         if identity is not None:
-            body["session"] = {"runtime": identity.model_dump(mode="json")}
+            opening["runtime"] = identity.model_dump(mode="json")
+        body = start_body(request, effective)
+        body["session"] = opening
         yield (START if self._loop.run is None else STEER), body
 
     def _contract(self) -> OutputContract | None:

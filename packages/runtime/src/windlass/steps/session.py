@@ -61,7 +61,7 @@ def answer_to(request: InputRequest, text: str) -> InputResponse | None:
     """Return a text as the answer to a request; None if it does not answer it.
 
     For channels with text only: call it after the person has seen the request. A text names an option by id,
-    label or number; an approval takes nothing else, while a question may take any text.
+    label or number; a question may take any text, and an approval takes an id or a label alone.
     """
     response = matched(request, InputResponse(request_id=request.request_id, text=text))
     open_request = request.model_copy(update={"expires_at": None, "responders": None})
@@ -147,7 +147,7 @@ def close_loop(
     """
     kept = loop.session.freeze()
     # Fields of the session itself are not stored twice, and run ids come from the turn.
-    slim = replace(kept, history=replace(kept.history, messages=()), authored={}, run_ids=())
+    slim = replace(kept, agent=None, history=replace(kept.history, messages=()), authored={}, run_ids=())
     turn, run, requests = kept.turn, loop.run, kept.requests
     place, is_turn_open = shown or (None, run is not None)
     if shown is None and turn is not None:

@@ -85,10 +85,13 @@ class ToolOptions(TypedDict, total=False):
     approval: ApprovalRule | str | ApprovalCheck
     """policy (the default), always, once or never, or a function of the arguments.
 
-    once asks until a person approves the tool for the session; an approval of one call is for that call.
-    never only skips the default approval of the policy: rules that ask, dangerous commands and tainted
-    sessions still ask.
+    always asks for each call. once asks until a person approves the tool for the session; an approval of one
+    call is for that call. never only skips the default approval of the policy: rules that ask, dangerous
+    commands and tainted sessions still ask.
     """
+    approval_key: Callable[[JsonObject], str]
+    """Returns the key of a call from its arguments: an approval for the session covers the calls with the
+    same key, instead of all calls of the tool. If it raises, the call is denied."""
     concurrency: int
     """Calls that may run at the same time; unlimited when left out."""
     is_outbound: bool
@@ -218,6 +221,7 @@ def tool(
         timeout_ms: 120,000 when left out.
         timeout: in seconds, instead of timeout_ms.
         approval: policy (the default), always, once or never, or a function of the arguments.
+        approval_key: returns the key of a call; an approval for the session covers the calls with its key.
         concurrency: calls that may run at the same time; unlimited when left out.
         is_outbound: whether a call can send data out; True when left out.
         reads: untrusted (content of unknown authors), private (data that must not be sent out), or both.
@@ -265,6 +269,7 @@ def _made(function: Callable[P, R], options: ToolOptions, *, is_checked: bool = 
         mode=mode,
         effect=_effect(options.get("effect"), mode, name=name),
         approval=_approval(options.get("approval"), name),
+        approval_key=_approval_key(options.get("approval_key"), name),
         timeout_ms=_timeout_ms(options, name),
         concurrency=_concurrency(options.get("concurrency"), name),
         is_outbound=_flag(options.get("is_outbound"), f"tool {name}: is_outbound"),
@@ -320,6 +325,12 @@ def _effect(value: object, mode: ToolMode | None, *, name: str) -> EffectClass:
             "write effect idempotent or once, or mode read"
         )
     return effect or (EffectClass.READ if mode == ToolMode.READ else EffectClass.ONCE)
+
+
+def _approval_key(value: object, name: str) -> Callable[[JsonObject], str] | None:
+    if value is not None and not callable(value):
+        raise wrong(f"tool {name}: approval_key must be a function of the arguments, found {kind_of(value)}")
+    return cast("Callable[[JsonObject], str] | None", value)
 
 
 def _approval(value: object, name: str) -> ApprovalRule | ApprovalCheck:

@@ -17,6 +17,7 @@ from windlass_server.settings import REPLAY_PAUSE_S, REPLAY_PAUSE_S_MAX, TYPES_M
 from windlass_server.streams import (
     NDJSON_TYPE,
     SSE_TYPE,
+    EveFrames,
     Frames,
     NdjsonFrames,
     PacedStream,
@@ -28,6 +29,9 @@ from windlass_server.streams import (
 
 router = APIRouter(prefix=PREFIX, tags=["feeds"], route_class=Route)
 CURSOR_HEADER = "windlass-cursor"
+EVE_HEADERS = {"x-eve-stream-format": "ndjson", "x-eve-stream-version": "16"}
+"""The headers by which clients of eve 0.13.8 know the stream."""
+_NUMBER_DIGITS_MAX = 15
 _EXAMPLE = 'id: s.MDE5YQ.7\ndata: {"type":"message.completed","data":{"message":"Done."},"seq":7}\n\n'
 
 
@@ -39,9 +43,14 @@ class FeedQuery(Wire):
     follow: bool = True
     """False ends the stream at the current end of the journal."""
     format: Literal["sse", "ndjson"] | None = None
-    """By default `Accept` decides: Server-Sent Events unless it names `application/x-ndjson`."""
-    shape: Literal["events", "steerable"] = "events"
-    """`steerable` sends the few kinds of events that a simple chat needs, and then `[DONE]`."""
+    """By default `Accept` decides: Server-Sent Events unless it names `application/x-ndjson`; with
+    `shape=eve`, lines unless it names `text/event-stream`."""
+    shape: Literal["events", "steerable", "eve"] = "events"
+    """`steerable` sends the few kinds of events that a simple chat needs, and then `[DONE]`. `eve`, for
+    sessions, sends the events of eve 0.13.8 in its order."""
+    start_index: Annotated[
+        int | None, Field(ge=0, description="Only with `shape=eve`: the number of events to leave out.")
+    ] = None
 
 
 class ReplayQuery(Wire):
@@ -107,12 +116,17 @@ async def of_session(
     """Send every event of a session: first the stored ones, then new ones.
 
     Each has an `id`. A client that reconnects with the last `id` misses no event and gets none twice, even
-    after a restart of the server.
+    after a restart of the server. With `shape=eve` the `id` is the number of the event, and lines of JSON
+    resume with `startIndex`.
     """
     bus = caller.tenant.runtime.events()
-    cursor = _cursor(query, last)
+    start = _eve_start(query, last)
+    cursor = None if query.shape == "eve" else _cursor(query, last)
     feed = bus.subscribe_session(session.session_id, cursor, options=StreamOptions(follow=query.follow))
-    return await _response(request, caller, feed=feed, query=query)
+    response = await _response(request, caller, feed=feed, query=query, start=start)
+    if query.shape == "eve":
+        response.headers.update(EVE_HEADERS)
+    return response
 
 
 @router.get("/runs/{run_id:path}/events", responses=_ANSWERS, response_class=Response, summary="Watch a run")
@@ -120,6 +134,9 @@ async def of_run(
     *, request: Request, caller: CallerDep, run: OwnRun, query: FeedDep, last: LastEventId = None
 ) -> Response:
     """Send every event of a run; the stream ends with the run."""
+    if query.shape == "eve":
+        raise Problem(422, "shape=eve is for sessions: read /sessions/{id}/events?shape=eve")
+    _eve_start(query, last)
     bus = caller.tenant.runtime.events()
     options = StreamOptions(follow=query.follow)
     feed = bus.subscribe_run(run.run_id, _cursor(query, last), options=options, until_terminal=True, row=run)
@@ -174,6 +191,20 @@ async def of_all(
     return await _response(request, caller, feed=feed, query=plain, tells_place=True)
 
 
+def _eve_start(query: FeedQuery, last: str | None) -> int:
+    """Return the number of the first event of the eve shape to send."""
+    if query.shape != "eve":
+        if query.start_index is not None:
+            raise Problem(422, "startIndex: only with shape=eve; resume other shapes with after")
+        return 0
+    if query.after is not None:
+        raise Problem(422, "after: not with shape=eve; resume with startIndex or Last-Event-ID")
+    if last and not (last.isascii() and last.isdigit() and len(last) <= _NUMBER_DIGITS_MAX):
+        raise Problem(400, "Last-Event-ID: expected the number of an event of shape=eve")
+    # A browser that reconnects repeats its first query: Last-Event-ID is newer than `startIndex`.
+    return int(last) + 1 if last else query.start_index or 0
+
+
 def _cursor(query: FeedQuery, last: str | None) -> Cursor | None:
     # A browser that reconnects repeats its first query: Last-Event-ID is newer than `after`.
     text = last or query.after
@@ -181,12 +212,18 @@ def _cursor(query: FeedQuery, last: str | None) -> Cursor | None:
 
 
 async def _response(
-    request: Request, caller: Caller, *, feed: EventStream, query: FeedQuery, tells_place: bool = False
+    request: Request,
+    caller: Caller,
+    *,
+    feed: EventStream,
+    query: FeedQuery,
+    tells_place: bool = False,
+    start: int = 0,
 ) -> Response:
     streams: Streams = request.app.state.streams
 
     def frames(cursor: str) -> Frames:
-        return _frames(request, query, streams, place=cursor if tells_place else None)
+        return _frames(request, query, streams, place=cursor if tells_place else None, start=start)
 
     response = await open_feed(feed, frames, streams=streams, caller=caller)
     if tells_place:
@@ -194,11 +231,13 @@ async def _response(
     return response
 
 
-def _frames(request: Request, query: FeedQuery, streams: Streams, *, place: str | None) -> Frames:
+def _frames(request: Request, query: FeedQuery, streams: Streams, *, place: str | None, start: int) -> Frames:
     if query.shape == "steerable":
         return SteerableFrames()
     accepted = request.headers.get("accept", "")
-    wanted = query.format or ("ndjson" if NDJSON_TYPE in accepted else "sse")
-    if wanted == "ndjson":
-        return NdjsonFrames()
-    return SseFrames(streams.limits.reconnect_ms, place)
+    is_sse = SSE_TYPE in accepted if query.shape == "eve" else NDJSON_TYPE not in accepted
+    wanted = query.format or ("sse" if is_sse else "ndjson")
+    sse = SseFrames(streams.limits.reconnect_ms, place) if wanted == "sse" else None
+    if query.shape == "eve":
+        return EveFrames(sse, start)
+    return sse or NdjsonFrames()

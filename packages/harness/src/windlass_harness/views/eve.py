@@ -1,0 +1,240 @@
+"""Records in the sequence of eve 0.13.8, a tool loop with the contract of `windlass.steps`.
+
+There, a wait for people ends the turn and the answers begin another. Calls that people are asked about are
+only in `input.requested`, and `step.completed` comes after the results of its calls.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, cast
+
+from windlass_harness.views.payloads import CORRECTIONS, DENIED
+from windlass_protocol import (
+    InputKind,
+    InputOutcome,
+    InputRequest,
+    JsonObject,
+    JsonValue,
+    RunMode,
+    StepPlace,
+)
+
+EVE_TYPES: Final = frozenset(
+    {"session.started", "session.waiting", "session.completed", "session.failed"}
+    | {"turn.started", "turn.waiting", "turn.completed", "turn.failed", "message.received"}
+    | {"step.started", "step.retrying", "step.completed", "step.failed", "result.completed"}
+    | {"reasoning.appended", "reasoning.completed", "message.appended", "message.completed"}
+    | {"actions.requested", "action.result", "input.requested", "subagent.called", "subagent.completed"}
+    | {"compaction.requested", "compaction.completed", "compaction.failed"}
+)
+"""The types of events that readers of eve know."""
+EXECUTION_DENIED: Final = "TOOL_EXECUTION_DENIED"
+"""The error code of a call that a person denied or passed over."""
+_OF_CALLS: Final = frozenset({"step.completed", "action.result", "input.requested"})
+_OF_STARTED: Final = ("runtime", "invocation")
+"""The fields of `session.started` that readers of eve know."""
+_FIRST: Final = StepPlace(sequence=0, step_index=0, turn_id="turn_0")
+Shown = tuple[str, JsonObject]
+"""The type and the data of an event."""
+
+
+class EveGrammar:
+    """Makes the events of eve from the records of a session, one after the other.
+
+    The same records always make the same events, so a reader can resume by their number.
+    """
+
+    def __init__(
+        self,
+        place: StepPlace | None = None,
+        *,
+        is_turn_open: bool = False,
+        keeps_index: bool = False,
+        mode: RunMode = RunMode.CONVERSATION,
+        actions: Mapping[str, JsonObject] | None = None,
+        requests: Iterable[InputRequest] = (),
+    ) -> None:
+        """Begin at the first record, or between two steps.
+
+        `actions` has extra fields of the actions of agents by the name of the tool, and `requests` are open.
+        """
+        self.place = place
+        """The place of the last shown step; None before the first turn."""
+        self.is_turn_open = is_turn_open
+        self._keeps_index = keeps_index
+        """The next step keeps the index: it is the first of its turn, or follows calls of agents."""
+        self._mode = mode
+        self._actions = actions or {}
+        self._calls_by_request: dict[str, str] = {}
+        self._questions: set[str] = set()
+        """Calls that are questions: their results are not shown."""
+        self._denied: set[str] = set()
+        """Calls without the consent of a person, until their results are shown."""
+        self._held: list[Shown] = []
+        self._late: list[Shown] = []
+        """Results of approved calls: they belong to the turn that the answers start."""
+        self._message: JsonObject | None = None
+        """A message that passed requests over: it is shown after the results of their calls."""
+        for request in requests:
+            self._note_request(request.request_id, request.action.call_id, request.kind)
+
+    def placed(self, data: JsonObject) -> JsonObject:
+        """Return data with the turn and step of this grammar."""
+        if self.place is None or "turnId" not in data:
+            return data
+        step: JsonObject = {"stepIndex": self.place.step_index} if "stepIndex" in data else {}
+        return {**data, "sequence": self.place.sequence, "turnId": self.place.turn_id, **step}
+
+    def take(self, kind: str, data: JsonObject, *, attempt: int | None = None) -> Iterator[Shown]:
+        """Return the events of a record: none if it is held back, or also those of earlier records."""
+        match kind:
+            case "run.started":
+                self._mode = RunMode.TASK if data.get("mode") == RunMode.TASK else RunMode.CONVERSATION
+            case "input.resolved":
+                yield from self._resolve(data)
+            case "turn.cancelled":
+                words: JsonObject = {"code": "cancelled", "message": "The run was cancelled."}
+                yield from self._within_turn("turn.failed", {**data, **words})
+            case "session.started":
+                yield kind, {name: data[name] for name in _OF_STARTED if name in data}
+            case "turn.waiting":
+                yield from self.flush()
+                if data["on"] == "input" and self.is_turn_open:
+                    yield from self._end_for_people()
+            case _ if kind in EVE_TYPES and data.get("delivery") not in CORRECTIONS:
+                if kind != "step.started" or (attempt or 1) == 1:
+                    yield from self._take(kind, data)
+            case _:
+                pass
+
+    def flush(self) -> Iterator[Shown]:
+        """Return the events that were held back."""
+        held, self._held = self._held, []
+        if held:
+            yield from self._calls(held[0][1], held[1:])
+        late, self._late = self._late, []
+        for kind, data in late:
+            yield kind, self.placed(data)
+
+    def _take(self, kind: str, data: JsonObject) -> Iterator[Shown]:
+        if kind == "input.requested":
+            for request in _requests(data):
+                call = cast(JsonObject, request["action"])["callId"]
+                self._note_request(str(request["requestId"]), str(call), request.get("kind"))
+        if kind == "action.result":
+            call_id = _call_of(data)
+            if call_id in self._questions:
+                return
+            data = _refused(data)
+        if kind == "actions.requested" or (self._held and kind in _OF_CALLS):
+            self._held.append((kind, data))
+        elif kind == "action.result" and not self.is_turn_open and data["status"] != "rejected":
+            self._late.append((kind, data))
+        elif kind == "action.result":
+            yield kind, self.placed(data)
+            self._denied.discard(_call_of(data))
+            if not self._denied:
+                yield from self._release()
+        elif kind == "message.received" and self._denied:
+            self._message = data
+        else:
+            yield from self._within_turn(kind, data)
+
+    def _note_request(self, request_id: str, call_id: str, kind: JsonValue) -> None:
+        self._calls_by_request[request_id] = call_id
+        if kind == InputKind.QUESTION:
+            self._questions.add(call_id)
+
+    def _resolve(self, data: JsonObject) -> Iterator[Shown]:
+        for resolution in cast(list[JsonObject], data["resolutions"]):
+            request_id = str(resolution["requestId"])
+            call_id = self._calls_by_request.pop(request_id, None)
+            if any(request_id in _ids(held) for held in self._held):
+                # The answer came while other calls of the step were running: the turn ends here all the same.
+                yield from self.flush()
+                yield from self._end_for_people()
+            is_consent = resolution.get("kind") == InputKind.APPROVAL
+            if call_id is not None and is_consent and resolution["outcome"] != InputOutcome.APPROVED:
+                self._denied.add(call_id)
+
+    def _release(self) -> Iterator[Shown]:
+        """Show the message that passed requests over."""
+        message, self._message = self._message, None
+        self._denied.clear()
+        if message is not None:
+            yield from self._within_turn("message.received", message)
+
+    def _within_turn(self, kind: str, data: JsonObject) -> Iterator[Shown]:
+        yield from self._release()
+        late, self._late = self._late, []
+        yield from self.flush()
+        if not self.is_turn_open and not kind.startswith("session."):
+            yield "turn.started", self._open_turn()
+        if kind == "step.started" and self.place is not None:
+            index = self.place.step_index + (not self._keeps_index)
+            self.place, self._keeps_index = self.place.model_copy(update={"step_index": index}), False
+        if kind == "subagent.called":
+            self._keeps_index = True
+        if kind != "turn.started":
+            yield kind, self.placed(data)
+        for one, given in late:
+            yield one, self.placed(given)
+        if kind in ("turn.completed", "turn.failed"):
+            self.is_turn_open = False
+
+    def _open_turn(self) -> JsonObject:
+        if self.place is not None:
+            sequence = self.place.sequence + 1
+            self.place = StepPlace(sequence=sequence, step_index=0, turn_id=f"turn_{sequence}")
+        self.place = self.place or _FIRST
+        self.is_turn_open = self._keeps_index = True
+        return {"sequence": self.place.sequence, "turnId": self.place.turn_id}
+
+    def _end_for_people(self) -> Iterator[Shown]:
+        self.is_turn_open = False
+        if self._mode is not RunMode.TASK:
+            yield "turn.completed", self.placed({"sequence": 0, "turnId": ""})
+            yield "session.waiting", {"wait": "next-user-message"}
+
+    def _calls(self, requested: JsonObject, held: Sequence[Shown]) -> Iterator[Shown]:
+        """Return the calls of a step, their results in the order of the calls, and the requests to people."""
+        actions = cast(list[JsonObject], requested["actions"])
+        requests = [data for kind, data in held if kind == "input.requested"]
+        asks = [one for data in requests for one in _requests(data)]
+        asked = [cast(JsonObject, request["action"])["callId"] for request in asks]
+        shown: list[JsonValue] = [self._action(one) for one in actions if one["callId"] not in asked]
+        if shown:
+            yield "actions.requested", self.placed({**requested, "actions": shown})
+        order = [action["callId"] for action in actions]
+        results = [data for kind, data in held if kind == "action.result"]
+        for data in sorted(results, key=lambda data: order.index(_call_of(data))):
+            yield "action.result", self.placed(data)
+        for kind, data in held:
+            if kind == "step.completed":
+                yield kind, self.placed(data)
+        if asks:
+            yield "input.requested", self.placed({**requests[0], "requests": [*asks]})
+
+    def _action(self, action: JsonObject) -> JsonObject:
+        return {**action, **self._actions.get(str(action.get("name")), {})}
+
+
+def _requests(data: JsonObject) -> list[JsonObject]:
+    return cast(list[JsonObject], data["requests"])
+
+
+def _ids(held: Shown) -> list[JsonValue]:
+    kind, data = held
+    return [one["requestId"] for one in _requests(data)] if kind == "input.requested" else []
+
+
+def _call_of(data: JsonObject) -> str:
+    return str(cast(JsonObject, data["result"])["callId"])
+
+
+def _refused(data: JsonObject) -> JsonObject:
+    """Return the result of a call with the code of eve if a person refused it."""
+    error = data.get("error")
+    if data["status"] != "rejected" or not isinstance(error, dict) or error.get("code") != "denied":
+        return data
+    told: JsonObject = {"code": EXECUTION_DENIED, "message": error.get("message") or DENIED}
+    return {**data, "error": told, "result": {**cast(JsonObject, data["result"]), "output": told}}

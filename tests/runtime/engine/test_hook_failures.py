@@ -159,7 +159,9 @@ def test_a_hook_that_stops_the_run_when_it_fails_does_so_cleanly_at_every_point(
     assert found.types.count("run.failed") == 1
     assert found.types.index("turn.failed") < found.types.index("run.failed")
     assert len(found.hooks()) == 1
-    assert found.all("hook.failed")[0]["stop"] == found.all("run.failed")[0]["error"]
+    error = found.all("run.failed")[0]["error"]
+    assert error["causalIds"]["turnId"] == "turn_0"
+    assert found.all("hook.failed")[0]["stop"] == {key: error[key] for key in error if key != "causalIds"}
     retry = found.result.error and found.result.error.retry
     assert retry == ("not_retryable" if failure == "fail_run" else "repair_needed")
 

@@ -5,6 +5,7 @@ import os
 import pickle
 from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Barrier, Event, Thread
 
@@ -29,6 +30,12 @@ def intents(folder: Path, run_id: str) -> list[str]:
     run = BuilderQuery(folder).get_full_run(run_id)
     assert run is not None
     return [decision.intent for decision in run.decisions]
+
+
+def nodes(folder: Path, run_id: str) -> list[str]:
+    run = BuilderQuery(folder).get_full_run(run_id)
+    assert run is not None
+    return [decision.node_id for decision in run.decisions]
 
 
 def status(folder: Path, run_id: str) -> RunStatus:
@@ -173,6 +180,7 @@ def test_every_call_takes_the_run_that_it_is_given(tmp_path: Path) -> None:
 
         def work(name: str) -> None:
             run_id = runs[name]
+            runtime.set_node(f"node {name}", run_id=run_id)
             first = runtime.decide(f"1 {name}", OPTIONS, "ask", "r", run_id=run_id)
             runtime.record_outcome(first, True, tokens_used=7, run_id=run_id)
             runtime.record_evaluation(first, DecisionEvaluation(outcome_quality=0.25), run_id=run_id)
@@ -187,12 +195,34 @@ def test_every_call_takes_the_run_that_it_is_given(tmp_path: Path) -> None:
         run = BuilderQuery(tmp_path).get_full_run(run_id)
         assert run is not None
         assert [decision.intent for decision in run.decisions] == [f"1 {name}", f"2 {name}", f"3 {name}"]
+        assert {decision.node_id for decision in run.decisions} == {f"node {name}"}
         first, _, third = run.decisions
         assert first.evaluation is not None
         assert third.outcome is not None
         assert (first.evaluation.outcome_quality, third.outcome.result) == (0.25, 42)
         assert (run.metrics.total_tokens, run.problems[0].description) == (7, name)
         assert (run.status, run.narrative) == (RunStatus.COMPLETED, name)
+
+
+def test_a_node_for_a_named_run_does_not_bind_the_context_to_it(tmp_path: Path) -> None:
+    runtime = Runtime(tmp_path)
+    mine = runtime.start_run("mine")
+    runtime.set_node("my node")
+    with ThreadPoolExecutor(1) as other, ThreadPoolExecutor(1) as workers:
+        theirs, third = (other.submit(in_this_context(runtime.start_run), name).result() for name in "ab")
+        for run_id in (theirs, third):
+            runtime.set_node(f"of {run_id}", run_id=run_id)
+        runtime.set_node("my other node", run_id=mine)
+        decide(runtime)
+        runtime.decide("named", OPTIONS, "ask", "r", run_id=theirs)
+        bound(runtime, third)
+        # Another context has not set it.
+        workers.submit(lambda: runtime.decide("i", OPTIONS, "ask", "r", run_id=theirs)).result()
+        workers.submit(lambda: runtime.set_node("n", run_id=theirs)).result()
+        assert workers.submit(code_of, lambda: decide(runtime)).result() == "ambiguous_run"
+    assert nodes(tmp_path, mine) == ["my other node"]
+    assert nodes(tmp_path, theirs) == [f"of {theirs}", "unknown"]
+    assert nodes(tmp_path, third) == [f"of {third}"]
 
 
 def test_a_run_that_is_not_open_here_cannot_be_bound_or_named(tmp_path: Path) -> None:
@@ -206,9 +236,14 @@ def test_a_run_that_is_not_open_here_cannot_be_bound_or_named(tmp_path: Path) ->
         assert (caught.value.code, caught.value.run_ids) == ("run_not_open", (str(run_id),))
         assert open_id in str(caught.value)
         if run_id is not None:
-            with pytest.raises(RecordingError, match="is not open here"):
-                runtime.decide("i", OPTIONS, "ask", "r", run_id=run_id)
+            for call in (
+                partial(runtime.decide, "i", OPTIONS, "ask", "r"),
+                partial(runtime.set_node, "n"),
+                partial(runtime.end_run, True),
+            ):
+                assert code_of(partial(call, run_id=run_id)) == "run_not_open"
     assert intents(tmp_path, open_id) == []
+    assert status(tmp_path, open_id) is RunStatus.RUNNING
 
 
 def test_a_block_of_a_run_that_has_ended_records_into_no_other_run(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from windlass_harness.ledger import (
     paired_difference,
     rate,
     rate_difference,
-    t_quantile,
     tally,
 )
+from windlass_harness.ledger.versions import t_quantile
 from windlass_protocol import Estimate, JsonObject, VersionVerdict
 
 TRIALS = st.integers(1, 500).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total)))

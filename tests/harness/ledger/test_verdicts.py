@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass_harness.ledger import Sample, compare_attempts, compare_versions, fisher_test, paired_test
+from windlass_harness.ledger import Sample, compare_attempts, compare_versions
 from windlass_harness.ledger.reports import verdict_text
-from windlass_harness.ledger.versions import RUNS_MIN, SIGNIFICANT
+from windlass_harness.ledger.versions import RUNS_MIN, SIGNIFICANT, fisher_test, paired_test
 from windlass_protocol import VersionComparison, VersionVerdict
 
 Counts = tuple[int, int]
@@ -221,6 +221,11 @@ def test_a_verdict_is_told_in_a_sentence_with_its_reason() -> None:
     assert verdict_text(compared((10, 100), (23, 120))) == (
         "It is unclear whether the new version is better: it may be chance (exact test: p = 0.061)."
     )
+    for counts in (((25, 29), (31, 31)), ((31, 31), (25, 29))):
+        assert verdict_text(compared(*counts)) == (
+            "It is unclear whether the new version is better: the 95 % confidence interval of the difference "
+            "of success rates contains 0, although the exact test has p = 0.049."
+        )
     # Checks that were recorded before there was an exact test.
     recorded = [
         compared(*counts).model_copy(update={"p_value": None})
@@ -230,3 +235,12 @@ def test_a_verdict_is_told_in_a_sentence_with_its_reason() -> None:
         "The new version is better.",
         "It is unclear whether the new version is better.",
     ]
+
+
+def test_of_very_different_numbers_of_attempts_only_the_signs_count() -> None:
+    """The exact sums would be a million millions."""
+    primes = [one for one in range(2, 200) if all(one % two for two in range(2, one))][:40]
+    old = [(0, attempts) for attempts in primes]
+    new = [(1, attempts) for attempts in primes]
+    signs = paired_test([(0, 1)] * len(primes), [(1, 1)] * len(primes))
+    assert paired_test(old, new) == signs

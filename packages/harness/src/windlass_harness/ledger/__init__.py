@@ -43,14 +43,11 @@ if TYPE_CHECKING:
     from windlass_harness.ledger.versions import Sample as Sample
     from windlass_harness.ledger.versions import compare_attempts as compare_attempts
     from windlass_harness.ledger.versions import compare_versions as compare_versions
-    from windlass_harness.ledger.versions import fisher_test as fisher_test
     from windlass_harness.ledger.versions import mean as mean
     from windlass_harness.ledger.versions import mean_difference as mean_difference
     from windlass_harness.ledger.versions import paired_difference as paired_difference
-    from windlass_harness.ledger.versions import paired_test as paired_test
     from windlass_harness.ledger.versions import rate as rate
     from windlass_harness.ledger.versions import rate_difference as rate_difference
-    from windlass_harness.ledger.versions import t_quantile as t_quantile
     from windlass_harness.ledger.versions import tally as tally
 
 _HOMES = {
@@ -99,14 +96,11 @@ _HOMES = {
         "Sample",
         "compare_attempts",
         "compare_versions",
-        "fisher_test",
         "mean",
         "mean_difference",
         "paired_difference",
-        "paired_test",
         "rate",
         "rate_difference",
-        "t_quantile",
         "tally",
     ),
 }

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from windlass_harness.ledger.failures import Failure, Loop, cause_of, classify, find_loops
 from windlass_harness.ledger.goals import RunFacts, run_facts
 from windlass_harness.ledger.proposals import ProposalState
-from windlass_harness.ledger.versions import RUNS_MIN, compare_versions, rate, tally
+from windlass_harness.ledger.versions import RUNS_MIN, SIGNIFICANT, compare_versions, rate, tally
 from windlass_harness.views.ledger import describe_decision
 from windlass_protocol import (
     DecisionRun,
@@ -308,6 +308,11 @@ def verdict_text(comparison: VersionComparison) -> str:
     old, new = comparison.old.runs, comparison.new.runs
     if min(old, new) < RUNS_MIN:
         reason = f": {old:,} and {new:,} runs, at least {RUNS_MIN} of each are needed"
+    elif p_value is not None and p_value < SIGNIFICANT:
+        reason = (
+            ": the 95 % confidence interval of the difference of success rates contains 0, "
+            f"although the exact test has {test}"
+        )
     else:
         reason = test and f": it may be chance (exact test: {test})"
     return f"It is unclear whether the new version is better{reason}."

@@ -18,8 +18,9 @@ An exact test alone would accept one run against 39 others (p = 0.025). So few r
 outage, and are not independent.
 """
 _TIED: Final = 1 + 1e-7
-_SUMS_MAX: Final = 65_536
 """Two probabilities within this factor are equal: rounding must not tell mirrored tables apart."""
+_SUMS_MAX: Final = 65_536
+"""Sums of gains that `paired_test` counts."""
 _INSIDE: Final = 0.95
 _STEPS: Final = 20
 _PIECES: Final = 64

@@ -34,9 +34,9 @@ RecordingCode = Literal["rejected", "ambiguous_run", "run_not_open"]
 class RecordingError(ValueError):
     """A call of the recorder is invalid, or its record cannot be written; see `strict`.
 
-    `code` is stable, the text is not. `ambiguous_run`: the call names no run, and `run_ids` are open.
-    `run_not_open`: the run in `run_ids` has ended, or another recorder or process started it. `rejected`: any
-    other fault.
+    `code` is stable, the text is not. `ambiguous_run`: the call names no run, its thread or task is not bound
+    to one, and `run_ids` are open. `run_not_open`: the run in `run_ids` has ended, or another recorder or
+    process started it. `rejected`: any other fault.
     """
 
     def __init__(

@@ -426,7 +426,7 @@ class Current:
     def node_id(self, recording: Recording) -> str:
         """Return the node of a run in this context."""
         place = self._place_of(recording)
-        return NODE_UNKNOWN if place is None else place.node_id
+        return _NODES.get().get(recording, NODE_UNKNOWN) if place is None else place.node_id
 
     def enter(self, recording: Recording) -> None:
         """Make a new run the current one."""
@@ -456,13 +456,16 @@ class Current:
         """
         self._set(_without(_PLACES.get().get(self._key), pin))
 
-    def move(self, recording: Recording, node_id: str) -> None:
-        """Set the node of a run in this context."""
+    def move(self, recording: Recording, node_id: str, *, can_bind: bool) -> None:
+        """Set the node of a run in this context; with `can_bind`, bind the context to the run."""
         place = self._place_of(recording)
-        if place is None:
+        if place is not None:
+            self._set(_replaced(_PLACES.get().get(self._key), place, place._replace(node_id=node_id)))
+        elif can_bind:
             self._push(recording, node_id=node_id)
         else:
-            self._set(_replaced(_PLACES.get().get(self._key), place, place._replace(node_id=node_id)))
+            others = {run: node for run, node in _NODES.get().items() if run.is_live}
+            _NODES.set({**others, recording: node_id})
 
     def _place_of(self, recording: Recording) -> Place | None:
         place = _PLACES.get().get(self._key)
@@ -556,6 +559,9 @@ _KEYS: Final = count()
 """Keys of recorders; `id()` could be reused after one is freed."""
 _NOWHERE: Final[Mapping[int, Place | None]] = {}
 _PLACES: Final[ContextVar[Mapping[int, Place | None]]] = ContextVar("windlass_recorder", default=_NOWHERE)
+_NO_NODES: Final[Mapping[Recording, str]] = {}
+_NODES: Final[ContextVar[Mapping[Recording, str]]] = ContextVar("windlass_recorder_nodes", default=_NO_NODES)
+"""Nodes of runs that a context has named without being bound to them."""
 _JOB: Final[ContextVar[_Job | None]] = ContextVar("windlass_recorder_job", default=None)
 
 NODE_UNKNOWN: Final = "unknown"
@@ -583,7 +589,8 @@ class Runtime:
     records go into its journal instead. Scripts, threads and tasks may share a recorder, and processes may
     share a folder. Each context has its own current run: `run` binds one, `run_id` names one for a single
     call, and `in_this_context` carries one into a thread. A call that could mean several runs raises
-    RecordingError with the code `ambiguous_run`, whether `strict` or not.
+    RecordingError with the code `ambiguous_run`, whether `strict` or not. So does a call in a thread or task
+    after the end of its run, if the only open run was open before that end.
 
     A value without a JSON form is recorded as its repr. An invalid call is logged as a warning and recorded
     as far as possible; with `strict` it raises RecordingError and records nothing. With durability `power` a
@@ -692,15 +699,18 @@ class Runtime:
             }  # fmt: skip
         self._end(recording, "run.completed" if is_success else "run.failed", data=data)
 
-    def set_node(self, node_id: str) -> None:
-        """Set the node of the decisions that follow in this context and this run."""
-        recording = self._recording("set_node")
+    def set_node(self, node_id: str, *, run_id: str | None = None) -> None:
+        """Set the node of the decisions that follow in this context and this run.
+
+        A `run_id` names the run for this call only: calls without one stay in the run that is current.
+        """
+        recording = self._recording("set_node", run_id)
         if recording is None:
             return
         faults: list[str] = []
         node = text(node_id, "node_id", faults=faults)
         self._complain("set_node", faults)
-        self._current.move(recording, node)
+        self._current.move(recording, node, can_bind=run_id is None)
 
     def decide(
         self,
@@ -738,8 +748,7 @@ class Runtime:
             decision["activeConstraints"] = texts(constraints, "constraints", faults=faults)
         if context:
             decision["inputContext"] = members(context, "context", faults=faults)
-        if faults:
-            self._complain("decide", faults)
+        self._complain("decide", faults)
         try:
             return recording.decide(at, decision)
         except (OSError, RecordingError) as error:
@@ -781,8 +790,7 @@ class Runtime:
             outcome["tokensUsed"] = whole_number("tokens_used", tokens_used, faults=faults)
         if latency_ms != 0:
             outcome["latencyMs"] = whole_number("latency_ms", latency_ms, faults=faults)
-        if faults:
-            self._complain("record_outcome", faults)
+        self._complain("record_outcome", faults)
         self._is_kept(lambda: recording.settle(at, decision_id, outcome=outcome))
 
     def record_evaluation(
@@ -828,8 +836,7 @@ class Runtime:
             problem["rootCause"] = text(root_cause, "root_cause", faults=faults)
         if suggested_fix is not None:
             problem["suggestedFix"] = text(suggested_fix, "suggested_fix", faults=faults)
-        if faults:
-            self._complain("report_problem", faults)
+        self._complain("report_problem", faults)
         try:
             return recording.report(at, problem)
         except (OSError, RecordingError) as error:
@@ -939,19 +946,22 @@ class Runtime:
     def _named(self, call: str, run_id: object) -> Recording:
         recording = self._current.named(run_id)
         if recording is None:
-            raise RecordingError(
-                f"{call}: run {text(run_id)} is not open here: it has ended, or another recorder or process "
-                f"started it. Name an open run; {_listed(self._current.candidates())}",
-                code="run_not_open",
-                run_ids=(text(run_id),),
-            )
+            raise self._not_open(call, run_id)
         return recording
 
+    def _not_open(self, call: str, run_id: object) -> RecordingError:
+        return RecordingError(
+            f"{call}: run {text(run_id)} is not open here: it has ended, or another recorder or process "
+            f"started it. Name an open run; {_listed(self._current.candidates())}",
+            code="run_not_open",
+            run_ids=(text(run_id),),
+        )
+
     def _check_bound(self, call: str, *, can_join: bool) -> None:
-        """Raise if the call could mean one of several runs, or is in the block of a run that has ended."""
+        """Raise if a run is open that the call could mean, or if its block is of a run that has ended."""
         place, last, runs = self._current.place(), self._current.last(), self._current.candidates()
         if place is not None:
-            self._named(call, place.recording.run_id)
+            raise self._not_open(call, place.recording.run_id)
         if not runs or (not can_join and last is not None):
             return
         ended = "" if last is None else f"run {last.recording.run_id} of this thread or task has ended; "

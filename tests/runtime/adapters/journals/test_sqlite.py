@@ -2,12 +2,15 @@
 
 import asyncio
 import errno
+import os
+import resource
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread, current_thread
@@ -40,7 +43,7 @@ from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.journals.sqlite.writes import Transaction
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
-from windlass.ports.store import Batch, Standing
+from windlass.ports.store import Batch, Claim, Standing
 from windlass_protocol import ErrorKind, RetryClass
 
 
@@ -365,6 +368,54 @@ def test_a_crash_of_the_writer_thread_fails_its_pending_calls(
     run(story())
 
 
+class Halt(BaseException):
+    """An exception that no handler of errors takes."""
+
+
+@pytest.mark.parametrize("error", [MemoryError, Halt])
+@pytest.mark.parametrize(("durability", "is_alone"), [("power", True), ("process", True), ("process", False)])
+def test_a_defect_in_a_write_leaves_no_transaction_open(
+    durability: Durability,
+    is_alone: bool,
+    error: type[BaseException],
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = Transaction.claim
+
+    def defect(self: Transaction, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
+        real(self, session_id, owner_id, now_ms=now_ms)
+        raise error
+
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability=durability)
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        await store.enlist("o1", now_ms=NOW_MS)
+        with monkeypatch.context() as patch:
+            patch.setattr(Transaction, "claim", defect)
+            if not is_alone:
+                # The first write of a turn is made at once, the next ones in the next turn.
+                before = asyncio.ensure_future(post(store, "k1", "s2"))
+                await asyncio.sleep(0)
+            with pytest.raises((Ambiguous, Halt)):
+                await store.claim("s1", "o1", now_ms=NOW_MS)
+            if not is_alone:
+                assert await before == 1
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert other.execute("SELECT count(*) FROM sessions WHERE owner_id = 'o1'").fetchone() == (0,)
+            other.execute("ROLLBACK")
+        with pytest.raises(Unavailable, match="open it again"):
+            await post(store, "k2")
+        await store.aclose()
+
+    def silent(args: object) -> None:
+        return
+
+    monkeypatch.setattr("threading.excepthook", silent)
+    run(story())
+
+
 def test_small_writes_that_wait_for_no_disk_are_made_by_the_event_loop_together(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -653,6 +704,41 @@ def test_an_owner_without_its_lock_file_lives_until_its_lease_ends(path: Path) -
     run(story())
 
 
+@contextmanager
+def no_free_descriptor() -> Generator[None]:
+    """Make every call fail that opens a file."""
+    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.open(os.devnull, os.O_RDONLY)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open(os.devnull, os.O_RDONLY)
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, hard))
+
+
+@both_ways
+def test_an_owner_renews_its_lease_while_no_file_can_be_opened(durability: Durability, path: Path) -> None:
+    async def story() -> None:
+        store, other = [await SqliteStore.open(path, durability=durability) for _ in range(2)]
+        mine, theirs = await claim(store), await claim(other, "s2", "o2")
+        await write(other, theirs, 1, standing=Standing.RUNNING)
+        # The reading connection opens its files at its first read.
+        assert await store.due(now_ms=NOW_MS) == ()
+        with no_free_descriptor():
+            # Whether the other owner lives cannot be found out.
+            await store.enlist(mine.owner_id, now_ms=NOW_MS)
+            assert await store.due(now_ms=NOW_MS) == ()
+        await write(store, mine, 1)
+        await write(other, theirs, 2, after=1)
+        await store.aclose()
+        await other.aclose()
+
+    run(story())
+
+
 @pytest.mark.parametrize("durability", ["power", "process"])
 @pytest.mark.parametrize("gone", ["store.db", "store.db-wal"])
 @pytest.mark.parametrize("is_replaced", [False, True])
@@ -907,6 +993,20 @@ def test_a_thread_waits_for_a_busy_database_instead_of_the_event_loop(path: Path
         assert row
         assert row.session_id == "s1"
         assert reads.timeouts_ms == [0, BUSY_TIMEOUT_MS, 0]
+        assert all(name.startswith("windlass-sqlite-reader") for name in reads.readers)
+        await store.aclose()
+
+    run(story())
+
+
+def test_reads_of_every_session_are_made_by_a_thread(path: Path) -> None:
+    async def story() -> None:
+        store, reads = await reading_store(path)
+        await claim(store)
+        await post(store, "k1")
+        assert (await store.arrivals(after=0)).session_ids == {"s1"}
+        assert await store.last_position() == 0
+        assert len(reads.readers) == 4
         assert all(name.startswith("windlass-sqlite-reader") for name in reads.readers)
         await store.aclose()
 

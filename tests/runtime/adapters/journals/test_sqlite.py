@@ -22,6 +22,7 @@ from tests.faults.disk import Disk
 from tests.permissions import open_folder, read_only
 
 from tools.files import ROOT
+from windlass.adapters.journals.codec import EncodedPost
 from windlass.adapters.journals.sqlite import files as locks_module
 from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.adapters.journals.sqlite import transactions as sqlite_writer
@@ -43,8 +44,8 @@ from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.journals.sqlite.writes import Transaction
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
-from windlass.ports.store import Batch, Claim, Standing
-from windlass_protocol import ErrorKind, RetryClass
+from windlass.ports.store import Batch, Claim, Posted, Standing
+from windlass_protocol import ContentRef, ErrorKind, RetryClass
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
@@ -210,18 +211,99 @@ def test_writes_of_one_turn_share_one_commit(path: Path, monkeypatch: pytest.Mon
     run(story())
 
 
+class Groups:
+    """Counts the requests of each transaction; the first one waits until `go_on`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sizes: list[int] = []
+        self.entered, self.go_on = Event(), Event()
+        begin, post, put = Transaction.begin, Transaction.post, Transaction.put
+
+        def begun(transaction: Transaction) -> None:
+            self.sizes.append(0)
+            self.entered.set()
+            assert self.go_on.wait(60)
+            begin(transaction)
+
+        def posted(transaction: Transaction, one: EncodedPost) -> Posted:
+            self.sizes[-1] += 1
+            return post(transaction, one)
+
+        def kept(
+            transaction: Transaction, ref: ContentRef, content: bytes, *, session_id: str | None = None
+        ) -> None:
+            self.sizes[-1] += 1
+            put(transaction, ref, content, session_id=session_id)
+
+        monkeypatch.setattr(Transaction, "begin", begun)
+        monkeypatch.setattr(Transaction, "post", posted)
+        monkeypatch.setattr(Transaction, "put", kept)
+
+
 @both_ways
 def test_a_group_has_a_limit_and_the_rest_comes_next(
     durability: Durability, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_writer, "GROUP_JOBS_MAX", 2)
+    monkeypatch.setattr(sqlite_writer, "GROUP_JOBS_MAX", 4)
 
     async def story() -> None:
         store = await SqliteStore.open(path, durability=durability)
-        await asyncio.gather(*(post(store, f"k{index}") for index in range(9)))
-        assert len(await store.pending("s1")) == 9
+        groups = Groups(monkeypatch)
+        # A large request is always written by the thread.
+        large = asyncio.ensure_future(store.put(b"x" * (sqlite_writer.QUICK_BYTES_MAX + 1)))
+        assert await asyncio.to_thread(groups.entered.wait, 60)
+        posts: list[asyncio.Future[int]] = []
+        for turn in range(4):
+            # The thread gets the three requests of a turn together.
+            posts += [asyncio.ensure_future(post(store, f"k{turn}-{index}")) for index in range(3)]
+            for _ in range(3):
+                await asyncio.sleep(0)
+        groups.go_on.set()
+        await large
+        assert await asyncio.gather(*posts) == [*range(1, 13)]
+        assert groups.sizes == [1, 4, 4, 4]
         await store.aclose()
 
+    run(story())
+
+
+@both_ways
+def test_a_crash_of_the_writer_thread_fails_the_rest_of_a_group(
+    durability: Durability, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_writer, "GROUP_JOBS_MAX", 4)
+
+    def defect(self: Transaction) -> None:
+        raise KeyError
+
+    def silent(args: object) -> None:
+        return
+
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability=durability)
+        groups = Groups(monkeypatch)
+        large = asyncio.ensure_future(store.put(b"x" * (sqlite_writer.QUICK_BYTES_MAX + 1)))
+        assert await asyncio.to_thread(groups.entered.wait, 60)
+        posts: list[asyncio.Future[int]] = []
+        for turn in range(2):
+            posts += [asyncio.ensure_future(post(store, f"k{turn}-{index}")) for index in range(3)]
+            for _ in range(3):
+                await asyncio.sleep(0)
+        real = Transaction.commit
+
+        def committed(self: Transaction) -> None:
+            real(self)
+            monkeypatch.setattr(Transaction, "finish", defect)
+
+        monkeypatch.setattr(Transaction, "commit", committed)
+        groups.go_on.set()
+        await large
+        results = await asyncio.gather(*posts, return_exceptions=True)
+        assert [type(result) for result in results] == [Ambiguous] * 6
+        assert groups.sizes == [1, 4]
+        await store.aclose()
+
+    monkeypatch.setattr("threading.excepthook", silent)
     run(story())
 
 
@@ -373,13 +455,9 @@ class Halt(BaseException):
 
 
 @pytest.mark.parametrize("error", [MemoryError, Halt])
-@pytest.mark.parametrize(("durability", "is_alone"), [("power", True), ("process", True), ("process", False)])
-def test_a_defect_in_a_write_leaves_no_transaction_open(
-    durability: Durability,
-    is_alone: bool,
-    error: type[BaseException],
-    path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_defect_in_a_write_of_the_event_loop_leaves_no_transaction_open(
+    is_alone: bool, error: type[BaseException], path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = Transaction.claim
 
@@ -388,7 +466,7 @@ def test_a_defect_in_a_write_leaves_no_transaction_open(
         raise error
 
     async def story() -> None:
-        store = await SqliteStore.open(path, durability=durability)
+        store = await SqliteStore.open(path, durability="process")
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
         await store.enlist("o1", now_ms=NOW_MS)
         with monkeypatch.context() as patch:
@@ -409,10 +487,6 @@ def test_a_defect_in_a_write_leaves_no_transaction_open(
             await post(store, "k2")
         await store.aclose()
 
-    def silent(args: object) -> None:
-        return
-
-    monkeypatch.setattr("threading.excepthook", silent)
     run(story())
 
 

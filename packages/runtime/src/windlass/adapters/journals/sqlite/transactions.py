@@ -32,7 +32,7 @@ from windlass_protocol.frozen import mutable
 T = TypeVar("T")
 
 GROUP_JOBS_MAX: Final = 256
-"""A transaction with this many requests takes no more."""
+"""The most requests in one transaction."""
 WAITING_JOBS_MAX: Final = 16_384
 QUICK_JOBS_MAX: Final = 64
 """Requests that an event loop writes in one turn."""
@@ -79,7 +79,9 @@ class Writer:
         self._queue: SimpleQueue[list[_Job] | None] = SimpleQueue()
         """Requests for the thread; those of one turn of an event loop are one entry."""
         self._queued = 0
-        """The number of requests in the queue."""
+        """The number of requests in the queue and in `_left`."""
+        self._left: list[_Job] = []
+        """Requests that the thread has taken from the queue, for its next transaction."""
         self._gathered: list[_Job] = []
         """Requests of one turn of an event loop. In its next turn they are written, or passed to the thread.
 
@@ -177,7 +179,7 @@ class Writer:
                 jobs = []
         finally:
             # Reached only after a defect; callers must not wait for ever.
-            self._abandon(jobs)
+            self._abandon(jobs + self._left)
             self._connection.close()
 
     def _end_gathering(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -235,15 +237,16 @@ class Writer:
         _answer(jobs)
 
     def _take(self) -> tuple[list[_Job], bool]:
-        """Return waiting jobs, and whether more may follow."""
-        jobs: list[_Job] = []
-        more = self._queue.get()
+        """Return the jobs of the next transaction, and whether more may follow."""
+        jobs, more = self._left, [] if self._left else self._queue.get()
         with suppress(Empty):
             while more is not None:
                 jobs += more
                 if len(jobs) >= GROUP_JOBS_MAX:
                     break
                 more = self._queue.get_nowait()
+        # A queue that has ended leaves no rest: nothing is taken from it beyond the limit.
+        jobs, self._left = jobs[:GROUP_JOBS_MAX], jobs[GROUP_JOBS_MAX:]
         with self._lock:
             self._queued -= len(jobs)
         return jobs, more is not None

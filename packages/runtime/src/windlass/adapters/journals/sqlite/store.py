@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import Self, TypeVar, get_args
+from typing import Self, TypeVar, cast, get_args
 
 from windlass.adapters.journals.codec import (
     check_id,
@@ -22,7 +22,7 @@ from windlass.adapters.journals.sqlite.archive import ArchiveTransaction
 from windlass.adapters.journals.sqlite.files import OpenFiles
 from windlass.adapters.journals.sqlite.integrity import StoreKey
 from windlass.adapters.journals.sqlite.listing import list_unlisted
-from windlass.adapters.journals.sqlite.queries import Reads
+from windlass.adapters.journals.sqlite.queries import SHORT_BYTES_MAX, Reads
 from windlass.adapters.journals.sqlite.schema import (
     BUSY_TIMEOUT_MS,
     FAILURES,
@@ -143,10 +143,9 @@ class SqliteStore:
         return await self._writer.do(lambda tx: tx.append(batch, body, posts=posts), size_bytes=size_bytes)
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
-        found = self._read_at_once(lambda: self._reads.short_tail(session_id, after=after, limit=limit))
-        if found is not None:
-            return found
-        return await self._read(lambda: self._reads.records(session_id, after=after, limit=limit))
+        return await self._read_short(
+            lambda bytes_max: self._reads.records(session_id, after=after, limit=limit, bytes_max=bytes_max)
+        )
 
     async def milestones(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
         return await self._read(lambda: self._reads.milestones(session_id, after=after, limit=limit))
@@ -158,19 +157,18 @@ class SqliteStore:
         return await self._writer.do(lambda tx: tx.post(one), size_bytes=len(one.raw))
 
     async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
-        found = self._read_at_once(lambda: self._reads.few_pending(session_id, after=after, limit=limit))
-        if found is not None:
-            return found
-        return await self._read(lambda: self._reads.pending(session_id, after=after, limit=limit))
+        return await self._read_short(
+            lambda bytes_max: self._reads.pending(session_id, after=after, limit=limit, bytes_max=bytes_max)
+        )
 
     async def arrivals(self, *, after: int) -> Arrivals:
         return await self._read(lambda: self._reads.arrivals(after))
 
     async def run(self, run_id: str) -> RunRow | None:
-        return await self._glance(lambda: self._reads.run(run_id))
+        return await self._read_row(lambda: self._reads.run(run_id))
 
     async def session(self, session_id: str) -> SessionRow | None:
-        return await self._glance(lambda: self._reads.session(session_id))
+        return await self._read_row(lambda: self._reads.session(session_id))
 
     async def sessions(self, *, after: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
         return await self._read(lambda: self._reads.sessions(after, limit))
@@ -195,7 +193,7 @@ class SqliteStore:
         return await self._read(self._reads.unfinished)
 
     async def next_wake_ms(self) -> int | None:
-        return await self._glance(self._reads.next_wake_ms)
+        return await self._read_row(self._reads.next_wake_ms)
 
     async def enlist(self, owner_id: str, *, now_ms: int) -> None:
         check_id("an owner id", owner_id)
@@ -238,7 +236,7 @@ class SqliteStore:
         return await self._read(lambda: self._reads.index.sessions(wanted, before=before, limit=limit))
 
     async def listed_session(self, session_id: str) -> SessionInfo | None:
-        return await self._glance(lambda: self._reads.index.session(session_id))
+        return await self._read_row(lambda: self._reads.index.session(session_id))
 
     async def listed_runs(
         self, wanted: RunFilter, *, before: int | None = None, limit: int = 50
@@ -288,7 +286,7 @@ class SqliteStore:
 
         It is cheap: poll it to detect writes of other processes.
         """
-        return await self._glance(self._reads.data_version)
+        return await self._read_row(self._reads.data_version)
 
     async def aclose(self) -> None:
         """Finish pending writes, retire the owners of this store, and close the file."""
@@ -310,28 +308,30 @@ class SqliteStore:
             raise unavailable(CLOSED)
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._wait_and_read, look)
 
-    async def _glance(self, look: Callable[[], T]) -> T:
-        """Read a few rows that an index finds, on the event loop if that takes no time."""
-        found = self._read_at_once(lambda: (look(),))
-        return await self._read(look) if found is None else found[0]
+    async def _read_short(self, look: Callable[[int | None], T | None]) -> T:
+        """Read up to a number of bytes on the event loop: a switch of threads costs ten times as much.
 
-    def _read_at_once(self, look: Callable[[], T | None]) -> T | None:
-        """Read on the event loop: a switch of threads costs ten times as much as a short read.
-
-        None also if the connection is in use or the database is busy: a thread has to read then.
+        The thread reads if `look` returns None, because there are more, and while the connection is in use
+        or the database is busy.
         """
         if self._is_closed:
             raise unavailable(CLOSED)
-        if not self._reading.acquire(blocking=False):
-            return None
-        try:
-            return look()
-        except FAILURES as error:
-            if is_busy(error):
-                return None
-            raise translate(error) from error
-        finally:
-            self._reading.release()
+        if self._reading.acquire(blocking=False):
+            try:
+                found = look(SHORT_BYTES_MAX)
+                if found is not None:
+                    return found
+            except FAILURES as error:
+                if not is_busy(error):
+                    raise translate(error) from error
+            finally:
+                self._reading.release()
+        return cast("T", await self._read(lambda: look(None)))
+
+    async def _read_row(self, look: Callable[[], T]) -> T:
+        """Read a row that an index finds, or None: it is short."""
+        [found] = await self._read_short(lambda _: (look(),))
+        return found
 
     def _wait_and_read(self, look: Callable[[], T]) -> T:
         with self._reading:

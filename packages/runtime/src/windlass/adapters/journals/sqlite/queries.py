@@ -20,7 +20,7 @@ from windlass.adapters.journals.sqlite.integrity import (
     StoreKey,
     damaged,
 )
-from windlass.adapters.journals.sqlite.schema import OPEN_RUN, Connection, Row, Value
+from windlass.adapters.journals.sqlite.schema import OPEN_RUN, Connection, Row, Value, wait_at_most
 from windlass.ports.recorded import Fact, IndexedRun, RunLook
 from windlass.ports.store import (
     Arrivals,
@@ -607,7 +607,7 @@ class Reads:
 
     def wait_at_most(self, timeout_ms: int) -> None:
         """Set how long a read waits while the database is busy."""
-        self._connection.execute(f"PRAGMA busy_timeout = {timeout_ms}").fetchall()
+        wait_at_most(self._connection, timeout_ms)
 
     def appends(self, session_id: str, *, after: int, limit: int) -> tuple[StoredAppend, ...]:
         """Return the appends of a session that end after a record, verified."""

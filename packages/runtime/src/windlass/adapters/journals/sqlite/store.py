@@ -180,13 +180,15 @@ class SqliteStore:
 
         def look() -> tuple[str, ...] | None:
             """Return the sessions; None if an owner has died."""
-            has_dead = any(self._locks.is_dead(*owner, now_ms) for owner in self._reads.owners())
-            return None if has_dead else self._reads.due(now_ms, limit, agents=agents)
+            for owner_id, beat_at_ms in self._reads.owners():
+                if self._locks.is_dead(owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms):
+                    return None
+            return self._reads.due(now_ms, limit, agents=agents)
 
         found = await self._read(look)
         if found is not None:
             return found
-        self._forget(await self._writer.do(lambda tx: tx.bury(now_ms)))
+        self._remove_locks(await self._writer.do(lambda tx: tx.bury(now_ms)))
         return await self._read(lambda: self._reads.due(now_ms, limit, agents=agents))
 
     async def unfinished(self) -> Mapping[str, int]:
@@ -199,7 +201,7 @@ class SqliteStore:
         check_id("an owner id", owner_id)
         check_number("now_ms", now_ms)
         # In one transaction: a process that starts usually takes over from one that has died.
-        self._forget(await self._writer.do(lambda tx: tx.enlist(owner_id, now_ms)))
+        self._remove_locks(await self._writer.do(lambda tx: tx.enlist(owner_id, now_ms)))
 
     async def retire(self, owner_id: str) -> None:
         await self._writer.do(lambda tx: tx.retire(owner_id))
@@ -348,13 +350,13 @@ class SqliteStore:
             finally:
                 self._reads.wait_at_most(0)
 
-    def _forget(self, dead: Collection[str]) -> None:
+    def _remove_locks(self, dead: Collection[str]) -> None:
         """Remove the lock files of dead owners, after their rows.
 
         Without its lock file, an owner with a row would be detected only by its lease.
         """
         for owner_id in dead:
-            self._locks.forget(owner_id)
+            self._locks.remove_lock(owner_id)
 
 
 def _checked(place: object, durability: object) -> Path:

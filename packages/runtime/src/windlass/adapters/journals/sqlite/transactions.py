@@ -24,6 +24,7 @@ from windlass.adapters.journals.sqlite.schema import (
     is_busy,
     is_of_one,
     translate,
+    wait_at_most,
 )
 from windlass.adapters.journals.sqlite.writes import Transaction
 from windlass.errors import AgentError, Ambiguous
@@ -96,7 +97,7 @@ class Writer:
         """Guards the connection."""
         self._logged_bytes = 0
         if is_quick:
-            self._wait_at_most(0)
+            wait_at_most(self._connection, 0)
         self._thread = Thread(target=self._run, name="windlass-sqlite-writer", daemon=True)
         self._thread.start()
 
@@ -170,12 +171,12 @@ class Writer:
                 jobs, is_open = self._take()
                 with self._hands:
                     if self._is_quick:
-                        self._wait_at_most(BUSY_TIMEOUT_MS)
+                        wait_at_most(self._connection, BUSY_TIMEOUT_MS)
                     self._write(jobs)
                     _answer(jobs)
                     self._tidy()
                     if self._is_quick:
-                        self._wait_at_most(0)
+                        wait_at_most(self._connection, 0)
                 jobs = []
         finally:
             # Reached only after a defect; callers must not wait for ever.
@@ -220,10 +221,6 @@ class Writer:
         """Queue jobs for the thread; the caller holds the lock."""
         self._queued += len(jobs)
         self._queue.put(jobs)
-
-    def _wait_at_most(self, timeout_ms: int) -> None:
-        """Set the busy timeout of the connection."""
-        self._connection.execute(f"PRAGMA busy_timeout = {timeout_ms}").fetchall()
 
     def _abandon(self, jobs: list[_Job]) -> None:
         with self._lock:

@@ -21,15 +21,18 @@ from windlass.adapters.journals.sqlite.queries import (
     runs_query,
     sessions_query,
 )
+from windlass.adapters.journals.sqlite.recorded import RecordedStore
 from windlass.adapters.journals.sqlite.schema import Connection, Cursor, Value, connect, prepare, translate
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.journals.sqlite.writes import OwnerLocks, Transaction
 from windlass.catalog import Sessions
 from windlass.errors import Corrupt
 from windlass.limits import OWNER_LEASE_MS
-from windlass.ports.store import Batch, NewRun, RunFilter, SessionFilter, SessionStatus
+from windlass.ports.recorded import NumberedRow
+from windlass.ports.store import Batch, NewRun, RunFilter, SessionCopy, SessionFilter, SessionStatus
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Post
+from windlass_harness.views.listing import Told
 from windlass_protocol import RunStatus
 
 
@@ -270,6 +273,24 @@ def test_all_appends_of_an_older_file_count_as_milestones(tmp_path: Path) -> Non
         assert [record.seq for record in await store.milestones("s1")] == [1, 2]
         await store.append(Batch(await claim(store), 2, step))
         assert [record.seq for record in await store.milestones("s1")] == [1, 2]
+        await store.aclose()
+
+    asyncio.run(story())
+
+
+def test_all_appends_of_an_import_and_of_a_recording_count_as_milestones(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability="process")
+        await store.append(Batch(await claim(store), 0, (Draft("step.started", AT, {}),)))
+        assert await store.milestones("s1") == ()
+        await store.keep(SessionCopy("s2", await store.appends("s1"), Told(AT, AT)))
+        assert [record.seq for record in await store.milestones("s2")] == [1]
+        recorded = RecordedStore(path)
+        recorded.take_in([NumberedRow("s3", 1, b'["step.started", "2026-01-31T09:30:00.250Z", {}]')])
+        recorded.close()
+        assert [record.seq for record in await store.milestones("s3")] == [1]
         await store.aclose()
 
     asyncio.run(story())

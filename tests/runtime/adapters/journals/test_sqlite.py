@@ -2,29 +2,34 @@
 
 import asyncio
 import errno
+import os
+import resource
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread, current_thread
 from typing import Any
 
 import pytest
+from pydantic_core import to_json
 from tests.contracts.stores import NOW_MS, claim, draft, drafts, numbers, post, write
 from tests.faults.disk import Disk
 from tests.permissions import open_folder, read_only
 
 from tools.files import ROOT
+from windlass.adapters.journals.codec import EncodedPost, encode_records, unpacked_size
 from windlass.adapters.journals.sqlite import files as locks_module
 from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.adapters.journals.sqlite import transactions as sqlite_writer
 from windlass.adapters.journals.sqlite import writes as sqlite_owners
 from windlass.adapters.journals.sqlite.files import OpenFiles, sync_file
-from windlass.adapters.journals.sqlite.queries import SHORT_BYTES_MAX, Reads
+from windlass.adapters.journals.sqlite.queries import SHORT_BYTES_MAX
 from windlass.adapters.journals.sqlite.schema import (
     APPLICATION_ID,
     BUSY_TIMEOUT_MS,
@@ -40,8 +45,9 @@ from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.journals.sqlite.writes import Transaction
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
-from windlass.ports.store import Batch, Standing
-from windlass_protocol import ErrorKind, RetryClass
+from windlass.ports.store import Batch, Claim, Posted, Standing
+from windlass_harness.loop.events import Draft
+from windlass_protocol import ContentRef, ErrorKind, JsonObject, RetryClass
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
@@ -207,18 +213,99 @@ def test_writes_of_one_turn_share_one_commit(path: Path, monkeypatch: pytest.Mon
     run(story())
 
 
+class Groups:
+    """Counts the requests of each transaction; the first one waits until `go_on`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sizes: list[int] = []
+        self.entered, self.go_on = Event(), Event()
+        begin, post, put = Transaction.begin, Transaction.post, Transaction.put
+
+        def begun(transaction: Transaction) -> None:
+            self.sizes.append(0)
+            self.entered.set()
+            assert self.go_on.wait(60)
+            begin(transaction)
+
+        def posted(transaction: Transaction, one: EncodedPost) -> Posted:
+            self.sizes[-1] += 1
+            return post(transaction, one)
+
+        def kept(
+            transaction: Transaction, ref: ContentRef, content: bytes, *, session_id: str | None = None
+        ) -> None:
+            self.sizes[-1] += 1
+            put(transaction, ref, content, session_id=session_id)
+
+        monkeypatch.setattr(Transaction, "begin", begun)
+        monkeypatch.setattr(Transaction, "post", posted)
+        monkeypatch.setattr(Transaction, "put", kept)
+
+
 @both_ways
 def test_a_group_has_a_limit_and_the_rest_comes_next(
     durability: Durability, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_writer, "GROUP_JOBS_MAX", 2)
+    monkeypatch.setattr(sqlite_writer, "GROUP_JOBS_MAX", 4)
 
     async def story() -> None:
         store = await SqliteStore.open(path, durability=durability)
-        await asyncio.gather(*(post(store, f"k{index}") for index in range(9)))
-        assert len(await store.pending("s1")) == 9
+        groups = Groups(monkeypatch)
+        # A large request is always written by the thread.
+        large = asyncio.ensure_future(store.put(b"x" * (sqlite_writer.QUICK_BYTES_MAX + 1)))
+        assert await asyncio.to_thread(groups.entered.wait, 60)
+        posts: list[asyncio.Future[int]] = []
+        for turn in range(4):
+            # The thread gets the three requests of a turn together.
+            posts += [asyncio.ensure_future(post(store, f"k{turn}-{index}")) for index in range(3)]
+            for _ in range(3):
+                await asyncio.sleep(0)
+        groups.go_on.set()
+        await large
+        assert await asyncio.gather(*posts) == [*range(1, 13)]
+        assert groups.sizes == [1, 4, 4, 4]
         await store.aclose()
 
+    run(story())
+
+
+@both_ways
+def test_a_crash_of_the_writer_thread_fails_the_rest_of_a_group(
+    durability: Durability, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_writer, "GROUP_JOBS_MAX", 4)
+
+    def defect(self: Transaction) -> None:
+        raise KeyError
+
+    def silent(args: object) -> None:
+        return
+
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability=durability)
+        groups = Groups(monkeypatch)
+        large = asyncio.ensure_future(store.put(b"x" * (sqlite_writer.QUICK_BYTES_MAX + 1)))
+        assert await asyncio.to_thread(groups.entered.wait, 60)
+        posts: list[asyncio.Future[int]] = []
+        for turn in range(2):
+            posts += [asyncio.ensure_future(post(store, f"k{turn}-{index}")) for index in range(3)]
+            for _ in range(3):
+                await asyncio.sleep(0)
+        real = Transaction.commit
+
+        def committed(self: Transaction) -> None:
+            real(self)
+            monkeypatch.setattr(Transaction, "finish", defect)
+
+        monkeypatch.setattr(Transaction, "commit", committed)
+        groups.go_on.set()
+        await large
+        results = await asyncio.gather(*posts, return_exceptions=True)
+        assert [type(result) for result in results] == [Ambiguous] * 6
+        assert groups.sizes == [1, 4]
+        await store.aclose()
+
+    monkeypatch.setattr("threading.excepthook", silent)
     run(story())
 
 
@@ -365,6 +452,47 @@ def test_a_crash_of_the_writer_thread_fails_its_pending_calls(
     run(story())
 
 
+class Halt(BaseException):
+    """An exception that no handler of errors takes."""
+
+
+@pytest.mark.parametrize("error", [MemoryError, Halt])
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_defect_in_a_write_of_the_event_loop_leaves_no_transaction_open(
+    is_alone: bool, error: type[BaseException], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Transaction.claim
+
+    def defect(self: Transaction, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
+        real(self, session_id, owner_id, now_ms=now_ms)
+        raise error
+
+    def ignored(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        return
+
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability="process")
+        asyncio.get_running_loop().set_exception_handler(ignored)
+        await store.enlist("o1", now_ms=NOW_MS)
+        with monkeypatch.context() as patch:
+            patch.setattr(Transaction, "claim", defect)
+            # The first write of a turn is made at once, the next ones in the next turn.
+            before = [] if is_alone else [asyncio.ensure_future(post(store, "k1", "s2"))]
+            await asyncio.sleep(0)
+            with pytest.raises((Ambiguous, Halt)):
+                await store.claim("s1", "o1", now_ms=NOW_MS)
+            assert await asyncio.gather(*before) == [1] * len(before)
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert other.execute("SELECT count(*) FROM sessions WHERE owner_id = 'o1'").fetchone() == (0,)
+            other.execute("ROLLBACK")
+        with pytest.raises(Unavailable, match="open it again"):
+            await post(store, "k2")
+        await store.aclose()
+
+    run(story())
+
+
 def test_small_writes_that_wait_for_no_disk_are_made_by_the_event_loop_together(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,78 +513,6 @@ def test_small_writes_that_wait_for_no_disk_are_made_by_the_event_loop_together(
         await store.put(b"x" * sqlite_writer.QUICK_BYTES_MAX)
         await store.put(b"y" * (sqlite_writer.QUICK_BYTES_MAX + 1))
         assert [each is current_thread() for each in threads] == [True, False]
-        await store.aclose()
-
-    run(story())
-
-
-class ReadingThreads:
-    """Opens connections that note which threads read journals and inboxes."""
-
-    def __init__(self) -> None:
-        self.seen: set[Thread] = set()
-
-    def connect(self, path: Path) -> Connection:
-        inner = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        inner.set_trace_callback(self._note)
-        return inner
-
-    def _note(self, sql: str) -> None:
-        # Bodies are decoded behind these; the statement that only looks at their sizes does not count.
-        if sql.startswith(("SELECT last_seq, chain", "SELECT number, kind")):
-            self.seen.add(current_thread())
-
-    def take(self) -> set[Thread]:
-        seen, self.seen = self.seen, set()
-        return seen
-
-
-def test_short_reads_are_made_by_the_event_loop_and_long_ones_by_a_thread(path: Path) -> None:
-    async def story() -> None:
-        threads, loop = ReadingThreads(), {current_thread()}
-        store = await SqliteStore.open(path, connect=threads.connect)
-        mine = await claim(store)
-        await write(store, mine, 1, 2)
-        await post(store, "k1")
-        assert numbers(await store.read("s1")) == [1, 2]
-        assert [item.key for item in await store.pending("s1")] == ["k1"]
-        assert threads.take() == loop
-        # The text takes few bytes in the file: it is the unpacked size that counts.
-        await store.append(Batch(mine, 2, (draft(3, size=SHORT_BYTES_MAX),)))
-        assert numbers(await store.read("s1", after=1)) == [2, 3]
-        assert not threads.take() & loop
-        assert numbers(await store.read("s1", after=3)) == []
-        await store.post("s1", kind="message", key="k2", body={"text": "x" * SHORT_BYTES_MAX})
-        threads.take()
-        assert [item.key for item in await store.pending("s1")] == ["k1", "k2"]
-        assert threads.take() - loop
-        await store.aclose()
-
-    run(story())
-
-
-def test_a_short_read_waits_in_the_thread_while_that_reads(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def story() -> None:
-        store = await SqliteStore.open(path)
-        await write(store, await claim(store), 1)
-        is_reading, may_end = Event(), Event()
-
-        def unfinished(reads: Reads) -> dict[str, int]:
-            is_reading.set()
-            assert may_end.wait(60)
-            return {}
-
-        monkeypatch.setattr(Reads, "unfinished", unfinished)
-        long = asyncio.ensure_future(store.unfinished())
-        await asyncio.to_thread(is_reading.wait, 60)
-        short = asyncio.ensure_future(store.read("s1"))
-        await asyncio.sleep(0)
-        assert not short.done()
-        may_end.set()
-        assert numbers(await short) == [1]
-        assert await long == {}
         await store.aclose()
 
     run(story())
@@ -647,6 +703,41 @@ def test_an_owner_without_its_lock_file_lives_until_its_lease_ends(path: Path) -
         later_ms = NOW_MS + OWNER_LEASE_MS
         await other.enlist("o2", now_ms=later_ms)
         assert await other.due(now_ms=later_ms) == ("s1",)
+        await store.aclose()
+        await other.aclose()
+
+    run(story())
+
+
+@contextmanager
+def no_free_descriptor() -> Generator[None]:
+    """Make every call fail that opens a file."""
+    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.open(os.devnull, os.O_RDONLY)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open(os.devnull, os.O_RDONLY)
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, hard))
+
+
+@both_ways
+def test_an_owner_renews_its_lease_while_no_file_can_be_opened(durability: Durability, path: Path) -> None:
+    async def story() -> None:
+        store, other = [await SqliteStore.open(path, durability=durability) for _ in range(2)]
+        mine, theirs = await claim(store), await claim(other, "s2", "o2")
+        await write(other, theirs, 1, standing=Standing.RUNNING)
+        # The reading connection opens its files at its first read.
+        assert await store.due(now_ms=NOW_MS) == ()
+        with no_free_descriptor():
+            # Whether the other owner lives cannot be found out.
+            await store.enlist(mine.owner_id, now_ms=NOW_MS)
+            assert await store.due(now_ms=NOW_MS) == ()
+        await write(store, mine, 1)
+        await write(other, theirs, 2, after=1)
         await store.aclose()
         await other.aclose()
 
@@ -861,10 +952,10 @@ async def _opened_once(path: Path) -> None:
 
 @dataclass(slots=True)
 class ReadConnection:
-    """A connection that notes the threads of its reads, and can be busy or slow."""
+    """A connection that notes its reads with their threads, and can be busy or slow."""
 
     inner: Connection
-    readers: list[str] = field(default_factory=list[str])
+    reads: list[tuple[str, Thread]] = field(default_factory=list[tuple[str, Thread]])
     timeouts_ms: list[int] = field(default_factory=list[int])
     is_busy: bool = False
     is_slow: bool = False
@@ -877,7 +968,7 @@ class ReadConnection:
         elif self.is_busy and self.timeouts_ms[-1] == 0:
             raise failure("SQLITE_BUSY")
         elif sql.startswith("SELECT"):
-            self.readers.append(current_thread().name)
+            self.reads.append((sql, current_thread()))
         if self.is_slow and "FROM appends" in sql:
             self.entered.set()
             assert self.go_on.wait(60)
@@ -885,6 +976,16 @@ class ReadConnection:
 
     def close(self) -> None:
         self.inner.close()
+
+    def take(self, *starts: str) -> list[Thread]:
+        """Return the threads of the reads since the last call, of the statements that start so."""
+        threads = [thread for sql, thread in self.reads if sql.startswith(starts or "SELECT")]
+        self.reads.clear()
+        return threads
+
+
+def is_reader(thread: Thread) -> bool:
+    return thread.name.startswith("windlass-sqlite-reader")
 
 
 async def reading_store(path: Path) -> tuple[SqliteStore, ReadConnection]:
@@ -907,10 +1008,58 @@ def test_a_thread_waits_for_a_busy_database_instead_of_the_event_loop(path: Path
         assert row
         assert row.session_id == "s1"
         assert reads.timeouts_ms == [0, BUSY_TIMEOUT_MS, 0]
-        assert all(name.startswith("windlass-sqlite-reader") for name in reads.readers)
+        assert all(map(is_reader, reads.take()))
         await store.aclose()
 
     run(story())
+
+
+def test_reads_of_every_session_are_made_by_a_thread(path: Path) -> None:
+    async def story() -> None:
+        store, reads = await reading_store(path)
+        await claim(store)
+        await post(store, "k1")
+        assert (await store.arrivals(after=0)).session_ids == {"s1"}
+        assert await store.last_position() == 0
+        threads = reads.take()
+        assert len(threads) == 4
+        assert all(map(is_reader, threads))
+        await store.aclose()
+
+    run(story())
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_the_event_loop_reads_up_to_a_limit_of_bytes_itself(path: Path, over: int) -> None:
+    async def story() -> None:
+        store, reads = await reading_store(path)
+        mine = await claim(store)
+        await write(store, mine, 1)
+        # Two appends and two items. In the file the text takes few bytes: its unpacked size counts.
+        size = SHORT_BYTES_MAX - 1_000
+        size += SHORT_BYTES_MAX + over - json_bytes(draft(1)) - json_bytes(draft(2, size=size))
+        await store.append(Batch(mine, 1, (draft(2, size=size),)))
+        assert json_bytes(draft(1)) + json_bytes(draft(2, size=size)) == SHORT_BYTES_MAX + over
+        assert numbers(await store.read("s1")) == [1, 2]
+        assert [is_reader(thread) for thread in reads.take("SELECT last_seq, chain")] == [over == 1]
+        assert numbers(await store.read("s1", after=1)) == [2]
+        assert not any(map(is_reader, reads.take()))
+        bodies: list[JsonObject] = [{"text": ""}, {"text": "x" * (SHORT_BYTES_MAX + over - 22)}]
+        assert sum(len(to_json(body)) for body in bodies) == SHORT_BYTES_MAX + over
+        for index, body in enumerate(bodies):
+            await store.post("s1", kind="message", key=f"k{index}", body=body)
+        assert [item.key for item in await store.pending("s1")] == ["k0", "k1"]
+        assert [is_reader(thread) for thread in reads.take()] == [False, True][: over + 1]
+        assert [item.key for item in await store.pending("s1", after=1)] == ["k1"]
+        assert not any(map(is_reader, reads.take()))
+        await store.aclose()
+
+    run(story())
+
+
+def json_bytes(one: Draft) -> int:
+    """Return the size of an append of one record."""
+    return unpacked_size(encode_records((one,)), 2 * SHORT_BYTES_MAX)
 
 
 def test_the_event_loop_does_not_wait_for_a_long_read(path: Path) -> None:
@@ -920,13 +1069,15 @@ def test_the_event_loop_does_not_wait_for_a_long_read(path: Path) -> None:
         reads.is_slow = True
         long = asyncio.create_task(store.read_all())
         assert await asyncio.to_thread(reads.entered.wait, 60)
-        short = asyncio.create_task(store.run("r1"))
+        row, records = asyncio.create_task(store.run("r1")), asyncio.create_task(store.read("s1"))
         for _ in range(5):
             await asyncio.sleep(0)
-        assert not short.done(), "it reads inside the transaction of the long one"
+        assert not row.done(), "it reads inside the transaction of the long one"
+        assert not records.done()
         reads.go_on.set()
         assert len(await long) == 1
-        assert await short is None
+        assert await row is None
+        assert numbers(await records) == [1]
         await store.aclose()
 
     run(story())

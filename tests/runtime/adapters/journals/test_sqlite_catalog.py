@@ -1,8 +1,9 @@
 """The index of a SQLite store: its cost, how it is read, where it comes from."""
 
 import asyncio
+import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.contracts.stores import AT, NOW_MS, claim
 from tests.contracts.test_store_catalog import begin, end, fact, start
 from tests.runtime.catalog.rig import PAYS, agent, approve, opened, until
 
+from windlass.adapters.journals.codec import encode_post
 from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.adapters.journals.sqlite.queries import (
     REQUEST,
@@ -19,12 +21,18 @@ from windlass.adapters.journals.sqlite.queries import (
     runs_query,
     sessions_query,
 )
-from windlass.adapters.journals.sqlite.schema import Connection, Cursor, Value, connect, prepare
+from windlass.adapters.journals.sqlite.recorded import RecordedStore
+from windlass.adapters.journals.sqlite.schema import Connection, Cursor, Value, connect, prepare, translate
 from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.adapters.journals.sqlite.writes import OwnerLocks, Transaction
 from windlass.catalog import Sessions
 from windlass.errors import Corrupt
-from windlass.ports.store import Batch, RunFilter, SessionFilter, SessionStatus
+from windlass.limits import OWNER_LEASE_MS
+from windlass.ports.recorded import NumberedRow
+from windlass.ports.store import Batch, NewRun, RunFilter, SessionCopy, SessionFilter, SessionStatus
 from windlass_harness.loop.events import Draft
+from windlass_harness.record import Post
+from windlass_harness.views.listing import Told
 from windlass_protocol import RunStatus
 
 
@@ -153,8 +161,10 @@ async def _made(path: Path, *, count: int) -> None:
 
 
 def version_2(path: Path) -> None:
-    """Revert the additions of the newest schema version."""
+    """Revert the schema versions after the second."""
     connection = sqlite3.connect(path)
+    connection.execute("ALTER TABLE items RENAME TO inbox")
+    connection.execute("ALTER TABLE leases RENAME TO owners")
     for name in (
         "catalog",
         "catalog_words",
@@ -268,6 +278,24 @@ def test_all_appends_of_an_older_file_count_as_milestones(tmp_path: Path) -> Non
     asyncio.run(story())
 
 
+def test_all_appends_of_an_import_and_of_a_recording_count_as_milestones(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability="process")
+        await store.append(Batch(await claim(store), 0, (Draft("step.started", AT, {}),)))
+        assert await store.milestones("s1") == ()
+        await store.keep(SessionCopy("s2", await store.appends("s1"), Told(AT, AT)))
+        assert [record.seq for record in await store.milestones("s2")] == [1]
+        recorded = RecordedStore(path)
+        recorded.take_in([NumberedRow("s3", 1, b'["step.started", "2026-01-31T09:30:00.250Z", {}]')])
+        recorded.close()
+        assert [record.seq for record in await store.milestones("s3")] == [1]
+        await store.aclose()
+
+    asyncio.run(story())
+
+
 def test_a_process_of_an_older_release_that_has_the_file_open_cannot_append(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     old = connect(path)
@@ -285,6 +313,71 @@ def test_a_process_of_an_older_release_that_has_the_file_open_cannot_append(tmp_
 
     asyncio.run(story())
     old.close()
+
+
+@dataclass(slots=True)
+class Version5Connection:
+    """A connection that names the tables as a release with schema version 5 does."""
+
+    inner: Connection
+
+    def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
+        sql = re.sub(r"\bitems\b", "inbox", re.sub(r"\bleases\b", "owners", sql))
+        return self.inner.execute(sql, parameters)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+def test_a_process_of_an_older_release_that_has_the_file_open_cannot_take_items_or_keep_its_sessions(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.db"
+    connection, locks = Version5Connection(connect(path)), OwnerLocks(path)
+    key = prepare(connection, path, durability="process", migrations=sqlite_schema.MIGRATIONS[:5])
+    old = Transaction(connection, key, locks=locks)
+    item = encode_post(Post("s1", "message", "k1", {}), NewRun("r1", "a1", "sha256:1"), at=AT)
+    old.begin()
+    old.enlist("old", NOW_MS)
+    number = old.post(item).number
+    mine = old.claim("s1", "old", now_ms=NOW_MS)
+    old.finish()
+    old.commit()
+    works: list[Callable[[], object]] = [
+        lambda: old.enlist("old", NOW_MS + 1),
+        lambda: old.claim("s1", "old", now_ms=NOW_MS),
+        lambda: old.append(Batch(mine, 0, (), consumes=(number,)), b"[]"),
+        lambda: old.post(item),
+        # The statements of version 5 that change no other table.
+        lambda: connection.execute("UPDATE inbox SET consumed_seq = 1, body = NULL WHERE number = 1"),
+        lambda: connection.execute("INSERT INTO appends VALUES (1, 1, 1, 1, x'00', x'00')"),
+    ]
+
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability="process")
+        for work in works:
+            old.begin()
+            with pytest.raises(sqlite3.OperationalError) as refused:
+                work()
+            old.rollback()
+            assert "the database is damaged" in translate(refused.value).message
+        # Its process lives and has its lock, but its lease is not renewed.
+        assert await store.due(now_ms=NOW_MS) == ()
+        later_ms = NOW_MS + OWNER_LEASE_MS
+        assert await store.due(now_ms=later_ms) == ("s1",)
+        taken = await claim(store, owner_id="new", now_ms=later_ms)
+        assert [one.number for one in await store.pending("s1")] == [number]
+        begun = (Draft("note.made", AT, {}, run_id="r1"),)
+        await store.append(Batch(taken, 0, begun, consumes=(number,), runs=(("r1", RunStatus.RUNNING),)))
+        row = await store.run("r1")
+        assert row is not None
+        assert row.status is RunStatus.RUNNING
+        assert await store.pending("s1") == ()
+        await store.aclose()
+
+    asyncio.run(story())
+    connection.close()
+    locks.close()
 
 
 # damage

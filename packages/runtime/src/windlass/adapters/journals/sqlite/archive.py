@@ -7,14 +7,12 @@ from windlass.adapters.journals.codec import family_of
 from windlass.adapters.journals.rules import ENDED, conflict, driven, dump_usage, status_after
 from windlass.adapters.journals.sqlite.integrity import START, StoredSession
 from windlass.adapters.journals.sqlite.queries import RunIndex
-from windlass.adapters.journals.sqlite.schema import OPEN_RUN
+from windlass.adapters.journals.sqlite.schema import NEW_APPEND, OPEN_RUN
 from windlass.adapters.journals.sqlite.writes import Transaction
 from windlass.ports.store import RunInfo, SessionCopy, SessionRow, Standing
 from windlass_harness.ledger.names import evaluation_session, is_notes
 from windlass_harness.views.listing import words_in
 
-_APPEND: Final = """INSERT INTO appends (last_position, session_key, last_seq, epoch, chain, body)
-    VALUES (?, ?, ?, ?, ?, ?)"""
 _ITEM: Final = "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
 _RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _HAS_RUN: Final = "SELECT 1 FROM runs WHERE run_id = ?"
@@ -78,8 +76,9 @@ class ArchiveTransaction(Transaction):
             last_seq = append.records[-1].seq
             position += len(append.records)
             chain = self._key.chain(chain, (key, last_seq, position, append.epoch), body=append.body)
-            columns = (position, key, last_seq, append.epoch, chain, append.body)
-            self._connection.execute(_APPEND, columns)
+            # Not examined: it counts as a milestone.
+            columns = (position, key, last_seq, append.epoch, chain, append.body, 1)
+            self._connection.execute(NEW_APPEND, columns)
         self._last_position = position
         return position, chain
 

@@ -51,8 +51,8 @@ class IndexWrites:
         self._last: int | None = None
         """The newest number of the index, valid while no other connection writes."""
 
-    def forget(self) -> None:
-        """Forget what was read: another connection has written, or the transaction was rolled back."""
+    def drop_cache(self) -> None:
+        """Drop what was read: another connection has written, or the transaction was rolled back."""
         self._last = None
 
     def check_owner(self, session_key: int, told: Told, *, session_id: str) -> None:
@@ -71,7 +71,7 @@ class IndexWrites:
         status: SessionStatus = SessionStatus.PENDING,
         is_new: bool = False,
     ) -> None:
-        """Add a session to the index, unless it is there; one that is new is not."""
+        """Add a session to the index, unless it is there; `is_new` skips the lookup."""
         if is_new or self._connection.execute(_OWNER, (session_key,)).fetchone() is None:
             self._insert(session_key, told, status)
 

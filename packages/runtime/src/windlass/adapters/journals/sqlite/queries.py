@@ -20,7 +20,7 @@ from windlass.adapters.journals.sqlite.integrity import (
     StoreKey,
     damaged,
 )
-from windlass.adapters.journals.sqlite.schema import OPEN_RUN, Connection, Row, Value
+from windlass.adapters.journals.sqlite.schema import OPEN_RUN, Connection, Row, Value, wait_at_most
 from windlass.ports.recorded import Fact, IndexedRun, RunLook
 from windlass.ports.store import (
     Arrivals,
@@ -517,7 +517,7 @@ def _settled(row: Row) -> SettledRequest:
 
 
 SHORT_BYTES_MAX: Final = 65_536
-"""Bytes of JSON that are read without a thread."""
+"""Bytes of JSON that an event loop reads itself."""
 _SESSION = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE session_key = ?"
 _NEWEST_OWNED = f"""SELECT max(last_position), session_key, {SESSION_COLUMNS}
     FROM sessions INDEXED BY sessions_owned WHERE owner_id IS NOT NULL"""
@@ -613,7 +613,7 @@ class Reads:
 
     def wait_at_most(self, timeout_ms: int) -> None:
         """Set how long a read waits while the database is busy."""
-        self._connection.execute(f"PRAGMA busy_timeout = {timeout_ms}").fetchall()
+        wait_at_most(self._connection, timeout_ms)
 
     def appends(self, session_id: str, *, after: int, limit: int) -> tuple[StoredAppend, ...]:
         """Return the appends of a session that end after a record, verified."""
@@ -635,34 +635,28 @@ class Reads:
         _check_end(session, link, len(found) >= limit)
         return tuple(found)
 
-    def records(self, session_id: str, *, after: int, limit: int) -> tuple[Record, ...]:
-        """Return the records of a session from `after + 1`, verified up to the last."""
+    def records(
+        self, session_id: str, *, after: int, limit: int, bytes_max: int | None = None
+    ) -> tuple[Record, ...] | None:
+        """Return the records of a session from `after + 1`, verified up to the last.
+
+        None if the appends after that record have more than `bytes_max` bytes of JSON.
+        """
         with self._look():
             session = find_session(self._connection, self._key, session_id=session_id)
             if session is None or session.row.last_seq <= after:
                 return ()
-            return self._records(session, after=after, limit=limit)
-
-    def short_tail(self, session_id: str, *, after: int, limit: int) -> tuple[Record, ...] | None:
-        """The same; None if there is so much that a thread has to read it."""
-        with self._look():
-            session = find_session(self._connection, self._key, session_id=session_id)
-            if session is None or session.row.last_seq <= after:
-                return ()
-            left = SHORT_BYTES_MAX
-            for (body,) in self._connection.execute(_BODIES_AFTER, (session.key, after)):
-                left -= unpacked_size(body, left) if isinstance(body, bytes) else 0
-                if left <= 0:
-                    return None
-            return self._records(session, after=after, limit=limit)
-
-    def _records(self, session: StoredSession, *, after: int, limit: int) -> tuple[Record, ...]:
-        link = self._link_at(session.key, after)
-        rows = self._connection.execute(_APPENDS, (session.key, link.last_seq))
-        link, records = self._key.read_appends(
-            (session.key, session.row.session_id), rows, before=link, until=after + limit
-        )
-        _check_end(session, link, link.last_seq - after >= limit)
+            if bytes_max is not None:
+                for (body,) in self._connection.execute(_BODIES_AFTER, (session.key, after)):
+                    bytes_max -= unpacked_size(body, bytes_max + 1) if isinstance(body, bytes) else 0
+                    if bytes_max < 0:
+                        return None
+            link = self._link_at(session.key, after)
+            rows = self._connection.execute(_APPENDS, (session.key, link.last_seq))
+            link, records = self._key.read_appends(
+                (session.key, session_id), rows, before=link, until=after + limit
+            )
+            _check_end(session, link, link.last_seq - after >= limit)
         return _behind(records, records[0].seq, after)
 
     def milestones(self, session_id: str, *, after: int, limit: int) -> tuple[Record, ...]:
@@ -705,19 +699,16 @@ class Reads:
                 self._check_gap(position_of(records[-1]) if records else after, end + 1)
         return _behind(records, position_of(records[0]), after) if records else ()
 
-    def pending(self, session_id: str, *, after: int, limit: int) -> tuple[InboxItem, ...]:
-        """Return the unconsumed items of a session."""
-        session_key = self._key.session_key(session_id)
-        rows = self._connection.execute(_PENDING, (session_key, after, limit)).fetchall()
-        return tuple(self._key.read_item((session_key, session_id), columns) for columns in rows)
-
-    def few_pending(self, session_id: str, *, after: int, limit: int) -> tuple[InboxItem, ...] | None:
-        """The same; None if there is so much that a thread has to read it."""
-        session_key, left, rows = self._key.session_key(session_id), SHORT_BYTES_MAX, list[Row]()
+    def pending(
+        self, session_id: str, *, after: int, limit: int, bytes_max: int | None = None
+    ) -> tuple[InboxItem, ...] | None:
+        """Return the unconsumed items of a session; None if they have more than `bytes_max` bytes."""
+        session_key, rows = self._key.session_key(session_id), list[Row]()
         for columns in self._connection.execute(_PENDING, (session_key, after, limit)):
-            left -= len(columns[4]) if isinstance(columns[4], bytes) else 0
-            if left < 0:
-                return None
+            if bytes_max is not None:
+                bytes_max -= len(columns[4]) if isinstance(columns[4], bytes) else 0
+                if bytes_max < 0:
+                    return None
             rows.append(columns)
         return tuple(self._key.read_item((session_key, session_id), columns) for columns in rows)
 

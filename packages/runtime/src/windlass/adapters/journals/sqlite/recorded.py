@@ -16,6 +16,7 @@ from windlass.adapters.journals.sqlite.integrity import StoredSession
 from windlass.adapters.journals.sqlite.queries import Reads, RunIndex
 from windlass.adapters.journals.sqlite.schema import (
     FAILURES,
+    NEW_APPEND,
     PAGE_BYTES,
     Durability,
     connect,
@@ -34,8 +35,6 @@ T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
 
-_APPEND: Final = """INSERT INTO appends (last_position, session_key, last_seq, epoch, chain, body)
-    VALUES (?, ?, ?, ?, ?, ?)"""
 _CHANGED: Final = """SELECT DISTINCT s.session_id, s.last_position
     FROM appends a JOIN sessions s USING (session_key) WHERE a.last_position > ?"""
 READ_RECORDS: Final = 1_024
@@ -65,7 +64,9 @@ class _Takes(Transaction):
         position = self._end() + len(new)
         place = (session.key, last_seq, position, row.epoch)
         chain = self._key.chain(session.chain, place, body=body)
-        self._connection.execute(_APPEND, (position, session.key, last_seq, row.epoch, chain, body))
+        # Not examined: it counts as a milestone.
+        columns = (position, session.key, last_seq, row.epoch, chain, body, 1)
+        self._connection.execute(NEW_APPEND, columns)
         self._last_position = position
         self._save(StoredSession(session.key, replace(row, last_seq=last_seq), position, chain))
         return len(body)

@@ -137,7 +137,7 @@ _VERSION_5: Final = (
 )
 """From here on an append of an owner does not change the store row: see `last_position`."""
 _VERSION_6: Final = (
-    # Appends of older releases, imports and recordings are not examined: each counts as a milestone.
+    # Appends of older releases are not examined: each counts as a milestone.
     "ALTER TABLE appends ADD COLUMN is_milestone INTEGER NOT NULL DEFAULT 1",
     "CREATE INDEX milestones ON appends (session_key, last_seq) WHERE is_milestone = 1",
     # A process of an older release that has the file open cannot append, and must not consume items or keep
@@ -154,8 +154,8 @@ MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
     _VERSION_6,
 )
 """Statements from each version to the next, from an empty file on. Released versions never change."""
-
-
+NEW_APPEND: Final = """INSERT INTO appends
+    (last_position, session_key, last_seq, epoch, chain, body, is_milestone) VALUES (?, ?, ?, ?, ?, ?, ?)"""
 _NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal) VALUES (1, ?, 0, ?)"
 
 
@@ -164,6 +164,11 @@ def connect(path: Path) -> Connection:
     return sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_MS / 1000
     )
+
+
+def wait_at_most(connection: Connection, timeout_ms: int) -> None:
+    """Set how long a connection waits while the database is busy."""
+    connection.execute(f"PRAGMA busy_timeout = {timeout_ms}").fetchall()
 
 
 def prepare(

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import Self, TypeVar, get_args
+from typing import Self, TypeVar, cast, get_args
 
 from windlass.adapters.journals.codec import (
     check_id,
@@ -22,7 +22,7 @@ from windlass.adapters.journals.sqlite.archive import ArchiveTransaction
 from windlass.adapters.journals.sqlite.files import OpenFiles
 from windlass.adapters.journals.sqlite.integrity import StoreKey
 from windlass.adapters.journals.sqlite.listing import list_unlisted
-from windlass.adapters.journals.sqlite.queries import Reads
+from windlass.adapters.journals.sqlite.queries import SHORT_BYTES_MAX, Reads
 from windlass.adapters.journals.sqlite.schema import (
     BUSY_TIMEOUT_MS,
     FAILURES,
@@ -143,10 +143,9 @@ class SqliteStore:
         return await self._writer.do(lambda tx: tx.append(batch, body, posts=posts), size_bytes=size_bytes)
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
-        found = self._read_at_once(lambda: self._reads.short_tail(session_id, after=after, limit=limit))
-        if found is not None:
-            return found
-        return await self._read(lambda: self._reads.records(session_id, after=after, limit=limit))
+        return await self._read_short(
+            lambda bytes_max: self._reads.records(session_id, after=after, limit=limit, bytes_max=bytes_max)
+        )
 
     async def milestones(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
         return await self._read(lambda: self._reads.milestones(session_id, after=after, limit=limit))
@@ -158,19 +157,18 @@ class SqliteStore:
         return await self._writer.do(lambda tx: tx.post(one), size_bytes=len(one.raw))
 
     async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
-        found = self._read_at_once(lambda: self._reads.few_pending(session_id, after=after, limit=limit))
-        if found is not None:
-            return found
-        return await self._read(lambda: self._reads.pending(session_id, after=after, limit=limit))
+        return await self._read_short(
+            lambda bytes_max: self._reads.pending(session_id, after=after, limit=limit, bytes_max=bytes_max)
+        )
 
     async def arrivals(self, *, after: int) -> Arrivals:
         return await self._read(lambda: self._reads.arrivals(after))
 
     async def run(self, run_id: str) -> RunRow | None:
-        return await self._glance(lambda: self._reads.run(run_id))
+        return await self._read_row(lambda: self._reads.run(run_id))
 
     async def session(self, session_id: str) -> SessionRow | None:
-        return await self._glance(lambda: self._reads.session(session_id))
+        return await self._read_row(lambda: self._reads.session(session_id))
 
     async def is_deleted(self, session_id: str) -> bool:
         return await self._read(lambda: self._reads.is_deleted(session_id))
@@ -185,26 +183,28 @@ class SqliteStore:
 
         def look() -> tuple[str, ...] | None:
             """Return the sessions; None if an owner has died."""
-            has_dead = any(self._locks.is_dead(*owner, now_ms) for owner in self._reads.owners())
-            return None if has_dead else self._reads.due(now_ms, limit, agents=agents)
+            for owner_id, beat_at_ms in self._reads.owners():
+                if self._locks.is_dead(owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms):
+                    return None
+            return self._reads.due(now_ms, limit, agents=agents)
 
         found = await self._read(look)
         if found is not None:
             return found
-        self._forget(await self._writer.do(lambda tx: tx.bury(now_ms)))
+        self._remove_locks(await self._writer.do(lambda tx: tx.bury(now_ms)))
         return await self._read(lambda: self._reads.due(now_ms, limit, agents=agents))
 
     async def unfinished(self) -> Mapping[str, int]:
         return await self._read(self._reads.unfinished)
 
     async def next_wake_ms(self) -> int | None:
-        return await self._glance(self._reads.next_wake_ms)
+        return await self._read_row(self._reads.next_wake_ms)
 
     async def enlist(self, owner_id: str, *, now_ms: int) -> None:
         check_id("an owner id", owner_id)
         check_number("now_ms", now_ms)
         # In one transaction: a process that starts usually takes over from one that has died.
-        self._forget(await self._writer.do(lambda tx: tx.enlist(owner_id, now_ms)))
+        self._remove_locks(await self._writer.do(lambda tx: tx.enlist(owner_id, now_ms)))
 
     async def retire(self, owner_id: str) -> None:
         await self._writer.do(lambda tx: tx.retire(owner_id))
@@ -241,7 +241,7 @@ class SqliteStore:
         return await self._read(lambda: self._reads.index.sessions(wanted, before=before, limit=limit))
 
     async def listed_session(self, session_id: str) -> SessionInfo | None:
-        return await self._glance(lambda: self._reads.index.session(session_id))
+        return await self._read_row(lambda: self._reads.index.session(session_id))
 
     async def listed_runs(
         self, wanted: RunFilter, *, before: int | None = None, limit: int = 50
@@ -291,7 +291,7 @@ class SqliteStore:
 
         It is cheap: poll it to detect writes of other processes.
         """
-        return await self._glance(self._reads.data_version)
+        return await self._read_row(self._reads.data_version)
 
     async def aclose(self) -> None:
         """Finish pending writes, retire the owners of this store, and close the file."""
@@ -313,28 +313,30 @@ class SqliteStore:
             raise unavailable(CLOSED)
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._wait_and_read, look)
 
-    async def _glance(self, look: Callable[[], T]) -> T:
-        """Read a few rows that an index finds, on the event loop if that takes no time."""
-        found = self._read_at_once(lambda: (look(),))
-        return await self._read(look) if found is None else found[0]
+    async def _read_short(self, look: Callable[[int | None], T | None]) -> T:
+        """Read up to a number of bytes on the event loop: a switch of threads costs ten times as much.
 
-    def _read_at_once(self, look: Callable[[], T | None]) -> T | None:
-        """Read on the event loop: a switch of threads costs ten times as much as a short read.
-
-        None also if the connection is in use or the database is busy: a thread has to read then.
+        The thread reads if `look` returns None, because there are more, and while the connection is in use
+        or the database is busy.
         """
         if self._is_closed:
             raise unavailable(CLOSED)
-        if not self._reading.acquire(blocking=False):
-            return None
-        try:
-            return look()
-        except FAILURES as error:
-            if is_busy(error):
-                return None
-            raise translate(error) from error
-        finally:
-            self._reading.release()
+        if self._reading.acquire(blocking=False):
+            try:
+                found = look(SHORT_BYTES_MAX)
+                if found is not None:
+                    return found
+            except FAILURES as error:
+                if not is_busy(error):
+                    raise translate(error) from error
+            finally:
+                self._reading.release()
+        return cast("T", await self._read(lambda: look(None)))
+
+    async def _read_row(self, look: Callable[[], T]) -> T:
+        """Read a row that an index finds, or None: it is short."""
+        [found] = await self._read_short(lambda _: (look(),))
+        return found
 
     def _wait_and_read(self, look: Callable[[], T]) -> T:
         with self._reading:
@@ -351,13 +353,13 @@ class SqliteStore:
             finally:
                 self._reads.wait_at_most(0)
 
-    def _forget(self, dead: Collection[str]) -> None:
+    def _remove_locks(self, dead: Collection[str]) -> None:
         """Remove the lock files of dead owners, after their rows.
 
         Without its lock file, an owner with a row would be detected only by its lease.
         """
         for owner_id in dead:
-            self._locks.forget(owner_id)
+            self._locks.remove_lock(owner_id)
 
 
 def _checked(place: object, durability: object) -> Path:

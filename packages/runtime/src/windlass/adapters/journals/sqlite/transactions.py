@@ -24,6 +24,7 @@ from windlass.adapters.journals.sqlite.schema import (
     is_busy,
     is_of_one,
     translate,
+    wait_at_most,
 )
 from windlass.adapters.journals.sqlite.writes import Transaction
 from windlass.errors import AgentError, Ambiguous
@@ -32,7 +33,7 @@ from windlass_protocol.frozen import mutable
 T = TypeVar("T")
 
 GROUP_JOBS_MAX: Final = 256
-"""A transaction with this many requests takes no more."""
+"""The most requests in one transaction."""
 WAITING_JOBS_MAX: Final = 16_384
 QUICK_JOBS_MAX: Final = 64
 """Requests that an event loop writes in one turn."""
@@ -79,7 +80,9 @@ class Writer:
         self._queue: SimpleQueue[list[_Job] | None] = SimpleQueue()
         """Requests for the thread; those of one turn of an event loop are one entry."""
         self._queued = 0
-        """The number of requests in the queue."""
+        """The number of requests in the queue and in `_left`."""
+        self._left: list[_Job] = []
+        """Requests that the thread has taken from the queue, for its next transaction."""
         self._gathered: list[_Job] = []
         """Requests of one turn of an event loop. In its next turn they are written, or passed to the thread.
 
@@ -94,7 +97,7 @@ class Writer:
         """Guards the connection."""
         self._logged_bytes = 0
         if is_quick:
-            self._wait_at_most(0)
+            wait_at_most(self._connection, 0)
         self._thread = Thread(target=self._run, name="windlass-sqlite-writer", daemon=True)
         self._thread.start()
 
@@ -168,16 +171,16 @@ class Writer:
                 jobs, is_open = self._take()
                 with self._hands:
                     if self._is_quick:
-                        self._wait_at_most(BUSY_TIMEOUT_MS)
+                        wait_at_most(self._connection, BUSY_TIMEOUT_MS)
                     self._write(jobs)
                     _answer(jobs)
                     self._tidy()
                     if self._is_quick:
-                        self._wait_at_most(0)
+                        wait_at_most(self._connection, 0)
                 jobs = []
         finally:
             # Reached only after a defect; callers must not wait for ever.
-            self._abandon(jobs)
+            self._abandon(jobs + self._left)
             self._connection.close()
 
     def _end_gathering(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -219,10 +222,6 @@ class Writer:
         self._queued += len(jobs)
         self._queue.put(jobs)
 
-    def _wait_at_most(self, timeout_ms: int) -> None:
-        """Set the busy timeout of the connection."""
-        self._connection.execute(f"PRAGMA busy_timeout = {timeout_ms}").fetchall()
-
     def _abandon(self, jobs: list[_Job]) -> None:
         with self._lock:
             self._closed = self._closed or "the store stopped writing: open it again"
@@ -235,15 +234,16 @@ class Writer:
         _answer(jobs)
 
     def _take(self) -> tuple[list[_Job], bool]:
-        """Return waiting jobs, and whether more may follow."""
-        jobs: list[_Job] = []
-        more = self._queue.get()
+        """Return the jobs of the next transaction, and whether more may follow."""
+        jobs, more = self._left, [] if self._left else self._queue.get()
         with suppress(Empty):
             while more is not None:
                 jobs += more
                 if len(jobs) >= GROUP_JOBS_MAX:
                     break
                 more = self._queue.get_nowait()
+        # A queue that has ended leaves no rest: nothing is taken from it beyond the limit.
+        jobs, self._left = jobs[:GROUP_JOBS_MAX], jobs[GROUP_JOBS_MAX:]
         with self._lock:
             self._queued -= len(jobs)
         return jobs, more is not None

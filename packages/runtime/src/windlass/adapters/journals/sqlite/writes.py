@@ -25,7 +25,7 @@ from windlass.adapters.journals.sqlite.files import take_lock
 from windlass.adapters.journals.sqlite.integrity import SESSION_KEYS_MAX, START, StoredSession, StoreKey
 from windlass.adapters.journals.sqlite.listing import IndexWrites
 from windlass.adapters.journals.sqlite.queries import OWNERS, find_session, is_deleted, last_position
-from windlass.adapters.journals.sqlite.schema import Connection
+from windlass.adapters.journals.sqlite.schema import NEW_APPEND, Connection
 from windlass.ports.store import Appended, Batch, Claim, NewRun, Posted, SessionRow, Standing
 from windlass_protocol import ContentRef, RunStatus
 
@@ -80,7 +80,7 @@ class OwnerLocks:
     def drop(self, owner_id: str) -> None:
         """Release the lock of an owner; does nothing if it is not held here."""
         if owner_id in self._held:
-            self.forget(owner_id)
+            self.remove_lock(owner_id)
             self._let_go(owner_id)
 
     def _let_go(self, owner_id: str) -> None:
@@ -88,11 +88,11 @@ class OwnerLocks:
         if handle is not None:
             os.close(handle)
 
-    def forget(self, owner_id: str) -> None:
+    def remove_lock(self, owner_id: str) -> None:
         """Remove the lock file of a retired owner."""
         self._path(owner_id).unlink(missing_ok=True)
 
-    def is_dead(self, owner_id: str, beat_at_ms: int, now_ms: int) -> bool:
+    def is_dead(self, owner_id: str, *, beat_at_ms: int, now_ms: int) -> bool:
         """Return whether an owner let its lease expire or has died: the kernel released its lock.
 
         A missing lock file proves nothing: it may have been removed while its owner lives. Neither does one
@@ -138,7 +138,6 @@ _SAVE_SESSION: Final = """UPDATE sessions SET epoch = ?, last_seq = ?, last_posi
     standing = ?, wake_at_ms = ?, owner_id = ?, seal = ? WHERE session_key = ?"""
 _LENGTHEN_SESSION: Final = """UPDATE sessions SET last_seq = ?, last_position = ?, chain = ?, seal = ?
     WHERE session_key = ?"""
-_APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?, ?, ?, ?, ?)"
 _SAVE_STORE: Final = "UPDATE store SET last_position = ?, seal = ?, saves = saves + 1"
 _IS_PENDING: Final = "SELECT 1 FROM items WHERE number = ? AND session_key = ? AND consumed_seq IS NULL"
 _CONSUME: Final = "UPDATE items SET consumed_seq = ?, body = NULL WHERE number = ?"
@@ -188,7 +187,7 @@ class Transaction:
         self._connection.execute("BEGIN IMMEDIATE")
         [(version,)] = self._connection.execute("PRAGMA data_version").fetchall()
         if version != self._version:
-            self._forget()
+            self._drop_cache()
             self._version = version
 
     def finish(self) -> None:
@@ -202,8 +201,8 @@ class Transaction:
         self._connection.execute("COMMIT")
 
     def rollback(self) -> None:
-        """Forget everything."""
-        self._forget()
+        """Undo everything since `begin`."""
+        self._drop_cache()
         self._connection.execute("ROLLBACK")
 
     def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
@@ -240,7 +239,7 @@ class Transaction:
             place = (session.key, row.last_seq + count, end, row.epoch)
             chain = self._key.chain(chain, place, body=body)
             columns = (end, session.key, place[1], row.epoch, chain, body, int(batch.is_milestone))
-            self._connection.execute(_APPEND, columns)
+            self._connection.execute(NEW_APPEND, columns)
         for number in batch.consumes:
             self._connection.execute(_CONSUME, (appended.first_seq, number))
         for run_id, status in batch.runs:
@@ -330,7 +329,9 @@ class Transaction:
         """Delete the dead owners and release their sessions; return their ids."""
         rows = cast("list[tuple[str, int]]", self._connection.execute(OWNERS).fetchall())
         dead = tuple(
-            owner_id for owner_id, beat_at_ms in rows if self._locks.is_dead(owner_id, beat_at_ms, now_ms)
+            owner_id
+            for owner_id, beat_at_ms in rows
+            if self._locks.is_dead(owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms)
         )
         for owner_id in dead:
             self.retire(owner_id)
@@ -369,11 +370,11 @@ class Transaction:
             self._sessions.clear()
         self._sessions[session.row.session_id] = session
 
-    def _forget(self) -> None:
+    def _drop_cache(self) -> None:
         self._sessions.clear()
         self._enlisted.clear()
         self._last_position = self._newest_item = None
-        self._index.forget()
+        self._index.drop_cache()
 
     def _last_item(self) -> int:
         """Return the number of the newest item."""
@@ -394,8 +395,10 @@ class Transaction:
 
     def is_alive(self, owner_id: str, now_ms: int) -> bool:
         """Return whether an owner has a valid lease and a living process."""
-        beat = self._connection.execute(_BEAT, (owner_id,)).fetchone()
-        return beat is not None and not self._locks.is_dead(owner_id, cast("int", beat[0]), now_ms)
+        row = self._connection.execute(_BEAT, (owner_id,)).fetchone()
+        if row is None:
+            return False
+        return not self._locks.is_dead(owner_id, beat_at_ms=cast("int", row[0]), now_ms=now_ms)
 
     def _is_deleted(self, session_key: int) -> bool:
         return is_deleted(self._connection, session_key)

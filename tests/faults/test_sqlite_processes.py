@@ -58,7 +58,7 @@ def test_a_folder_that_goes_away_while_an_owner_takes_its_lock_is_made_again(
     locks = sqlite_owners.OwnerLocks(tmp_path / "store.db")
     locks.hold("o1")
     assert len(calls) == 2
-    assert not locks.is_dead("o1", 0, 0)
+    assert not locks.is_dead("o1", beat_at_ms=0, now_ms=0)
     locks.close()
 
 

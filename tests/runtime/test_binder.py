@@ -514,10 +514,15 @@ def test_definitions_of_tools_are_made_once_for_a_binding_and_again_for_a_change
         first = bound.definitions(can_ask=True)
         assert [one["name"] for one in first] == ["ask_question", "look", "mail"]
         assert [one["name"] for one in bound.definitions(can_ask=False)] == ["look", "mail"]
-        first.clear()
         again = bound.definitions(can_ask=True)
-        assert len(again) == 3
-        assert all(one is other for one, other in zip(again, bound.definitions(can_ask=True), strict=True))
+        first[0]["description"] = "changed by a provider"
+        first.clear()
+        assert bound.definitions(can_ask=True) == again, "another run gets its own"
+        schemas = [one["inputSchema"] for one in again]
+        assert all(
+            one is other["inputSchema"]
+            for one, other in zip(schemas, bound.definitions(can_ask=True), strict=True)
+        )
         fewer = replace(bound, tools={"mail": bound.tools["mail"]})
         assert [one["name"] for one in fewer.definitions(can_ask=True)] == ["mail"]
         assert bound.definitions(can_ask=True) == again

@@ -19,9 +19,10 @@ from windlass.limits import (
     STATE_VALUE_BYTES_MAX,
 )
 from windlass.tools.results import result_value
-from windlass_protocol import BudgetLimits, CodecError, CodecErrorCode, CodecLimits, JsonObject, canonical
+from windlass_protocol import CodecError, CodecErrorCode, CodecLimits, JsonObject, canonical
 from windlass_protocol.codec_errors import shown
 from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import policy
 
 if TYPE_CHECKING:
     import asyncio
@@ -240,7 +241,7 @@ class ToolContext:
     """The longest time that this attempt may take; None leaves it to the tool."""
     deadline: datetime | None = None
     """When that time is over, by the clock of the runtime."""
-    budget: BudgetLimits | None = None
+    budget: "policy.BudgetLimits | None" = None
     """The limits of the run, for a tool that passes work on; None without limits. They stay the same in every
     attempt at the call."""
     state: ToolState = field(default_factory=ToolState, repr=False, compare=False)

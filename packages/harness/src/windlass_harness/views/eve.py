@@ -32,7 +32,7 @@ EXECUTION_DENIED: Final = "TOOL_EXECUTION_DENIED"
 _OF_CALLS: Final = frozenset({"step.completed", "action.result", "input.requested"})
 _OF_STARTED: Final = ("runtime", "invocation")
 """The fields of `session.started` that readers of eve know."""
-_FIRST: Final = StepPlace(sequence=0, step_index=0, turn_id="turn_0")
+_FIRST: Final = StepPlace.model_construct(sequence=0, step_index=0, turn_id="turn_0")
 Shown = tuple[str, JsonObject]
 """The type and the data of an event."""
 

@@ -17,7 +17,14 @@ from tests.harness.loop.stage import (
 )
 from tests.harness.loop.test_calls import outputs
 
-from windlass_harness.loop.events import AnswersGiven, CallAsks, CallModel, JudgeCall, MessageSent
+from windlass_harness.loop.events import (
+    AnswersGiven,
+    CallAsks,
+    CallModel,
+    CancelRequested,
+    JudgeCall,
+    MessageSent,
+)
 from windlass_harness.loop.people import matched
 from windlass_protocol import InputRequest, InputResponse
 
@@ -104,6 +111,14 @@ def test_an_id_counts_before_a_label_and_a_label_before_a_number() -> None:
         matched(request, InputResponse(request_id="q", text=text)).option_id for text in ("2", "b", "1", "c")
     ]
     assert picked == ["2", "b", "b", None]
+
+
+def test_a_question_of_a_run_that_is_cancelled_is_closed_without_a_result() -> None:
+    session = asking()
+    assert session.tell(CancelRequested("r1")) == ["run.cancel_requested", "input.resolved"]
+    assert not session.state.session.requests
+    session.turn()
+    assert session.end == "cancelled"
 
 
 def test_an_unanswered_question_expires() -> None:

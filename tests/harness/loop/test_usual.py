@@ -555,6 +555,17 @@ def test_the_last_result_of_two_calls_is_left_to_the_general_functions() -> None
     assert twins.general.types[-1] == "step.started"
 
 
+def test_the_result_of_a_call_settles_an_earlier_one_of_the_same_id() -> None:
+    twins = Twins(Rules(), {})
+    twins.settle(allow)
+    ask_on(twins, one_call(0))
+    for one in (twins.general, twins.passes):
+        one.state.session.history._unsettled["c0"] = None  # pyright: ignore[reportPrivateUsage] - set by a crash
+    ask_on(twins, returned("c0"))
+    assert twins.passes.taken[-1] == "step.started"
+    assert twins.passes.state.session.history.freeze().unsettled == ()
+
+
 def test_too_many_refusals_are_left_to_the_general_functions() -> None:
     twins = Twins(Rules(), {})
     twins.settle(allow)

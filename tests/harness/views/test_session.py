@@ -14,6 +14,7 @@ from windlass_harness.views import (
 )
 from windlass_harness.views.family import ChildSession
 from windlass_harness.views.fold import dump_state, load_state
+from windlass_harness.views.session import SessionDraft
 from windlass_protocol import EffectClass, JsonObject, ResolverScope, RunStatus, SessionAgent
 
 AGENT: Facts = {"modelReference": {"id": "acme/one"}, "system": "Help.", "tools": []}
@@ -344,3 +345,12 @@ def test_records_set_the_status_of_a_session(
     assert state(journal).status is SessionStatus.RUNNING
     assert state(journal.add(kind, data)).status is status
     assert state(journal.add("turn.started", {"sequence": 1, "turnId": "t1"})).status is SessionStatus.RUNNING
+
+
+def test_a_session_continues_at_a_record_after_those_that_are_left_out() -> None:
+    records = Journal().begin().answer("c0").run("c0").add("session.state_changed", {"set": {"a": 1}}).records
+    draft = SessionDraft(SessionState())
+    for record in (records[0], records[-1]):
+        draft.skip_to(record)
+        draft.apply(record)
+    assert (draft.seq, draft.authored) == (len(records), {"a": 1})

@@ -581,11 +581,11 @@ class StepsDraft:
         if not isinstance(decided, dict) or decided.get("decision") != "interrupt":
             return  # every call has one, and no other is a problem
         data = read(PolicyDecidedData, record.data)
-        if isinstance(data.decision, InterruptDecision):
-            pending = self._pending(data.call_id, run)
-            decision_id = None if pending is None else pending.decision_id
-            told, cause = data.decision.reason, data.decision.code
-            self._report(record, run, told=told, cause=cause, severity=_CRITICAL, decision_id=decision_id)
+        assert isinstance(data.decision, InterruptDecision), "its field says so"
+        pending = self._pending(data.call_id, run)
+        decision_id = None if pending is None else pending.decision_id
+        told, cause = data.decision.reason, data.decision.code
+        self._report(record, run, told=told, cause=cause, severity=_CRITICAL, decision_id=decision_id)
 
     def hook_failed(self, record: Record, run: RunDraft) -> None:
         data = read(HookFailedData, record.data)

@@ -306,7 +306,7 @@ class SessionDraft:
             self._end_work(record, is_ours=is_ours)
 
     def skip_to(self, record: Record) -> None:
-        """Leave out the records before one of `WITHOUT_STEPS`, which must all be applied."""
+        """Continue at this record; every earlier record of a type in `WITHOUT_STEPS` was applied."""
         self.seq = record.seq - 1
 
     def is_next(self, record: Record) -> bool:

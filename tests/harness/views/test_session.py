@@ -14,7 +14,8 @@ from windlass_harness.views import (
 )
 from windlass_harness.views.family import ChildSession
 from windlass_harness.views.fold import dump_state, load_state
-from windlass_harness.views.session import SessionDraft
+from windlass_harness.views.listing import RECORDS_OF_STEPS
+from windlass_harness.views.session import WITHOUT_STEPS, SessionDraft
 from windlass_protocol import EffectClass, JsonObject, ResolverScope, RunStatus, SessionAgent
 
 AGENT: Facts = {"modelReference": {"id": "acme/one"}, "system": "Help.", "tools": []}
@@ -354,3 +355,8 @@ def test_a_session_continues_at_a_record_after_those_that_are_left_out() -> None
         draft.skip_to(record)
         draft.apply(record)
     assert (draft.seq, draft.authored) == (len(records), {"a": 1})
+
+
+def test_a_session_without_steps_misses_no_record_that_only_steps_have() -> None:
+    """An append of step records is no milestone; of `action.result`, the open requests of the append tell."""
+    assert {"action.result"} == WITHOUT_STEPS & RECORDS_OF_STEPS

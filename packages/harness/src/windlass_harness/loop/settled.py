@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from windlass_harness.loop.state import LoopState
 
 STEP_STARTED: Final = "step.started"
-_REASONS: Final = frozenset(FinishReason) - {FinishReason.CONTENT_FILTER, FinishReason.ERROR}
+KEPT_REASONS: Final = frozenset(FinishReason) - {FinishReason.CONTENT_FILTER, FinishReason.ERROR}
 """Finish reasons that keep the calls of an answer."""
 
 
@@ -152,7 +152,7 @@ class _Sum:
     def _use(self, answer: JsonObject, *, prompt_message_count: int) -> bool:
         """Add the usage of an answer; False if the answer is unusual."""
         usage = answer.get("usage", _NOTHING)
-        if str(answer.get("finishReason")) not in _REASONS or type(usage) is not dict:
+        if str(answer.get("finishReason")) not in KEPT_REASONS or type(usage) is not dict:
             return False
         counts: dict[str, int] = {}
         for name, value in usage.items():

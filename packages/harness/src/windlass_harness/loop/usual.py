@@ -10,8 +10,6 @@ The caller masks and numbers the drafts before it folds them. Drafts with a secr
 the event is left to the general functions.
 """
 
-from typing import Final
-
 from windlass_harness.loop.compaction import before_step
 from windlass_harness.loop.events import (
     CallJudged,
@@ -26,16 +24,13 @@ from windlass_harness.loop.events import (
 )
 from windlass_harness.loop.notes import CONSENTED, CallNotes, policy_version
 from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.settled import KEPT_REASONS
 from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.take import decision_data
 from windlass_harness.record import Record
 from windlass_harness.views.history import Call, CallStage, Step
-from windlass_harness.views.payloads import call_part, output_part, own, reasoning_part, text_part
-from windlass_protocol import ActionStatus, EffectClass, FinishReason, JsonObject, ToolOutputType
-
-_REASONS: Final = frozenset(FinishReason) - {FinishReason.CONTENT_FILTER, FinishReason.ERROR}
-"""Finish reasons that keep the calls of an answer."""
-_EFFECTS: Final = {effect.value: effect for effect in EffectClass}
+from windlass_harness.views.payloads import EFFECTS, call_part, output_part, own, reasoning_part, text_part
+from windlass_protocol import ActionStatus, JsonObject, ToolOutputType
 
 
 def is_usual(state: LoopState, rules: Rules) -> bool:
@@ -68,7 +63,7 @@ def requested_call(state: LoopState, answer: ModelAnswered, *, now: Moment, rule
         or call.subagent is not None
         or answer.provider_data
         or answer.notes
-        or answer.finish_reason not in _REASONS
+        or answer.finish_reason not in KEPT_REASONS
         or state.notes
         or state.run_notes.hooked.arguments
         or state.exceeding(now, tool_call=True)
@@ -86,72 +81,48 @@ def begin_call(
     assert turn is not None
     if judged.decision.decision != "allow" or judged.delegation is not None or judged.notes:
         return None
-    step_index = turn.step_index
-    run_id, agent_id, turn_id, sequence = run.run_id, run.agent_id, turn.turn_id, turn.sequence
-    at, attempt, reason = now.at, state.run_notes.attempt or None, answer.finish_reason._value_
-    call_id, tool_name = call.call_id, call.tool_name
+    at, reason, call_id, tool_name = now.at, answer.finish_reason._value_, call.call_id, call.tool_name
+    place: JsonObject = {
+        "sequence": turn.sequence,
+        "turnId": turn.turn_id,
+        "stepIndex": turn.step_index,
+    }
+    attempt = state.run_notes.attempt or None
+    ids = run.run_id, run.agent_id, turn.turn_id, turn.step_index, attempt
     drafts: list[Draft] = []
     if answer.reasoning:
-        thought: JsonObject = {
-            "reasoning": answer.reasoning,
-            "sequence": sequence,
-            "turnId": turn_id,
-            "stepIndex": step_index,
-        }
-        drafts.append(
-            Draft("reasoning.completed", at, thought, run_id, agent_id, turn_id, step_index, attempt)
-        )
+        drafts.append(Draft("reasoning.completed", at, {"reasoning": answer.reasoning, **place}, *ids))
     if answer.text:
-        said: JsonObject = {
-            "message": answer.text,
-            "finishReason": reason,
-            "sequence": sequence,
-            "turnId": turn_id,
-            "stepIndex": step_index,
-        }
-        drafts.append(Draft("message.completed", at, said, run_id, agent_id, turn_id, step_index, attempt))
-    requested: JsonObject = {
-        "actions": [{"kind": "tool-call", "callId": call_id, "toolName": tool_name, "input": call.input}],
-        "sequence": sequence,
-        "turnId": turn_id,
-        "stepIndex": step_index,
-    }
-    drafts.append(Draft("actions.requested", at, requested, run_id, agent_id, turn_id, step_index, attempt))
-    done: JsonObject = {
-        "finishReason": reason,
-        "sequence": sequence,
-        "turnId": turn_id,
-        "stepIndex": step_index,
-    }
+        said: JsonObject = {"message": answer.text, "finishReason": reason, **place}
+        drafts.append(Draft("message.completed", at, said, *ids))
+    action: JsonObject = {"kind": "tool-call", "callId": call_id, "toolName": tool_name, "input": call.input}
+    drafts.append(Draft("actions.requested", at, {"actions": [action], **place}, *ids))
+    done: JsonObject = {"finishReason": reason, **place}
     if answer.usage:
         done["usage"] = answer.usage
     if answer.latency_ms is not None:
         done["latencyMs"] = answer.latency_ms
-    drafts.append(Draft("step.completed", at, done, run_id, agent_id, turn_id, step_index, attempt))
+    drafts.append(Draft("step.completed", at, done, *ids))
     decided: JsonObject = {
         "stage": "pre_tool",
         "decision": decision_data(judged.decision),
         "callId": call_id,
         "toolName": tool_name,
-        "sequence": sequence,
-        "turnId": turn_id,
-        "stepIndex": step_index,
+        **place,
     }
-    drafts.append(Draft("policy.decided", at, decided, run_id, agent_id, turn_id, step_index, attempt))
+    drafts.append(Draft("policy.decided", at, decided, *ids))
     intent: JsonObject = {
         "callId": call_id,
         "toolName": tool_name,
         "effect": judged.effect,
-        "idempotencyKey": within_limit(f"{run_id}/{step_index}/{call_id}"),
+        "idempotencyKey": within_limit(f"{run.run_id}/{turn.step_index}/{call_id}"),
         "argumentsHash": judged.arguments_hash,
         "mode": judged.mode,
-        "sequence": sequence,
-        "turnId": turn_id,
-        "stepIndex": step_index,
+        **place,
     }
     if judged.arguments != call.input:
         intent["arguments"] = judged.arguments
-    drafts.append(Draft("action.started", at, intent, run_id, agent_id, turn_id, step_index, attempt))
+    drafts.append(Draft("action.started", at, intent, *ids))
     return drafts
 
 
@@ -173,7 +144,7 @@ def fold_begun_call(state: LoopState, records: list[Record], answer: ModelAnswer
         given,
         *step.place,
         CallStage.STARTED,
-        _EFFECTS[str(intent["effect"])],
+        EFFECTS[str(intent["effect"])],
         str(intent["idempotencyKey"]),
         own(intent.get("arguments")),
         started.epoch,
@@ -222,7 +193,7 @@ def end_call(state: LoopState, event: CallReturned, *, now: Moment) -> Draft | N
         return None
     if step is None or run is None or turn is None or turn.step_index != step.step_index:
         return None
-    call_id, turn_id, step_index = event.call_id, turn.turn_id, step.step_index
+    call_id = event.call_id
     if state.note(call_id).child is not None:
         return None
     result: JsonObject = {
@@ -231,19 +202,20 @@ def end_call(state: LoopState, event: CallReturned, *, now: Moment) -> Draft | N
         "toolName": step.calls[call_id].tool_name,
         "output": event.output,
     }
+    turn_id, index = turn.turn_id, turn.step_index
     data: JsonObject = {
         "result": result,
         "status": "completed",
         "sequence": turn.sequence,
         "turnId": turn_id,
-        "stepIndex": step_index,
+        "stepIndex": index,
     }
     if event.content is not None:
         data["contentRef"] = event.content
     if event.duration_ms is not None:
         data["durationMs"] = event.duration_ms
     attempt = state.run_notes.attempt or None
-    return Draft("action.result", now.at, data, run.run_id, run.agent_id, turn_id, step_index, attempt)
+    return Draft("action.result", now.at, data, run.run_id, run.agent_id, turn_id, index, attempt)
 
 
 def fold_ended_call(state: LoopState, record: Record, event: CallReturned) -> None:
@@ -274,16 +246,14 @@ def begin_step(state: LoopState, *, now: Moment, rules: Rules) -> Draft | None:
         or before_step(state, now=now, rules=rules) is not None
     ):
         return None
-    turn_id, index = turn.turn_id, turn.step_index + 1
+    index = turn.step_index + 1
     data: JsonObject = {
-        "sequence": turn.sequence,
-        "turnId": turn_id,
-        "stepIndex": index,
+        **state.place(index),
         "promptMessageCount": len(state.session.history.messages),
     }
     if run.model_id is not None:
         data["modelId"] = run.model_id
-    return Draft("step.started", now.at, data, run.run_id, run.agent_id, turn_id, index, 1)
+    return Draft("step.started", now.at, data, run.run_id, run.agent_id, turn.turn_id, index, 1)
 
 
 def fold_begun_step(state: LoopState, record: Record) -> CallModel:

@@ -210,7 +210,7 @@ def read_started(data: JsonObject) -> tuple[Place, Started]:
         )
         return Place(found.turn_id, found.step_index), started
     call_id, name, key = str(data["callId"]), str(data["toolName"]), str(data["idempotencyKey"])
-    return place, Started(call_id, name, _EFFECTS[str(data["effect"])], key, own(data.get("arguments")))
+    return place, Started(call_id, name, EFFECTS[str(data["effect"])], key, own(data.get("arguments")))
 
 
 def is_usual_intent(data: JsonObject) -> bool:
@@ -219,7 +219,7 @@ def is_usual_intent(data: JsonObject) -> bool:
         type(data.get("callId")) is str
         and type(data.get("toolName")) is str
         and type(data.get("idempotencyKey")) is str
-        and str(data.get("effect")) in _EFFECTS
+        and str(data.get("effect")) in EFFECTS
     )
 
 
@@ -287,4 +287,4 @@ def usual_calls(
 _UNUSUAL: Final = True
 """A marker for a missing text or number, which equals no real value."""
 _NOTHING: Final[dict[str, JsonValue]] = {}
-_EFFECTS: Final = {effect.value: effect for effect in EffectClass}
+EFFECTS: Final = {effect.value: effect for effect in EffectClass}

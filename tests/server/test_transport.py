@@ -124,7 +124,7 @@ def test_a_cut_connection_cancels_the_work_and_no_other_stream() -> None:
             await eventually(lambda: bool(cancelled))
             assert [one.is_open for one in transports] == [False, True]
             with pytest.raises(Unavailable, match="the client disconnected"):
-                await transports[0].emit(text("nobody hears this"))
+                await transports[0].emit(text("after the disconnect"))
             may_end.set()
             rest = [frame.data async for frame in frames[1]]
             assert [one.content for one in events_of(rest)] == ["the end"]

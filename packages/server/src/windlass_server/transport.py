@@ -196,7 +196,7 @@ class FastAPISseTransport:
 
     async def _listen(self, receive: Receive) -> None:
         """Read the body of the request, then wait until the client disconnects."""
-        begun, left = b"", BODY_BYTES_MAX
+        begun, left = bytearray(), BODY_BYTES_MAX
         while (message := await receive())["type"] != "http.disconnect":
             if left < 0:
                 continue
@@ -205,12 +205,14 @@ class FastAPISseTransport:
             if left < 0:
                 self._heard.put_nowait(_too_large())
                 continue
-            *lines, begun = (begun + data).split(b"\n")
-            if not message.get("more_body", False):
-                lines.append(begun)
-            for line in lines:
-                self._hear(line)
-            if not message.get("more_body", False):
+            begun += data
+            is_end = not message.get("more_body", False)
+            if is_end or b"\n" in data:
+                # Only then: a body in many small pieces must not be copied for each of them.
+                *lines, begun = begun.split(b"\n")
+                for line in (*lines, begun) if is_end else lines:
+                    self._hear(bytes(line))
+            if is_end:
                 self._heard.put_nowait(None)
         await self._close()
 

@@ -136,12 +136,18 @@ def test_the_sessions_of_a_killed_process_are_free_at_once_and_have_all_it_ackno
     process.communicate()
 
 
-def test_a_session_of_a_killed_process_can_be_claimed_without_a_due_query(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
+def written_by_a_killed_process(folder: Path) -> Path:
+    """A store with a record of session s1; the owner of the session is dead."""
+    path = folder / "store.db"
     process = worker(path, "s1", 1)
     assert answer(process) == "written\n"
     process.kill()
     process.communicate()
+    return path
+
+
+def test_a_session_of_a_killed_process_can_be_claimed_without_a_due_query(tmp_path: Path) -> None:
+    path = written_by_a_killed_process(tmp_path)
 
     async def story() -> None:
         store = await SqliteStore.open(path)
@@ -152,11 +158,7 @@ def test_a_session_of_a_killed_process_can_be_claimed_without_a_due_query(tmp_pa
 
 
 def test_an_owner_that_enlists_releases_the_sessions_of_a_dead_one(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    process = worker(path, "s1", 1)
-    assert answer(process) == "written\n"
-    process.kill()
-    process.communicate()
+    path = written_by_a_killed_process(tmp_path)
 
     async def story() -> None:
         store = await SqliteStore.open(path)

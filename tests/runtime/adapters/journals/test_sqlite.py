@@ -242,6 +242,20 @@ class Groups:
         monkeypatch.setattr(Transaction, "put", kept)
 
 
+async def queued(
+    store: SqliteStore, groups: Groups, *, turns: int
+) -> tuple["asyncio.Future[ContentRef]", list["asyncio.Future[int]"]]:
+    """Requests that wait behind a large one, which the thread writes: three for each turn of the loop."""
+    large = asyncio.ensure_future(store.put(b"x" * (sqlite_writer.QUICK_BYTES_MAX + 1)))
+    assert await asyncio.to_thread(groups.entered.wait, 60)
+    posts: list[asyncio.Future[int]] = []
+    for turn in range(turns):
+        posts += [asyncio.ensure_future(post(store, f"k{turn}-{index}")) for index in range(3)]
+        for _ in range(3):
+            await asyncio.sleep(0)
+    return large, posts
+
+
 @both_ways
 def test_a_group_has_a_limit_and_the_rest_comes_next(
     durability: Durability, path: Path, monkeypatch: pytest.MonkeyPatch
@@ -251,15 +265,7 @@ def test_a_group_has_a_limit_and_the_rest_comes_next(
     async def story() -> None:
         store = await SqliteStore.open(path, durability=durability)
         groups = Groups(monkeypatch)
-        # A large request is always written by the thread.
-        large = asyncio.ensure_future(store.put(b"x" * (sqlite_writer.QUICK_BYTES_MAX + 1)))
-        assert await asyncio.to_thread(groups.entered.wait, 60)
-        posts: list[asyncio.Future[int]] = []
-        for turn in range(4):
-            # The thread gets the three requests of a turn together.
-            posts += [asyncio.ensure_future(post(store, f"k{turn}-{index}")) for index in range(3)]
-            for _ in range(3):
-                await asyncio.sleep(0)
+        large, posts = await queued(store, groups, turns=4)
         groups.go_on.set()
         await large
         assert await asyncio.gather(*posts) == [*range(1, 13)]
@@ -284,13 +290,7 @@ def test_a_crash_of_the_writer_thread_fails_the_rest_of_a_group(
     async def story() -> None:
         store = await SqliteStore.open(path, durability=durability)
         groups = Groups(monkeypatch)
-        large = asyncio.ensure_future(store.put(b"x" * (sqlite_writer.QUICK_BYTES_MAX + 1)))
-        assert await asyncio.to_thread(groups.entered.wait, 60)
-        posts: list[asyncio.Future[int]] = []
-        for turn in range(2):
-            posts += [asyncio.ensure_future(post(store, f"k{turn}-{index}")) for index in range(3)]
-            for _ in range(3):
-                await asyncio.sleep(0)
+        large, posts = await queued(store, groups, turns=2)
         real = Transaction.commit
 
         def committed(self: Transaction) -> None:

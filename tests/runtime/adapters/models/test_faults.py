@@ -290,7 +290,7 @@ def test_providers_do_not_retry_by_themselves(wire: Wire) -> None:
 
 @BOTH
 def test_a_refused_key_is_named_by_its_source_and_its_server(wire: Wire) -> None:
-    """A key that was given as an argument is not blamed on a variable that nobody set."""
+    """A key that was given as an argument is not blamed on a variable that is not set."""
     given = failure(wire, refusal(401, body(wire, "x"))).message
     assert "Check the argument api_key for 127.0.0.1:" in given
     assert "_API_KEY" not in given

@@ -30,7 +30,7 @@ from windlass.limits import (
 )
 from windlass.ports.model import LLMProvider
 from windlass.skills import Skill, Skills
-from windlass.tools import Tool, ToolFailed, library_tool
+from windlass.tools import PROGRAM_TOOLS, ProgramKind, Tool, ToolFailed, library_tool
 from windlass.tools.schema import PlainSchema, plain_schema
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.loop.rules import RECENT_MESSAGES, Dedupe, SinkRule
@@ -252,6 +252,10 @@ class Agent:
     compaction_model: str | LLMProvider | None = None
     """Writes the summaries; the model of the agent when left out."""
     temperature: float | None = None
+    code_mode: bool = False
+    """Whether the model calls tools and subagents from Python programs, with the tool `run_code`."""
+    workflow: bool = False
+    """Whether the model may write programs that call subagents, with the tool `run_workflow`."""
 
     def __post_init__(self) -> None:
         check_name(self.name, "an agent")
@@ -328,6 +332,17 @@ class Agent:
         return tuple(skill.ref if isinstance(skill, Skill) else skill for skill in named)
 
     @property
+    def programs(self) -> tuple[ProgramKind, ...]:
+        """The kinds of programs that the model may write."""
+        kinds: tuple[tuple[ProgramKind, bool], ...] = (("code", self.code_mode), ("workflow", self.workflow))
+        return tuple(kind for kind, is_on in kinds if is_on)
+
+    @property
+    def writes_programs(self) -> bool:
+        """Whether the agent or a subagent of it has programs."""
+        return bool(self.programs) or any(agent.writes_programs for agent in self.subagents)
+
+    @property
     def hook_specs(self) -> tuple[HookSpec, ...]:
         """The hooks as data."""
         return tuple(hook.spec if isinstance(hook, Hook) else hook for hook in self.hooks)
@@ -388,6 +403,7 @@ class Agent:
     def _check_names(self, where: str) -> None:
         _check_unique([ref.partition("@")[0] for ref in self.skill_refs], f"{where}: skills")
         names = [*(tool.name for tool in self.offered_tools), *(agent.name for agent in self.subagents)]
+        names += [PROGRAM_TOOLS[kind] for kind in self.programs]
         _check_unique(names, f"{where}: tools and subagents")
         _check_unique([hook.hook_id for hook in self.hook_specs], f"{where}: hooks")
         _check_unique([one.dynamic.name for one in self.resolvers], f"{where}: resolvers")
@@ -401,6 +417,8 @@ class Agent:
 
     def _check_parts(self, where: str) -> None:
         _check_type(self.policy, PolicySet, f"{where}: policy")
+        for name in ("code_mode", "workflow"):
+            _check_type(getattr(self, name), bool, f"{where}: {name}")
         if self.budget is not None:
             _check_type(self.budget, BudgetLimit, f"{where}: budget")
         object.__setattr__(self, "compaction", _compaction(self.compaction, f"{where}: compaction"))

@@ -20,6 +20,17 @@ OWNER_LEASE_MS: Final = 30_000
 TOOL_OUTPUT_CHARS_MAX: Final = 100_000
 """Characters of one tool result that the model sees; the rest is in the content store."""
 TOOL_TIMEOUT_MS: Final = 120_000
+PROGRAM_SOURCE_CHARS_MAX: Final = 65_536
+PROGRAM_MEMORY_BYTES_MAX: Final = 67_108_864
+"""Memory of one program."""
+PROGRAM_TURN_MS_MAX: Final = 2_000
+"""CPU time of a program between two waits for calls."""
+PROGRAM_TOTAL_MS_MAX: Final = 30_000
+"""CPU time of a program in one process, without waits."""
+PROGRAM_PRINTED_CHARS_MAX: Final = 20_000
+"""Text that a program may print."""
+PROGRAM_CALLS_AT_ONCE_MAX: Final = 16
+"""Calls of programs of one session that run at the same time."""
 MODEL_TIMEOUT_MS: Final = 600_000
 MODEL_IDLE_TIMEOUT_MS: Final = 120_000
 """The longest pause between two chunks of a model's answer."""

@@ -84,6 +84,7 @@ def compile_package(agent: Agent) -> RuntimePackage:
         output_sinks=tuple(sorted(agent.output_sinks, key=lambda sink: sink.sink_id)) or None,
         budget=budget_limits(agent.budget),
         skills=tuple(sorted(agent.skill_refs)) or None,
+        programs=agent.programs or None,
         resolvers=tuple(sorted((one.spec for one in agent.resolvers), key=lambda one: one.name)) or None,
     )
 

@@ -584,10 +584,12 @@ export const StepFailedData = open({
 });
 export type StepFailedData = z.infer<typeof StepFailedData>;
 
-/** The model asked for actions. */
+/** The model asked for actions, or a program did. */
 export const ActionsRequestedData = open({
-  /** The actions, in the model's order. */
+  /** The actions, in the order in which they were asked for. */
   actions: z.array(RuntimeActionRequest),
+  /** Call of the program that asked for them; left out if the model did. */
+  parentCallId: Id.optional(),
   /** How to show them. */
   presentation: JsonObject.optional(),
   /** Number of the turn in its session, from 0. */
@@ -615,6 +617,8 @@ export const ActionStartedData = open({
   mode: ToolMode.optional(),
   /** The arguments, when a policy or hook changed them. */
   arguments: Json.optional(),
+  /** Name and version of the interpreter, when the action is a program. */
+  interpreter: z.string().optional(),
   /** Number of the turn in its session, from 0. */
   sequence: Count,
   /** Number of the step in its turn, from 0. */
@@ -623,6 +627,50 @@ export const ActionStartedData = open({
   turnId: Id,
 });
 export type ActionStartedData = z.infer<typeof ActionStartedData>;
+
+/** A program waits for its calls. The calls that it asked for follow in `actions.requested`. */
+export const ProgramPausedData = open({
+  /** The call of the program. */
+  callId: Id,
+  /** Number of results that the program has taken, in the order of their records. */
+  taken: Count,
+  /** Name and version of the interpreter. */
+  interpreter: z.string().optional(),
+  /** State of the program. Without it the program is run again from its source. */
+  snapshot: ContentRef.optional(),
+  /** Text that the program has printed since the last pause. */
+  printed: z.string().optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: Count,
+  /** Number of the step in its turn, from 0. */
+  stepIndex: Count,
+  /** The turn. */
+  turnId: Id,
+});
+export type ProgramPausedData = z.infer<typeof ProgramPausedData>;
+
+/** A program ended while calls of it are open. Its result follows when they have ended. */
+export const ProgramEndedData = open({
+  /** The call of the program. */
+  callId: Id,
+  /** Number of results that the program has taken, in the order of their records. */
+  taken: Count,
+  /** How it ended. */
+  status: ActionStatus,
+  /** The result of the call of the program. */
+  output: Json,
+  /** Why it failed. */
+  error: ActionError.optional(),
+  /** The whole output, if `output` is a part of it. */
+  contentRef: ContentRef.optional(),
+  /** Number of the turn in its session, from 0. */
+  sequence: Count,
+  /** Number of the step in its turn, from 0. */
+  stepIndex: Count,
+  /** The turn. */
+  turnId: Id,
+});
+export type ProgramEndedData = z.infer<typeof ProgramEndedData>;
 
 /** A piece of a call's arguments; live only, never stored. */
 export const ActionInputAppendedData = open({

@@ -9,7 +9,7 @@ from collections.abc import Set
 from pydantic import JsonValue
 
 from windlass_harness.loop import compaction as compacting
-from windlass_harness.loop import ends, failures, hooks, people
+from windlass_harness.loop import ends, failures, hooks, people, programs
 from windlass_harness.loop.ends import denied
 from windlass_harness.loop.events import (
     NOTHING,
@@ -261,16 +261,18 @@ def _judge(state: LoopState, call: Call, note: CallNotes, now: Moment) -> JudgeC
             call.input if call.arguments is None else call.arguments,
             approved_hash=note.arguments_hash if is_consented else None,
             approved_policy=note.policy or "",
+            is_inner=call.parent_id is not None,
         )
     if note.outcome is None:
         given = state.run_notes.hooked.arguments.get(call.call_id, call.input)
-        return JudgeCall(call.call_id, call.tool_name, given)
+        return JudgeCall(call.call_id, call.tool_name, given, is_inner=call.parent_id is not None)
     return JudgeCall(
         call.call_id,
         call.tool_name,
         call.input if note.arguments is None else note.arguments,
         approved_hash=None if is_lapsed else note.arguments_hash,
         approved_policy=note.policy or "",
+        is_inner=call.parent_id is not None,
     )
 
 
@@ -279,6 +281,12 @@ def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, ru
     note = state.note(call.call_id)
     if note.child is not None:
         _advance_child(state, call, note, plan, now)
+        return
+    if note.program is not None:
+        # A change of owner does not matter: running a program has no effect but its calls.
+        effect = programs.due(state, call, note.program)
+        plan.effects += [] if effect is None else [effect]
+        plan.drafts += programs.finished(state, call, note.program, now=now)
         return
     if note.request_id is not None:
         return

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
-from windlass_harness.loop.notes import Pause
+from windlass_harness.loop.notes import Pause, ProgramResult
 from windlass_harness.loop.rules import RequestedCall
 from windlass_harness.record import Record
 from windlass_harness.views.runs import RunState
@@ -211,6 +211,8 @@ class CallJudged:
     """The approval request; set if the decision is ask."""
     delegation: Delegation | None = None
     """Set if the call is allowed and is for a subagent."""
+    interpreter: str | None = None
+    """Set if the call is a program: name and version of its interpreter."""
     notes: tuple[Note, ...] = ()
 
 
@@ -281,6 +283,31 @@ class CallReturned:
     state: StateChange | None = None
     """Changes of the session state by the call."""
     notes: tuple[Note, ...] = ()
+
+
+@frozen
+class ProgramPaused:
+    """A program has taken results and waits for the results of its other calls."""
+
+    call_id: str
+    taken: int
+    """Number of results that it has taken, of those in `RunProgram.results`."""
+    calls: tuple[RequestedCall, ...] = ()
+    """Calls that it made since its last pause; their ids are set when they are recorded."""
+    interpreter: str = ""
+    snapshot: JsonObject | None = None
+    printed: str = ""
+    """All text that it has printed since it began."""
+
+
+@frozen
+class ProgramEnded:
+    """A program ended. Calls of it may be open."""
+
+    returned: "CallReturned"
+    taken: int
+    calls: tuple[RequestedCall, ...] = ()
+    """Calls that it made since its last pause and did not await."""
 
 
 @frozen
@@ -377,6 +404,8 @@ LoopEvent = (
     | CallRefused
     | CallAsks
     | CallReturned
+    | ProgramPaused
+    | ProgramEnded
     | CallUnbegun
     | ChildSaid
     | OutputChecked
@@ -445,6 +474,8 @@ class JudgeCall:
     """Hash of the arguments that a person approved."""
     approved_policy: str | None = None
     """Policy version of that approval."""
+    is_inner: bool = False
+    """Whether a program made the call."""
 
     @property
     def key(self) -> str:
@@ -462,6 +493,32 @@ class RunTool:
     idempotency_key: str
     step_index: int
     attempt: int
+
+    @property
+    def key(self) -> str:
+        """Key of the effect in progress."""
+        return run_key(self.call_id)
+
+
+@frozen
+class RunProgram:
+    """Run a program until it waits for calls or ends. Has no side effects: it may be repeated."""
+
+    call_id: str
+    tool_name: str
+    arguments: JsonObject
+    idempotency_key: str
+    step_index: int
+    started_at: str
+    calls: tuple[tuple[str, str, JsonValue], ...] = ()
+    """The id, the tool and the arguments of each call that it made."""
+    results: tuple[ProgramResult, ...] = ()
+    """Results of these calls, in the order in which it takes them."""
+    taken: int = 0
+    """Number of results that it had taken at the snapshot."""
+    interpreter: str = ""
+    snapshot: JsonObject | None = None
+    printed: str = ""
 
     @property
     def key(self) -> str:
@@ -525,7 +582,9 @@ class Deliver:
         return f"deliver:{self.delivery_id}"
 
 
-Effect = CallModel | Compact | JudgeCall | RunTool | ReviewReport | CheckOutput | CallHooks | Deliver
+Effect = (
+    CallModel | Compact | JudgeCall | RunTool | RunProgram | ReviewReport | CheckOutput | CallHooks | Deliver
+)
 
 
 def is_errand(effect: Effect) -> bool:

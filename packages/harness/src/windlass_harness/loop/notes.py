@@ -19,6 +19,7 @@ from windlass_protocol import (
     JsonObject,
     OutputContract,
     RecoveryChoice,
+    ToolOutput,
 )
 from windlass_protocol.frozen import frozen, mutable
 from windlass_protocol.limits import INTEGER_MAX
@@ -67,7 +68,7 @@ class HookNotes:
 
 CONSENTED: Final = "approval.granted"
 """Decision code of a call that a person approved."""
-REFUSALS: Final = frozenset({"unknown_tool", "invalid_arguments"})
+REFUSALS: Final = frozenset({"unknown_tool", "invalid_arguments", "invalid_code"})
 """Result codes of calls that were refused."""
 NO_LIMITS: Final = BudgetLimit()
 INTERRUPTED: Final = "interrupted"
@@ -119,6 +120,41 @@ class Child:
     run_id: str
 
 
+@frozen
+class ProgramResult:
+    """The result of a call that a program made."""
+
+    call_id: str
+    output: ToolOutput
+    content: JsonObject | None = None
+    """Reference to the complete output, if `output` is a part of it."""
+    code: str = ""
+    """Error code, if the call failed."""
+
+
+@mutable
+class ProgramNotes:
+    """Progress of a program: a call that makes calls of its own."""
+
+    interpreter: str
+    """Name and version of the interpreter that began it."""
+    started_at: str
+    """The time that its clock shows."""
+    calls: list[str] = field(default_factory=list[str])
+    """Ids of its calls, in the order in which it made them."""
+    results: list[ProgramResult] = field(default_factory=list[ProgramResult])
+    """Results of its calls, in the order of their records."""
+    taken: int = 0
+    """Number of results that it had taken when it paused last."""
+    has_paused: bool = False
+    snapshot: JsonObject | None = None
+    """Reference to its state at that pause."""
+    printed: str = ""
+    """Text that it had printed by then."""
+    end: JsonObject | None = None
+    """Data of `program.ended`, if it ended while calls of it were open."""
+
+
 @mutable
 class CallNotes:
     """Decisions, requests and attempts of a call."""
@@ -152,6 +188,8 @@ class CallNotes:
     child: Child | None = None
     report: JsonObject | None = None
     """Data of `subagent.completed`, after the child ended."""
+    program: ProgramNotes | None = None
+    """Set after the call of a program has begun."""
 
 
 @mutable

@@ -21,6 +21,7 @@ COMPLETION_VETOES_MAX: Final = 3
 INTERRUPTIONS_MAX: Final = 5
 SUBAGENT_DEPTH_MAX: Final = 3
 SUBAGENT_CALLS_MAX: Final = 32
+PROGRAM_CALLS_MAX: Final = 256
 DEFAULT_RETRY: Final = RetryPolicy()
 COMPACTION_THRESHOLD_TOKENS: Final = 100_000
 """Threshold for a model with an unknown context window."""
@@ -104,6 +105,8 @@ class Rules:
     """Levels of subagents below the root run; deeper calls are refused."""
     subagent_calls_max: int = SUBAGENT_CALLS_MAX
     """Subagent calls per run; further ones are refused."""
+    program_calls_max: int = PROGRAM_CALLS_MAX
+    """Calls that one program may make; a program that makes more fails."""
     hook_points: frozenset[str] = frozenset()
     """Points that have hooks."""
     completion_vetoes_max: int = COMPLETION_VETOES_MAX

@@ -7,6 +7,8 @@ record would make long sessions slow.
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
+from pydantic import JsonValue
+
 from windlass_harness.budget import would_exceed
 from windlass_harness.compaction import MessageSums, estimate_tokens, message_size
 from windlass_harness.loop import failures
@@ -22,6 +24,8 @@ from windlass_harness.loop.notes import (
     CallNotes,
     CompactionNotes,
     Grant,
+    ProgramNotes,
+    ProgramResult,
     RunNotes,
     follow_child,
     limits_of,
@@ -36,6 +40,7 @@ from windlass_harness.record import Record
 from windlass_harness.times import ms_of
 from windlass_harness.views.fold import dump_state, load_state
 from windlass_harness.views.history import Call
+from windlass_harness.views.payloads import SKIPPED, read_result
 from windlass_harness.views.runs import DELIVERY_RECORDS, Deliveries, RunState
 from windlass_harness.views.session import SessionDraft, SessionState
 from windlass_protocol import (
@@ -324,6 +329,9 @@ def _action_started(state: LoopState, record: Record) -> None:
     note.choice = None
     note.outcome = None
     note.arguments_hash = str(record.data.get("argumentsHash"))
+    interpreter = record.data.get("interpreter")
+    if isinstance(interpreter, str) and note.program is None:
+        note.program = ProgramNotes(interpreter, record.at)
     state.run_notes.refusals = 0
     call = state.call(call_id)
     if call is not None and call.attempt == 1:
@@ -334,6 +342,50 @@ def _action_result(state: LoopState, record: Record) -> None:
     error = record.data.get("error")
     code = error.get("code") if isinstance(error, dict) else None
     state.run_notes.refusals += code in REFUSALS
+    if any(note.program is not None for note in state.notes.values()):
+        _result_of_program(state, record, code)
+
+
+def _result_of_program(state: LoopState, record: Record, code: JsonValue) -> None:
+    """Add a result to the program that made the call."""
+    call_id, output = read_result(record.data)
+    parent_id = state.session.history.parent_of(call_id)
+    program = None if parent_id is None else state.note(parent_id).program
+    if program is not None:
+        content = record.data.get("contentRef")
+        program.results.append(
+            ProgramResult(
+                call_id,
+                output,
+                content if isinstance(content, dict) else None,
+                code if isinstance(code, str) else "",
+            )
+        )
+
+
+def _actions_requested(state: LoopState, record: Record) -> None:
+    parent_id = record.data.get("parentCallId")
+    program = state.note(parent_id).program if isinstance(parent_id, str) else None
+    if program is not None:
+        program.calls += [str(action["callId"]) for action in objects_in(record.data, "actions")]
+
+
+def _program_paused(state: LoopState, record: Record) -> None:
+    program = state.note(str(record.data.get("callId"))).program
+    if program is None:
+        return
+    snapshot, interpreter = record.data.get("snapshot"), record.data.get("interpreter")
+    program.has_paused = True
+    program.taken = number_in(record.data, "taken")
+    program.snapshot = snapshot if isinstance(snapshot, dict) else None
+    program.interpreter = interpreter if isinstance(interpreter, str) else program.interpreter
+    program.printed += str(record.data.get("printed") or "")
+
+
+def _program_ended(state: LoopState, record: Record) -> None:
+    program = state.note(str(record.data.get("callId"))).program
+    if program is not None:
+        program.end = record.data
 
 
 def _input_requested(state: LoopState, record: Record) -> None:
@@ -392,6 +444,11 @@ def _effect_found(state: LoopState, record: Record) -> None:
 def _effect_settled(state: LoopState, record: Record) -> None:
     note = _note(state, str(record.data.get("callId")))
     note.choice = RecoveryChoice(str(record.data.get("choice")))
+    if note.choice is RecoveryChoice.SKIP:
+        parent_id = state.session.history.parent_of(str(record.data.get("callId")))
+        program = None if parent_id is None else state.note(parent_id).program
+        if program is not None:
+            program.results.append(ProgramResult(str(record.data.get("callId")), SKIPPED, code=_SKIPPED))
     note.is_consented = note.is_consented or note.choice is RecoveryChoice.RETRY
     note.interruptions = 0
     note.request_id = None
@@ -412,6 +469,8 @@ def _compaction(state: LoopState, record: Record) -> None:
         state.run_notes.charge(record.data.get("usage"))
 
 
+_SKIPPED: Final = "skipped"
+"""Error code of an interrupted call that a person chose to skip."""
 _BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
 """Finish reasons that discard the calls of an answer."""
 
@@ -426,6 +485,9 @@ _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "step.failed": _step_failed,
     "step.completed": _step_completed,
     "policy.decided": _policy_decided,
+    "actions.requested": _actions_requested,
+    "program.paused": _program_paused,
+    "program.ended": _program_ended,
     "action.started": _action_started,
     "action.result": _action_result,
     "input.requested": _input_requested,

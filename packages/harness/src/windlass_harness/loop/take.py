@@ -5,7 +5,17 @@ from typing import Final, assert_never
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from windlass_harness.loop import authored, compaction, delivery, ends, failures, hooks, people, subagents
+from windlass_harness.loop import (
+    authored,
+    compaction,
+    delivery,
+    ends,
+    failures,
+    hooks,
+    people,
+    programs,
+    subagents,
+)
 from windlass_harness.loop.advance import found, give_up, retried
 from windlass_harness.loop.ends import refused
 from windlass_harness.loop.events import (
@@ -29,6 +39,8 @@ from windlass_harness.loop.events import (
     ModelFailed,
     Moment,
     OutputChecked,
+    ProgramEnded,
+    ProgramPaused,
     RequestDispatched,
     RunRefused,
     RunRequested,
@@ -40,7 +52,7 @@ from windlass_harness.loop.events import (
     within_limit,
 )
 from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER
-from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, RequestedCall, Rules
+from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import next_retry_delay_ms, should_retry
 from windlass_harness.views.history import Call, CallStage
@@ -173,6 +185,10 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return _cancel(state, event, now)
         case RunWithdrawn() | RunRefused():
             return ends.ended_unstarted(state, event, now=now)
+        case ProgramPaused():
+            return [] if state.is_ending else programs.paused(state, event, now=now, rules=rules)
+        case ProgramEnded():
+            return [] if state.is_ending else programs.ended(state, event, now=now, rules=rules)
         case SessionClaimed():
             return _taken(state, event, now)
         case SessionReleased():
@@ -250,6 +266,7 @@ def _is_interrupted(state: LoopState, epoch: int) -> bool:
         and state.note(call.call_id).request_id is None
         and not state.is_unbegun(call)
         and state.note(call.call_id).child is None
+        and state.note(call.call_id).program is None
         for call in history.open_calls()
     )
 
@@ -286,7 +303,7 @@ def _answered(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules)
         }
         drafts.append(state.draft("message.completed", said, now=now))
     if event.calls:
-        actions: list[JsonValue] = [_action(call) for call in event.calls]
+        actions: list[JsonValue] = [programs.action_of(call, call.call_id) for call in event.calls]
         drafts.append(state.draft("actions.requested", {"actions": actions, **place}, now=now))
     done: JsonObject = {"finishReason": event.finish_reason._value_, **place}
     if event.usage:
@@ -295,18 +312,6 @@ def _answered(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules)
         done["latencyMs"] = event.latency_ms
     drafts.append(state.draft("step.completed", done, now=now))
     return drafts
-
-
-def _action(call: RequestedCall) -> JsonObject:
-    if call.subagent is None:
-        return {"kind": "tool-call", "callId": call.call_id, "toolName": call.tool_name, "input": call.input}
-    return {
-        "kind": "subagent-call",
-        "callId": call.call_id,
-        "name": call.tool_name,
-        "subagentName": call.subagent,
-        "input": call.input,
-    }
 
 
 def _model_failed(state: LoopState, event: ModelFailed, now: Moment, rules: Rules) -> list[Draft]:
@@ -430,6 +435,8 @@ def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draf
     }
     if event.arguments != call.input:
         data["arguments"] = event.arguments
+    if event.interpreter is not None:
+        data["interpreter"] = event.interpreter
     return state.draft("action.started", data, now=now)
 
 

@@ -81,6 +81,8 @@ def begin_call(
     assert turn is not None
     if judged.decision.decision != "allow" or judged.delegation is not None or judged.notes:
         return None
+    if judged.interpreter is not None:
+        return None
     at, reason, call_id, tool_name = now.at, answer.finish_reason._value_, call.call_id, call.tool_name
     place: JsonObject = {
         "sequence": turn.sequence,

@@ -77,6 +77,8 @@ class Call:
     attempt: int = 0
     """The number of attempts."""
     output: ToolOutput | None = None
+    parent_id: str | None = None
+    """The call of the program that made it; None if the model requested it."""
 
     def started(self, data: Started, epoch: int | None) -> "Call":
         """Return the call after it was started, or started again."""
@@ -92,6 +94,8 @@ class Call:
             data.arguments,
             epoch,
             self.attempt + 1,
+            None,
+            self.parent_id,
         )
 
     def ended(self, stage: CallStage, output: ToolOutput) -> "Call":
@@ -109,6 +113,7 @@ class Call:
             self.epoch,
             self.attempt,
             output,
+            self.parent_id,
         )
 
 
@@ -197,8 +202,8 @@ class Step:
         return [call.call_id for call in closed]
 
     def messages(self) -> list[ModelMessage]:
-        """Return the messages that a settled step adds to the history."""
-        names = {call.call_id: call.tool_name for call in self.calls.values()}
+        """Return the messages that a settled step adds to the history; calls of programs are in none."""
+        names = {call.call_id: call.tool_name for call in self.calls.values() if call.parent_id is None}
         outputs = {call.call_id: call.output for call in self.calls.values() if call.output is not None}
         return settled_messages(self.parts, names, outputs)
 
@@ -357,6 +362,31 @@ class HistoryDraft:
         for part in parts:
             self._add_call(step, part)
 
+    def request_for(
+        self, parent_id: str, place: Place, parts: Sequence[ToolCallPart], *, run_id: str | None
+    ) -> None:
+        """Add the calls of a program to the step of its own call."""
+        steps = self._by_call.get(parent_id)
+        for part in parts:
+            if steps is None:
+                self._adopt(part, place, run_id)
+            else:
+                self._add_call(steps[-1], part, parent_id)
+
+    def knows(self, call_id: str) -> bool:
+        """Return whether a step of the tail has a call with this id."""
+        return call_id in self._by_call
+
+    def parent_of(self, call_id: str) -> str | None:
+        """Return the call of the program that made a call of the tail; None if the model requested it."""
+        steps = self._by_call.get(call_id)
+        return None if steps is None else steps[-1].calls[call_id].parent_id
+
+    def calls_of(self, parent_id: str) -> list[Call]:
+        """Return the calls of an open program, in order."""
+        steps = self._by_call.get(parent_id, ())
+        return [call for step in steps[-1:] for call in step.calls.values() if call.parent_id == parent_id]
+
     def ask(self, data: "event_data.InputRequestedData", *, run_id: str | None) -> None:
         """Add calls that appear only in requests to people to their step."""
         for request in data.requests:
@@ -486,13 +516,14 @@ class HistoryDraft:
         self._add_call(step, part)
         return step
 
-    def _add_call(self, step: Step, part: ToolCallPart) -> None:
-        """Add a call and its part to a step, unless the step has the call."""
+    def _add_call(self, step: Step, part: ToolCallPart, parent_id: str | None = None) -> None:
+        """Add a call and its part to a step, unless the step has the call; a program's call has no part."""
         call_id = part.tool_call_id
         if call_id in step.calls:
             return
-        step.parts.append(part)
-        step.calls[call_id] = Call(call_id, part.tool_name, part.input, *step.place)
+        if parent_id is None:
+            step.parts.append(part)
+        step.calls[call_id] = Call(call_id, part.tool_name, part.input, *step.place, parent_id=parent_id)
         step.unfinished += 1
         steps = self._by_call.setdefault(call_id, [])
         steps.append(step)
@@ -524,7 +555,7 @@ class HistoryDraft:
     def _note_unsettled(self, step: Step) -> None:
         for call in step.calls.values():
             self._unsettled.pop(call.call_id, None)
-            if call.stage is CallStage.CLOSED:
+            if call.stage is CallStage.CLOSED and call.parent_id is None:
                 self._unsettled[call.call_id] = None
 
     def _settle(self, call_id: str, output: ToolOutput) -> None:

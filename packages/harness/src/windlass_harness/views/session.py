@@ -474,7 +474,11 @@ class SessionDraft:
 
     def actions_requested(self, record: Record) -> None:
         place, parts = read_requested(record.data)
-        self.history.request(place, parts, run_id=self._run_of(record))
+        parent_id = record.data.get("parentCallId")
+        if isinstance(parent_id, str):
+            self.history.request_for(parent_id, place, parts, run_id=self._run_of(record))
+        else:
+            self.history.request(place, parts, run_id=self._run_of(record))
 
     def step_completed(self, record: Record) -> None:
         place, tokens = read_step_completed(record.data)

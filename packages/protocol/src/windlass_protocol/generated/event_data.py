@@ -741,7 +741,7 @@ def _make_ActionsRequestedData() -> object:
     from windlass_protocol.generated.input import RuntimeActionRequest
 
     class ActionsRequestedData(Open):
-        """The model asked for actions."""
+        """The model asked for actions, or a program did."""
 
         __qualname__ = "ActionsRequestedData"
 
@@ -749,6 +749,7 @@ def _make_ActionsRequestedData() -> object:
         sequence: Count
         step_index: Count
         turn_id: Id
+        parent_call_id: Maybe[Id] = None
         presentation: Maybe[JsonObject] = None
 
     return ActionsRequestedData
@@ -776,8 +777,55 @@ def _make_ActionStartedData() -> object:
         arguments_hash: Maybe[Sha256] = None
         mode: Maybe[ToolMode] = None
         arguments: JsonValue = None
+        interpreter: Maybe[Str] = None
 
     return ActionStartedData
+
+
+def _make_ProgramPausedData() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import ContentRef, Count, Id
+
+    class ProgramPausedData(Open):
+        """A program waits for its calls. The calls that it asked for follow in `actions.requested`."""
+
+        __qualname__ = "ProgramPausedData"
+
+        call_id: Id
+        taken: Count
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        interpreter: Maybe[Str] = None
+        snapshot: Maybe[ContentRef] = None
+        printed: Maybe[Str] = None
+
+    return ProgramPausedData
+
+
+def _make_ProgramEndedData() -> object:
+    from pydantic import JsonValue
+
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import ContentRef, Count, Id
+    from windlass_protocol.generated.event_data import ActionError, ActionStatus
+
+    class ProgramEndedData(Open):
+        """A program ended while calls of it are open. Its result follows when they have ended."""
+
+        __qualname__ = "ProgramEndedData"
+
+        call_id: Id
+        taken: Count
+        status: ActionStatus
+        output: JsonValue
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        error: Maybe[ActionError] = None
+        content_ref: Maybe[ContentRef] = None
+
+    return ProgramEndedData
 
 
 def _make_ActionInputAppendedData() -> object:
@@ -1781,6 +1829,8 @@ __getattr__, __dir__ = _lazy_values(
         "StepFailedData": _make_StepFailedData,
         "ActionsRequestedData": _make_ActionsRequestedData,
         "ActionStartedData": _make_ActionStartedData,
+        "ProgramPausedData": _make_ProgramPausedData,
+        "ProgramEndedData": _make_ProgramEndedData,
         "ActionInputAppendedData": _make_ActionInputAppendedData,
         "ActionPartialData": _make_ActionPartialData,
         "ActionResultData": _make_ActionResultData,

@@ -597,16 +597,18 @@ class StepFailedData(Open):
     """What it used, when known."""
 
 class ActionsRequestedData(Open):
-    """The model asked for actions."""
+    """The model asked for actions, or a program did."""
 
     actions: tuple[RuntimeActionRequest, ...]
-    """The actions, in the model's order."""
+    """The actions, in the order in which they were asked for."""
     sequence: Count
     """Number of the turn in its session, from 0."""
     step_index: Count
     """Number of the step in its turn, from 0."""
     turn_id: Id
     """The turn."""
+    parent_call_id: Maybe[Id] = None
+    """Call of the program that asked for them; left out if the model did."""
     presentation: Maybe[JsonObject] = None
     """How to show them."""
 
@@ -633,6 +635,50 @@ class ActionStartedData(KeepsNulls, Open):
     """What the tool may do."""
     arguments: JsonValue = None
     """The arguments, when a policy or hook changed them."""
+    interpreter: Maybe[Str] = None
+    """Name and version of the interpreter, when the action is a program."""
+
+class ProgramPausedData(Open):
+    """A program waits for its calls. The calls that it asked for follow in `actions.requested`."""
+
+    call_id: Id
+    """The call of the program."""
+    taken: Count
+    """Number of results that the program has taken, in the order of their records."""
+    sequence: Count
+    """Number of the turn in its session, from 0."""
+    step_index: Count
+    """Number of the step in its turn, from 0."""
+    turn_id: Id
+    """The turn."""
+    interpreter: Maybe[Str] = None
+    """Name and version of the interpreter."""
+    snapshot: Maybe[ContentRef] = None
+    """State of the program. Without it the program is run again from its source."""
+    printed: Maybe[Str] = None
+    """Text that the program has printed since the last pause."""
+
+class ProgramEndedData(Open):
+    """A program ended while calls of it are open. Its result follows when they have ended."""
+
+    call_id: Id
+    """The call of the program."""
+    taken: Count
+    """Number of results that the program has taken, in the order of their records."""
+    status: ActionStatus
+    """How it ended."""
+    output: JsonValue
+    """The result of the call of the program."""
+    sequence: Count
+    """Number of the turn in its session, from 0."""
+    step_index: Count
+    """Number of the step in its turn, from 0."""
+    turn_id: Id
+    """The turn."""
+    error: Maybe[ActionError] = None
+    """Why it failed."""
+    content_ref: Maybe[ContentRef] = None
+    """The whole output, if `output` is a part of it."""
 
 class ActionInputAppendedData(Open):
     """A piece of a call's arguments; live only, never stored."""

@@ -64,6 +64,8 @@ def _make_EVENT_DATA() -> object:
             "step.failed": "StepFailedData",
             "actions.requested": "ActionsRequestedData",
             "action.started": "ActionStartedData",
+            "program.paused": "ProgramPausedData",
+            "program.ended": "ProgramEndedData",
             "action.input.appended": "ActionInputAppendedData",
             "action.partial": "ActionPartialData",
             "action.result": "ActionResultData",

@@ -245,6 +245,7 @@ def _make_RuntimePackage() -> object:
         output_sinks: Maybe[tuple[OutputSinkSpec, ...]] = None
         budget: Maybe[BudgetLimits] = None
         skills: Maybe[tuple[Str, ...]] = None
+        programs: Maybe[tuple[Literal["code", "workflow"], ...]] = None
         resolvers: Maybe[tuple[ResolverSpec, ...]] = None
         volatile: Maybe[PackageVolatile] = None
 

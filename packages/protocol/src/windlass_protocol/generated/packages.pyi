@@ -161,6 +161,9 @@ class RuntimePackage(Tagged, Closed):
     """Most that a run may use."""
     skills: Maybe[tuple[Str, ...]] = None
     """Skills it may load."""
+    programs: Maybe[tuple[Literal["code", "workflow"], ...]] = None
+    """Programs that the model may write: `code` calls tools and subagents, `workflow` calls subagents alone.
+    """
     resolvers: Maybe[tuple[ResolverSpec, ...]] = None
     """What is resolved when a run needs it; what it gives does not count for the fingerprint."""
     volatile: Maybe[PackageVolatile] = None

@@ -304,7 +304,7 @@ def settled_by_rules(binding: Binding, effect: JudgeCall, judged: object) -> All
     if not isinstance(decision, AllowDecision) or tool is None or effect.approved_hash is not None:
         return None
     is_by_rules = isinstance(policy, RulesPolicy) and decides_by_rules(policy) and not policy.reads_arguments
-    is_special = tool.is_shell or tool.is_question or tool.delegates is not None
+    is_special = tool.is_shell or tool.is_question or tool.delegates is not None or tool.program is not None
     is_plain = isinstance(tool.approval, ApprovalRule) and not is_special
     return decision if is_by_rules and is_plain and not binding.hooks.points else None
 
@@ -315,6 +315,9 @@ async def _judge(
     tool = binding.tools.get(effect.tool_name)
     if tool is None:
         told = unknown_tool(effect.tool_name, binding.tools).error or ""
+        return CallRefused(effect.call_id, "unknown_tool", told)
+    if not effect.is_inner and not binding.is_direct(tool.name):
+        told = f"{tool.name} is a function of programs: call it in the code of run_code"
         return CallRefused(effect.call_id, "unknown_tool", told)
     try:
         arguments = arguments_of(tool, effect.input, mask=binding.redactor.text)

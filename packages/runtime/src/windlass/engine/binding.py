@@ -13,7 +13,7 @@ from windlass.package import compaction_config, compaction_route
 from windlass.ports.host import OutputSink, ToolPolicy
 from windlass.ports.model import LLMProvider, window_tokens
 from windlass.skills import Skills
-from windlass.tools import PIN, Tool
+from windlass.tools import PIN, PROGRAM_TOOLS, Tool
 from windlass_harness.compaction import estimate_tokens
 from windlass_harness.loop.events import Note
 from windlass_harness.loop.rules import CompactionRule, Rules
@@ -158,6 +158,13 @@ class Binding:
         digest = sha256("\n".join(bound).encode()).hexdigest()
         return f"{self.policy.version}+{digest[:32]}"
 
+    def is_direct(self, name: str) -> bool:
+        """Whether the model may call a tool itself, not only in programs."""
+        if "code" not in (self.package.programs or ()):
+            return True
+        tool = self.tools.get(name)
+        return tool is None or tool.use != "code" or tool.is_question or tool.program is not None
+
     def definitions(self, *, can_ask: bool) -> list[JsonObject]:
         """Return tool definitions for the model; question tools only if a person can be asked.
 
@@ -170,7 +177,9 @@ class Binding:
                 if (tool := self.tools.get(spec.name)) is not None and (can_ask or not tool.is_question)
             ]
             below = (self.tools[spec.name].definition for spec in self.package.subagents or ())
-            self._definitions[can_ask] = (*tools, *below)
+            direct = [one for one in (*tools, *below) if self.is_direct(str(one["name"]))]
+            programs = [self.tools[PROGRAM_TOOLS[kind]].definition for kind in self.package.programs or ()]
+            self._definitions[can_ask] = (*direct, *programs)
         return [{**one} for one in self._definitions[can_ask]]
 
 

@@ -34,6 +34,7 @@ from windlass_harness.loop.events import (
     ModelAnswered,
     Moment,
     Plan,
+    RunProgram,
     RunTool,
     SessionClaimed,
     SessionReleased,
@@ -324,7 +325,7 @@ class Driver:
 
     async def _accept(self, effect: Effect, rules: Rules) -> None:
         """Await policy decisions and hooks here; other effects start when their intents are durable."""
-        if isinstance(effect, CallModel | RunTool | Compact) or is_errand(effect):
+        if isinstance(effect, CallModel | RunTool | RunProgram | Compact) or is_errand(effect):
             self._ready.append(effect)
             return
         if self._is_stopping or self._is_cut:

@@ -18,6 +18,7 @@ from windlass.errors import AgentError, Rejected, check_text, is_for_us, kind_of
 from windlass.limits import INSTRUCTIONS_CHARS_MAX, PACKAGE_BYTES_MAX, TOOLS_PER_AGENT_MAX
 from windlass.ports.clock import Clock
 from windlass.ports.store import ContentStore
+from windlass.programs import program_tools
 from windlass.skills import Skill, Skills
 from windlass.tools import PIN, Tool, as_pinned
 from windlass.tools.calling import in_thread
@@ -156,6 +157,9 @@ def _with(binding: Binding, part: Part) -> Binding:
     if part.skills:
         skills = Skills(*skills, *part.skills)
         tools[skills.tool.name] = skills.tool
+    if package.programs and part.tools:
+        own = [tool for tool in tools.values() if tool.program is None]
+        tools |= program_tools(package.programs, own)
     package = package.model_copy(update={"agent": agent, "tools": specs or None})
     return replace(binding, package=package, tools=tools, skills=skills)
 

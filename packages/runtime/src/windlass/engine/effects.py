@@ -21,6 +21,7 @@ from windlass.engine.hook_points import after_call, at_point, check_answer, hook
 from windlass.engine.masking import MaskedAnswer, SecretInputs, log_failure
 from windlass.engine.model_call import Collector, ModelRequest, Prompt, elapsed_ms, listen, system_words
 from windlass.engine.output import StructuredOutput
+from windlass.engine.programs import Programs
 from windlass.engine.results import (
     Results,
     broken_off,
@@ -45,6 +46,7 @@ from windlass.policy import decides_by_rules
 from windlass.ports.clock import Clock, Random
 from windlass.ports.feed import EventBus
 from windlass.ports.host import Delivery, OutputSink
+from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMMessage
 from windlass.ports.store import ContentStore, Standing
 from windlass.tools import Tool, ToolFailed
@@ -70,6 +72,7 @@ from windlass_harness.loop.events import (
     ModelFailed,
     Note,
     ReviewReport,
+    RunProgram,
     RunTool,
     Stopped,
     is_errand,
@@ -312,6 +315,8 @@ class EffectPorts:
     deadlines: Deadlines = field(default_factory=Deadlines)
     lease: Lease = field(default_factory=Lease)
     delegator: Delegator | None = None
+    interpreter: Interpreter | None = None
+    """Runs the programs of models."""
     after_chunk: Callable[[], Awaitable[None]] | None = None
     """Awaited after each delta, if the application publishes deltas itself."""
 
@@ -446,9 +451,10 @@ class Effects:
         """Canonical JSON of these arguments, if known."""
         self._arguments: dict[str, Arguments] = {}
         """Arguments of judged calls, as they will run."""
-        self._allowed: dict[tuple[str, frozenset[str]], AllowDecision] = {}
-        """Decisions that hold for any arguments, by tool and taint."""
+        self._allowed: dict[tuple[str, frozenset[str], bool], AllowDecision] = {}
+        """Decisions that hold for any arguments, by tool, taint and whether a program calls."""
         self._turns = CallTurns()
+        self._programs = Programs(shared.interpreter, shared.content, shared.clock)
         self._unbegun: dict[str, asyncio.Task[LoopEvent]] = {}
         """Tasks of calls that have not begun: they had no effect."""
         self._is_stopping = False
@@ -464,6 +470,8 @@ class Effects:
                 return self.ask(state)
             case RunTool():
                 return self.run(state, effect)
+            case RunProgram():
+                return self.run_program(state, effect)
             case JudgeCall():
                 return self.judge(state, effect)
             case Compact():
@@ -545,7 +553,7 @@ class Effects:
         run = state.run
         binding = None if run is None else self._bound.get(run.run_id)
         call_id, written = effect.call_id, self._inputs.get(effect.call_id)
-        decision = self._allowed.get((effect.tool_name, state.session.taint))
+        decision = self._allowed.get((effect.tool_name, state.session.taint, effect.is_inner))
         if decision is None or binding is None or written is None:
             return None
         if effect.approved_hash is not None or state.grants:
@@ -575,15 +583,13 @@ class Effects:
         written = self._inputs.get(effect.call_id, effect.input)
         if written is not effect.input:
             # Records have it without secrets.
-            effect = JudgeCall(
-                effect.call_id, effect.tool_name, written, effect.approved_hash, effect.approved_policy
-            )
+            effect = replace(effect, input=written)
         judged = await judge(
             binding, state, effect=effect, clock=shared.clock, is_attended=self._can_ask(state)
         )
         settled = settled_by_rules(binding, effect, judged)
         if settled is not None and not state.grants:
-            self._allowed[effect.tool_name, state.session.taint] = settled
+            self._allowed[effect.tool_name, state.session.taint, effect.is_inner] = settled
         if isinstance(judged, Judged):
             self._arguments[effect.call_id] = judged.arguments
             # If the call is judged again, these are the arguments that it runs with.
@@ -596,8 +602,18 @@ class Effects:
                     value=judged.arguments.json,
                     redactor=binding.redactor,
                 )
+            functions = binding.tools[effect.tool_name].program
+            if functions is not None:
+                return await self._programs.check(judged, functions)
             return await delegated(judged, state, binding=binding, delegator=shared.delegator)
         return judged
+
+    async def run_program(self, state: LoopState, effect: RunProgram) -> LoopEvent:
+        """Run a program until it waits for calls or ends; has no side effects."""
+        binding = await self._binding(state)
+        if binding is None:
+            return Stopped(MISSING_AGENT)
+        return await self._programs.run(effect, binding=binding)
 
     async def review(self, state: LoopState, effect: ReviewReport) -> LoopEvent:
         """Review a subagent's report before the model sees it; has no side effects."""

@@ -14,6 +14,7 @@ from windlass.hooks import Hook
 from windlass.ports.clock import Clock, IdFactory, Random
 from windlass.ports.feed import EventBus
 from windlass.ports.host import ApprovalDispatcher, OutputSink, PackageResolver, StartPolicy, ToolPolicy
+from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.store import ContentStore, Store
 from windlass.refusals import (
@@ -102,6 +103,10 @@ class AgentRuntimeBuilder(Generic[R]):
     def provider_source(self, source: ProviderSource, *, replace: bool = False) -> Self:
         """Set the source of models for all other routes; it is closed with the runtime."""
         return self._with(replace=replace, provider_source=source)
+
+    def interpreter(self, interpreter: Interpreter, *, replace: bool = False) -> Self:
+        """Set the interpreter of programs; it is closed with the runtime."""
+        return self._with(replace=replace, interpreter=interpreter)
 
     # agents and packages
 

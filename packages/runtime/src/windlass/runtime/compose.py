@@ -226,7 +226,12 @@ class AgentRuntime(CoreRuntime):
         builder = cls.builder().options(**given)
         clock = options["machine"].clock if "machine" in options else SystemClock()
         builder.journal(store).event_bus(Feed(store, clock)).content(store)
-        for agent in check_items(agents, Agent, what="agents", words="agents"):
+        known = check_items(agents, Agent, what="agents", words="agents")
+        if given.get("interpreter") is None and any(agent.writes_programs for agent in known):
+            from windlass.adapters.monty import MontyInterpreter  # noqa: PLC0415 - slow to import
+
+            builder.interpreter(MontyInterpreter())
+        for agent in known:
             builder.agent(agent)
         return builder.build()
 

@@ -234,6 +234,8 @@ class CoreRuntime(RuntimeViews):
             await self._engine.aclose()
         if self._ports.provider_source is not None:
             await self._ports.provider_source.aclose()
+        if self._ports.interpreter is not None:
+            await self._ports.interpreter.aclose()
         if self._ports.store is not None:
             await self._ports.store.aclose()
         if self._ports.bus is not None:
@@ -260,6 +262,7 @@ class CoreRuntime(RuntimeViews):
             is_attended=ports.is_attended,
             calls_max=ports.rules.calls_per_step_max,
             delegator=RuntimeDelegator(ports, self._keeper),
+            interpreter=ports.interpreter,
         )
         return Engine(
             Ports(

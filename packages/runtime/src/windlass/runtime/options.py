@@ -6,6 +6,7 @@ from typing import TypedDict
 from windlass.agent import Output
 from windlass.hooks import Hook
 from windlass.ports.host import ApprovalDispatcher, OutputSink, StartPolicy, ToolPolicy
+from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.runtime.registry import Machine, PackageChange
 from windlass_harness.budget import BudgetLimit
@@ -24,6 +25,8 @@ class RuntimeOptions(TypedDict, total=False):
     provider_source: ProviderSource
     """Provides the models of all other routes; when left out, those of `openai`, `anthropic`, `ollama` and
     others, by the variables of the environment."""
+    interpreter: Interpreter
+    """Runs the programs of agents with code mode or workflows; Monty when left out."""
     policy: StartPolicy
     """Decides whether a run may start; every run may when left out."""
     tool_policy: ToolPolicy

@@ -16,6 +16,7 @@ from windlass.policy import RulesPolicy
 from windlass.ports.clock import Clock, IdFactory, Random
 from windlass.ports.feed import EventBus
 from windlass.ports.host import ApprovalDispatcher, OutputSink, PackageResolver, StartPolicy, ToolPolicy
+from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.store import ContentStore, Store
 from windlass.refusals import (
@@ -339,6 +340,16 @@ class RuntimePorts:
         ),
     ] = None
     """Provides the models of all routes that `providers` lacks."""
+    interpreter: Annotated[
+        Interpreter | None,
+        partial(
+            check_port,
+            what="an interpreter",
+            has=("check", "run", "aclose"),
+            words="an object with check, run and aclose, such as MontyInterpreter()",
+        ),
+    ] = None
+    """Runs the programs of models."""
     routes: Mapping[tuple[str | None, str], Tool[..., object]] = field(
         default_factory=dict[tuple[str | None, str], Tool[..., object]]
     )

@@ -398,6 +398,8 @@ def _check_sinks(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> N
 
 
 def _check_tools(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> None:
+    if package.programs and ports.interpreter is None:
+        raise missing_port("interpreter", run_id)
     known = tools_of(ports, package)
     for spec in package.tools or ():
         if spec.name not in known:
@@ -431,6 +433,10 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
             found[spec.name] = as_pinned(spec, tool)
     for one in package.subagents or ():
         found[one.name] = subagent_tool(one.name, one.description or "", package_id=one.package_id)
+    if package.programs:
+        from windlass.programs import program_tools  # noqa: PLC0415 - few agents have programs
+
+        found |= program_tools(package.programs, found.values())
     return found
 
 

@@ -3,7 +3,19 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Final,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    get_args,
+    overload,
+)
 
 from pydantic import JsonValue
 from pydantic_core import from_json
@@ -32,14 +44,17 @@ from windlass_protocol.generated import tools as wire
 
 __all__ = [
     "PIN",
+    "PROGRAM_TOOLS",
     "SHELL_PARAMETER",
     "ApprovalCheck",
     "JsonFunction",
     "JsonShape",
     "OnCompaction",
+    "ProgramKind",
     "Tool",
     "ToolFailed",
     "ToolOptions",
+    "ToolUse",
     "answered_by",
     "arguments_problem",
     "as_pinned",
@@ -49,6 +64,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from windlass.programs import Functions
     from windlass.tools.router import ToolRouter
 
 
@@ -64,6 +80,11 @@ OnCompaction = Callable[[CompactionContext], Sequence[str] | Awaitable[Sequence[
 
 SHELL_PARAMETER: Final = "command"
 """The parameter of a shell tool that holds the command."""
+ProgramKind = Literal["code", "workflow"]
+PROGRAM_TOOLS: Final[dict[ProgramKind, str]] = {"code": "run_code", "workflow": "run_workflow"}
+"""The tools that run programs, by kind."""
+ToolUse = Literal["code", "direct", "both"]
+_USES: Final = get_args(ToolUse)
 _WRITES: Final = frozenset({ToolMode.SAFE_WRITE, ToolMode.DESTRUCTIVE})
 
 
@@ -108,6 +129,8 @@ class ToolOptions(TypedDict, total=False):
     on_compaction: OnCompaction
     """Called before the history is compacted: returns texts that the compacted history must contain, such as
     a to-do list, and drops state that the model will not remember. A crash may repeat the call."""
+    use: ToolUse
+    """How a model with code mode calls it: code (the default), direct, or both."""
     router: "ToolRouter"
     """The router to register the tool with."""
 
@@ -133,6 +156,10 @@ class Tool(Generic[P, R]):
     """Whether a call asks a person; the answer is its result, and the function is never called."""
     delegates: str | None = None
     """The package of the subagent that runs for a call, empty for the agent's own; no function is called."""
+    program: "Functions | None" = None
+    """The functions that the program of a call may use; the program runs in an interpreter."""
+    use: ToolUse = "code"
+    """How a model with code mode calls it."""
     metadata: JsonObject = field(default_factory=dict[str, JsonValue])
     on_compaction: OnCompaction | None = None
     approval_key: Callable[[JsonObject], str] | None = None
@@ -167,6 +194,8 @@ class Tool(Generic[P, R]):
             metadata["isQuestion"] = True
         if self.delegates is not None:
             metadata["delegates"] = True
+        if self.use != "code":
+            metadata["use"] = self.use
         if not isinstance(rule, ApprovalRule):
             # A process without the function asks for every call: the safe default.
             metadata["approvalFunction"] = getattr(rule, "__qualname__", type(rule).__qualname__)
@@ -228,6 +257,7 @@ def tool(
         is_shell: whether the parameter `command` is a shell command, which is then graded.
         metadata: JSON to pin with the tool.
         on_compaction: called before the history is compacted; returns texts that it must still contain.
+        use: how a model with code mode calls it: code (the default), direct, or both.
         router: the router to register the tool with.
 
     Raises:
@@ -277,6 +307,7 @@ def _made(function: Callable[P, R], options: ToolOptions, *, is_checked: bool = 
         is_shell=_flag(options.get("is_shell"), f"tool {name}: is_shell") or False,
         metadata=_metadata(options.get("metadata"), name),
         on_compaction=_on_compaction(options.get("on_compaction"), name),
+        use=_use(options.get("use", "code"), name),
     )
     if made.is_shell and not has_parameter(shape.signature, SHELL_PARAMETER):
         raise wrong(f"tool {name}: a shell tool must take its command in a parameter named {SHELL_PARAMETER}")
@@ -288,6 +319,12 @@ def _made(function: Callable[P, R], options: ToolOptions, *, is_checked: bool = 
     if not callable(getattr(router, "register", None)) or isinstance(router, type):
         raise wrong(f"tool {name}: router must be a ToolRouter, found {kind_of(router)}")
     return router.register(made)
+
+
+def _use(value: object, name: str) -> ToolUse:
+    if value not in _USES:
+        raise wrong(f"tool {name}: use must be one of {', '.join(_USES)}, found {value!r}")
+    return cast(ToolUse, value)
 
 
 def _is_function(value: object) -> bool:
@@ -466,6 +503,7 @@ def answered_by(original: Tool[..., object], function: JsonFunction) -> Tool[...
         shape=JsonShape(original.name, _SIGNATURE, {}, original.input_schema),
         is_question=False,
         delegates=None,
+        program=None,
         on_compaction=None,
         approval=original.approval if isinstance(original.approval, ApprovalRule) else ApprovalRule.ALWAYS,
     )

@@ -1,0 +1,158 @@
+"""Programs: calls that make calls of their own.
+
+A program is source code that the model wrote. Running it has no effect outside: all that it does is to make
+calls, which are judged, recorded and performed like those of the model. It takes their results in the order
+of their records, one after the other. So the source and the records define every state of a program. A
+snapshot of the interpreter saves running it again, and may be lost.
+"""
+
+from typing import Final
+
+from pydantic import JsonValue
+
+from windlass_harness.loop import subagents
+from windlass_harness.loop.events import (
+    CallReturned,
+    Draft,
+    Moment,
+    ProgramEnded,
+    ProgramPaused,
+    RunProgram,
+    joined,
+)
+from windlass_harness.loop.notes import ProgramNotes
+from windlass_harness.loop.rules import RequestedCall, Rules
+from windlass_harness.loop.state import LoopState
+from windlass_harness.views.history import Call
+from windlass_protocol import ActionStatus, JsonObject
+
+TOO_MANY_CALLS: Final = "too_many_calls"
+
+
+def due(state: LoopState, call: Call, program: ProgramNotes) -> RunProgram | None:
+    """Return the effect of a program that has something to do: to begin, or to take results."""
+    if program.end is not None or (program.has_paused and len(program.results) == program.taken):
+        return None
+    assert call.idempotency_key is not None, "a call that has begun has a key"
+    arguments = call.input if call.arguments is None else call.arguments
+    made = {one.call_id: one for one in state.session.history.calls_of(call.call_id)}
+    return RunProgram(
+        call.call_id,
+        call.tool_name,
+        arguments if isinstance(arguments, dict) else {},
+        idempotency_key=call.idempotency_key,
+        step_index=call.step_index,
+        started_at=program.started_at,
+        calls=tuple((call_id, made[call_id].tool_name, made[call_id].input) for call_id in program.calls),
+        results=tuple(program.results),
+        taken=program.taken,
+        interpreter=program.interpreter,
+        snapshot=program.snapshot,
+        printed=program.printed,
+    )
+
+
+def paused(state: LoopState, event: ProgramPaused, *, now: Moment, rules: Rules) -> list[Draft]:
+    """Return the records of a program that waits for calls: its pause, and the calls that it has made."""
+    call, program = state.call(event.call_id), state.note(event.call_id).program
+    if call is None or program is None or program.end is not None or _is_stale(program, event.taken):
+        return []
+    if len(program.calls) + len(event.calls) > rules.program_calls_max:
+        return _end(state, call, _too_many(call, rules), taken=event.taken, now=now)
+    data: JsonObject = {"callId": call.call_id, "taken": event.taken}
+    if event.interpreter:
+        data["interpreter"] = event.interpreter
+    if event.snapshot is not None:
+        data["snapshot"] = event.snapshot
+    if len(event.printed) > len(program.printed):
+        data["printed"] = event.printed[len(program.printed) :]
+    place = state.place(call.step_index)
+    drafts = [state.draft("program.paused", {**data, **place}, now=now)]
+    return [*drafts, *_requested(state, call, event.calls, now=now)]
+
+
+def _is_stale(program: ProgramNotes, taken: int) -> bool:
+    """Whether another run of the program has come as far."""
+    return taken < program.taken or (program.has_paused and taken == program.taken)
+
+
+def ended(state: LoopState, event: ProgramEnded, *, now: Moment, rules: Rules) -> list[Draft]:
+    """Return the result of a program; while calls of it are open, the record that it has ended."""
+    returned = event.returned
+    call, program = state.call(returned.call_id), state.note(returned.call_id).program
+    if call is None or program is None or program.end is not None:
+        return []
+    if len(program.calls) + len(event.calls) > rules.program_calls_max:
+        return _end(state, call, _too_many(call, rules), taken=event.taken, now=now)
+    requested = _requested(state, call, event.calls, now=now)
+    return [*requested, *_end(state, call, returned, taken=event.taken, now=now, is_open=bool(requested))]
+
+
+def finished(state: LoopState, call: Call, program: ProgramNotes, *, now: Moment) -> list[Draft]:
+    """Return the result of a program that ended before its last calls did; empty while one is open."""
+    if program.end is None or _has_open_calls(state, call):
+        return []
+    end = program.end
+    facts = {name: end[name] for name in ("status", "error", "contentRef") if name in end}
+    result = subagents.result_of(state, call, output=end.get("output"))
+    if end.get("status") != ActionStatus.COMPLETED.value:
+        result["isError"] = True
+    return [
+        state.draft("action.result", {"result": result, **facts, **state.place(call.step_index)}, now=now)
+    ]
+
+
+def _has_open_calls(state: LoopState, call: Call) -> bool:
+    return any(one.output is None for one in state.session.history.calls_of(call.call_id))
+
+
+def _requested(state: LoopState, call: Call, calls: tuple[RequestedCall, ...], *, now: Moment) -> list[Draft]:
+    if not calls:
+        return []
+    program = state.note(call.call_id).program
+    assert program is not None
+    count, actions = len(program.calls), list[JsonValue]()
+    for index, one in enumerate(calls, count):
+        call_id = joined(call.call_id, str(index))
+        while state.session.history.knows(call_id):
+            # The model may have chosen this id for another call of the step.
+            call_id = joined(call_id, "again")
+        actions.append(action_of(one, call_id))
+    data: JsonObject = {"actions": actions, "parentCallId": call.call_id, **state.place(call.step_index)}
+    return [state.draft("actions.requested", data, now=now)]
+
+
+def action_of(call: RequestedCall, call_id: str) -> JsonObject:
+    """Return a requested call as the action of `actions.requested`."""
+    if call.subagent is None:
+        return {"kind": "tool-call", "callId": call_id, "toolName": call.tool_name, "input": call.input}
+    return {
+        "kind": "subagent-call",
+        "callId": call_id,
+        "name": call.tool_name,
+        "subagentName": call.subagent,
+        "input": call.input,
+    }
+
+
+def _end(
+    state: LoopState, call: Call, returned: CallReturned, *, taken: int, now: Moment, is_open: bool = False
+) -> list[Draft]:
+    place = state.place(call.step_index)
+    facts: JsonObject = {"status": returned.status.value}
+    if returned.status is not ActionStatus.COMPLETED:
+        facts["error"] = {"code": returned.code or "failed", "message": returned.message or "It failed."}
+    if returned.content is not None:
+        facts["contentRef"] = returned.content
+    if is_open or _has_open_calls(state, call):
+        data: JsonObject = {"callId": call.call_id, "taken": taken, "output": returned.output, **facts}
+        return [state.draft("program.ended", {**data, **place}, now=now)]
+    result = subagents.result_of(state, call, output=returned.output)
+    if returned.status is not ActionStatus.COMPLETED:
+        result["isError"] = True
+    return [state.draft("action.result", {"result": result, **facts, **place}, now=now)]
+
+
+def _too_many(call: Call, rules: Rules) -> CallReturned:
+    message = f"The program made over {rules.program_calls_max} calls. Make fewer in one program."
+    return CallReturned(call.call_id, ActionStatus.FAILED, None, code=TOO_MANY_CALLS, message=message)

@@ -1,0 +1,274 @@
+"""Programs in Monty, a Python interpreter without access to the machine; each runs in a worker process.
+
+The package `pydantic-monty` is part of the extra `code`. A snapshot is a line of JSON, the numbers that Monty
+has for the calls, and the dump of the worker.
+"""
+
+import asyncio
+import math
+import os
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from threading import Lock
+from typing import Any, Final, ParamSpec, TypeVar, cast
+
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+
+from windlass.errors import Rejected
+from windlass.ports.interpreter import (
+    CallError,
+    CallOutcome,
+    Diverged,
+    NoSnapshot,
+    Program,
+    ProgramCall,
+    ProgramFault,
+    ProgramValue,
+    Progress,
+)
+from windlass_protocol import ErrorKind, RetryClass
+from windlass_protocol.lazy import lazy_pattern
+
+_MORE: Final = """
+from typing import Any
+class PermissionError(OSError): ...
+class FileNotFoundError(OSError): ...
+def map(function: Any, *items: Any) -> Any: ...
+def filter(function: Any, items: Any) -> Any: ...
+def getattr(of: object, name: str, default: Any = ...) -> Any: ...
+def hasattr(of: object, name: str) -> bool: ...
+def format(value: object, spec: str = ...) -> str: ...
+"""
+"""Builtins that Monty has and its type checker does not know."""
+P = ParamSpec("P")
+R = TypeVar("R")
+_FAULT_CHARS_MAX: Final = 4_000
+_CHAR_BYTES_MAX: Final = 4
+_BEGIN: Final = "windlass_begin"
+_LINE: Final = lazy_pattern(r"(program\.py:|line )(\d+)")
+_SUSPENSIONS_MAX: Final = 100_000
+"""The loop limits calls; Monty also counts lookups of names."""
+
+
+def _monty() -> Any:
+    try:
+        import pydantic_monty  # noqa: PLC0415 - an optional dependency
+    except ImportError:
+        pass
+    else:
+        return pydantic_monty
+    raise Rejected(
+        "code mode and workflows need the package pydantic-monty: install windlass[code]",
+        kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+    )
+
+
+class MontyInterpreter:
+    """Runs programs in worker processes of Monty; they start with the first program.
+
+    The synchronous client is called in threads: the asynchronous one of Monty 1.4 sometimes aborts the
+    process when that exits.
+    """
+
+    def __init__(self) -> None:
+        self._monty = _monty()
+        self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="windlass-monty")
+        self._opening = Lock()
+        self._pool: Any = None
+        self._is_closed = False
+
+    @property
+    def version(self) -> str:
+        """Name and version."""
+        return f"monty/{self._monty.__version__}"
+
+    async def check(self, program: Program) -> str | None:
+        """Return the findings of the parser and of the type checker; nothing is run."""
+        return await self._in_thread(self._check, program)
+
+    async def run(
+        self,
+        program: Program,
+        outcomes: Sequence[tuple[int, CallOutcome]],
+        *,
+        snapshot: bytes | None = None,
+    ) -> Progress:
+        """Run a program; see `Interpreter.run`."""
+        return await self._in_thread(self._run, program, outcomes, snapshot)
+
+    async def aclose(self) -> None:
+        """End the worker processes, after the programs that run now."""
+        await asyncio.get_running_loop().run_in_executor(None, self._close)
+
+    def _close(self) -> None:
+        self._threads.shutdown()
+        with self._opening:
+            pool, self._pool, self._is_closed = self._pool, None, True
+        if pool is not None:
+            pool.__exit__(None, None, None)
+
+    async def _in_thread(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        work = partial(function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def _check(self, program: Program) -> str | None:
+        monty, stubs = self._monty, f"{program.stubs}\ndef {_BEGIN}() -> None: ...\n"
+        with self._checkout(replace(program, stubs=stubs)) as session:
+            try:
+                # The program waits in its first line, before it has done anything.
+                session.feed_start(f"{_BEGIN}()\n{program.source}")
+            except (monty.MontyTypingError, monty.MontySyntaxError) as error:
+                return _short(_LINE.sub(_line_before, error.display()))
+            except monty.MontyError:
+                # The run will say so.
+                return None
+        return None
+
+    def _run(
+        self, program: Program, outcomes: Sequence[tuple[int, CallOutcome]], snapshot: bytes | None
+    ) -> Progress:
+        monty = self._monty
+        printed = monty.CollectString(program.limits.printed_chars * _CHAR_BYTES_MAX)
+        with self._checkout(program) as session:
+            turn = _Turn(monty, program.functions)
+            try:
+                if snapshot is None:
+                    state = session.feed_start(program.source, print_callback=printed, skip_type_check=True)
+                else:
+                    head, _, dump = snapshot.partition(b"\n")
+                    turn.numbers = list(from_json(head))
+                    state = self._load(session, dump, printed)
+                state = turn.go(state)
+                for number, outcome in outcomes:
+                    state = turn.give(state, number, outcome)
+                if isinstance(state, monty.MontyComplete):
+                    end = ProgramValue(plain(state.output))
+                    return Progress(tuple(turn.calls), printed.output, None, end)
+                saved = to_json(turn.numbers) + b"\n" + state.dump()
+                return Progress(tuple(turn.calls), printed.output, saved, None)
+            except monty.MontyCrashedError as error:
+                told = "The program used too much time or memory." if error.timed_out else str(error)
+            except (monty.MontyRuntimeError, monty.MontySyntaxError, monty.MontyTypingError) as error:
+                told = error.display()
+        return Progress(tuple(turn.calls), printed.output, None, ProgramFault(_short(told)))
+
+    def _load(self, session: Any, dump: bytes, printed: object) -> object:
+        try:
+            return session.load_snapshot(dump, print_callback=printed)
+        except (self._monty.MontyError, ValueError, RuntimeError) as error:
+            raise NoSnapshot(str(error)) from error
+
+    def _checkout(self, program: Program) -> Any:
+        with self._opening:
+            if self._is_closed:
+                raise RuntimeError("the interpreter is closed")
+            if self._pool is None:
+                pool = self._monty.Monty()
+                pool.__enter__()
+                self._pool = pool
+        limits = program.limits
+        return self._pool.checkout(
+            script_name="program.py",
+            limits={
+                "max_memory": limits.memory_bytes,
+                "max_turn_duration_secs": limits.turn_ms / 1_000,
+                "max_feed_duration_secs": limits.total_ms / 1_000,
+                "max_suspensions": _SUSPENSIONS_MAX,
+            },
+            type_check=True,
+            type_check_stubs=f"{program.stubs}{_MORE}",
+            type_check_format="concise",
+            os_policy={
+                "datetime": program.at,
+                "sleep": "zero",
+                "random_start": {"seed": program.seed},
+            },
+        )
+
+
+class _Turn:
+    """One run of a program, between two waits."""
+
+    def __init__(self, monty: Any, functions: Sequence[str]) -> None:
+        self._monty = monty
+        self._functions = frozenset(functions)
+        self.numbers: list[int] = []
+        """Monty's number of each call of the program."""
+        self.calls: list[ProgramCall] = []
+
+    def go(self, state: Any) -> Any:
+        """Continue until the program waits for calls, or ends."""
+        monty = self._monty
+        while True:
+            if isinstance(state, monty.NameLookupSnapshot):
+                state = self._look_up(state)
+            elif not isinstance(state, monty.FunctionSnapshot):
+                return state
+            elif state.is_os_function:
+                state = state.resume_not_handled()
+            elif state.function_name not in self._functions:
+                told = f"name {state.function_name!r} is not defined"
+                state = state.resume({"exc_type": "NameError", "message": told})
+            else:
+                named = {str(name): plain(value) for name, value in state.kwargs.items()}
+                values = tuple(plain(value) for value in state.args)
+                self.numbers.append(state.call_id)
+                self.calls.append(ProgramCall(str(state.function_name), values, named))
+                state = state.resume({"future": ...})
+
+    def _look_up(self, state: Any) -> Any:
+        name = state.variable_name
+        if state.object_id is None and name in self._functions:
+            return state.resume(value=_function(name))
+        return state.resume()
+
+    def give(self, state: Any, number: int, outcome: CallOutcome) -> Any:
+        """Give the program the outcome of a call, and continue."""
+        if isinstance(state, self._monty.MontyComplete):
+            # It ended without awaiting this call.
+            return state
+        if number >= len(self.numbers) or self.numbers[number] not in state.pending_call_ids:
+            raise Diverged(f"the program does not wait for call {number}")
+        given: dict[str, object] = (
+            {"exc_type": outcome.type_name, "message": outcome.message}
+            if isinstance(outcome, CallError)
+            else {"return_value": outcome.value}
+        )
+        return self.go(state.resume({self.numbers[number]: given}))
+
+
+def _function(name: str) -> Callable[[], None]:
+    def call() -> None: ...
+
+    call.__name__ = name
+    return call
+
+
+def _line_before(found: "re.Match[str]") -> str:
+    return f"{found[1]}{max(1, int(found[2]) - 1)}"
+
+
+def plain(value: object) -> JsonValue:
+    """Return a value of a program as JSON; text stands for what has no JSON form."""
+    match value:
+        case None | bool() | str():
+            return value
+        case int():
+            return value if -(2**53) < value < 2**53 else str(value)
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case dict():
+            return {str(key): plain(one) for key, one in cast(dict[object, object], value).items()}
+        case list() | tuple() | set() | frozenset():
+            return [plain(one) for one in cast(list[object], value)]
+        case _:
+            return str(value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _FAULT_CHARS_MAX else text[: _FAULT_CHARS_MAX - 1] + "…"

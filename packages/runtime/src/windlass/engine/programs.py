@@ -1,0 +1,220 @@
+"""Running the programs of models: checked before they begin, resumed from snapshots or from their source."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from windlass.engine.approval import Judged
+from windlass.engine.binding import Binding
+from windlass.engine.results import Results, failed
+from windlass.engine.writer import retry_store_call
+from windlass.errors import AgentError
+from windlass.limits import (
+    PROGRAM_MEMORY_BYTES_MAX,
+    PROGRAM_PRINTED_CHARS_MAX,
+    PROGRAM_TOTAL_MS_MAX,
+    PROGRAM_TURN_MS_MAX,
+)
+from windlass.ports.clock import Clock
+from windlass.ports.interpreter import (
+    CallError,
+    CallOutcome,
+    CallValue,
+    Diverged,
+    Interpreter,
+    NoSnapshot,
+    Program,
+    ProgramCall,
+    ProgramFault,
+    ProgramLimits,
+    Progress,
+)
+from windlass.ports.store import ContentStore
+from windlass.programs import Functions
+from windlass.tools.calling import ToolRun
+from windlass_harness.loop.events import (
+    CallJudged,
+    CallRefused,
+    LoopEvent,
+    ProgramEnded,
+    ProgramPaused,
+    RunProgram,
+)
+from windlass_harness.loop.notes import ProgramResult
+from windlass_harness.loop.rules import RequestedCall
+from windlass_protocol import (
+    AllowDecision,
+    ContentRef,
+    JsonObject,
+    ModifyDecision,
+    ToolOutputType,
+    ToolResult,
+)
+from windlass_protocol.frozen import frozen
+
+INVALID_CODE: Final = "invalid_code"
+NO_INTERPRETER: Final = "This process has no interpreter for programs."
+_LIMITS: Final = ProgramLimits(
+    memory_bytes=PROGRAM_MEMORY_BYTES_MAX,
+    turn_ms=PROGRAM_TURN_MS_MAX,
+    total_ms=PROGRAM_TOTAL_MS_MAX,
+    printed_chars=PROGRAM_PRINTED_CHARS_MAX,
+)
+_RAISED: Final = {"denied": "PermissionError", "timeout": "TimeoutError"}
+"""Exceptions of a program by the error codes of its calls; RuntimeError for the others."""
+_NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@frozen
+class Programs:
+    """Checks and runs the programs of a session."""
+
+    interpreter: Interpreter | None
+    content: ContentStore
+    clock: Clock
+
+    async def check(self, judged: Judged, functions: Functions) -> CallJudged | CallRefused:
+        """Return the decision about the call of a program; a refusal if the program cannot run."""
+        event = judged.event
+        if not isinstance(event.decision, AllowDecision | ModifyDecision):
+            return event
+        if self.interpreter is None:
+            return CallRefused(event.call_id, INVALID_CODE, NO_INTERPRETER, event.notes)
+        program = _program(judged.arguments.json, functions, at=_NO_TIME, seed="")
+        problem = await self.interpreter.check(program)
+        if problem is not None:
+            told = f"The program cannot run:\n{problem}"
+            return CallRefused(event.call_id, INVALID_CODE, told, event.notes)
+        return replace(event, interpreter=self.interpreter.version)
+
+    async def run(self, effect: RunProgram, *, binding: Binding) -> LoopEvent:
+        """Run a program until it waits for calls or ends; failures of it are part of the event."""
+        tool = binding.tools.get(effect.tool_name)
+        if self.interpreter is None or tool is None or tool.program is None:
+            return self._failed(effect, NO_INTERPRETER)
+        functions = tool.program
+        at = datetime.fromisoformat(effect.started_at)
+        program = _program(effect.arguments, functions, at=at, seed=effect.idempotency_key)
+        try:
+            return await self._go(self.interpreter, program, effect, functions=functions, binding=binding)
+        except Diverged as error:
+            told = (
+                "The program went another way than before the restart, so it cannot continue "
+                f"({error}). Its calls have happened; write a program that goes on from their results."
+            )
+            return self._failed(effect, told, code="diverged")
+
+    async def _go(
+        self,
+        interpreter: Interpreter,
+        program: Program,
+        effect: RunProgram,
+        *,
+        functions: Functions,
+        binding: Binding,
+    ) -> LoopEvent:
+        numbers = {call_id: number for number, (call_id, _, _) in enumerate(effect.calls)}
+        outcomes = [(numbers[one.call_id], await self._outcome(one)) for one in effect.results]
+        progress, printed = await self._from_snapshot(interpreter, program, effect, outcomes), effect.printed
+        if progress is None:
+            progress, printed = await interpreter.run(program, outcomes), ""
+            progress = replace(progress, calls=_unknown(progress, functions, effect))
+        printed = f"{printed}{progress.printed}"[:PROGRAM_PRINTED_CHARS_MAX]
+        calls = tuple(_requested(functions, binding, one) for one in progress.calls)
+        taken = len(effect.results)
+        if progress.end is None:
+            ref = await self._saved(progress.snapshot)
+            return ProgramPaused(
+                effect.call_id, taken, calls, interpreter.version, ref, binding.redactor.text(printed)
+            )
+        if isinstance(progress.end, ProgramFault):
+            told = progress.end.message if not printed else f"{progress.end.message}\nPrinted:\n{printed}"
+            return ProgramEnded(failed(effect.call_id, "program_failed", message=told), taken, calls)
+        value: JsonValue = progress.end.value
+        if printed:
+            value = {"result": value, "printed": printed}
+        results = Results(self.content, clock=self.clock, redactor=binding.redactor)
+        outcome = ToolRun(ToolResult(success=True, data=value))
+        returned = await results.returned(effect.call_id, outcome, duration_ms=0)
+        return ProgramEnded(replace(returned, duration_ms=None), taken, calls)
+
+    async def _from_snapshot(
+        self,
+        interpreter: Interpreter,
+        program: Program,
+        effect: RunProgram,
+        outcomes: Sequence[tuple[int, CallOutcome]],
+    ) -> Progress | None:
+        """Continue a program from its snapshot; None if it has none that can be loaded."""
+        if effect.snapshot is None or effect.interpreter != interpreter.version:
+            return None
+        try:
+            ref = ContentRef.model_validate(effect.snapshot)
+            snapshot = await retry_store_call(lambda: self.content.get(ref), self.clock)
+            return await interpreter.run(program, outcomes[effect.taken :], snapshot=snapshot)
+        except (AgentError, NoSnapshot):
+            return None
+
+    async def _saved(self, snapshot: bytes | None) -> JsonObject | None:
+        """Store a snapshot; without it the program is run again from its source."""
+        if snapshot is None:
+            return None
+        try:
+            ref = await retry_store_call(
+                lambda: self.content.put(snapshot, media_type="application/octet-stream"), self.clock
+            )
+        except AgentError:
+            return None
+        return ref.model_dump(mode="json", by_alias=True)
+
+    async def _outcome(self, result: ProgramResult) -> CallOutcome:
+        """Return the result of a call as the program sees it: the whole of it, or an exception."""
+        output = result.output
+        if output.type is ToolOutputType.EXECUTION_DENIED:
+            return CallError(_RAISED["denied"], output.reason or "The call was denied.")
+        if result.code or output.type in (ToolOutputType.ERROR_TEXT, ToolOutputType.ERROR_JSON):
+            return CallError(_RAISED.get(result.code, "RuntimeError"), str(output.value))
+        if result.content is None:
+            return CallValue(output.value)
+        ref = ContentRef.model_validate(result.content)
+        return CallValue(from_json(await retry_store_call(lambda: self.content.get(ref), self.clock)))
+
+    def _failed(self, effect: RunProgram, told: str, *, code: str = "program_failed") -> ProgramEnded:
+        return ProgramEnded(failed(effect.call_id, code, message=told), len(effect.results))
+
+
+def _program(arguments: JsonObject, functions: Functions, *, at: datetime, seed: str) -> Program:
+    return Program(
+        str(arguments.get("code", "")),
+        functions=functions.names,
+        stubs=functions.stubs,
+        at=at,
+        seed=seed,
+        limits=_LIMITS,
+    )
+
+
+def _requested(functions: Functions, binding: Binding, call: ProgramCall) -> RequestedCall:
+    tool_name, arguments = functions.call(call)
+    tool = binding.tools.get(tool_name)
+    is_subagent = tool is not None and tool.delegates is not None
+    return RequestedCall("", tool_name, arguments, subagent=tool_name if is_subagent else None)
+
+
+def _unknown(progress: Progress, functions: Functions, effect: RunProgram) -> tuple[ProgramCall, ...]:
+    """Return the calls of a program that was run from its source, without those that are recorded.
+
+    Raises:
+        Diverged: it did not make the recorded calls.
+    """
+    for number, (_, tool_name, arguments) in enumerate(effect.calls):
+        if number >= len(progress.calls):
+            raise Diverged(f"it did not make call {number} of {tool_name}")
+        found, given = functions.call(progress.calls[number])
+        if found != tool_name or given != arguments:
+            raise Diverged(f"call {number} was of {tool_name} and is of {found} with other arguments")
+    return progress.calls[len(effect.calls) :]

@@ -1,0 +1,139 @@
+"""The port of interpreters: they run programs of models, which can do nothing but make calls."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, field
+from datetime import datetime
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from windlass_protocol import JsonObject
+from windlass_protocol.frozen import sealed
+
+
+@sealed
+class ProgramLimits:
+    """Limits of a program; one that exceeds them fails."""
+
+    memory_bytes: int
+    turn_ms: int
+    """CPU time between two waits for calls."""
+    total_ms: int
+    """CPU time since the program was begun, or loaded."""
+    printed_chars: int
+
+
+@sealed
+class Program:
+    """Source code with all that its run depends on: equal programs run alike."""
+
+    source: str
+    _: KW_ONLY
+    functions: tuple[str, ...]
+    """Names of the functions that it may call."""
+    stubs: str
+    """Their signatures, as Python source."""
+    at: datetime
+    """The time that its clock shows."""
+    seed: str
+    """The seed of its random numbers."""
+    limits: ProgramLimits
+
+
+@sealed
+class ProgramCall:
+    """A call that a program has made."""
+
+    name: str
+    positional: tuple[JsonValue, ...] = ()
+    named: JsonObject = field(default_factory=dict[str, JsonValue])
+
+
+@sealed
+class CallValue:
+    """The result of a call."""
+
+    value: JsonValue
+
+
+@sealed
+class CallError:
+    """The failure of a call, raised in the program."""
+
+    type_name: str
+    """The name of a built-in exception."""
+    message: str
+
+
+CallOutcome = CallValue | CallError
+
+
+@sealed
+class ProgramValue:
+    """The value of the last expression of a program."""
+
+    value: JsonValue
+
+
+@sealed
+class ProgramFault:
+    """The error that ended a program, with a short traceback."""
+
+    message: str
+
+
+@sealed
+class Progress:
+    """How far a program has come."""
+
+    calls: tuple[ProgramCall, ...]
+    """Calls that it made since its source or its snapshot was loaded, in order."""
+    printed: str
+    """Text that it printed since then."""
+    snapshot: bytes | None
+    """Its state, if it waits for calls."""
+    end: ProgramValue | ProgramFault | None
+    """None while it waits for calls."""
+
+
+class Diverged(Exception):
+    """A program did not go the way that the given outcomes belong to."""
+
+
+class NoSnapshot(Exception):
+    """A snapshot cannot be loaded: run the program from its source."""
+
+
+class Interpreter(Protocol):
+    """Runs programs. A program has no access to files, network, clock or environment."""
+
+    @property
+    def version(self) -> str:
+        """Name and version; a snapshot is only valid for the same one."""
+        ...
+
+    async def check(self, program: Program) -> str | None:
+        """Return why a program cannot run: syntax, unknown names, wrong types; None if it can."""
+        ...
+
+    async def run(
+        self,
+        program: Program,
+        outcomes: Sequence[tuple[int, CallOutcome]],
+        *,
+        snapshot: bytes | None = None,
+    ) -> Progress:
+        """Run a program until it waits for a call without an outcome, or ends.
+
+        It takes the outcomes one by one. Each has the number of its call, counted from the beginning of the
+        program. With a snapshot it continues from there.
+
+        Raises:
+            Diverged: an outcome is not of a call that the program waits for.
+            NoSnapshot: the snapshot is not one of this version.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Release all resources."""
+        ...

@@ -1,0 +1,243 @@
+"""Programs as tools: `run_code` and `run_workflow`, and the Python signatures of what they may call."""
+
+import inspect
+import keyword
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Final, cast, get_type_hints
+
+from pydantic import Field, JsonValue, TypeAdapter
+
+from windlass.limits import PROGRAM_SOURCE_CHARS_MAX
+from windlass.ports.interpreter import ProgramCall
+from windlass.tools import PROGRAM_TOOLS, ProgramKind, Tool, ToolFailed, library_tool
+from windlass.tools.schema import PlainSchema
+from windlass_protocol import EffectClass, JsonObject, ToolMode
+from windlass_protocol.frozen import sealed
+
+_CODE: Final = """Run a Python program that calls the functions below; use it for every step that needs them.
+
+Calls are asynchronous: write `await name(...)`. Independent calls run at the same time with `import asyncio`
+and `await asyncio.gather(first(...), second(...))`. A call that fails or is refused raises an exception.
+The program ends with an expression: its value is the result, together with the text that it printed. Keep
+what you return small: select, count and sum up in the program. It has the builtins and modules such as json,
+re, math, datetime and asyncio, and no files, no network and no variables of earlier programs. Types are
+checked before it runs.
+
+"""
+_WORKFLOW: Final = """Run a Python program that gives work to other agents; they are the functions below.
+
+Write `await name("the task")`; an agent knows nothing of this conversation, so say all that it has to know.
+Agents work at the same time with `import asyncio` and `await asyncio.gather(first("..."), second("..."))`.
+With `output_schema=` the result is data that fits that JSON Schema, otherwise it is text. The program ends
+with an expression: its value is the result, together with the text that it printed.
+
+"""
+
+Source = Annotated[str, Field(min_length=1, max_length=PROGRAM_SOURCE_CHARS_MAX)]
+
+
+async def _run(code: Source) -> JsonValue:
+    """Run a program.
+
+    Args:
+        code: The source of the program, in Python.
+    """
+    raise ToolFailed("a program needs a runtime and cannot be called directly")
+
+
+def is_callable_in(kind: ProgramKind, tool: Tool[..., object]) -> bool:
+    """Whether programs of a kind may call a tool."""
+    if tool.is_question or tool.program is not None or tool.use == "direct":
+        return False
+    return kind == "code" or tool.delegates is not None
+
+
+def program_tool(kind: ProgramKind, tools: Iterable[Tool[..., object]]) -> Tool[..., object]:
+    """Return the tool that runs programs, which may call the given tools.
+
+    The call itself has mode read: the policy decides about each call of the program.
+    """
+    name, words = PROGRAM_TOOLS[kind], _CODE if kind == "code" else _WORKFLOW
+    functions = Functions([tool for tool in tools if is_callable_in(kind, tool)])
+    description = f"{words}```python\n{functions.stubs}```"
+    made = library_tool(
+        _run, name=name, description="", mode=ToolMode.READ, effect=EffectClass.READ, is_outbound=False
+    )
+    return replace(made, description=description, program=functions)
+
+
+def program_tools(
+    kinds: Iterable[ProgramKind | str], tools: Iterable[Tool[..., object]]
+) -> dict[str, Tool[..., object]]:
+    """Return the tools that run the programs of an agent with the given tools, by name."""
+    known = tuple(tools)
+    made = (program_tool(kind, known) for kind in PROGRAM_TOOLS if kind in tuple(kinds))
+    return {tool.name: tool for tool in made}
+
+
+@sealed
+class _Function:
+    """A tool as a function of a program."""
+
+    tool_name: str
+    parameters: tuple[str, ...] | None
+    """Names of its parameters in order; None if it takes all of them in one dictionary."""
+
+
+class Functions:
+    """The functions of a program, their signatures, and the tools behind them."""
+
+    def __init__(self, tools: Sequence[Tool[..., object]]) -> None:
+        self._functions: dict[str, _Function] = {}
+        parts: list[str] = []
+        types = _Types()
+        for tool in sorted(tools, key=lambda one: one.name):
+            name = _identifier(tool.name, self._functions)
+            parameters, signature = types.signature(tool.input_schema)
+            self._functions[name] = _Function(tool.name, parameters)
+            told = f'    """{_docstring(tool.description)}"""\n' if tool.description else "    ...\n"
+            parts.append(f"async def {name}({signature}) -> {types.result(tool)}:\n{told}")
+        head = "from typing import Any, Literal, NotRequired, TypedDict\n\n" if parts else ""
+        self.stubs = head + "".join(f"{one}\n" for one in (*types.classes, *parts))
+        """Their signatures as Python source."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the functions."""
+        return tuple(self._functions)
+
+    def call(self, call: ProgramCall) -> tuple[str, JsonObject]:
+        """Return the tool and the arguments of a call. The tool refuses arguments that it does not have."""
+        function = self._functions[call.name]
+        if function.parameters is None:
+            given = call.positional[0] if call.positional else call.named.get("arguments", {})
+            return function.tool_name, given if isinstance(given, dict) else {"arguments": given}
+        arguments: JsonObject = dict(zip(function.parameters, call.positional, strict=False))
+        if len(call.positional) > len(function.parameters):
+            arguments["positional"] = [*call.positional[len(function.parameters) :]]
+        return function.tool_name, {**arguments, **call.named}
+
+
+def _identifier(name: str, taken: Mapping[str, object]) -> str:
+    """Return a tool's name as the name of a function."""
+    plain = "".join(one if one.isalnum() or one == "_" else "_" for one in name)
+    if not plain.isidentifier() or keyword.iskeyword(plain):
+        plain = f"call_{plain}"
+    while plain in taken:
+        plain += "_"
+    return plain
+
+
+def _docstring(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"""', "'''").replace("\n", "\n    ")
+
+
+_PLAIN: Final = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "null": "None",
+}
+
+
+class _Types:
+    """Python types of JSON Schemas."""
+
+    def __init__(self) -> None:
+        self.classes: list[str] = []
+        self._names: dict[str, str] = {}
+        """Names of classes, by their fields."""
+
+    def signature(self, schema: JsonObject) -> tuple[tuple[str, ...] | None, str]:
+        """Return the parameters of a schema of arguments: their names, and their source."""
+        properties = _objects(schema.get("properties"))
+        required = _texts(schema.get("required"))
+        if not all(name.isidentifier() and not keyword.iskeyword(name) for name in properties):
+            return None, "arguments: dict[str, Any]"
+        names = sorted(properties, key=lambda name: name not in required)
+        parts: list[str] = []
+        for name in names:
+            kind = self.of(properties[name], schema)
+            parts.append(f"{name}: {kind}" if name in required else f"{name}: {kind} = ...")
+        return tuple(names), ", ".join(parts)
+
+    def result(self, tool: Tool[..., object]) -> str:
+        """Return the type of a tool's result."""
+        schema = {} if tool.delegates is not None else _result_schema(tool)
+        return self.of(schema, schema)
+
+    def of(self, schema: JsonValue, root: JsonObject) -> str:
+        """Return the type of a schema; Any where Python has none for it."""
+        if not isinstance(schema, dict):
+            return "Any"
+        ref = schema.get("$ref")
+        if isinstance(ref, str):
+            return self._referred(ref, root)
+        options = schema.get("anyOf") or schema.get("oneOf")
+        if isinstance(options, list):
+            return " | ".join(dict.fromkeys(self.of(one, root) for one in options)) or "Any"
+        choices = [schema["const"]] if "const" in schema else schema.get("enum")
+        if isinstance(choices, list) and all(one is None or isinstance(one, str | int) for one in choices):
+            return f"Literal[{', '.join(map(repr, choices))}]" if choices else "Any"
+        kind = schema.get("type")
+        if isinstance(kind, list):
+            return " | ".join(dict.fromkeys(self.of({**schema, "type": one}, root) for one in kind))
+        if kind == "array":
+            return f"list[{self.of(schema.get('items', {}), root)}]"
+        if kind == "object" or "properties" in schema:
+            return self._object(schema, root)
+        return _PLAIN.get(str(kind), "Any")
+
+    def _referred(self, ref: str, root: JsonObject) -> str:
+        name = ref.removeprefix("#/$defs/")
+        found = _objects(root.get("$defs")).get(name)
+        if found is None or f"#{name}" in self._names:
+            # Types that contain themselves are not spelled out.
+            return "Any"
+        self._names[f"#{name}"] = name
+        try:
+            return self.of(found, root)
+        finally:
+            del self._names[f"#{name}"]
+
+    def _object(self, schema: JsonObject, root: JsonObject) -> str:
+        properties = _objects(schema.get("properties"))
+        if not properties or not all(
+            name.isidentifier() and not keyword.iskeyword(name) for name in properties
+        ):
+            extra = schema.get("additionalProperties")
+            return f"dict[str, {self.of(extra, root)}]" if isinstance(extra, dict) else "dict[str, Any]"
+        required = _texts(schema.get("required"))
+        lines: list[str] = []
+        for name, one in properties.items():
+            kind = self.of(one, root)
+            lines.append(f"    {name}: {kind if name in required else f'NotRequired[{kind}]'}\n")
+        body = "".join(lines)
+        known = self._names.get(body)
+        if known is None:
+            known = self._names[body] = f"Object{len(self.classes) + 1}"
+            self.classes.append(f"class {known}(TypedDict):\n{body}")
+        return known
+
+
+def _result_schema(tool: Tool[..., object]) -> JsonObject:
+    """Return the JSON Schema of what a tool's function returns; empty if its type does not say."""
+    try:
+        kind = get_type_hints(inspect.unwrap(tool.function), include_extras=True).get("return", object)
+        if kind is object or kind is Any:
+            return {}
+        adapter = TypeAdapter[object](kind)
+        return adapter.json_schema(mode="serialization", schema_generator=PlainSchema)
+    except Exception:  # noqa: BLE001 - types of the application: without a schema the result is Any
+        return {}
+
+
+def _objects(value: JsonValue) -> dict[str, JsonObject]:
+    found = cast(dict[str, JsonValue], value) if isinstance(value, dict) else {}
+    return {name: one for name, one in found.items() if isinstance(one, dict)}
+
+
+def _texts(value: JsonValue) -> frozenset[str]:
+    return frozenset(one for one in value if isinstance(one, str)) if isinstance(value, list) else frozenset()

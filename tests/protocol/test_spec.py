@@ -100,6 +100,8 @@ run.cancelled           runId | reason usage
 run.budget_exhausted    runId exceeded used limits | usage
 step.retrying           code attempt delayMs S I T | message
 action.started          callId toolName effect idempotencyKey S I T | argumentsHash mode arguments
+program.paused          callId taken S I T | interpreter snapshot printed
+program.ended           callId taken status output S I T | error contentRef
 output.requested        contract | runId
 output.rejected         schemaId attempt errors | runId
 output.validated        schemaId attempt | hash runId

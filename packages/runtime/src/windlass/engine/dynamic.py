@@ -18,7 +18,6 @@ from windlass.errors import AgentError, Rejected, check_text, is_for_us, kind_of
 from windlass.limits import INSTRUCTIONS_CHARS_MAX, PACKAGE_BYTES_MAX, TOOLS_PER_AGENT_MAX
 from windlass.ports.clock import Clock
 from windlass.ports.store import ContentStore
-from windlass.programs import program_tools
 from windlass.skills import Skill, Skills
 from windlass.tools import PIN, Tool, as_pinned
 from windlass.tools.calling import in_thread
@@ -158,6 +157,8 @@ def _with(binding: Binding, part: Part) -> Binding:
         skills = Skills(*skills, *part.skills)
         tools[skills.tool.name] = skills.tool
     if package.programs and part.tools:
+        from windlass.programs import program_tools  # noqa: PLC0415 - few agents have programs
+
         own = [tool for tool in tools.values() if tool.program is None]
         tools |= program_tools(package.programs, own)
     package = package.model_copy(update={"agent": agent, "tools": specs or None})

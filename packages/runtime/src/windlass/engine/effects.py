@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import field, replace
 from datetime import timedelta
 from functools import partial
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from pydantic import JsonValue
 
@@ -21,7 +21,6 @@ from windlass.engine.hook_points import after_call, at_point, check_answer, hook
 from windlass.engine.masking import MaskedAnswer, SecretInputs, log_failure
 from windlass.engine.model_call import Collector, ModelRequest, Prompt, elapsed_ms, listen, system_words
 from windlass.engine.output import StructuredOutput
-from windlass.engine.programs import Programs
 from windlass.engine.results import (
     Results,
     broken_off,
@@ -94,6 +93,9 @@ from windlass_protocol import (
     RetryClass,
 )
 from windlass_protocol.frozen import frozen, mutable
+
+if TYPE_CHECKING:
+    from windlass.engine.programs import Programs
 
 GRACE_S: Final = 2.0
 """Grace of a cancelled effect before it is abandoned."""
@@ -454,7 +456,6 @@ class Effects:
         self._allowed: dict[tuple[str, frozenset[str], bool], AllowDecision] = {}
         """Decisions that hold for any arguments, by tool, taint and whether a program calls."""
         self._turns = CallTurns()
-        self._programs = Programs(shared.interpreter, shared.content, shared.clock)
         self._unbegun: dict[str, asyncio.Task[LoopEvent]] = {}
         """Tasks of calls that have not begun: they had no effect."""
         self._is_stopping = False
@@ -604,7 +605,7 @@ class Effects:
                 )
             functions = binding.tools[effect.tool_name].program
             if functions is not None:
-                return await self._programs.check(judged, functions)
+                return await self._programs().check(judged, functions)
             return await delegated(judged, state, binding=binding, delegator=shared.delegator)
         return judged
 
@@ -613,7 +614,12 @@ class Effects:
         binding = await self._binding(state)
         if binding is None:
             return Stopped(MISSING_AGENT)
-        return await self._programs.run(effect, binding=binding)
+        return await self._programs().run(effect, binding=binding)
+
+    def _programs(self) -> "Programs":
+        from windlass.engine.programs import Programs  # noqa: PLC0415 - few agents have programs
+
+        return Programs(self._shared.interpreter, self._shared.content, self._shared.clock)
 
     async def review(self, state: LoopState, effect: ReviewReport) -> LoopEvent:
         """Review a subagent's report before the model sees it; has no side effects."""

@@ -22,6 +22,7 @@ from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.errors import Conflict
 from windlass.feed import Feed
 from windlass.policy import allow_start
+from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.ports.store import Appended, Batch
 from windlass.runtime.registry import Machine, Registry, RuntimePorts, register_agent
@@ -181,7 +182,13 @@ class AheadClock(SystemClock):
         return super().now() + self._ahead
 
 
-def runtime_on(store: FullStore, agents: Iterable[Agent], *, machine: Machine | None = None) -> AgentRuntime:
+def runtime_on(
+    store: FullStore,
+    agents: Iterable[Agent],
+    *,
+    machine: Machine | None = None,
+    interpreter: Interpreter | None = None,
+) -> AgentRuntime:
     """Return a runtime on a store."""
     registry = Registry()
     for agent in agents:
@@ -196,6 +203,7 @@ def runtime_on(store: FullStore, agents: Iterable[Agent], *, machine: Machine | 
             content=store,
             start_policy=allow_start,
             registry=registry,
+            interpreter=interpreter,
         )
     )
 

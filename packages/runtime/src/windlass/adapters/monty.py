@@ -121,7 +121,10 @@ class MontyInterpreter:
         with self._checkout(replace(program, stubs=stubs)) as session:
             try:
                 # The program waits in its first line, before it has done anything.
-                session.feed_start(f"{_BEGIN}()\n{program.source}")
+                state = session.feed_start(f"{_BEGIN}()\n{program.source}")
+                while isinstance(state, monty.FunctionSnapshot) and state.is_os_function:
+                    # The type checker looks for a module.
+                    state = state.resume_not_handled()
             except (monty.MontyTypingError, monty.MontySyntaxError) as error:
                 return _short(_LINE.sub(_line_before, error.display()))
             except monty.MontyError:

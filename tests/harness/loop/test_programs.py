@@ -1,0 +1,268 @@
+"""Programs in the loop: their calls, pauses, results and ends; and what a new owner finds."""
+
+from collections.abc import Sequence
+
+from tests.harness.loop.stage import Session, asked, call, calls, interrupt, returned, says
+
+from windlass_harness.loop.events import (
+    AnswersGiven,
+    CallJudged,
+    CallReturned,
+    CancelRequested,
+    Effect,
+    JudgeCall,
+    ProgramEnded,
+    ProgramPaused,
+    RunProgram,
+    RunTool,
+)
+from windlass_harness.loop.rules import RequestedCall, Rules
+from windlass_harness.views.session import fold_session
+from windlass_protocol import (
+    ActionStatus,
+    AllowDecision,
+    InputResponse,
+    JsonObject,
+    JsonValue,
+    RecoveryChoice,
+    ToolMessage,
+)
+
+CODE: JsonObject = {"code": "…"}
+SNAPSHOT: JsonObject = {"contentId": "s", "hash": "sha256:" + "0" * 64, "sizeBytes": 4}
+
+
+def allow(call_id: str, *, interpreter: str | None = None, effect: str = "read") -> CallJudged:
+    return CallJudged(
+        call_id,
+        AllowDecision(code="ok", reason="It may.", policy_refs=()),
+        effect=effect,
+        mode="read",
+        arguments=CODE if interpreter else {"item": "x"},
+        arguments_hash="sha256:" + "1" * 64,
+        interpreter=interpreter,
+    )
+
+
+def begun(rules: Rules | None = None, *beside: RequestedCall) -> tuple[Session, RunProgram]:
+    """A session in which a program begins."""
+    program = RequestedCall("p", "run_code", CODE)
+    session = asked(calls(program, *beside), rules=rules or Rules())
+    for effect in session.turn():
+        assert isinstance(effect, JudgeCall)
+        kind = "monty/1" if effect.call_id == "p" else None
+        session.done(effect, allow(effect.call_id, interpreter=kind))
+    (effect,) = (one for one in session.turn() if isinstance(one, RunProgram))
+    return session, effect
+
+
+def inner(*names: str) -> tuple[RequestedCall, ...]:
+    return tuple(RequestedCall("", name, {"item": name}) for name in names)
+
+
+def tools(effects: Sequence[Effect]) -> list[str]:
+    return [effect.call_id for effect in effects if isinstance(effect, RunTool)]
+
+
+def start_all(session: Session, effect: str = "read") -> list[RunTool]:
+    """Allow and begin every call that is asked for."""
+    for one in session.turn():
+        assert isinstance(one, JudgeCall)
+        assert one.is_inner
+        session.done(one, allow(one.call_id, effect=effect))
+    return [one for one in session.turn() if isinstance(one, RunTool)]
+
+
+def ended(output: JsonValue = 5) -> CallReturned:
+    return CallReturned("p", ActionStatus.COMPLETED, output)
+
+
+def due(session: Session) -> RunProgram:
+    (effect,) = (one for one in session.turn() if isinstance(one, RunProgram))
+    return effect
+
+
+def test_a_program_takes_results_in_the_order_of_their_records_and_ends() -> None:
+    session, effect = begun()
+    assert (effect.calls, effect.results, effect.taken) == ((), (), 0)
+    pause = ProgramPaused("p", 0, inner("look", "see"), "monty/1", SNAPSHOT, "half")
+    assert session.done(effect, pause) == ["program.paused", "actions.requested"]
+    assert session.data("actions.requested")["parentCallId"] == "p"
+    first, second = start_all(session)
+    assert (first.call_id, second.call_id) == ("p/0", "p/1")
+    session.done(second, returned(second.call_id, output={"n": 2}))
+    effect = due(session)
+    assert [one.call_id for one in effect.results] == ["p/1"]
+    assert (effect.snapshot, effect.printed, effect.taken) == (SNAPSHOT, "half", 0)
+    assert effect.calls == (("p/0", "look", {"item": "look"}), ("p/1", "see", {"item": "see"}))
+    assert session.done(effect, ProgramPaused("p", 1, printed="half a line")) == ["program.paused"]
+    assert session.data("program.paused")["printed"] == " a line"
+    assert session.turn() == []
+    session.done(first, returned(first.call_id))
+    effect = due(session)
+    assert [one.call_id for one in effect.results] == ["p/1", "p/0"]
+    assert effect.snapshot is None
+    assert session.done(effect, ProgramEnded(ended(), 2)) == ["action.result"]
+    (step,) = session.turn()
+    session.done(step, says())
+    session.turn()
+    assert session.end == "completed"
+
+
+def test_the_history_has_the_program_and_no_call_of_it() -> None:
+    session, effect = begun()
+    session.done(effect, ProgramPaused("p", 0, inner("look")))
+    (one,) = start_all(session)
+    session.done(one, returned(one.call_id))
+    session.done(due(session), ProgramEnded(ended(), 1))
+    messages = fold_session(session.records).history.messages
+    (result,) = (message for message in messages if isinstance(message, ToolMessage))
+    assert [part.tool_call_id for part in result.content if part.type == "tool-result"] == ["p"]
+    assert "p/0" not in str(messages)
+
+
+def test_a_program_that_ends_with_open_calls_waits_for_them() -> None:
+    session, effect = begun()
+    session.done(effect, ProgramPaused("p", 0, inner("look")))
+    (first,) = start_all(session)
+    session.done(first, returned(first.call_id))
+    late = ProgramEnded(ended("over"), 1, inner("see"))
+    assert session.done(due(session), late) == ["actions.requested", "program.ended"]
+    (second,) = start_all(session)
+    session.done(second, returned(second.call_id))
+    (step,) = session.turn()
+    result = session.data("action.result")["result"]
+    assert isinstance(result, dict)
+    assert result["output"] == "over"
+    session.done(step, says())
+
+
+def test_a_failed_program_that_ended_with_open_calls_fails_after_them() -> None:
+    session, effect = begun()
+    failed = CallReturned(
+        "p", ActionStatus.FAILED, None, code="program_failed", message="oops", content=SNAPSHOT
+    )
+    session.done(effect, ProgramEnded(failed, 0, inner("look")))
+    (one,) = start_all(session)
+    session.done(one, returned(one.call_id))
+    session.turn()
+    data = session.data("action.result")
+    assert (data["status"], data["error"]) == ("failed", {"code": "program_failed", "message": "oops"})
+    assert data["contentRef"] == SNAPSHOT
+
+
+def test_a_failed_program_without_words_fails() -> None:
+    session, effect = begun()
+    session.done(effect, ProgramEnded(CallReturned("p", ActionStatus.FAILED, None), 0))
+    assert session.data("action.result")["error"] == {"code": "failed", "message": "It failed."}
+
+
+def test_a_new_owner_runs_the_program_again_and_repeats_no_call() -> None:
+    session, effect = begun()
+    session.done(effect, ProgramPaused("p", 0, inner("look", "see"), "monty/1", SNAPSHOT))
+    first, _ = start_all(session)
+    session.done(first, returned(first.call_id))
+    assert [one.call_id for one in due(session).results] == ["p/0"]
+    session = interrupt(session, len(session.records), epoch=2)
+    effects = session.turn()
+    assert "recovery.effect_found" in session.types, "the other call was interrupted"
+    (program,) = (one for one in effects if isinstance(one, RunProgram))
+    assert [one.call_id for one in program.results] == ["p/0"]
+    assert [one.call_id for one in effects if isinstance(one, JudgeCall)] == ["p/1"]
+
+
+def test_a_program_that_only_waits_leaves_nothing_to_recover() -> None:
+    session, _ = begun()
+    session = interrupt(session, len(session.records), epoch=2)
+    assert [type(one) for one in session.turn()] == [RunProgram]
+    assert "recovery.started" not in session.types
+
+
+def test_a_skipped_call_is_a_result_of_the_program() -> None:
+    session, effect = begun()
+    session.done(effect, ProgramPaused("p", 0, inner("pay")))
+    start_all(session, effect="once")
+    session = interrupt(session, len(session.records), epoch=2)
+    session.turn()
+    (request,) = session.state.session.requests
+    answer = InputResponse(request_id=request, option_id=RecoveryChoice.SKIP.value)
+    session.tell(AnswersGiven((answer,)))
+    (result,) = due(session).results
+    assert (result.call_id, result.code) == ("p/0", "skipped")
+
+
+def test_results_and_failures_of_calls_reach_the_program() -> None:
+    session, effect = begun()
+    session.done(effect, ProgramPaused("p", 0, inner("look", "see")))
+    first, second = start_all(session)
+    session.done(first, CallReturned("p/0", ActionStatus.FAILED, None, code="timeout", message="late"))
+    session.done(second, CallReturned("p/1", ActionStatus.COMPLETED, "part", content=SNAPSHOT))
+    one, other = due(session).results
+    assert (one.code, one.output.value) == ("timeout", "late")
+    assert (other.code, other.content) == ("", SNAPSHOT)
+
+
+def test_too_many_calls_end_the_program() -> None:
+    for event in (
+        ProgramPaused("p", 0, inner("a", "b", "c")),
+        ProgramEnded(ended(), 0, inner("a", "b", "c")),
+    ):
+        session, effect = begun(Rules(program_calls_max=2))
+        assert session.done(effect, event) == ["action.result"]
+        error = session.data("action.result")["error"]
+        assert isinstance(error, dict)
+        assert error["code"] == "too_many_calls"
+
+
+def test_an_event_that_is_out_of_date_is_dropped() -> None:
+    session, effect = begun()
+    assert session.tell(ProgramPaused("unknown", 0)) == []
+    assert session.tell(ProgramEnded(CallReturned("unknown", ActionStatus.COMPLETED, 1), 0)) == []
+    session.done(effect, ProgramPaused("p", 0, inner("look")))
+    assert session.tell(ProgramPaused("p", 0)) == []
+    session.tell(CancelRequested("r1"))
+    assert session.tell(ProgramPaused("p", 1)) == []
+    assert session.tell(ProgramEnded(ended(), 1)) == []
+
+
+def test_an_id_that_the_model_chose_for_another_call_is_not_used() -> None:
+    session, effect = begun(None, call("look", "p/0"))
+    session.done(effect, ProgramPaused("p", 0, inner("see")))
+    (action,) = session.data("actions.requested")["actions"]  # type: ignore[misc]
+    assert isinstance(action, dict)
+    assert action["callId"] == "p%2F0/again"
+
+
+def test_subagents_of_a_program_are_subagent_calls() -> None:
+    session, effect = begun()
+    session.done(effect, ProgramPaused("p", 0, (RequestedCall("", "helper", {"message": "go"}, "helper"),)))
+    assert session.data("actions.requested")["actions"] == [
+        {
+            "kind": "subagent-call",
+            "callId": "p/0",
+            "name": "helper",
+            "subagentName": "helper",
+            "input": {"message": "go"},
+        }
+    ]
+
+
+def test_a_cancel_closes_the_program_and_its_calls() -> None:
+    session, effect = begun()
+    session.done(effect, ProgramPaused("p", 0, inner("look", "see")))
+    session.tell(CancelRequested("r1"))
+    session.turn()
+    assert session.end == "cancelled"
+    folded = fold_session(session.records)
+    assert folded.history.tail == ()
+    assert "p/0" not in str(folded.history.messages)
+
+
+def test_calls_of_an_unknown_program_are_kept() -> None:
+    session = asked(calls(call("look")))
+    place: JsonObject = {"sequence": 0, "turnId": "turn_0", "stepIndex": 0}
+    action: JsonObject = {"kind": "tool-call", "callId": "x/0", "toolName": "see", "input": {}}
+    session.write("actions.requested", {"actions": [action], "parentCallId": "x", **place})
+    session.write("program.paused", {"callId": "x", "taken": 0, **place})
+    session.write("program.ended", {"callId": "x", "taken": 0, "status": "completed", "output": 1, **place})
+    assert "x/0" in [one.call_id for one in session.state.session.history.open_calls()]

@@ -81,19 +81,25 @@ class SimulationReport:
 
 
 def simulate(
-    seed: int, *, forgets: bool = False, has_family: bool = False, in_one_pass: bool | None = None
+    seed: int,
+    *,
+    forgets: bool = False,
+    has_family: bool = False,
+    in_one_pass: bool | None = None,
+    in_programs: bool = False,
 ) -> SimulationReport:
     """Run the scenario of a seed and check all invariants.
 
     With `forgets`, every session drops its state after each commit and folds it again; the scenario is the
     same. With `has_family` every run delegates work to a subagent, which makes it another scenario.
-    `in_one_pass` is that of `Rules`; by default the seed chooses for each process.
+    `in_one_pass` is that of `Rules`; by default the seed chooses for each process. With `in_programs` the
+    model makes its calls in programs.
 
     Raises:
         RuntimeError: an event loop is running in this thread.
     """
     check_no_loop("simulate")
-    world = World(seed, in_one_pass)
+    world = World(seed, in_one_pass, in_programs=in_programs)
     stage = _Stage(world, has_family=has_family)
     memory = always_replay(lambda _: world.store) if forgets else nullcontext()
     with _watched_log(world), _small_snapshots(), memory:

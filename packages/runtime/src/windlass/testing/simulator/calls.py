@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pydantic import JsonValue
 
 from windlass.testing.simulator.world import World
+from windlass.tools import PROGRAM_TOOLS
 from windlass_harness.record import Record
 from windlass_harness.times import ms_of
 from windlass_protocol import JsonObject
@@ -127,6 +128,9 @@ class _Calls:
         key = _key(record, result["callId"])
         self._results[key] += 1
         is_told = record.data["status"] == "completed" and result["output"] != "supplied"
+        if result.get("toolName") == PROGRAM_TOOLS["code"]:
+            # A program has no effect of its own.
+            is_told = False
         if is_told and not self._world.call(key).is_done:
             self._world.blame(f"{key} has a result and was never done")
 

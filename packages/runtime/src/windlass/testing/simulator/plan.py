@@ -164,7 +164,10 @@ def _family(world: World, run: RunPlan) -> tuple[RunPlan, RunPlan]:
     """Make a run delegate work to a subagent in a step, besides the calls of that step."""
     steps = list(run.steps) or [()]
     at = world.below(len(steps))
-    child_id = f"subagent:{run.run_id}/{at}/c{len(steps[at])}"
+    call_id = f"c{len(steps[at])}"
+    if world.in_programs:
+        call_id = f"c0%2F{sum(call.tool != UNKNOWN for call in steps[at])}"
+    child_id = f"subagent:{run.run_id}/{at}/{call_id}"
     steps[at] = (*steps[at], CallPlan(HELPER, child_id, "allow", "ok", 0.0))
     work = tuple(
         tuple(_call(world, f"{child_id}.{step}.{one}") for one in range(1 + world.below(2)))
@@ -211,8 +214,12 @@ def _one_of(world: World, odds: tuple[tuple[T, int], ...]) -> T:
     raise AssertionError("a number below the sum of all weights")
 
 
+UNKNOWN: Final = "nothing"
+"""The name of a tool that no agent has."""
+
+
 def _call(world: World, tag: str) -> CallPlan:
-    tool = "nothing" if world.chance(0.02) else _TOOLS[world.below(5)]
+    tool = UNKNOWN if world.chance(0.02) else _TOOLS[world.below(5)]
     verdict: Verdict = _one_of(world, _VERDICTS)
     fate: Fate = _one_of(world, _FATES)
     return CallPlan(tool, tag, verdict, fate, delay_s=world.random() * 8 if fate != "ok" else 0.0)

@@ -21,7 +21,8 @@ from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ToolCallD
 from windlass.runtime.core import CoreRuntime
 from windlass.runtime.registry import Machine, Registry, RuntimePorts
 from windlass.scribe import RedactingScribe
-from windlass.testing.simulator.plan import HELPER, CallPlan, DoomPlan, Scenario
+from windlass.testing.interpreter import WaveInterpreter, waves
+from windlass.testing.simulator.plan import HELPER, UNKNOWN, CallPlan, DoomPlan, Scenario
 from windlass.testing.simulator.world import World
 from windlass.testing.stores import FaultRates, FaultyStore
 from windlass.testing.time import sequential_ids
@@ -93,9 +94,11 @@ class Process:
                 content=self.store,
                 start_policy=allow_start,
                 tool_policy=_ALLOWING if scenario.is_ruled else Policy(world),
-                registry=_registry(has_family=bool(scenario.children)),
+                registry=_registry(has_family=bool(scenario.children), in_programs=world.in_programs),
                 providers={"sim": Model(self)},
                 rules=Rules(in_one_pass=is_one_pass),
+                # A process of another release runs programs from their source.
+                interpreter=WaveInterpreter(f"{number % 2}") if world.in_programs else None,
             )
         )
 
@@ -312,7 +315,11 @@ class Model:
             world.run(run_id).is_hopeless = kind == _HOPELESS and not process.was_gated
             raise _FAILURES[kind]()
         if not is_last:
-            for index, call in enumerate(plan.steps[step]):
+            calls = plan.steps[step]
+            if world.in_programs and calls:
+                yield LLMStreamChunk(tool_call_delta=_program(calls))
+                calls = ()
+            for index, call in enumerate(calls):
                 yield LLMStreamChunk(tool_call_delta=_delta(call, index))
         await process.pass_through()
         reason = FinishReason.STOP if is_last else FinishReason.TOOL_CALLS
@@ -320,12 +327,22 @@ class Model:
 
 
 def _delta(call: CallPlan, index: int) -> ToolCall | ToolCallDelta:
-    arguments: JsonObject = {"tag": call.tag, "verdict": call.verdict}
-    if call.tool == HELPER:
-        arguments = {"message": f"run {call.tag} please"}
+    arguments = _arguments(call)
     if index % 2:
         return ToolCall(id=f"c{index}", name=call.tool, arguments=arguments)
     return ToolCallDelta(index, id=f"c{index}", name=call.tool, arguments_delta=encode(arguments).decode())
+
+
+def _arguments(call: CallPlan) -> JsonObject:
+    if call.tool == HELPER:
+        return {"message": f"run {call.tag} please"}
+    return {"tag": call.tag, "verdict": call.verdict}
+
+
+def _program(calls: Sequence[CallPlan]) -> ToolCall:
+    """Return a program that makes the calls of a step: the first of them alone, and then the others."""
+    made = [(call.tool, _arguments(call)) for call in calls if call.tool != UNKNOWN]
+    return ToolCall(id="c0", name="run_code", arguments={"code": waves(made[:1], made[1:])})
 
 
 def _where(messages: Sequence[LLMMessage]) -> tuple[str, int]:
@@ -361,16 +378,18 @@ async def pay(tag: str, verdict: str, *, context: ToolContext) -> str:
     return await _PROCESS.get().perform(context, tag, verdict=verdict)
 
 
-_MADE: dict[bool, Registry] = {}
+_MADE: dict[tuple[bool, bool], Registry] = {}
 
 
-def _registry(*, has_family: bool = False) -> Registry:
-    if has_family not in _MADE:
-        helper = Agent(HELPER, model="sim/model", tools=[look, put, pay])
+def _registry(*, has_family: bool = False, in_programs: bool = False) -> Registry:
+    kind = has_family, in_programs
+    if kind not in _MADE:
+        tools = [look, put, pay]
+        helper = Agent(HELPER, model="sim/model", tools=tools, code_mode=in_programs)
         below = [helper] if has_family else []
-        worker = Agent("worker", model="sim/model", tools=[look, put, pay], subagents=below)
-        _MADE[has_family] = Registry([worker])
-    return _MADE[has_family]
+        worker = Agent("worker", model="sim/model", tools=tools, subagents=below, code_mode=in_programs)
+        _MADE[kind] = Registry([worker])
+    return _MADE[kind]
 
 
 def worker_package_id() -> str:

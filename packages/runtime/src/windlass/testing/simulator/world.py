@@ -94,8 +94,10 @@ class Taken:
 class World:
     """Randomness, time, the ledger of effects, and the problems that were found."""
 
-    def __init__(self, seed: int, in_one_pass: bool | None = None) -> None:
+    def __init__(self, seed: int, in_one_pass: bool | None = None, *, in_programs: bool = False) -> None:
         self.seed = seed
+        self.in_programs = in_programs
+        """Whether the model makes its calls in programs."""
         self.in_one_pass = in_one_pass
         """Whether usual steps are taken in one pass; None lets the seed choose for each process."""
         self.random: SeededRandom = seeded_random(seed)
@@ -268,7 +270,8 @@ class World:
         """Note the end of a run; the run of a subagent is the work of its calling call."""
         self.run(run_id).ends += 1
         if run_id.startswith(_SUBAGENT):
-            self.call(run_id.removeprefix(_SUBAGENT)).is_done = is_completed
+            key = run_id.removeprefix(_SUBAGENT).replace("%2F", "/")
+            self.call(key).is_done = is_completed
 
     def _expect(self, requests: JsonValue, at: str) -> None:
         """Note when requests expire."""

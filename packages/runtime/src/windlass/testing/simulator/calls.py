@@ -50,6 +50,7 @@ class _Calls:
         self._choices: Counter[str] = Counter()
         self._unbegun: Counter[str] = Counter()
         self._results: Counter[str] = Counter()
+        self._outputs: dict[str, JsonValue] = {}
         self._starts: Counter[str] = Counter()
         self._step = 0
         self._follow: dict[str, Callable[[Record], None]] = {
@@ -130,9 +131,21 @@ class _Calls:
         is_told = record.data["status"] == "completed" and result["output"] != "supplied"
         if result.get("toolName") == PROGRAM_TOOLS["code"]:
             # A program has no effect of its own.
-            is_told = False
+            self._check_program(key, record, result)
+            return
+        self._outputs[key] = result["output"]
         if is_told and not self._world.call(key).is_done:
             self._world.blame(f"{key} has a result and was never done")
+
+    def _check_program(self, key: str, record: Record, result: JsonObject) -> None:
+        """Check that the result of a program is the list of the results of its calls."""
+        error = record.data.get("error")
+        if isinstance(error, dict) and error["code"] == "diverged":
+            self._world.blame(f"{key} went another way after a restart")
+        mine = {name: output for name, output in self._outputs.items() if name.startswith(f"{key}/")}
+        expected = [mine[f"{key}/{at}"] for at in range(len(mine)) if f"{key}/{at}" in mine]
+        if record.data["status"] == "completed" and result["output"] != expected:
+            self._world.blame(f"{key} has the result {result['output']}, and its calls {expected}")
 
 
 class _Requests:

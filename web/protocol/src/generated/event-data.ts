@@ -628,7 +628,7 @@ export const ActionStartedData = open({
 });
 export type ActionStartedData = z.infer<typeof ActionStartedData>;
 
-/** A program waits for its calls. The calls that it asked for follow in `actions.requested`. */
+/** A program waits for its calls. */
 export const ProgramPausedData = open({
   /** The call of the program. */
   callId: Id,
@@ -649,7 +649,7 @@ export const ProgramPausedData = open({
 });
 export type ProgramPausedData = z.infer<typeof ProgramPausedData>;
 
-/** A program ended while calls of it are open. Its result follows when they have ended. */
+/** A program ended while calls of it are open; its result follows them. */
 export const ProgramEndedData = open({
   /** The call of the program. */
   callId: Id,

@@ -357,6 +357,7 @@ def run_tool(call: Call) -> RunTool:
         idempotency_key=_intent(call)[1],
         step_index=call.step_index,
         attempt=call.attempt,
+        is_inner=call.parent_id is not None,
     )
 
 

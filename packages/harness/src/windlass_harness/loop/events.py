@@ -493,6 +493,8 @@ class RunTool:
     idempotency_key: str
     step_index: int
     attempt: int
+    is_inner: bool = False
+    """Whether a program made the call."""
 
     @property
     def key(self) -> str:

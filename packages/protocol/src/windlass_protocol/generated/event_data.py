@@ -787,7 +787,7 @@ def _make_ProgramPausedData() -> object:
     from windlass_protocol.generated.common import ContentRef, Count, Id
 
     class ProgramPausedData(Open):
-        """A program waits for its calls. The calls that it asked for follow in `actions.requested`."""
+        """A program waits for its calls."""
 
         __qualname__ = "ProgramPausedData"
 
@@ -811,7 +811,7 @@ def _make_ProgramEndedData() -> object:
     from windlass_protocol.generated.event_data import ActionError, ActionStatus
 
     class ProgramEndedData(Open):
-        """A program ended while calls of it are open. Its result follows when they have ended."""
+        """A program ended while calls of it are open; its result follows them."""
 
         __qualname__ = "ProgramEndedData"
 

@@ -639,7 +639,7 @@ class ActionStartedData(KeepsNulls, Open):
     """Name and version of the interpreter, when the action is a program."""
 
 class ProgramPausedData(Open):
-    """A program waits for its calls. The calls that it asked for follow in `actions.requested`."""
+    """A program waits for its calls."""
 
     call_id: Id
     """The call of the program."""
@@ -659,7 +659,7 @@ class ProgramPausedData(Open):
     """Text that the program has printed since the last pause."""
 
 class ProgramEndedData(Open):
-    """A program ended while calls of it are open. Its result follows when they have ended."""
+    """A program ended while calls of it are open; its result follows them."""
 
     call_id: Id
     """The call of the program."""

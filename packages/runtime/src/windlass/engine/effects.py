@@ -39,6 +39,7 @@ from windlass.limits import (
     DELIVERY_RETRY_DELAY_MS,
     DELIVERY_TIMEOUT_MS,
     MODEL_TIMEOUT_MS,
+    PROGRAM_CALLS_AT_ONCE_MAX,
     TOOL_OUTPUT_CHARS_MAX,
 )
 from windlass.policy import decides_by_rules
@@ -459,6 +460,7 @@ class Effects:
         self._unbegun: dict[str, asyncio.Task[LoopEvent]] = {}
         """Tasks of calls that have not begun: they had no effect."""
         self._is_stopping = False
+        self._program_calls = asyncio.Semaphore(PROGRAM_CALLS_AT_ONCE_MAX)
         self.tasks = Tasks(pause_clock.clock)
 
     def perform(self, state: LoopState, effect: Effect) -> Performed:
@@ -819,7 +821,10 @@ class Effects:
         task = self._task_of(effect.key)
         self._unbegun[call_id] = task
         try:
-            return await self._run(state, effect, task)
+            if not effect.is_inner:
+                return await self._run(state, effect, task)
+            async with self._program_calls:
+                return await self._run(state, effect, task)
         except asyncio.CancelledError:
             if self._unbegun.get(call_id) is task:
                 return CallUnbegun(call_id)

@@ -17,7 +17,8 @@ from windlass.limits import PROGRAM_PRINTED_CHARS_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.parts import Rules
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass.tools import Tool
-from windlass_protocol import Event, JsonObject
+from windlass_harness.views.eve import EveGrammar
+from windlass_protocol import Event, JsonObject, RunMode
 
 
 @tool(mode="read")
@@ -408,3 +409,31 @@ def test_the_names_of_the_program_tools_are_taken() -> None:
 
     with pytest.raises(Rejected, match="run_code"):
         Agent("coder", model=ScriptedModel([]), tools=[own], code_mode=True)
+
+
+def test_the_trace_has_the_calls_under_the_program_and_the_ledger_one_decision() -> None:
+    async def story() -> None:
+        agent = coder("try:\n    await pay(1)\nexcept PermissionError:\n    pass\nawait double(1)")
+        async with AgentRuntime.in_memory([agent], is_attended=False) as runtime:
+            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            await handle.wait(timeout=300)
+            spans = {span.name: span for span in (await runtime.sessions.trace("r1")).spans}
+            above = spans["tool.dispatch:run_code"].span_id
+            assert spans["tool.dispatch:double"].parent_id == above
+            assert spans["tool.dispatch:pay"].parent_id == above
+            ledger = await runtime.decisions("r1")
+            assert [decision.intent for decision in ledger.decisions if "run_code" in decision.intent]
+            assert not [decision for decision in ledger.decisions if "double" in decision.intent]
+            (problem,) = ledger.problems
+            assert problem.decision_id == ledger.decisions[0].id
+
+    play(story())
+
+
+def test_a_client_of_eve_sees_the_program_alone() -> None:
+    grammar = EveGrammar(
+        None, is_turn_open=False, keeps_index=False, mode=RunMode.CONVERSATION, actions={}, requests=()
+    )
+    events = play(run(coder("await double(1)")))
+    shown = [kind for event in events for kind, _ in grammar.take(event.type, event.data)]
+    assert shown.count("actions.requested") == shown.count("action.result") == 1

@@ -260,10 +260,15 @@ class _Draft:
         if key not in self._open:
             span_id = f"{self._id('call', record)}.{index}"
             facts = {**_pick(action, "callId", "kind"), "toolName": name}
-            self._begin(key, span_id, f"{TOOL_SPAN}:{name}", record.at, facts)
+            # A call of a program belongs to the call of the program.
+            above = f"call {text_in(record.data, 'parentCallId')}"
+            self._begin(key, span_id, f"{TOOL_SPAN}:{name}", record.at, facts, above=above)
 
-    def _begin(self, key: str, span_id: str, name: str, start_at: str, facts: JsonObject) -> None:
+    def _begin(
+        self, key: str, span_id: str, name: str, start_at: str, facts: JsonObject, *, above: str = ""
+    ) -> None:
         parent = {"run": None, "turn": "run"}.get(key, "turn" if "turn" in self._open else "run")
+        parent = above if above in self._open else parent
         self._open[key] = len(self._spans)
         self._spans.append(
             TraceSpan(

@@ -619,6 +619,8 @@ export const ActionStartedData = open({
   arguments: Json.optional(),
   /** Name and version of the interpreter, when the action is a program. */
   interpreter: z.string().optional(),
+  /** Call of the program that asked for it; left out if the model did. */
+  parentCallId: Id.optional(),
   /** Number of the turn in its session, from 0. */
   sequence: Count,
   /** Number of the step in its turn, from 0. */
@@ -722,6 +724,8 @@ export const ActionResultData = open({
   taint: z.array(Taint).optional(),
   /** How long it took. */
   durationMs: Count.optional(),
+  /** Call of the program that asked for it; left out if the model did. */
+  parentCallId: Id.optional(),
   /** Number of the turn in its session, from 0. */
   sequence: Count,
   /** Number of the step in its turn, from 0. */
@@ -1158,6 +1162,8 @@ export const PolicyDecidedData = open({
   stepIndex: Count.optional(),
   /** The turn. */
   turnId: Id.optional(),
+  /** Call of the program that asked for it; left out if the model did. */
+  parentCallId: Id.optional(),
 });
 export type PolicyDecidedData = z.infer<typeof PolicyDecidedData>;
 

@@ -137,7 +137,7 @@ def _unfinished(state: LoopState, call: Call, now: Moment) -> Draft:
         error = {"code": "cancelled", "message": NOT_EXECUTED}
     elif _only_reads(state, call):
         error = {"code": "cancelled", "message": STOPPED_READING}
-    data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place(call.step_index)}
+    data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place_of(call)}
     return state.draft("action.result", data, now=now)
 
 
@@ -245,6 +245,6 @@ def refused(state: LoopState, call: Call, *, now: Moment, code: str, message: st
         "result": result,
         "status": "rejected",
         "error": error,
-        **state.place(call.step_index),
+        **state.place_of(call),
     }
     return state.draft("action.result", data, now=now)

@@ -270,7 +270,7 @@ def _recover(state: LoopState, request: InputRequest, response: InputResponse, n
             "toolName": call.tool_name,
             "output": _supplied(response.text or ""),
         }
-        data: JsonObject = {"result": result, "status": "completed", **state.place(call.step_index)}
+        data: JsonObject = {"result": result, "status": "completed", **state.place_of(call)}
         drafts.append(state.draft("action.result", data, now=now))
     return drafts
 
@@ -356,7 +356,7 @@ def _end_question(
         "toolName": call.tool_name,
         "output": output.value,
     }
-    data: JsonObject = {"result": result, "status": "completed", **state.place(call.step_index)}
+    data: JsonObject = {"result": result, "status": "completed", **state.place_of(call)}
     return [resolved, state.draft("action.result", data, now=now)]
 
 

@@ -66,7 +66,7 @@ def paused(state: LoopState, event: ProgramPaused, *, now: Moment, rules: Rules)
         data["snapshot"] = event.snapshot
     if len(event.printed) > len(program.printed):
         data["printed"] = event.printed[len(program.printed) :]
-    place = state.place(call.step_index)
+    place = state.place_of(call)
     drafts = [state.draft("program.paused", {**data, **place}, now=now)]
     return [*drafts, *_requested(state, call, event.calls, now=now)]
 
@@ -97,9 +97,7 @@ def finished(state: LoopState, call: Call, program: ProgramNotes, *, now: Moment
     result = subagents.result_of(state, call, output=end.get("output"))
     if end.get("status") != ActionStatus.COMPLETED.value:
         result["isError"] = True
-    return [
-        state.draft("action.result", {"result": result, **facts, **state.place(call.step_index)}, now=now)
-    ]
+    return [state.draft("action.result", {"result": result, **facts, **state.place_of(call)}, now=now)]
 
 
 def _has_open_calls(state: LoopState, call: Call) -> bool:
@@ -118,7 +116,7 @@ def _requested(state: LoopState, call: Call, calls: tuple[RequestedCall, ...], *
             # The model may have chosen this id for another call of the step.
             call_id = joined(call_id, "again")
         actions.append(action_of(one, call_id))
-    data: JsonObject = {"actions": actions, "parentCallId": call.call_id, **state.place(call.step_index)}
+    data: JsonObject = {"actions": actions, "parentCallId": call.call_id, **state.place_of(call)}
     return [state.draft("actions.requested", data, now=now)]
 
 
@@ -138,7 +136,7 @@ def action_of(call: RequestedCall, call_id: str) -> JsonObject:
 def _end(
     state: LoopState, call: Call, returned: CallReturned, *, taken: int, now: Moment, is_open: bool = False
 ) -> list[Draft]:
-    place = state.place(call.step_index)
+    place = state.place_of(call)
     facts: JsonObject = {"status": returned.status.value}
     if returned.status is not ActionStatus.COMPLETED:
         facts["error"] = {"code": returned.code or "failed", "message": returned.message or "It failed."}

@@ -188,6 +188,11 @@ class LoopState:
             return {"sequence": turn.sequence, "turnId": turn.turn_id}
         return {"sequence": turn.sequence, "turnId": turn.turn_id, "stepIndex": step}
 
+    def place_of(self, call: Call) -> JsonObject:
+        """Return the coordinates of a call's records."""
+        place = self.place(call.step_index)
+        return place if call.parent_id is None else {"parentCallId": call.parent_id, **place}
+
     def turn_place(self) -> JsonObject:
         """Return the coordinates of a turn's records."""
         turn = self.session.turn

@@ -371,7 +371,7 @@ def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment, rules:
     is_repeated = call.stage is CallStage.STARTED
     if is_begun and not is_repeated and state.exceeding(now, tool_call=True):
         return []
-    place = state.place(call.step_index)
+    place = state.place_of(call)
     decided: JsonObject = {
         "stage": "pre_tool",
         "decision": decision_data(decision),
@@ -431,7 +431,7 @@ def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draf
         or within_limit(f"{run.run_id}/{call.step_index}/{call.call_id}"),
         "argumentsHash": event.arguments_hash,
         "mode": event.mode,
-        **state.place(call.step_index),
+        **state.place_of(call),
     }
     if event.arguments != call.input:
         data["arguments"] = event.arguments
@@ -443,7 +443,7 @@ def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draf
 def _failed(state: LoopState, call: Call, event: CallRefused, now: Moment) -> Draft:
     error: JsonObject = {"code": event.code, "message": event.message}
     result: JsonObject = {**subagents.result_of(state, call, output=None), "isError": True}
-    data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place(call.step_index)}
+    data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place_of(call)}
     return state.draft("action.result", data, now=now)
 
 
@@ -454,7 +454,7 @@ def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) ->
     result = subagents.result_of(state, call, output=event.output)
     if is_error:
         result["isError"] = True
-    data: JsonObject = {"result": result, "status": event.status._value_, **state.place(call.step_index)}
+    data: JsonObject = {"result": result, "status": event.status._value_, **state.place_of(call)}
     if is_error:
         data["error"] = {"code": event.code or "failed", "message": event.message or "The call failed."}
     if event.content is not None:

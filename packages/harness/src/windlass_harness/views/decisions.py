@@ -539,6 +539,8 @@ class StepsDraft:
         self.words = self._words(run).with_parts(parts)
 
     def requested(self, record: Record, run: RunDraft) -> None:
+        if "parentCallId" in record.data:
+            return  # a program made the calls: they follow from the decision to run it
         _, parts = read_requested(record.data)
         self.words = self._words(run).with_parts(parts)
 
@@ -617,6 +619,10 @@ class StepsDraft:
         if pending is not None and failure is not None:
             told = f"{pending.what}: {failure[1]}"
             self._report(record, run, told=told, cause=failure[0], decision_id=pending.decision_id)
+        program = self._pending(data.parent_call_id, run)
+        if program is not None and failure is not None:
+            told = f"a call in {program.what}: {failure[1]}"
+            self._report(record, run, told=told, cause=failure[0], decision_id=program.decision_id)
 
     def effect_found(self, record: Record, run: RunDraft) -> None:
         data = read(RecoveryEffectFoundData, record.data)

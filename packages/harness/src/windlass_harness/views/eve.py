@@ -116,6 +116,9 @@ class EveGrammar:
             yield kind, self.placed(data)
 
     def _take(self, kind: str, data: JsonObject) -> Iterator[Shown]:
+        if "parentCallId" in data:
+            # Calls of programs; older readers know the program alone.
+            return
         if kind == "input.requested":
             for request in _requests(data):
                 call = cast(JsonObject, request["action"])["callId"]

@@ -778,6 +778,7 @@ def _make_ActionStartedData() -> object:
         mode: Maybe[ToolMode] = None
         arguments: JsonValue = None
         interpreter: Maybe[Str] = None
+        parent_call_id: Maybe[Id] = None
 
     return ActionStartedData
 
@@ -890,6 +891,7 @@ def _make_ActionResultData() -> object:
         content_ref: Maybe[ContentRef] = None
         taint: Maybe[tuple[Taint, ...]] = None
         duration_ms: Maybe[Count] = None
+        parent_call_id: Maybe[Id] = None
 
     return ActionResultData
 
@@ -1380,6 +1382,7 @@ def _make_PolicyDecidedData() -> object:
         sequence: Maybe[Count] = None
         step_index: Maybe[Count] = None
         turn_id: Maybe[Id] = None
+        parent_call_id: Maybe[Id] = None
 
     return PolicyDecidedData
 

@@ -637,6 +637,8 @@ class ActionStartedData(KeepsNulls, Open):
     """The arguments, when a policy or hook changed them."""
     interpreter: Maybe[Str] = None
     """Name and version of the interpreter, when the action is a program."""
+    parent_call_id: Maybe[Id] = None
+    """Call of the program that asked for it; left out if the model did."""
 
 class ProgramPausedData(Open):
     """A program waits for its calls."""
@@ -735,6 +737,8 @@ class ActionResultData(Open):
     """What the result brings into the session."""
     duration_ms: Maybe[Count] = None
     """How long it took."""
+    parent_call_id: Maybe[Id] = None
+    """Call of the program that asked for it; left out if the model did."""
 
 class InputRequestedData(Open):
     """People are asked."""
@@ -1141,6 +1145,8 @@ class PolicyDecidedData(Open):
     """Number of the step in its turn, from 0."""
     turn_id: Maybe[Id] = None
     """The turn."""
+    parent_call_id: Maybe[Id] = None
+    """Call of the program that asked for it; left out if the model did."""
 
 class BudgetReservedData(Open):
     """A spend was checked before it happens."""

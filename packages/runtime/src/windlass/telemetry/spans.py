@@ -367,10 +367,10 @@ class Notes:
             case "message.completed":
                 self._said.append({"type": "text", "content": _text(data)})
             case "actions.requested":
-                self._ask(data.get("actions"))
+                self._ask(data.get("actions"), is_inner="parentCallId" in data)
             case "action.result":
                 result = data.get("result")
-                self._return(result if isinstance(result, dict) else {})
+                self._return(result if isinstance(result, dict) else {}, is_inner="parentCallId" in data)
             case "run.completed":
                 self._output = text_in(data, "output")
             case _:
@@ -412,18 +412,20 @@ class Notes:
             self._heard.append(message)
             self._heard_chars += chars
 
-    def _ask(self, actions: JsonValue) -> None:
+    def _ask(self, actions: JsonValue, *, is_inner: bool) -> None:
         for action in actions if isinstance(actions, list) else ():
             call = action if isinstance(action, dict) else {}
             call_id, given = text_in(call, "callId") or "", call.get("input")
             name = text_in(call, "toolName") or text_in(call, "name") or ""
-            if len(self._said) < MESSAGES_PER_STEP_MAX:
+            if len(self._said) < MESSAGES_PER_STEP_MAX and not is_inner:
                 self._said.append({"type": "tool_call", "id": call_id, "name": name, "arguments": given})
             if len(self._arguments) < MESSAGES_PER_STEP_MAX:
                 self._arguments[call_id] = self._written(given)
 
-    def _return(self, result: Mapping[str, JsonValue]) -> None:
+    def _return(self, result: Mapping[str, JsonValue], *, is_inner: bool) -> None:
         text = self._result = self._written(result.get("output"))
+        if is_inner:
+            return  # the model does not see it
         part: JsonObject = {"type": "tool_call_response", "id": text_in(result, "callId"), "response": text}
         self._hear({"role": "tool", "parts": [part]}, len(text))
 

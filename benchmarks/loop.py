@@ -93,6 +93,7 @@ def loop_rows(size: Size = FULL) -> list[Row]:
     """Return the lines of the table."""
     return [
         *asyncio.run(_step_rows(size)),
+        *asyncio.run(_program_rows(size)),
         *asyncio.run(_stream_rows(size)),
         *asyncio.run(_delta_rows(size)),
         *_request_rows(),
@@ -235,6 +236,98 @@ async def _step_rows(size: Size) -> list[Row]:
             best["file"] / best["memory"],
         ),
     ]
+
+
+PROGRAM_CALLS = 20
+AT_ONCE = f"""
+import asyncio
+pages = await asyncio.gather(*[lookup_0("open invoices", page) for page in range({PROGRAM_CALLS})])
+sum(len(page) for page in pages)
+"""
+IN_TURN = f"""
+count = 0
+for page in range({PROGRAM_CALLS}):
+    count += len(await lookup_0("open invoices", page))
+count
+"""
+
+
+class Coder:
+    """Writes one program, and counts what it reads."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+
+    async def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncIterator[LLMStreamChunk]:
+        if len(messages) > 1:
+            yield LLMStreamChunk(content_delta="All pages are here.", finish_reason="stop")
+            return
+        call = ToolCall(id="c0", name="run_code", arguments={"code": self._source})
+        yield LLMStreamChunk(tool_call_delta=call, finish_reason="tool-calls")
+
+
+class Reading:
+    """A model, and the characters that it has read."""
+
+    def __init__(self, model: Caller | Coder) -> None:
+        self._model = model
+        self.chars = self.requests = 0
+
+    def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncIterator[LLMStreamChunk]:
+        self.requests += 1
+        self.chars += len(json.dumps([*(tools or ())])) + sum(len(one.content) for one in messages)
+        return self._model.stream(messages, tools=tools, temperature=temperature)
+
+
+async def _program_rows(size: Size) -> list[Row]:
+    """Compare calls in one program with as many steps; the CPU of the interpreter is left out."""
+    models = {
+        "steps": Reading(Caller(PROGRAM_CALLS)),
+        "at once": Reading(Coder(AT_ONCE)),
+        "one after the other": Reading(Coder(IN_TURN)),
+    }
+    best = dict.fromkeys(models, float("inf"))
+    async with AsyncExitStack() as stack:
+        runtimes = {
+            name: await stack.enter_async_context(
+                AgentRuntime.in_memory(
+                    [Agent("bench", model=model, tools=_tools(1), code_mode=name != "steps")]
+                )
+            )
+            for name, model in models.items()
+        }
+        for _ in range(size.rounds):
+            for name, runtime in runtimes.items():
+                best[name] = min(best[name], await _cpu(_runs(runtime, size.rounds)) / size.rounds)
+    steps = models["steps"]
+    rows: list[Row] = []
+    for name in ("at once", "one after the other"):
+        what = f"{PROGRAM_CALLS} calls in one program, {name}"
+        rows.append(Row(what, best[name] * 1e6, "µs", f"{PROGRAM_CALLS} steps", best[name] / best["steps"]))
+    one, many = models["at once"], steps
+    chars, all_chars = one.chars / one.requests * 2, many.chars / many.requests * (PROGRAM_CALLS + 1)
+    rows.append(
+        Row(
+            "… characters that the model reads, of 2 requests",
+            chars,
+            "",
+            f"{PROGRAM_CALLS + 1} requests",
+            chars / all_chars,
+        )
+    )
+    return rows
 
 
 async def _runs(runtime: AgentRuntime, count: int) -> None:

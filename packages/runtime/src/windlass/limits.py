@@ -112,6 +112,9 @@ NAME_CHARS_MAX: Final = 64
 DESCRIPTION_CHARS_MAX: Final = 16_384
 INSTRUCTIONS_CHARS_MAX: Final = 1_000_000
 SUBAGENTS_MAX: Final = 64
+FAN_OUT_AT_ONCE: Final = 8
+"""Tasks of one `fan_out` that run at the same time, unless it says otherwise."""
+FAN_OUT_AT_ONCE_MAX: Final = 1_000
 SUBAGENT_LEVELS_MAX: Final = 8
 """Nesting depth of agents."""
 TIMEOUT_MS_MAX: Final = 86_400_000

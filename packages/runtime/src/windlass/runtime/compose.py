@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeVar, Unpack
 from pydantic import JsonValue, ValidationError
 
 from windlass.agent import Agent, output_contract
-from windlass.errors import kind_of
+from windlass.errors import check_whole, kind_of
+from windlass.limits import FAN_OUT_AT_ONCE, FAN_OUT_AT_ONCE_MAX
 from windlass.refusals import (
     bad_request,
     check_given,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from windlass.runtime.runs import RunHandle, TypedResult
     from windlass.steps.contract import StepFn, ToolLoopHarnessConfig
     from windlass_harness.loop.events import StateChange
-    from windlass_protocol import OutputContract, RunRequest, SourceRef, UserContent
+    from windlass_protocol import OutputContract, RunRequest, RunResult, SourceRef, UserContent
 
 R = TypeVar("R")
 RuntimeT = TypeVar("RuntimeT", bound=CoreRuntime)
@@ -267,6 +268,56 @@ class AgentRuntime(CoreRuntime):
 
         check_options(options, RunOptions, what="start")
         return await self.start_run(self._request(agent, message, options))
+
+    async def fan_out(
+        self,
+        tasks: Mapping[str, tuple[Agent | str, UserContent]],
+        *,
+        job_id: str,
+        at_once: int = FAN_OUT_AT_ONCE,
+        **options: Unpack[RunOptions],
+    ) -> dict[str, RunResult]:
+        """Run many tasks, each an agent and a message by name, and return their results by name.
+
+        At most `at_once` of them run at the same time. The run and the session of a task have the id
+        `job_id/name`, so the job is durable: the same call after a crash continues the runs that were
+        started, starts the others, and repeats none. A result may be a failure; see its `status`. Cancelling
+        the call leaves the started runs alone.
+
+        It takes the options of `start`, for every task, without `run_id`, `session_id` and `turn_id`.
+
+        Raises:
+            Rejected: a task or an option cannot be used; nothing was started.
+            Conflict: a task of this job had another agent or message before.
+            Denied: the start policy does not allow a task.
+        """
+        import asyncio  # noqa: PLC0415 - slow to import
+
+        from windlass.runtime.options import RunOptions  # noqa: PLC0415 - slow to import
+
+        check_options(options, RunOptions, what="fan_out")
+        for name in ("run_id", "session_id", "turn_id"):
+            if options.get(name) is not None:
+                raise bad_request(
+                    f"fan_out: {name} cannot be set; it comes from job_id and the name of a task"
+                )
+        turns = asyncio.Semaphore(check_whole(at_once, "fan_out: at_once", most=FAN_OUT_AT_ONCE_MAX))
+        ids = {name: check_id(f"{job_id}/{name}", "job_id and the name of a task") for name in tasks}
+        requests = [
+            self._request(agent, message, {**options, "run_id": ids[name], "session_id": ids[name]})
+            for name, (agent, message) in tasks.items()
+        ]
+
+        async def run(request: RunRequest) -> RunResult:
+            async with turns:
+                return await (await self.start_run(request)).wait()
+
+        waiting = [asyncio.ensure_future(run(request)) for request in requests]
+        try:
+            return dict(zip(tasks, await asyncio.gather(*waiting), strict=True))
+        finally:
+            for one in waiting:
+                one.cancel()
 
     @overload
     async def run_typed(self, agent: RunRequest, message: type[T]) -> TypedResult[T]: ...

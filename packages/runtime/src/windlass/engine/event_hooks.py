@@ -1,0 +1,101 @@
+"""Event hooks of a session: its durable events, passed in the order of the journal."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+from weakref import WeakValueDictionary
+
+from windlass.engine.hooks import call_event_hooks
+from windlass.engine.writer import SessionWriter
+from windlass.hooks import EventHook
+from windlass.limits import EVENTS_PENDING_MAX
+from windlass_harness import views
+from windlass_harness.record import Record
+from windlass_harness.redact import Redactor
+
+FindEventHooks = Callable[[str], Sequence[EventHook]]
+"""Returns the event hooks of an agent of this process, by agent id."""
+
+
+class EventHooks:
+    """The event hooks of the agents that this process drives.
+
+    Sessions without event hooks are not observed. The run of a session does not wait for its hooks, unless
+    `EVENTS_PENDING_MAX` events are pending.
+    """
+
+    def __init__(self, hooks_of: FindEventHooks, redactor: Redactor) -> None:
+        self._hooks_of = hooks_of
+        self._redactor = redactor
+        self._sessions: WeakValueDictionary[str, SessionEvents] = WeakValueDictionary()
+        """Sessions that are driven or have pending events: the next drive of one continues its order."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def observe(self, writer: SessionWriter, agent_id: str) -> None:
+        """Pass the events of a session from now on: a run of this agent is driven."""
+        hooks = self._hooks_of(agent_id)
+        events = self._sessions.get(writer.session_id)
+        if events is None:
+            if not hooks:
+                return
+            events = SessionEvents(self._redactor, self._tasks)
+            self._sessions[writer.session_id] = events
+        events.use(agent_id, hooks)
+        writer.observe(events)
+
+    async def aclose(self) -> None:
+        """Wait until all pending events are passed."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+class SessionEvents:
+    """Passes the events of one session to event hooks, one after the other; see `Observer`."""
+
+    __slots__ = ("__weakref__", "_agent_id", "_hooks", "_pending", "_redactor", "_room", "_task", "_tasks")
+
+    def __init__(self, redactor: Redactor, tasks: set[asyncio.Task[None]]) -> None:
+        self._redactor = redactor
+        self._tasks: Final = tasks
+        """Tasks that pass events, of all sessions."""
+        self._hooks: dict[str, Sequence[EventHook]] = {}
+        self._agent_id = ""
+        """The agent of the run that was bound last."""
+        self._pending: deque[tuple[Record, Sequence[EventHook]]] = deque()
+        self._room: asyncio.Event | None = None
+        """Set when there is room; None while nothing waits for room."""
+        self._task: asyncio.Task[None] | None = None
+
+    def use(self, agent_id: str, hooks: Sequence[EventHook]) -> None:
+        """Use the hooks of an agent for its runs, and for events of the session without a run."""
+        self._hooks[agent_id] = hooks
+        self._agent_id = agent_id
+
+    async def make_room(self) -> None:
+        """Return when fewer than `EVENTS_PENDING_MAX` events are pending."""
+        while len(self._pending) >= EVENTS_PENDING_MAX:
+            self._room = self._room or asyncio.Event()
+            await self._room.wait()
+
+    def take(self, records: Sequence[Record]) -> None:
+        """Pass durable records to the hooks that want them, after all that are pending."""
+        for record in records:
+            hooks = self._hooks.get(record.agent_id or self._agent_id, ())
+            if any(hook.wants(record.type) for hook in hooks):
+                self._pending.append((record, hooks))
+        if self._pending and self._task is None:
+            self._task = asyncio.create_task(self._pass(), name="windlass event hooks")
+            self._tasks.add(self._task)
+            self._task.add_done_callback(self._tasks.discard)
+
+    async def _pass(self) -> None:
+        try:
+            while self._pending:
+                record, hooks = self._pending.popleft()
+                if self._room is not None:
+                    self._room.set()
+                    self._room = None
+                await call_event_hooks(hooks, views.to_event(record), redactor=self._redactor)
+        finally:
+            self._task = None

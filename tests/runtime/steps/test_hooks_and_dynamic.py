@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
-from tests.runtime.runtime_rig import play
+from tests.runtime.runtime_rig import STORY_S_MAX, play
 from tests.runtime.steps.steps_rig import Stage, add, guarded, inside, new_session
 
+from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.dynamic import Dynamic, DynamicContext, dynamic
 from windlass.errors import Rejected
@@ -123,6 +124,86 @@ def test_a_hook_vetoes_the_start_of_a_turn_and_the_next_turn_may_start() -> None
     play(stage.send("Go on."))
     assert stage.types[-1] == "session.waiting"
     assert "message.completed" in stage.types
+
+
+async def more_tools(context: DynamicContext) -> Tool[..., object]:
+    @tool(mode="read")
+    async def more() -> JsonObject:
+        """Add more."""
+        return {"sum": 1}
+
+    return cast(Tool[..., object], more)
+
+
+async def welcome(context: DynamicContext) -> str:
+    return f"You help with {context.input}."
+
+
+def collected(events: list[Event]) -> EventHook:
+    """An event hook that collects all events."""
+
+    @on_event("*", hook_id="collected", timeout_ms=PATIENT_MS)
+    async def collect(event: Event) -> None:
+        events.append(event)
+
+    return collect
+
+
+def parts() -> dict[str, Any]:
+    """A hook at points of a call and of a turn, and dynamic parts of each scope."""
+    points = (
+        "run_starting",
+        "before_tool_call",
+        "after_model_call",
+        "before_run_complete",
+        "after_run_terminal",
+    )
+
+    async def heeded(seen: HookCall) -> None: ...
+
+    return {
+        "hooks": [doubled, *(hook(one, hook_id=one, timeout_ms=PATIENT_MS)(heeded) for one in points)],
+        "instructions": dynamic(welcome, at="session"),
+        "dynamic_tools": [dynamic(more_tools, at="turn", name="turn")],
+    }
+
+
+@pytest.mark.parametrize("is_split", [False, True])
+def test_hooks_and_dynamic_parts_leave_the_same_records_in_steps_and_in_a_runtime(is_split: bool) -> None:
+    script = [ADD, call("more", {}), say("done")]
+    given = parts()
+    stage, _ = stage_of(script, is_split=is_split, content=MemoryStore(), tools={"add": add}, **given)
+    play(stage.send("Go."))
+    agent = Agent(
+        "agent",
+        model=ScriptedModel(by_history(script)),
+        instructions=given["instructions"],
+        tools=[add, *given["dynamic_tools"]],
+        hooks=[*given["hooks"], collected(events := [])],
+    )
+
+    async def story() -> None:
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            await (await runtime.start(agent, "Go.", session_id="s1")).wait(timeout=STORY_S_MAX)
+
+    def told(events: Sequence[Event]) -> list[tuple[str, object]]:
+        shown = [event for event in events if not event.type.endswith(".appended")]
+        return [(one.type, one.data.get("hookId") or one.data.get("resolver")) for one in shown]
+
+    play(story())
+    in_runtime = told(events)
+    assert told(stage.events) == in_runtime
+    assert ("agent.resolved", "turn") in in_runtime
+    assert ("hook.completed", "after_run_terminal") in in_runtime
+
+
+def test_the_older_grammar_shows_nothing_of_hooks_and_dynamic_parts() -> None:
+    script = [ADD, say("done")]
+    stage, _ = stage_of(script, grammar=Grammar.TURN_PER_INPUT, content=MemoryStore(), **parts())
+    plain, _ = stage_of(script, grammar=Grammar.TURN_PER_INPUT)
+    for one in (stage, plain):
+        play(one.send("Go."))
+    assert stage.types == plain.types
 
 
 # event hooks
@@ -365,7 +446,7 @@ def test_skills_that_a_function_gives_are_listed_and_loaded() -> None:
     assert offered(model)[0] == ["load_skill"]
 
 
-def test_a_step_that_is_repeated_after_a_crash_is_the_same(tmp_path: object) -> None:
+def test_a_step_that_is_repeated_after_a_crash_is_the_same() -> None:
     """The events of the second attempt are those of the first, and so is the session after it."""
     store, ids = MemoryStore(), list[str]()
 

@@ -13,14 +13,14 @@ from typing import Any, cast
 import pytest
 from tests.runtime.runtime_rig import STORY_S_MAX, look, mail, play, until
 
-from windlass import Agent, AgentRuntime, Event, Rejected, tool
+from windlass import Agent, AgentRuntime, Event, OutputSinkSpec, Rejected, tool
 from windlass.engine import event_hooks
 from windlass.engine.writer import SessionWriter
 from windlass.hooks import EventHook, hook, on_event
 from windlass.limits import EVENTS_PENDING_MAX, HOOK_STUCK_THREADS_MAX
 from windlass.package import compile_package, fingerprint
 from windlass.parts import Machine
-from windlass.ports.host import HookCall
+from windlass.ports.host import Delivery, HookCall
 from windlass.testing import (
     Answer,
     FakeClock,
@@ -266,6 +266,54 @@ def test_the_run_of_a_subagent_is_shown_to_the_hooks_of_the_subagent(tmp_path: P
     assert (types_of(above)[-1], types_of(below)[-1]) == ("session.waiting", "session.completed")
 
 
+class Sink:
+    """A sink that keeps a delivery open for as long as a test wants."""
+
+    sink_id = "out"
+
+    def __init__(self) -> None:
+        self.free = asyncio.Event()
+
+    async def deliver(self, output: Delivery) -> None:
+        await self.free.wait()
+
+
+def test_a_delivery_that_ends_in_the_next_run_is_shown_to_the_agent_of_its_own_run() -> None:
+    one: list[Event] = []
+    two: list[Event] = []
+
+    async def story() -> None:
+        sink = Sink()
+
+        @tool(mode="read")
+        async def free() -> str:
+            """End the delivery of the run before."""
+            sink.free.set()
+            async for event in runtime.subscribe_session("s"):
+                if event.type == "delivery.completed":
+                    break
+            return "freed"
+
+        first = Agent(
+            "first",
+            model=ScriptedModel([say("one")]),
+            hooks=[watch(one)],
+            output_sinks=[OutputSinkSpec(sink_id="out")],
+        )
+        script = [call("free", {}), say("two")]
+        second = Agent("second", model=ScriptedModel(script), tools=[free], hooks=[watch(two)])
+        async with AgentRuntime.in_memory([first, second], output_sinks=[sink]) as runtime:
+            for agent in (first, second):
+                await ran(runtime, agent, agent.name)
+
+    play(story())
+    (ended,) = [event for event in one if event.type == "delivery.completed"]
+    (begun,) = [event for event in two if event.type == "run.started"]
+    assert (ended.run_id, ended.agent_id) == ("first", None)
+    assert (ended.seq or 0) > (begun.seq or 0)
+    assert "delivery.completed" not in types_of(two)
+
+
 def test_a_run_that_cannot_be_bound_is_shown(tmp_path: Path) -> None:
     seen: list[Event] = []
     path = tmp_path / "a.db"
@@ -364,7 +412,7 @@ def test_a_run_waits_when_too_many_events_are_pending(
         @on_event("*", timeout_ms=PATIENT_MS)
         async def slow(event: Event) -> None:
             # Fake time passes only when everything else waits.
-            await clock.sleep(1)
+            await clock.sleep(0.01)
             records = await runtime.sessions.records("s", limit=1_000)
             ahead.append(records[-1].seq - (event.seq or 0))
             seen.append(event)

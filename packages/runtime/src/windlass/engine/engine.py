@@ -387,13 +387,10 @@ class Engine:
             await writer.release()
             await self._availability.tell_missed()
             return None
-        if state.session.run is not None:
-            # Its deliveries may still be open when the next run is bound.
-            self._event_hooks.observe(writer, state.session.run.agent_id)
 
         async def bind(run: RunState) -> Binding | None:
-            # A run is bound before its first records are appended.
-            self._event_hooks.observe(writer, run.agent_id)
+            # Its first records are appended after this, also if it cannot be bound.
+            self._event_hooks.observe(writer, run)
             return await ports.binder(run)
 
         pause_clock = self._parked.take(session_id)

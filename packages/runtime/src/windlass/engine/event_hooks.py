@@ -13,7 +13,10 @@ from windlass.limits import EVENTS_PENDING_MAX
 from windlass_harness import views
 from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
+from windlass_harness.views.runs import RunState
 
+_RUNS_MAX: Final = 64
+"""Newest runs of a session that its later records are assigned to; a delivery may end after further runs."""
 FindEventHooks = Callable[[str], Sequence[EventHook]]
 """Returns the event hooks of an agent of this process, by agent id."""
 
@@ -32,16 +35,15 @@ class EventHooks:
         """Sessions that are driven or have pending events: the next drive of one continues its order."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def observe(self, writer: SessionWriter, agent_id: str) -> None:
-        """Pass the events of a session from now on: a run of this agent is driven."""
-        hooks = self._hooks_of(agent_id)
+    def observe(self, writer: SessionWriter, run: RunState) -> None:
+        """Pass the events of a session from now on: this run is driven."""
         events = self._sessions.get(writer.session_id)
         if events is None:
-            if not hooks:
+            if not self._hooks_of(run.agent_id):
                 return
-            events = SessionEvents(self._redactor, self._tasks)
+            events = SessionEvents(self._hooks_of, self._redactor, tasks=self._tasks)
             self._sessions[writer.session_id] = events
-        events.use(agent_id, hooks)
+        events.follow(run)
         writer.observe(events)
 
     async def aclose(self) -> None:
@@ -53,24 +55,26 @@ class EventHooks:
 class SessionEvents:
     """Passes the events of one session to event hooks, one after the other; see `Observer`."""
 
-    __slots__ = ("__weakref__", "_agent_id", "_hooks", "_pending", "_redactor", "_room", "_task", "_tasks")
-
-    def __init__(self, redactor: Redactor, tasks: set[asyncio.Task[None]]) -> None:
+    def __init__(
+        self, hooks_of: FindEventHooks, redactor: Redactor, *, tasks: set[asyncio.Task[None]]
+    ) -> None:
+        self._hooks_of = hooks_of
         self._redactor = redactor
-        self._tasks: Final = tasks
+        self._tasks = tasks
         """Tasks that pass events, of all sessions."""
-        self._hooks: dict[str, Sequence[EventHook]] = {}
-        self._agent_id = ""
-        """The agent of the run that was bound last."""
+        self._agents: dict[str | None, str] = {}
+        """Agents of the newest runs, by run id; None has that of the newest run."""
         self._pending: deque[tuple[Record, Sequence[EventHook]]] = deque()
         self._room: asyncio.Event | None = None
         """Set when there is room; None while nothing waits for room."""
         self._task: asyncio.Task[None] | None = None
 
-    def use(self, agent_id: str, hooks: Sequence[EventHook]) -> None:
-        """Use the hooks of an agent for its runs, and for events of the session without a run."""
-        self._hooks[agent_id] = hooks
-        self._agent_id = agent_id
+    def follow(self, run: RunState) -> None:
+        """Pass records without an agent to that of their run, and those without a run to that of this one."""
+        while len(self._agents) > _RUNS_MAX:
+            del self._agents[next(iter(self._agents))]
+        self._agents.pop(None, None)
+        self._agents[run.run_id] = self._agents[None] = run.agent_id
 
     async def make_room(self) -> None:
         """Return when fewer than `EVENTS_PENDING_MAX` events are pending."""
@@ -81,7 +85,8 @@ class SessionEvents:
     def take(self, records: Sequence[Record]) -> None:
         """Pass durable records to the hooks that want them, after all that are pending."""
         for record in records:
-            hooks = self._hooks.get(record.agent_id or self._agent_id, ())
+            agents = self._agents
+            hooks = self._hooks_of(record.agent_id or agents.get(record.run_id) or agents[None])
             if any(hook.wants(record.type) for hook in hooks):
                 self._pending.append((record, hooks))
         if self._pending and self._task is None:

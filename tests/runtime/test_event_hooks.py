@@ -322,8 +322,11 @@ def test_a_run_that_cannot_be_bound_is_shown(tmp_path: Path) -> None:
         agent = agent_of(script=ASKING)
         async with await AgentRuntime.open(path, agents=[agent]) as runtime:
             await until(await runtime.start(agent, "go", run_id="r1", session_id="s"), "run.waiting")
+        with sqlite3.connect(path) as other:
+            # The package that the run is bound to.
+            other.execute("DELETE FROM contents")
         changed = Agent("shop", model=agent.model, instructions="New.", hooks=[watch(seen)])
-        async with await AgentRuntime.open(path, agents=[changed], package_change="refuse") as runtime:
+        async with await AgentRuntime.open(path, agents=[changed]) as runtime:
             handle = runtime.handle("r1")
             (request,) = await handle.requests()
             await handle.answer(request.request_id, "approve")

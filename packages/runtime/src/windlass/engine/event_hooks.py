@@ -85,8 +85,7 @@ class SessionEvents:
     def take(self, records: Sequence[Record]) -> None:
         """Pass durable records to the hooks that want them, after all that are pending."""
         for record in records:
-            agents = self._agents
-            hooks = self._hooks_of(record.agent_id or agents.get(record.run_id) or agents[None])
+            hooks = self._hooks_of(record.agent_id or self._agents.get(record.run_id, ""))
             if any(hook.wants(record.type) for hook in hooks):
                 self._pending.append((record, hooks))
         if self._pending and self._task is None:

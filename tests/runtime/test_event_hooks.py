@@ -1,6 +1,7 @@
 """Event hooks of a runtime: which events they get, when, and that they cannot hurt a run."""
 
 import asyncio
+import gc
 import os
 import signal
 import sqlite3
@@ -32,6 +33,8 @@ from windlass.testing import (
     seeded_random,
     sequential_ids,
 )
+from windlass_harness import views
+from windlass_harness.record import Record
 
 SECRET = "correct-horse-battery"
 PATIENT_MS = 30_000
@@ -431,6 +434,26 @@ def test_a_run_waits_when_too_many_events_are_pending(
     assert seen == shown
     assert len(shown) > 4 * STEPS
     assert (max(ahead) > AHEAD_MAX) is is_ahead
+
+
+def test_a_run_does_not_wait_for_events_that_cannot_be_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(record: Record) -> Event:
+        raise ValueError(f"{record.type} is no event")
+
+    monkeypatch.setattr(event_hooks, "EVENTS_PENDING_MAX", 1)
+    monkeypatch.setattr(views, "to_event", broken)
+    agent = agent_of(watch([]))
+    lost: list[object] = []
+
+    async def story() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: lost.append(told["exception"]))
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            await ran(runtime, agent)
+
+    play(story())
+    gc.collect()
+    assert lost
+    assert all(isinstance(one, ValueError) for one in lost)
 
 
 @pytest.mark.promise("H2")

@@ -517,6 +517,11 @@ SLIPS: list[tuple[dict[str, object], str]] = [
     ({"hooks": MANY_HOOKS}, "hooks: found 65, limit 64"),
     ({"instructions": dynamic(words)}, "dynamic parts need a content store"),
     (
+        {"tools": {"words": dynamic(words)}},
+        "'words' must be a function with @tool, a KeyedTool or an AgentTool",
+    ),
+    ({"tools": {"words": dynamic(words)}}, "found Dynamic; dynamic parts are given in dynamic_tools"),
+    (
         {"dynamic_tools": [add], "content": STORE},
         "dynamic tools must be made with dynamic(function), found Tool",
     ),

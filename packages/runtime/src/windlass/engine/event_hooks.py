@@ -77,8 +77,8 @@ class SessionEvents:
         self._agents[run.run_id] = self._agents[None] = run.agent_id
 
     async def make_room(self) -> None:
-        """Return when fewer than `EVENTS_PENDING_MAX` events are pending."""
-        while len(self._pending) >= EVENTS_PENDING_MAX:
+        """Return when fewer than `EVENTS_PENDING_MAX` events are pending, or none can be passed any more."""
+        while self._task is not None and len(self._pending) >= EVENTS_PENDING_MAX:
             self._room = self._room or asyncio.Event()
             await self._room.wait()
 
@@ -97,9 +97,13 @@ class SessionEvents:
         try:
             while self._pending:
                 record, hooks = self._pending.popleft()
-                if self._room is not None:
-                    self._room.set()
-                    self._room = None
+                self._give_room()
                 await call_event_hooks(hooks, views.to_event(record), redactor=self._redactor)
         finally:
             self._task = None
+            self._give_room()
+
+    def _give_room(self) -> None:
+        if self._room is not None:
+            self._room.set()
+            self._room = None

@@ -214,6 +214,11 @@ def _check(config: ToolLoopHarnessConfig) -> None:
     if config.output_repairs_max < 0:
         raise wrong(f"output_repairs_max is 0 or more, found {config.output_repairs_max}")
     for name, item in config.tools.items():
+        if not isinstance(cast(object, item), Tool | KeyedTool | AgentTool):
+            raise wrong(
+                f"tools: {name!r} must be a function with @tool, a KeyedTool or an AgentTool, found "
+                f"{kind_of(item)}; dynamic parts are given in dynamic_tools"
+            )
         if isinstance(item, AgentTool):
             check_text(item.description, "the description of an agent", chars_max=DESCRIPTION_CHARS_MAX)
             own = check_name(item.name, "an agent")

@@ -73,6 +73,18 @@ class Publisher(Protocol):
         ...
 
 
+class Observer(Protocol):
+    """Gets the durable records of a session."""
+
+    async def make_room(self) -> None:
+        """Return when the observer can take more records."""
+        ...
+
+    def take(self, records: Sequence[Record]) -> None:
+        """Take the records of one append; they must not be changed."""
+        ...
+
+
 class Scribe(Protocol):
     """Masks secrets in drafts before they become records."""
 
@@ -123,6 +135,14 @@ class SessionWriter:
         """Open requests, as the index has them."""
         self.step: Record | None = None
         """The durable `step.started` record of the newest step."""
+
+    def observe(self, observer: Observer) -> None:
+        """Pass records to an observer when they are durable; an append waits until it has room.
+
+        The journal and the publisher are replaced, so that a session without an observer does nothing for it.
+        """
+        if not isinstance(self.journal, _ObservedJournal):
+            self.journal = self._publisher = _ObservedJournal(self.journal, self._publisher, observer)
 
     def add(self, drafts: Sequence[Draft]) -> None:
         """Draft records: folded into the state now, durable after the next commit."""
@@ -262,6 +282,34 @@ class SessionWriter:
         if len(records) != len(batch.drafts) or not is_ours:
             raise Lost
         return Appended(batch.expected_seq + 1, records[0].position or 0)
+
+
+@frozen
+class _ObservedJournal:
+    """The journal and the publisher of a session that is observed."""
+
+    journal: Journal
+    publisher: Publisher
+    observer: Observer
+
+    async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
+        """Become the owner of a session."""
+        return await self.journal.claim(session_id, owner_id, now_ms=now_ms)
+
+    async def append(self, batch: Batch) -> Appended:
+        """Write a batch when the observer has room for its records."""
+        if batch.drafts:
+            await self.observer.make_room()
+        return await self.journal.append(batch)
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        """Return durable records."""
+        return await self.journal.read(session_id, after=after, limit=limit)
+
+    def publish(self, records: Sequence[Record]) -> None:
+        """Publish the records of one append, and pass them to the observer."""
+        self.publisher.publish(records)
+        self.observer.take(records)
 
 
 _RESULT_RECORDS: Final = frozenset({"action.result", *DELIVERY_RECORDS} - {"delivery.intended"})

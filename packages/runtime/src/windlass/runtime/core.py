@@ -272,6 +272,7 @@ class CoreRuntime(RuntimeViews):
                 agents=self._agents,
                 rules=ports.rules,
                 owner_id=machine.new_id(),
+                event_hooks=ports.registry.event_hooks,
             )
         )
 

@@ -18,7 +18,7 @@ from windlass import Agent, AgentRuntime, Event, OutputSinkSpec, Rejected, tool
 from windlass.engine import event_hooks
 from windlass.engine.writer import SessionWriter
 from windlass.hooks import EventHook, hook, on_event
-from windlass.limits import EVENTS_PENDING_MAX, HOOK_STUCK_THREADS_MAX
+from windlass.limits import EVENTS_CLOSE_S, EVENTS_PENDING_MAX, HOOK_STUCK_THREADS_MAX
 from windlass.package import compile_package, fingerprint
 from windlass.parts import Machine
 from windlass.ports.host import Delivery, HookCall
@@ -663,3 +663,26 @@ def test_a_runtime_that_is_closed_in_a_run_passes_all_that_was_recorded_of_it(tm
     assert [event.seq for event in seen] == [*range(1, last + 1)]
     assert "action.result" in types_of(seen)
     assert "run.completed" not in types_of(seen)
+
+
+def test_closing_a_runtime_waits_for_slow_event_hooks_for_a_limited_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock, seen = FakeClock(), list[str]()
+
+    @on_event("*", timeout_ms=PATIENT_MS)
+    async def slow(event: Event) -> None:
+        seen.append(event.type)
+        await asyncio.Event().wait()
+
+    async def story() -> float:
+        agent = agent_of(slow)
+        machine = Machine(clock, sequential_ids("i"), seeded_random(1))
+        async with AgentRuntime.in_memory([agent], machine=machine) as runtime:
+            await (await runtime.start(agent, "go", run_id="r1")).wait()
+            began = clock.monotonic()
+        return clock.monotonic() - began
+
+    assert run_in_fake_time(story(), clock=clock) <= EVENTS_CLOSE_S + 5
+    assert 1 <= len(seen) <= 2
+    assert "events did not reach their event hooks before the runtime was closed" in caplog.text

@@ -7,9 +7,10 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from windlass.engine.hooks import call_event_hooks
+from windlass.engine.masking import log_failure
 from windlass.engine.writer import SessionWriter
 from windlass.hooks import EventHook
-from windlass.limits import EVENTS_PENDING_MAX
+from windlass.limits import EVENTS_CLOSE_S, EVENTS_PENDING_MAX
 from windlass_harness import views
 from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
@@ -47,8 +48,14 @@ class EventHooks:
         writer.observe(events)
 
     async def aclose(self) -> None:
-        """Wait until all pending events are passed."""
-        while self._tasks:
+        """Wait until all pending events are passed, for `EVENTS_CLOSE_S` at most."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=EVENTS_CLOSE_S)
+        left = sum(events.drop() for events in [*self._sessions.values()])
+        if left:
+            told = f"{left} events did not reach their event hooks before the runtime was closed"
+            log_failure(told, None, redactor=self._redactor)
+        if self._tasks:
             await asyncio.wait(self._tasks)
 
 
@@ -102,6 +109,15 @@ class SessionEvents:
         finally:
             self._task = None
             self._give_room()
+
+    def drop(self) -> int:
+        """Drop the pending events and cancel the hook that runs; return the number of these events."""
+        left = len(self._pending)
+        self._pending.clear()
+        if self._task is not None:
+            self._task.cancel()
+            left += 1
+        return left
 
     def _give_room(self) -> None:
         if self._room is not None:

@@ -286,15 +286,18 @@ def test_a_request_is_found_by_its_id_while_it_is_open_and_after_it_was_settled(
     play(story)
 
 
-def test_a_request_that_no_answer_settled_is_not_found_once_it_is_closed(play: Play) -> None:
+def test_a_request_that_is_closed_without_a_resolution_is_settled_as_cancelled(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         mine = await begin(store)
         runs = (("r1", RunStatus.WAITING),)
         await store.append(
             Batch(mine, 2, (fact("run.waiting", on="input"),), runs=runs, asked=(asking("q1"),))
         )
-        await store.append(Batch(mine, 3, (fact("run.cancelling"),), asked=()))
-        assert await other.find_request("q1") is None
+        await store.append(Batch(mine, 3, (fact("run.cancelling", at=LATER),), asked=()))
+        assert await other.listed_requests() == ()
+        assert await other.find_request("q1") == SettledRequest(
+            "q1", "s1", "r1", None, InputOutcome.CANCELLED, None, None, LATER
+        )
 
     play(story)
 

@@ -4,18 +4,22 @@ They are written in the transaction of the append that changes them. Most append
 none.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, cast
 
 from pydantic_core import to_json
 
 from windlass.adapters.journals.rules import (
     ENDED,
+    Settlement,
     dump_usage,
     load_usage,
     not_owned,
-    resolutions_in,
+    settlements_in,
     status_after,
     total_usage,
+    unresolved,
 )
 from windlass.adapters.journals.sqlite.integrity import StoreKey
 from windlass.adapters.journals.sqlite.queries import Reads
@@ -81,16 +85,8 @@ class IndexWrites:
         if told is not None:
             self.take(session_key, told)
         if batch.asked is not None:
-            self._settle(session_key, batch)
-            at = batch.drafts[-1].at if batch.drafts else ""
-            self.ask(session_key, batch.asked, at=at)
-
-    def _settle(self, session_key: int, batch: Batch) -> None:
-        for one, at in resolutions_in(batch.drafts):
-            option_id = None if one.response is None else one.response.option_id
-            responder = None if one.response is None else one.response.responder
-            columns = (one.outcome.value, option_id, responder, at, session_key, one.request_id)
-            self._connection.execute(_SETTLE, columns)
+            at, closed = batch.drafts[-1].at if batch.drafts else "", settlements_in(batch.drafts)
+            self.ask(session_key, batch.asked, at=at, closed=closed)
 
     def take(self, session_key: int, told: Told) -> None:
         """Update the rows of a session and of its runs."""
@@ -120,10 +116,19 @@ class IndexWrites:
         )
         self._connection.execute(_UPDATE, columns)
 
-    def ask(self, session_key: int, asked: tuple[InputRequest, ...], *, at: str) -> None:
-        """Replace the open requests of a session."""
+    def ask(
+        self,
+        session_key: int,
+        asked: tuple[InputRequest, ...],
+        *,
+        at: str,
+        closed: Mapping[str, Settlement] = MappingProxyType({}),
+    ) -> None:
+        """Replace the open requests of a session; `closed` says how those that are left out were closed."""
         known = {cast("str", name) for (name,) in self._connection.execute(_ASKED, (session_key,))}
         for request_id in known - {request.request_id for request in asked}:
+            outcome, *rest = closed.get(request_id) or unresolved(at)
+            self._connection.execute(_SETTLE, (outcome.value, *rest, session_key, request_id))
             self._connection.execute(_CLOSE, (session_key, request_id))
         new = [request for request in asked if request.request_id not in known]
         if new:

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pytest
 from tests.runtime.runtime_rig import model_of, play, request, shop, until
@@ -317,6 +318,27 @@ def test_the_caller_gets_the_same_error_when_the_store_takes_no_entry(
     told = [record.getMessage() for record in caplog.records if record.name == "windlass.runtime.start"]
     assert len(told) == 3
     assert all(text.startswith("a refused start was not recorded: ") for text in told)
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+def test_the_caller_does_not_wait_for_a_store_that_another_process_has_locked(
+    durability: Literal["process", "power"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starting, "REFUSAL_TIMEOUT_MS", 1)
+    path = tmp_path / "a.db"
+
+    async def story() -> None:
+        async with AgentRuntime.open(path, agents=[shop()], durability=durability, policy=deny) as runtime:
+            other = sqlite3.connect(path, isolation_level=None)
+            other.execute("BEGIN IMMEDIATE")
+            assert (await refusal(runtime.start("shop", "go", run_id="r1"))).message == "policy.closed"
+            assert (await runtime.sessions.refused_starts()).items == ()
+            other.close()
+        # The write was begun, so closing the store has finished it.
+        async with AgentRuntime.open(path, agents=[shop()], durability=durability) as runtime:
+            assert [one.run_id for one in (await runtime.sessions.refused_starts()).items] == ["r1"]
+
+    play(story())
 
 
 def test_a_start_that_the_store_cannot_take_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:

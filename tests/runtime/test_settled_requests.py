@@ -95,7 +95,7 @@ WAYS: dict[str, tuple[Close, str]] = {
         "approved",
     ),
     "denied": (lambda _, handle, one: handle.answer(one.request_id, "deny", responder="bob"), "denied"),
-    "a message": (lambda runtime, *_: runtime.steer("clerk", "Wait!", session_id="s1"), "ignored"),
+    "a message": (lambda runtime, handle, one: runtime.steer("clerk", "Wait!", session_id="s1"), "ignored"),
     "cancelled": (lambda _, handle, one: handle.cancel(by="bob"), "cancelled"),
 }
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 from tests.runtime.runtime_rig import look, mail, play, until
 
 from windlass import Agent, AgentRuntime
+from windlass.adapters.system import SystemClock, new_id
 from windlass.catalog import SettledRequest
 from windlass.errors import Conflict
+from windlass.parts import Machine
 from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools.question import ask_question
@@ -125,6 +128,30 @@ def test_an_approval_expires(opened: Open) -> None:
             await handle.wait()
             request = first_of(event.data)
             await check(runtime, request, "expired")
+
+    play(story())
+
+
+class Ticking(SystemClock):
+    """A clock that is later each time it is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reads = 0
+
+    def now(self) -> datetime:
+        self._reads += 1
+        return super().now() + timedelta(milliseconds=5 * self._reads)
+
+
+def test_an_approval_that_expires_before_its_request_is_durable_is_settled(opened: Open) -> None:
+    async def story() -> None:
+        machine = Machine(Ticking(), new_id, lambda: 0.5)
+        async with opened([clerk()], approval_expires_ms=1, machine=machine) as runtime:
+            handle = await runtime.start("clerk", "go", session_id="s1", owner="ann")
+            event = await until(handle, "input.requested")
+            await handle.wait()
+            await check(runtime, first_of(event.data), "expired")
 
     play(story())
 

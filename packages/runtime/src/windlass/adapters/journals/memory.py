@@ -193,7 +193,10 @@ class MemoryIndex:
         run: Run | None,
         closed: Mapping[str, Settlement] = MappingProxyType({}),
     ) -> None:
-        """Replace the open requests of a session; `closed` says how those that are left out were closed."""
+        """Replace the open requests of a session; `closed` says how others were closed.
+
+        Those may have been made in the same append.
+        """
         before, session = self.asked.pop(session_id, {}), self.sessions.get(session_id)
         now: dict[str, OpenRequest] = {}
         for request in requests:
@@ -211,10 +214,12 @@ class MemoryIndex:
                     self.asked_count,
                 )
             now[request.request_id] = known
-        for name, one in before.items():
-            if name not in now:
-                outcome = closed.get(name) or unresolved(at)
-                self.settled[name] = SettledRequest(name, session_id, one.run_id, one.owner, *outcome)
+        gone = {name: unresolved(one.run_id, at=at) for name, one in before.items() if name not in now}
+        owner = None if session is None else session.owner
+        for name, how in {**gone, **closed}.items():
+            self.settled[name] = SettledRequest(
+                name, session_id, how.run_id, owner, how.outcome, how.option_id, how.responder, how.at
+            )
         if now:
             self.asked[session_id] = now
         if at and session is not None:

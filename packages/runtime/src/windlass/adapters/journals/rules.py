@@ -23,6 +23,7 @@ from windlass_protocol import (
     RunStatus,
     Usage,
 )
+from windlass_protocol.frozen import frozen
 
 ENDED: Final = frozenset(RUN_ENDS.values())
 """Statuses of an ended run."""
@@ -46,27 +47,37 @@ def total_usage(usage: Usage, runs: Iterable[RunTold]) -> Usage:
     return usage
 
 
-Settlement = tuple[InputOutcome, str | None, str | None, str]
-"""How a request was closed: the outcome, the option that was chosen, the responder, and the time."""
+@frozen
+class Settlement:
+    """How a request was closed."""
+
+    outcome: InputOutcome
+    option_id: str | None
+    responder: str | None
+    at: str
+    run_id: str
 
 
 def settlements_in(drafts: Iterable[Draft]) -> dict[str, Settlement]:
-    """Return how records close requests, by request id."""
+    """Return how records close requests of their own session, by request id."""
     found: dict[str, Settlement] = {}
     for draft in drafts:
-        if draft.type == "input.resolved":
+        # A calling session has the resolutions of its subagents too.
+        if draft.type == "input.resolved" and draft.data.get("childSessionId") is None:
             resolutions = draft.data.get("resolutions")
             for resolution in resolutions if isinstance(resolutions, list) else ():
                 one = InputResolution.model_validate(resolution)
                 option_id = None if one.response is None else one.response.option_id
                 responder = None if one.response is None else one.response.responder
-                found[one.request_id] = (one.outcome, option_id, responder, draft.at)
+                found[one.request_id] = Settlement(
+                    one.outcome, option_id, responder, draft.at, draft.run_id or ""
+                )
     return found
 
 
-def unresolved(at: str) -> Settlement:
+def unresolved(run_id: str, *, at: str) -> Settlement:
     """Return the settlement of a request that an append closes without a resolution."""
-    return InputOutcome.CANCELLED, None, None, at
+    return Settlement(InputOutcome.CANCELLED, None, None, at, run_id)
 
 
 def dump_usage(usage: Usage | None) -> str:

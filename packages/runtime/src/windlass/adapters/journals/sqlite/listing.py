@@ -39,11 +39,10 @@ _UPDATE: Final = """UPDATE catalog SET title = ?, agent_id = coalesce(?, agent_i
 _TOUCH: Final = "UPDATE catalog SET updated_at = ? WHERE session_key = ?"
 _RUN_BEGAN: Final = "UPDATE runs SET started_at = ? WHERE run_id = ?"
 _RUN_ENDED: Final = "UPDATE runs SET ended_at = ?, usage = ? WHERE run_id = ?"
-_ASKED: Final = "SELECT request_id FROM asked WHERE session_key = ?"
+_ASKED: Final = "SELECT request_id, run_id FROM asked WHERE session_key = ?"
 _ASK: Final = "INSERT INTO asked VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)"
 _SETTLE: Final = """INSERT OR REPLACE INTO settled
-    SELECT request_id, session_key, run_id, owner, ?, ?, ?, ? FROM asked
-    WHERE session_key = ? AND request_id = ?"""
+    VALUES (?, ?, ?, (SELECT owner FROM catalog WHERE session_key = ?), ?, ?, ?, ?)"""
 _CLOSE: Final = "DELETE FROM asked WHERE session_key = ? AND request_id = ?"
 
 
@@ -124,12 +123,20 @@ class IndexWrites:
         at: str,
         closed: Mapping[str, Settlement] = MappingProxyType({}),
     ) -> None:
-        """Replace the open requests of a session; `closed` says how those that are left out were closed."""
-        known = {cast("str", name) for (name,) in self._connection.execute(_ASKED, (session_key,))}
-        for request_id in known - {request.request_id for request in asked}:
-            outcome, *rest = closed.get(request_id) or unresolved(at)
-            self._connection.execute(_SETTLE, (outcome.value, *rest, session_key, request_id))
-            self._connection.execute(_CLOSE, (session_key, request_id))
+        """Replace the open requests of a session; `closed` says how others were closed.
+
+        Those may have been made in the same append.
+        """
+        known = dict(
+            cast("list[tuple[str, str]]", self._connection.execute(_ASKED, (session_key,)).fetchall())
+        )
+        open_ = {request.request_id for request in asked}
+        gone = {name: unresolved(run_id, at=at) for name, run_id in known.items() if name not in open_}
+        for name, how in {**gone, **closed}.items():
+            columns = (how.outcome.value, how.option_id, how.responder, how.at)
+            self._connection.execute(_SETTLE, (name, session_key, how.run_id, session_key, *columns))
+        for name in gone:
+            self._connection.execute(_CLOSE, (session_key, name))
         new = [request for request in asked if request.request_id not in known]
         if new:
             run_id, agent_id, owner = self._asking(session_key)

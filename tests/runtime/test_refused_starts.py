@@ -320,6 +320,18 @@ def test_the_caller_gets_the_same_error_when_the_store_takes_no_entry(
     assert all(text.startswith("a refused start was not recorded: ") for text in told)
 
 
+def test_an_error_without_a_code_reaches_the_caller_without_an_entry() -> None:
+    def odd(request: RunRequest, package: RuntimePackage) -> PolicyDecision:
+        raise AgentError("odd", kind=ErrorKind.POLICY_DENIAL, retry=RetryClass.RETRYABLE)
+
+    async def story() -> None:
+        async with on(MemoryStore(), odd) as runtime:
+            assert (await refusal(runtime.start("shop", "go"))).message == "odd"
+            assert (await runtime.sessions.refused_starts()).items == ()
+
+    play(story())
+
+
 @pytest.mark.parametrize("durability", ["process", "power"])
 def test_the_caller_does_not_wait_for_a_store_that_another_process_has_locked(
     durability: Literal["process", "power"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -98,10 +98,9 @@ async def record_refusal(ports: RuntimePorts, error: AgentError, asked: Mapping[
     if store is None or is_of_store:
         _LOG.warning("a start was refused, and the store cannot record it: %s", type(error).__name__)
         return
-    refused = _refused(ports, error, asked)
     try:
-        await await_within(store.record_refusal(refused), REFUSAL_TIMEOUT_MS)
-    except BaseException as failure:  # the store is host code, and the caller must get the refusal
+        await await_within(store.record_refusal(_refused(ports, error, asked)), REFUSAL_TIMEOUT_MS)
+    except BaseException as failure:  # the error and the store may be host code; the caller gets the error
         if is_for_us(failure):
             raise
         _LOG.warning("a refused start was not recorded: %s", type(failure).__name__)

@@ -235,7 +235,8 @@ def test_a_refused_subagent_leaves_an_entry_of_the_calling_session() -> None:
 
 def test_secrets_are_masked_in_messages_and_ids_before_they_are_cut() -> None:
     def loud(request: RunRequest, package: RuntimePackage) -> PolicyDecision:
-        padding = "x" * (REFUSAL_MESSAGE_CHARS_MAX - len(SECRET) // 2)
+        # The limit is in the second half of the last secret.
+        padding = "x" * (REFUSAL_MESSAGE_CHARS_MAX - len(SECRET) - 1 - len(SECRET) * 3 // 4)
         raise Denied(f"{SECRET} {padding}{SECRET}", kind=ErrorKind.POLICY_DENIAL, retry=RetryClass.RETRYABLE)
 
     async def story() -> None:

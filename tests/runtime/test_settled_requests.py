@@ -115,6 +115,8 @@ def test_an_approval_that_was_closed_says_how(way: str, opened: Open) -> None:
             await handle.wait()
             found = await check(runtime, request, outcome)
             responder = "bob" if outcome in ("approved", "denied") else None
+            settled = await until(handle, "approval.settled")
+            assert settled.data.get("reason") == ("The run was cancelled." if way == "cancelled" else None)
             assert (found.run_id, found.responder) == (handle.run_id, responder)
 
     play(story())

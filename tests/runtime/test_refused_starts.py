@@ -147,6 +147,11 @@ STARTS: dict[str, tuple[Start, type[AgentError], dict[str, str | None]]] = {
         Conflict,
         {"run_id": "steer/s9/m1", "session_id": "s9", "agent_id": "shop", "owner": "ann"},
     ),
+    "a message to an invalid session": (
+        lambda runtime: runtime.steer("shop", INPUT, session_id="", owner="ann"),
+        Rejected,
+        {"run_id": None, "session_id": None, "agent_id": "shop", "owner": "ann"},
+    ),
     "a message to an unknown agent": (
         lambda runtime: runtime.steer("shpo", INPUT, session_id="firsts"),
         Rejected,
@@ -174,7 +179,7 @@ def test_every_refused_start_leaves_one_entry(name: str, tmp_path: Path) -> None
             assert {name: getattr(entry, name) for name in ids} == ids
             assert (entry.code, entry.kind, entry.retry) == (found.code, found.kind, found.retry)
             assert entry.message == found.message
-            assert entry.run_id is not None
+            assert entry.run_id is not None or "run_id" in ids
             assert INPUT not in repr(entry)
 
     play(story())

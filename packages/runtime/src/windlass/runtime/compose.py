@@ -330,9 +330,13 @@ class AgentRuntime(CoreRuntime):
         """
         from windlass_harness.loop.events import within_limit  # noqa: PLC0415 - slow to import
 
-        known = self._ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")
-        run_id = within_limit(f"steer/{check_id(session_id, 'session_id')}/{known}")
-        options: RunOptions = {"session_id": session_id, "run_id": run_id, "source": source, "owner": owner}
+        options: RunOptions = {"session_id": session_id, "source": source, "owner": owner}
+        try:
+            known = self._ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")
+            options["run_id"] = within_limit(f"steer/{check_id(session_id, 'session_id')}/{known}")
+        except AgentError as error:
+            await self._audit(error, agent, options)
+            raise
         request = await self._request(agent, message, options, what="steer")
         await self.steer_session(request, message_id=known)
         return known
@@ -378,11 +382,15 @@ class AgentRuntime(CoreRuntime):
         try:
             return self._made_request(agent, message, options, what=what)
         except AgentError as error:
-            from windlass.runtime.start import record_refusal  # noqa: PLC0415 - slow to import
-
-            agent_id = agent.agent_id if isinstance(agent, Agent) else agent
-            await record_refusal(self._ports, error, {**options, "agent_id": agent_id})
+            await self._audit(error, agent, options)
             raise
+
+    async def _audit(self, error: AgentError, agent: object, options: RunOptions) -> None:
+        """Write a refused start to the audit of the store, before there is a request."""
+        from windlass.runtime.start import record_refusal  # noqa: PLC0415 - slow to import
+
+        agent_id = agent.agent_id if isinstance(agent, Agent) else agent
+        await record_refusal(self._ports, error, {**options, "agent_id": agent_id})
 
     def _made_request(self, agent: object, message: object, options: RunOptions, *, what: str) -> RunRequest:
         """Return the request of a run; invalid arguments are refused."""

@@ -84,6 +84,12 @@ PATTERN_CHARS_MAX: Final = 1_024
 PATTERN_WEIGHT_MAX: Final = 5_000
 """Size of a regular expression after its counted repetitions are expanded."""
 SUBSCRIBER_EVENTS_MAX: Final = 1_024
+REFUSED_STARTS_MAX: Final = 10_000
+"""Refused starts that a store keeps; a new one replaces the oldest."""
+REFUSAL_MESSAGE_CHARS_MAX: Final = 1_024
+"""Characters of the error that a refused start is kept with."""
+REFUSAL_TIMEOUT_MS: Final = 2_000
+"""How long a refused start waits for its entry in the store; the caller then gets its error without it."""
 STORAGE_DOCUMENT_BYTES_MAX: Final = 1_048_576
 """One session, agent, message, trace, span or trace event in a storage, as JSON."""
 STORAGE_ID_BYTES_MAX: Final = 1_024

@@ -133,6 +133,8 @@ class SessionWriter:
         self._wake_at_ms: int | None = None
         self._asked = frozenset(state.session.requests)
         """Open requests, as the index has them."""
+        self._is_asking = False
+        """Whether the next commit has a request: one that it closes as well is not among the open ones."""
         self.step: Record | None = None
         """The durable `step.started` record of the newest step."""
 
@@ -157,6 +159,8 @@ class SessionWriter:
             status = RUN_STATUSES.get(record.type)
             if status is not None and record.run_id is not None:
                 self._runs[record.run_id] = status
+            elif record.type == "input.requested" and "childSessionId" not in record.data:
+                self._is_asking = True
 
     def number(self, drafts: Sequence[Draft]) -> bool:
         """Draft records that the caller folds; False, and nothing is drafted, if one has a secret in it.
@@ -198,7 +202,7 @@ class SessionWriter:
         if not records and not self._consumes and is_same and not is_last:
             return
         requests = self.state.session.requests
-        is_asked_anew = requests.keys() != self._asked
+        is_asked_anew = self._is_asking or requests.keys() != self._asked
         batch = Batch(
             self._claim,
             self._seq,
@@ -218,6 +222,7 @@ class SessionWriter:
         except (Ambiguous, Unavailable) as error:
             appended = await self._append_again(batch, error)
         if is_asked_anew:
+            self._is_asking = False
             self._asked = frozenset(request.request_id for request in batch.asked or ())
         self._standing, self._wake_at_ms = standing, wake_at_ms
         self.is_released = is_last

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from tests.cli.commands import Typed, run_here
 
-from windlass import AgentRuntime
+from windlass import AgentRuntime, Rejected
 from windlass.demo import agent as demo
 from windlass_cli.output import show_table, standard_terminal
 
@@ -53,6 +53,31 @@ def test_reading_does_not_create_a_store(tmp_path: Path, capsys: pytest.CaptureF
     assert ran.code == 2
     assert "does not exist" in ran.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_refused_starts_are_listed_with_their_errors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun(capsys, "weather in Oslo")
+    ran = run_here(capsys, "runs", "refused")
+    assert (ran.code, ran.out) == (0, "")
+    assert "No start was refused." in ran.err
+
+    async def refuse() -> None:
+        async with AgentRuntime.open(tmp_path / "windlass-data" / "local.db", agents=[demo]) as runtime:
+            for name in ("nobody", "else"):
+                with pytest.raises(Rejected):
+                    await runtime.start(name, "go", run_id=f"r-{name}", owner="ann")
+
+    asyncio.run(refuse())
+    ran = run_here(capsys, "runs", "refused", "--agent", "nobody")
+    assert ran.code == 0
+    assert "rejected" in ran.out
+    assert "r-nobody" in ran.out
+    assert "unknown agent: nobody" in " ".join(ran.out.split())
+    newer, older = lines(capsys, "runs", "refused")
+    assert (newer["agentId"], older["agentId"]) == ("else", "nobody")
+    assert (older["code"], older["owner"], older["runId"]) == ("rejected", "ann", "r-nobody")
 
 
 def test_sessions_and_runs_are_listed_with_filters(capsys: pytest.CaptureFixture[str]) -> None:

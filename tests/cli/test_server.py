@@ -57,6 +57,7 @@ def test_the_store_and_the_server_show_the_same(
     session_id, run_id = newest(capsys)
     commands: list[tuple[str, ...]] = [
         ("runs", "list"),
+        ("runs", "refused"),
         ("runs", "list", "--status", "waiting"),
         ("sessions", "list", "weather"),
         ("sessions", "show", session_id),

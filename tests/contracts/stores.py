@@ -7,6 +7,7 @@ from typing import Protocol
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.limits import REFUSED_STARTS_MAX
 from windlass.ports.store import Appended, Batch, Claim, ContentStore, NewRun, Standing, Store
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Record
@@ -26,22 +27,22 @@ Story = Callable[[AnyStore, AnyStore], Awaitable[None]]
 Play = Callable[[Story], None]
 
 
-def play_in_memory(story: Story) -> None:
+def play_in_memory(story: Story, *, refusals_max: int = REFUSED_STARTS_MAX) -> None:
     async def main() -> None:
         async with asyncio.timeout(GUARD_S):
-            store = MemoryStore()
+            store = MemoryStore(refusals_max=refusals_max)
             await story(store, store)
             await store.aclose()
 
     asyncio.run(main())
 
 
-def play_on_sqlite(story: Story, path: Path) -> None:
+def play_on_sqlite(story: Story, path: Path, *, refusals_max: int = REFUSED_STARTS_MAX) -> None:
     async def main() -> None:
         async with asyncio.timeout(GUARD_S):
             # One is written by the event loop, one by a thread.
-            store = await SqliteStore.open(path, durability="process")
-            other = await SqliteStore.open(path, durability="power")
+            store = await SqliteStore.open(path, durability="process", refusals_max=refusals_max)
+            other = await SqliteStore.open(path, durability="power", refusals_max=refusals_max)
             await story(store, other)
             await store.aclose()
             await other.aclose()

@@ -286,15 +286,40 @@ def test_a_request_is_found_by_its_id_while_it_is_open_and_after_it_was_settled(
     play(story)
 
 
-def test_a_request_that_no_answer_settled_is_not_found_once_it_is_closed(play: Play) -> None:
+def test_a_request_that_one_append_makes_and_closes_is_settled(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await begin(store, owner="ann")
+        expired: JsonValue = {"requestId": "q1", "outcome": "expired"}
+        above: JsonValue = {"requestId": "q2", "outcome": "denied"}
+        drafts = (
+            fact("input.requested", requests=[asking("q1").model_dump(mode="json", by_alias=True)]),
+            fact("input.resolved", at=LATER, resolutions=[expired]),
+            fact("input.resolved", resolutions=[above], callId="c1", childSessionId="s9"),
+            fact("run.completed", at=LATER),
+        )
+        runs = (("r1", RunStatus.COMPLETED),)
+        await store.append(Batch(mine, 2, drafts, standing=Standing.IDLE, runs=runs, asked=()))
+        assert await other.find_request("q1") == SettledRequest(
+            "q1", "s1", "r1", "ann", InputOutcome.EXPIRED, None, None, LATER
+        )
+        # The request of a subagent is settled in its own session.
+        assert await other.find_request("q2") is None
+
+    play(story)
+
+
+def test_a_request_that_is_closed_without_a_resolution_is_settled_as_cancelled(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         mine = await begin(store)
         runs = (("r1", RunStatus.WAITING),)
         await store.append(
             Batch(mine, 2, (fact("run.waiting", on="input"),), runs=runs, asked=(asking("q1"),))
         )
-        await store.append(Batch(mine, 3, (fact("run.cancelling"),), asked=()))
-        assert await other.find_request("q1") is None
+        await store.append(Batch(mine, 3, (fact("run.cancelling", at=LATER),), asked=()))
+        assert await other.listed_requests() == ()
+        assert await other.find_request("q1") == SettledRequest(
+            "q1", "s1", "r1", None, InputOutcome.CANCELLED, None, None, LATER
+        )
 
     play(story)
 

@@ -14,11 +14,23 @@ from tests.contracts.stores import claim, numbers, write
 from tests.faults.disk import Disk, Mark, Platter, Sync, fast_folder, fault
 from tests.faults.lossy import APPENDS, crashes, generations, recorded
 
+from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.sqlite import transactions as sqlite_writer
 from windlass.adapters.journals.sqlite.schema import Durability
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.errors import Ambiguous, Unavailable
-from windlass_protocol import ContentRef
+from windlass.adapters.system import SystemClock
+from windlass.errors import Ambiguous, Denied, Rejected, Unavailable
+from windlass.feed import Feed
+from windlass.testing import ScriptedModel
+from windlass_protocol import (
+    ContentRef,
+    DenyDecision,
+    PolicyDecision,
+    PolicyKind,
+    PolicyRef,
+    RunRequest,
+    RuntimePackage,
+)
 
 TRIALS: Final = 2_800
 """Crashes that are tried out; `make torture` tries 10,000."""
@@ -177,5 +189,34 @@ def test_the_lossy_disk_finds_a_store_that_does_not_sync(disk: Disk, folder: Pat
             folder, start=Platter(), happenings=happenings, trials=MUTANT_TRIALS, chance=chance
         )
         assert len(wrong) >= MUTANT_TRIALS * 3 // 4
+
+    run(story())
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+@pytest.mark.parametrize("fault", [is_full, is_broken])
+def test_a_refused_start_gets_its_own_error_on_a_bad_disk(
+    disk: Disk, tmp_path: Path, fault: Fault, durability: Durability
+) -> None:
+    def deny(request: RunRequest, package: RuntimePackage) -> PolicyDecision:
+        refs = (PolicyRef(kind=PolicyKind.HOST, id="rule"),)
+        return DenyDecision(code="closed", reason="Closed.", policy_refs=refs)
+
+    async def story() -> None:
+        store = await SqliteStore.open(tmp_path / "a.db", durability=durability, connect=disk.connect)
+        builder = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
+        builder.agent(Agent("shop", model=ScriptedModel([]))).policy(deny)
+        async with builder.build() as runtime:
+            disk.before_write = disk.before_sync = fault
+            with pytest.raises(Denied, match=r"^closed$"):
+                await runtime.start("shop", "go", run_id="r1")
+            with pytest.raises(Rejected, match="unknown agent: shpo"):
+                await runtime.start("shpo", "go", run_id="r2")
+            disk.before_write = disk.before_sync = is_fine
+            # After a full disk the store goes on, and keeps what it can write.
+            if fault is is_full:
+                with pytest.raises(Denied, match=r"^closed$"):
+                    await runtime.start("shop", "go", run_id="r3")
+                assert [one.run_id for one in await store.listed_refusals()] == ["r3"]
 
     run(story())

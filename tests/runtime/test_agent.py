@@ -126,7 +126,10 @@ LOOSE_AGENT: Any = Agent
         ({"policy": None}, "policy must be a PolicySet, found NoneType"),
         ({"budget": 5}, "budget must be a BudgetLimit, found int"),
         ({"compaction": {}}, "compaction must be a number of tokens or a CompactionConfig, found dict"),
-        ({"hooks": [print]}, "hooks must be functions with @hook; number 0 is builtin_function_or_method"),
+        (
+            {"hooks": [print]},
+            "hooks must be functions with @hook or @on_event; number 0 is builtin_function_or_method",
+        ),
         ({"hooks": [HOOK, HOOK]}, "hooks: duplicate name h"),
         ({"output_sinks": ["mail"]}, "output_sinks must be output sinks; number 0 is str"),
         ({"skills": "sums"}, "skills must be a list of skills or names of skills, found str"),

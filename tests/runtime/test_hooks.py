@@ -6,12 +6,13 @@ import pytest
 
 from windlass.agent import Agent
 from windlass.errors import Rejected
-from windlass.hooks import POINTS, Hook, hook
+from windlass.hooks import POINTS, EventHook, Hook, hook, on_event
 from windlass.limits import HOOK_TIMEOUT_MS_MAX, HOOKS_PER_AGENT_MAX
 from windlass.ports.host import HookCall
-from windlass_protocol import HookFailure, HookPhase, HookRight, HookSpec
+from windlass_protocol import EVENT_DATA, Event, HookFailure, HookPhase, HookRight, HookSpec
 
 LOOSE_HOOK: Any = hook
+LOOSE_EVENT_HOOK: Any = on_event
 """For arguments that a type checker would refuse."""
 
 
@@ -135,3 +136,61 @@ def test_a_hook_without_a_point_is_refused_with_the_points_there_are():
         LOOSE_HOOK(look)
     with pytest.raises(Rejected, match="unknown point"):
         LOOSE_HOOK(["before_tool_call"])(look)
+
+
+# event hooks
+
+
+def heed(event: Event) -> None:
+    """Do nothing."""
+
+
+def test_a_function_becomes_an_event_hook() -> None:
+    made = on_event("run.completed", "action.result", "run.completed")(heed)
+    assert isinstance(made, EventHook)
+    assert (made.types, made.function) == (("run.completed", "action.result"), heed)
+    assert (made.hook_id, made.timeout_ms) == ("heed", 250)
+    assert repr(made) == "EventHook('heed', 'run.completed', 'action.result')"
+    assert [made.wants(one) for one in ("run.completed", "action.result", "run.failed")] == [
+        True,
+        True,
+        False,
+    ]
+    named = on_event("*", hook_id="all", timeout_ms=HOOK_TIMEOUT_MS_MAX)(heed)
+    assert (named.hook_id, named.timeout_ms) == ("all", HOOK_TIMEOUT_MS_MAX)
+
+
+def test_an_event_hook_can_be_on_every_type_of_event() -> None:
+    assert on_event(*EVENT_DATA)(heed).types == tuple(EVENT_DATA)
+    assert all(on_event("*")(heed).wants(one) for one in EVENT_DATA)
+
+
+EVENT_SLIPS: list[tuple[tuple[object, ...], dict[str, object], str]] = [
+    (
+        ("run.complete",),
+        {},
+        "unknown type of event 'run.complete'; \"*\" stands for all types; did you mean run.",
+    ),
+    (("run.completed", "message.deltas"), {}, "unknown type of event 'message.deltas'"),
+    ((5,), {}, "unknown type of event 5"),
+    (([],), {}, "unknown type of event []"),
+    ((), {}, '@on_event takes types of events, such as @on_event("run.completed"), or "*" for all'),
+    ((heed,), {}, "@on_event takes types of events"),
+    (("*",), {"timeout_ms": 0}, "hook heed: timeout_ms must be 1 to 30,000"),
+    (("*",), {"timeout_ms": HOOK_TIMEOUT_MS_MAX + 1}, "timeout_ms must be 1 to 30,000"),
+    (("*",), {"hook_id": "no spaces"}, "the name of a hook"),
+]
+
+
+@pytest.mark.parametrize(("types", "options", "told"), EVENT_SLIPS)
+def test_an_invalid_event_hook_is_refused_when_it_is_defined(
+    types: tuple[object, ...], options: dict[str, object], told: str
+) -> None:
+    with pytest.raises(Rejected) as caught:
+        LOOSE_EVENT_HOOK(*types, **options)(heed)
+    assert told in caught.value.message
+
+
+def test_only_functions_become_event_hooks() -> None:
+    with pytest.raises(Rejected, match="@on_event must decorate a function, found int"):
+        LOOSE_EVENT_HOOK("*")(5)

@@ -178,7 +178,7 @@ async def refused(runtime: AgentRuntime, wanted: RunRequest) -> AgentError:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=BROKEN)
-def test_a_start_that_fails_a_check_is_a_typed_error_and_leaves_nothing_behind(row: Row) -> None:
+def test_a_start_that_fails_a_check_is_a_typed_error_and_leaves_an_entry_in_the_audit_alone(row: Row) -> None:
     async def story() -> None:
         store = CountingStore()
         runtime = built({row.broken}, store)
@@ -190,6 +190,13 @@ def test_a_start_that_fails_a_check_is_a_typed_error_and_leaves_nothing_behind(r
         assert runtime.registered_run_count == 0
         assert store.writes == []
         assert await store.run("r1") is None
+        entries = await store.listed_refusals()
+        # A runtime without a journal has nowhere to write to.
+        assert len(entries) == (row.broken != "journal")
+        for one in entries:
+            assert (one.run_id, one.session_id, one.agent_id, one.source) == ("r1", None, "shop", SOURCE)
+            assert (one.code, one.kind, one.retry) == (error.code, error.kind, error.retry)
+            assert one.message == error.message
 
     play(story())
 
@@ -233,6 +240,8 @@ def test_a_run_id_that_was_used_for_something_else_is_refused_last() -> None:
             assert error.causal_ids.run_id == "r1"
             assert runtime.registered_run_count == 1
             assert store.writes == before
+            [entry] = await store.listed_refusals()
+            assert (entry.code, entry.run_id, entry.message) == (error.code, "r1", error.message)
         closed = built({"denied"}, store)
         assert (await refused(closed, asked((), message="something else"))).message == "policy.closed"
 
@@ -246,6 +255,7 @@ def test_the_same_request_again_is_the_same_run_and_counts_once() -> None:
             second = await runtime.start_run(asked(()))
             assert await first.wait() == await second.wait()
             assert runtime.registered_run_count == 1
+            assert (await runtime.sessions.refused_starts()).items == ()
 
     play(story())
 

@@ -198,6 +198,9 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "sessions runs agent_id": lambda runtime, bad: runtime.sessions.runs(agent_id=bad),
     "sessions runs status": lambda runtime, bad: runtime.sessions.runs(status=bad),
     "sessions runs owner": lambda runtime, bad: runtime.sessions.runs(owner=bad),
+    "sessions refused_starts after": lambda runtime, bad: runtime.sessions.refused_starts(after=bad),
+    "sessions refused_starts owner": lambda runtime, bad: runtime.sessions.refused_starts(owner=bad),
+    "sessions refused_starts agent_id": lambda runtime, bad: runtime.sessions.refused_starts(agent_id=bad),
     "sessions requests after": lambda runtime, bad: runtime.sessions.requests(after=bad),
     "sessions requests owner": lambda runtime, bad: runtime.sessions.requests(owner=bad),
     "sessions history": lambda runtime, bad: runtime.sessions.history(bad),
@@ -211,7 +214,7 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "sessions delete": lambda runtime, bad: runtime.sessions.delete(bad),
     "run_sync": lambda runtime, bad: asyncio.to_thread(run_sync, bad),
 }
-LISTS = ("sessions list", "sessions runs", "sessions requests")
+LISTS = ("sessions list", "sessions runs", "sessions refused_starts", "sessions requests")
 FINE: set[tuple[str, int]] = {
     ("subscribe_session", 2),
     ("subscribe_agent", 2),

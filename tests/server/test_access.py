@@ -15,7 +15,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from tests.server.keyring import Keyring
-from tests.server.rig import FAST, Server, ended, payer, run, serving, waiting
+from tests.server.rig import FAST, Json, Server, ended, payer, run, serving, waiting
 
 from windlass_server import Settings
 from windlass_server.guard import PUBLIC
@@ -213,6 +213,8 @@ def test_every_list_shows_a_stranger_the_same_as_a_tenant_in_which_nothing_happe
             ):
                 begun = (await ann.post("/sessions", json={"message": "leave it"})).json()
                 await ended(ann, begun["runId"])
+                refused: Json = {"message": "leave it", "outputSchema": {"type": "no such type"}}
+                assert (await ann.post("/sessions", json=refused)).status_code == 400
                 made = (await ann.get("/versions", params={"agent": "payer"})).json()["versions"]
                 fingerprint = made[0]["tally"]["fingerprint"]
                 day = datetime.now(UTC).date()

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypedDict
 
+from windlass.dynamic import Dynamic
+from windlass.hooks import EventHook, Hook
 from windlass.ports.host import ToolPolicy
 from windlass.ports.model import LLMProvider
 from windlass.ports.store import ContentStore
@@ -31,5 +33,9 @@ class Options(TypedDict, total=False):
     output_repairs_max: int
     redactor: Redactor
     content: ContentStore
+    hooks: Sequence[Hook | EventHook]
+    instructions: Dynamic
+    dynamic_tools: Sequence[Dynamic]
+    dynamic_skills: Sequence[Dynamic]
     attempt: int
     grammar: Grammar

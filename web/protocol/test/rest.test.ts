@@ -118,6 +118,7 @@ it.each([
   ["/v1/runs/r1/trace", (c: Client) => c.trace("r1"), { trace: TRACE, spans: [], events: [] }],
   ["/v1/approvals", (c: Client) => c.approvals(), { requests: [] }],
   ["/v1/runs?session=s1&status=failed", (c: Client) => c.listRuns({ session: "s1", status: "failed" }), { runs: [] }],
+  ["/v1/refused-starts?agent=a", (c: Client) => c.refusedStarts({ agent: "a" }), { refusedStarts: [] }],
   ["/v1/health", (c: Client) => c.health(), { status: "ok", version: "0.1.0" }],
 ])("reads %s", async (path, read, body) => {
   answer = { status: 200, body };

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     SessionRow = listing.SessionInfo | client.SessionInfo
     RunRow = listing.RunInfo | client.RunRow
     RequestRow = listing.OpenRequest | client.ApprovalInfo
+    RefusedRow = listing.RefusedStart | client.RefusedStart
 
 ENDS: Final = frozenset({"completed", "failed", "cancelled", "budget_exhausted"})
 """The statuses of a run that has ended; its last record is `run.` and one of them."""
@@ -98,6 +99,10 @@ class Sessions(Protocol):
         limit: int = 50,
     ) -> "Page[RunRow]":
         """Return a page of runs, the newest first."""
+        ...
+
+    async def refused_starts(self, *, agent_id: str | None = None, limit: int = 50) -> "Page[RefusedRow]":
+        """Return a page of refused starts, the newest first."""
         ...
 
     async def requests(self, *, after: str | None = None, limit: int = 50) -> "Page[RequestRow]":

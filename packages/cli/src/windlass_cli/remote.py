@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from windlass import AgentError, Conflict
 from windlass.catalog import SettledRequest
-from windlass.client import ApprovalInfo, Client, NotFound, NotWindlass, RunRow, SessionInfo, TraceInfo
+from windlass.client import (
+    ApprovalInfo,
+    Client,
+    NotFound,
+    NotWindlass,
+    RefusedStart,
+    RunRow,
+    SessionInfo,
+    TraceInfo,
+)
 from windlass_cli.backend import chosen_agent
 from windlass_cli.output import Problem
 from windlass_protocol import InputResolvedData
@@ -128,6 +137,9 @@ class RemoteSessions:
         limit: int = 50,
     ) -> "Page[RunRow]":
         return await self._client.runs.list(session=session_id, agent=agent_id, status=status, limit=limit)
+
+    async def refused_starts(self, *, agent_id: str | None = None, limit: int = 50) -> "Page[RefusedStart]":
+        return await self._client.runs.refused(agent=agent_id, limit=limit)
 
     async def requests(self, *, after: str | None = None, limit: int = 50) -> "Page[ApprovalInfo]":
         return await self._client.approvals.list(after=after, limit=limit)

@@ -14,7 +14,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 import windlass
 from windlass.dynamic import Dynamic, Placed, Resolver, words_of
 from windlass.errors import check_name, check_text, check_whole, kind_of, wrong
-from windlass.hooks import Hook, check_hook
+from windlass.hooks import EventHook, Hook, check_hook
 from windlass.limits import (
     DESCRIPTION_CHARS_MAX,
     HOOKS_PER_AGENT_MAX,
@@ -244,7 +244,7 @@ class Agent:
     policy: PolicySet = field(default_factory=PolicySet)
     budget: BudgetLimit | None = None
     output: type | Mapping[str, object] | output_types.OutputContract | None = None
-    hooks: Sequence[Hook | packages.HookSpec] = ()
+    hooks: Sequence[Hook | EventHook | packages.HookSpec] = ()
     output_sinks: Sequence[packages.OutputSinkSpec] = ()
     skills: Sequence[str | Skill | Dynamic] | Skills = ()
     compaction: sessions.CompactionConfig | int | None = None
@@ -344,8 +344,14 @@ class Agent:
 
     @property
     def hook_specs(self) -> tuple[HookSpec, ...]:
-        """The hooks as data."""
-        return tuple(hook.spec if isinstance(hook, Hook) else hook for hook in self.hooks)
+        """The hooks as data, without event hooks: they cannot change a run."""
+        points = (hook for hook in self.hooks if not isinstance(hook, EventHook))
+        return tuple(hook.spec if isinstance(hook, Hook) else hook for hook in points)
+
+    @property
+    def event_hooks(self) -> tuple[EventHook, ...]:
+        """The hooks on events, in the order in which they are called."""
+        return tuple(hook for hook in self.hooks if isinstance(hook, EventHook))
 
     @property
     def levels(self) -> int:
@@ -389,7 +395,7 @@ class Agent:
         kinds: tuple[tuple[str, Callable[[], tuple[type, ...]], str], ...] = (
             ("tools", lambda: (Tool, Dynamic), "functions with @tool"),
             ("subagents", lambda: (Agent,), "agents"),
-            ("hooks", lambda: (packages.HookSpec, Hook), "functions with @hook"),
+            ("hooks", lambda: (packages.HookSpec, Hook, EventHook), "functions with @hook or @on_event"),
             ("output_sinks", lambda: (packages.OutputSinkSpec,), "output sinks"),
             ("skills", lambda: (str, Skill, Dynamic), "skills or names of skills"),
         )
@@ -401,19 +407,20 @@ class Agent:
             object.__setattr__(self, name, items)
 
     def _check_names(self, where: str) -> None:
-        _check_unique([ref.partition("@")[0] for ref in self.skill_refs], f"{where}: skills")
+        check_unique([ref.partition("@")[0] for ref in self.skill_refs], f"{where}: skills")
         names = [*(tool.name for tool in self.offered_tools), *(agent.name for agent in self.subagents)]
         names += [PROGRAM_TOOLS[kind] for kind in self.programs]
-        _check_unique(names, f"{where}: tools and subagents")
-        _check_unique([hook.hook_id for hook in self.hook_specs], f"{where}: hooks")
-        _check_unique([one.dynamic.name for one in self.resolvers], f"{where}: resolvers")
-        _check_count(len(self.resolvers), RESOLVERS_PER_AGENT_MAX, f"{where}: resolvers")
-        _check_unique([sink.sink_id for sink in self.output_sinks], f"{where}: output sinks")
-        _check_count(len(self.offered_tools), TOOLS_PER_AGENT_MAX, f"{where}: tools")
-        _check_count(len(self.hooks), HOOKS_PER_AGENT_MAX, f"{where}: hooks")
-        _check_count(len(self.output_sinks), SINKS_PER_AGENT_MAX, f"{where}: output sinks")
-        _check_count(len(self.subagents), SUBAGENTS_MAX, f"{where}: subagents")
-        _check_count(self.levels, SUBAGENT_LEVELS_MAX, f"{where}: levels of subagents")
+        check_unique(names, f"{where}: tools and subagents")
+        hooks = (*self.hook_specs, *self.event_hooks)
+        check_unique([hook.hook_id for hook in hooks], f"{where}: hooks")
+        check_unique([one.dynamic.name for one in self.resolvers], f"{where}: resolvers")
+        check_count(len(self.resolvers), RESOLVERS_PER_AGENT_MAX, f"{where}: resolvers")
+        check_unique([sink.sink_id for sink in self.output_sinks], f"{where}: output sinks")
+        check_count(len(self.offered_tools), TOOLS_PER_AGENT_MAX, f"{where}: tools")
+        check_count(len(self.hooks), HOOKS_PER_AGENT_MAX, f"{where}: hooks")
+        check_count(len(self.output_sinks), SINKS_PER_AGENT_MAX, f"{where}: output sinks")
+        check_count(len(self.subagents), SUBAGENTS_MAX, f"{where}: subagents")
+        check_count(self.levels, SUBAGENT_LEVELS_MAX, f"{where}: levels of subagents")
 
     def _check_parts(self, where: str) -> None:
         _check_type(self.policy, PolicySet, f"{where}: policy")
@@ -478,7 +485,8 @@ def _items(value: object, where: str, words: str) -> tuple[object, ...]:
     return tuple(cast(Iterable[object], value))
 
 
-def _check_unique(names: Sequence[str], where: str) -> None:
+def check_unique(names: Sequence[str], where: str) -> None:
+    """Refuse a name that is given twice."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -486,7 +494,8 @@ def _check_unique(names: Sequence[str], where: str) -> None:
         seen.add(name)
 
 
-def _check_count(count: int, most: int, where: str) -> None:
+def check_count(count: int, most: int, where: str) -> None:
+    """Refuse more items than a limit allows."""
     if count > most:
         raise wrong(f"{where}: found {count:,}, limit {most:,}")
 

@@ -1,20 +1,23 @@
-"""Hooks: their definition, and what each hook point allows."""
+"""Hooks: their definition, and what each hook point allows. Event hooks: their definition."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Final, TypedDict, TypeVar, Unpack
+from typing import Final, TypedDict, TypeVar, Unpack, cast
 
-from windlass.errors import check_name, check_whole, kind_of, option_problem, wrong
+import windlass_protocol
+from windlass.errors import check_name, check_whole, kind_of, meant, option_problem, wrong
 from windlass.limits import HOOK_TIMEOUT_MS, HOOK_TIMEOUT_MS_MAX
-from windlass.ports.host import HookFunction
+from windlass.ports.host import EventFunction, HookFunction
 from windlass_harness.loop import rules as hooked
 from windlass_protocol import HookFailure, HookPhase, HookRight
 from windlass_protocol.frozen import sealed
 from windlass_protocol.generated import packages
 
 ORDER: Final = 100
+ANY_EVENT: Final = "*"
+"""Stands for every type of event."""
 
 
 @sealed
@@ -106,12 +109,62 @@ def hook(point: str, **options: Unpack[HookOptions]) -> Callable[[HookFunction],
         raise wrong(problem)
 
     def make(function: HookFunction) -> Hook:
-        if not callable(function):
-            raise wrong(f"@hook must decorate a function, found {kind_of(function)}")
-        hook_id = options.get("hook_id") or getattr(function, "__name__", type(function).__name__)
-        spec = _spec(check_name(hook_id, "a hook", option="hook_id"), point, options)
+        spec = _spec(_hook_id(function, options.get("hook_id"), "@hook"), point, options)
         check_hook(spec)
         return Hook(spec, function)
+
+    return make
+
+
+def _hook_id(function: object, hook_id: str | None, decorator: str) -> str:
+    if not callable(function):
+        raise wrong(f"{decorator} must decorate a function, found {kind_of(function)}")
+    name = hook_id or getattr(function, "__name__", type(function).__name__)
+    return check_name(name, "a hook", option="hook_id")
+
+
+@sealed(eq=False, weakref_slot=True)
+class EventHook:
+    """A function that gets the events of every run of an agent, after they are durable."""
+
+    types: tuple[str, ...]
+    """Types of events; `*` stands for every type."""
+    function: EventFunction
+    hook_id: str
+    timeout_ms: int = HOOK_TIMEOUT_MS
+
+    def __repr__(self) -> str:
+        return f"EventHook({self.hook_id!r}, {', '.join(map(repr, self.types))})"
+
+    def wants(self, event_type: str) -> bool:
+        """Whether the hook gets events of this type."""
+        return event_type in self.types or ANY_EVENT in self.types
+
+
+def on_event(
+    *types: str, hook_id: str | None = None, timeout_ms: int = HOOK_TIMEOUT_MS
+) -> Callable[[EventFunction], EventHook]:
+    """Turn a function into an event hook: it takes an Event and returns None.
+
+    It gets events of these types; `*` stands for every type. A call that raises or exceeds `timeout_ms` is
+    logged, and changes nothing. `hook_id` is the name of the function when left out.
+
+    Raises:
+        Rejected: a type is unknown; the message names close ones.
+    """
+    if not types or callable(types[0]):
+        raise wrong('@on_event takes types of events, such as @on_event("run.completed"), or "*" for all')
+    # Looked up here: few agents have event hooks, and the catalogue is slow to import.
+    known = [ANY_EVENT, *windlass_protocol.EVENT_DATA]
+    for one in types:
+        if one not in known:
+            close = meant([one], known) if isinstance(cast(object, one), str) else ""
+            raise wrong(f'@on_event: unknown type of event {one!r}; "*" stands for all types{close}')
+
+    def make(function: EventFunction) -> EventHook:
+        name = _hook_id(function, hook_id, "@on_event")
+        limit = check_whole(timeout_ms, f"hook {name}: timeout_ms", most=HOOK_TIMEOUT_MS_MAX)
+        return EventHook(tuple(dict.fromkeys(types)), function, name, limit)
 
     return make
 

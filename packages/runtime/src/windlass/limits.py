@@ -57,6 +57,10 @@ HOOK_WORDS_CHARS_MAX: Final = 4_000
 """Characters of an approval prompt or of the reason of a veto."""
 HOOK_STUCK_THREADS_MAX: Final = 4
 """Threads of one hook that still run after their timeout; at this number the hook is not called again."""
+EVENTS_CLOSE_S: Final = 30.0
+"""How long closing a runtime waits for event hooks; events that are left are dropped, and logged."""
+EVENTS_PENDING_MAX: Final = 1_000
+"""Events of one session that wait for event hooks; at this number the run waits."""
 RESOLVERS_PER_AGENT_MAX: Final = 32
 RESOLVER_TIMEOUT_MS: Final = 10_000
 """Timeout of a function that resolves instructions, tools or skills."""
@@ -91,6 +95,12 @@ PATTERN_CHARS_MAX: Final = 1_024
 PATTERN_WEIGHT_MAX: Final = 5_000
 """Size of a regular expression after its counted repetitions are expanded."""
 SUBSCRIBER_EVENTS_MAX: Final = 1_024
+REFUSED_STARTS_MAX: Final = 10_000
+"""Refused starts that a store keeps; a new one replaces the oldest."""
+REFUSAL_MESSAGE_CHARS_MAX: Final = 1_024
+"""Characters of the error that a refused start is kept with."""
+REFUSAL_TIMEOUT_MS: Final = 2_000
+"""How long a refused start waits for its entry in the store; the caller then gets its error without it."""
 STORAGE_DOCUMENT_BYTES_MAX: Final = 1_048_576
 """One session, agent, message, trace, span or trace event in a storage, as JSON."""
 STORAGE_ID_BYTES_MAX: Final = 1_024

@@ -37,6 +37,7 @@ from windlass_protocol.limits import BIDI_CONTROLS, ID_CHARS_MAX
 if TYPE_CHECKING:
     from pydantic import JsonValue, ValidationError
 
+    from windlass.ports.store import SettledRequest
     from windlass_protocol import (
         InputRequest,
         InputResponse,
@@ -260,6 +261,20 @@ def answered_already(response: InputResponse, session_id: str, *, agent_id: str 
         kind=ErrorKind.APPROVAL_FAILURE,
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=common.CausalIds(session_id=session_id, request_id=response.request_id),
+    )
+
+
+def settled_already(found: SettledRequest) -> Conflict:
+    """Return the error for an answer to a request that is closed: it says what closed it."""
+    chosen = "" if found.option_id is None else f" ({shown(found.option_id, NAME_SHOWN_CHARS_MAX)})"
+    who = "" if found.responder is None else f" by {shown(found.responder, NAME_SHOWN_CHARS_MAX)}"
+    return Conflict(
+        f"the request is already settled: {found.outcome.value}{chosen}{who}, at {found.at}",
+        kind=ErrorKind.APPROVAL_FAILURE,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=common.CausalIds(
+            session_id=found.session_id, run_id=found.run_id or None, request_id=found.request_id
+        ),
     )
 
 

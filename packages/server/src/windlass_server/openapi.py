@@ -74,6 +74,16 @@ RUN_ROW_EXAMPLE: Final[JsonValue] = {
     "startedAt": "2026-01-01T00:00:00.000Z",
     "usage": {},
 }
+REFUSED_START_EXAMPLE: Final[JsonValue] = {
+    "at": "2026-01-01T00:00:00.000Z",
+    "runId": "019a8f…",
+    "agentId": "clerk",
+    "owner": "ann",
+    "code": "denied",
+    "kind": "policy_denial",
+    "retry": "user_action_needed",
+    "message": "outside_office_hours",
+}
 TRACE_EXAMPLE: Final[JsonValue] = {
     "trace": {"traceId": "019a8f…", "startedAt": "2026-01-01T00:00:00.000Z"},
     "spans": [],

@@ -15,7 +15,16 @@ from fastapi import Depends, Header, Path, Request, Response
 from pydantic import BaseModel
 
 from windlass import AgentError, Conflict, Event, RunHandle
-from windlass.catalog import OpenRequest, Page, RunInfo, RunStats, SessionInfo, SessionStatus, SettledRequest
+from windlass.catalog import (
+    OpenRequest,
+    Page,
+    RefusedStart,
+    RunInfo,
+    RunStats,
+    SessionInfo,
+    SessionStatus,
+    SettledRequest,
+)
 from windlass.parts import Store
 from windlass.ports.feed import EventStream, StreamOptions
 from windlass.ports.recorded import RunLook
@@ -142,6 +151,13 @@ class OwnSessions:
             status=status,
             owner=self.principal.user,
         )
+
+    async def refused_starts(
+        self, *, after: str | None, limit: int, agent_id: str | None = None
+    ) -> Page[RefusedStart]:
+        """Return refused starts of the user, newest first."""
+        sessions, owner = self.tenant.runtime.sessions, self.principal.user
+        return await sessions.refused_starts(after=after, limit=limit, owner=owner, agent_id=agent_id)
 
     async def requests(self, *, after: str | None, limit: int) -> Page[OpenRequest]:
         """Return open requests, oldest first; to an approver, those of the whole tenant."""

@@ -163,9 +163,12 @@ async def _made(path: Path, *, count: int) -> None:
 def version_2(path: Path) -> None:
     """Revert the schema versions after the second."""
     connection = sqlite3.connect(path)
+    for name in ("refused_of_session", "refused_of_run"):
+        connection.execute(f"DROP TRIGGER {name}")
     connection.execute("ALTER TABLE items RENAME TO inbox")
     connection.execute("ALTER TABLE leases RENAME TO owners")
     for name in (
+        "refused",
         "catalog",
         "catalog_words",
         "asked",

@@ -25,6 +25,8 @@ export {
   ProposalList,
   ProposalView,
   ProposalWork,
+  RefusedStart,
+  RefusedStartPage,
   RunInfo,
   RunNumbers,
   RunPage,

@@ -56,6 +56,11 @@ export interface RunQuery extends PageQuery {
   readonly status?: RunStatus | undefined;
 }
 
+/** Which refused starts. */
+export interface RefusedQuery extends PageQuery {
+  readonly agent?: string | undefined;
+}
+
 /** Which time, and of which agent; ISO moments, the end left out. */
 export interface TimeQuery {
   readonly from?: string | undefined;
@@ -206,6 +211,11 @@ export class Client {
   /** A page of runs, newest first. */
   listRuns(query: RunQuery = {}, options?: RequestOptions): Promise<rest.RunPage> {
     return this.ask(rest.RunPage, "/runs", { ...options, query });
+  }
+
+  /** A page of starts that were refused, newest first, with their errors. */
+  refusedStarts(query: RefusedQuery = {}, options?: RequestOptions): Promise<rest.RefusedStartPage> {
+    return this.ask(rest.RefusedStartPage, "/refused-starts", { ...options, query });
   }
 
   /** The trace of a run: its spans with durations. */

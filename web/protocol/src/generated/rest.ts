@@ -3,8 +3,9 @@
 import { z } from "zod";
 import { JsonObject, exactlyOne, open, record, text } from "../wire.js";
 import { AgentSession, ChatMessage } from "./chat.js";
-import { ContentRef, Count, Id, Positive, Sha256, Timestamp, Usage } from "./common.js";
+import { ContentRef, Count, Id, Positive, Sha256, SourceRef, Timestamp, Usage } from "./common.js";
 import { Proposal, ProposalCheck, VersionComparison, VersionTally } from "./decisions.js";
+import { ErrorCode, ErrorKind, RetryClass } from "./errors.js";
 import { ProposalAppliedData, ProposalSettledData } from "./event-data.js";
 import { InputRequest, InputResponse } from "./input.js";
 import { BudgetLimits } from "./policy.js";
@@ -215,6 +216,40 @@ export const RunPage = open({
   next: z.string().optional(),
 });
 export type RunPage = z.infer<typeof RunPage>;
+
+/** A start of a run that was refused: who asked for what, and the error. It holds no input. */
+export const RefusedStart = open({
+  /** When it was refused. */
+  at: Timestamp,
+  /** The run that was not started. */
+  runId: z.string().optional(),
+  /** The session that the request named; of a subagent, the calling session. */
+  sessionId: z.string().optional(),
+  /** The agent that the request named. */
+  agentId: z.string().optional(),
+  /** The user who asked. */
+  owner: z.string().optional(),
+  /** Where the request came from. */
+  source: SourceRef.optional(),
+  /** The code of the error. */
+  code: ErrorCode,
+  /** Which part refused it. */
+  kind: ErrorKind,
+  /** Whether trying again can help. */
+  retry: RetryClass,
+  /** The error, with secrets masked. */
+  message: z.string(),
+});
+export type RefusedStart = z.infer<typeof RefusedStart>;
+
+/** A page of refused starts, newest first. */
+export const RefusedStartPage = open({
+  /** The refused starts. */
+  refusedStarts: z.array(RefusedStart),
+  /** The value of `after` for the next page; absent on the last page. */
+  next: z.string().optional(),
+});
+export type RefusedStartPage = z.infer<typeof RefusedStartPage>;
 
 /** A run: its state, open requests and result. */
 export const RunInfo = open({

@@ -29,12 +29,12 @@ from windlass_cli.output import (
 )
 
 if TYPE_CHECKING:
-    from windlass_cli.backend import RunRow
+    from windlass_cli.backend import RefusedRow, RunRow
     from windlass_harness.record import Record
     from windlass_protocol import Decision, Event, Outcome
 
 app = typer.Typer(
-    no_args_is_help=True, help="Runs: list, show, tail, resume, cancel, replay, diff, fork, export."
+    no_args_is_help=True, help="Runs: list, refused, show, tail, resume, cancel, replay, diff, fork, export."
 )
 Id = Annotated[str, typer.Argument(help="The run.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
@@ -43,6 +43,7 @@ OPTIONS_SHOWN_MAX: Final = 6
 """Options of a decision, besides the chosen one, in its row."""
 CANCEL_WAIT_S: Final = 1.0
 """Time for the driver of a run to end it before the command says how to end it here."""
+_REFUSED_HEADER: Final = ("refused", "code", "run", "agent", "owner", "error")
 _HEADER: Final = ("run", "status", "agent", "started", "duration", "tokens", "cost", "session")
 
 
@@ -84,6 +85,38 @@ def _row(one: "RunRow") -> tuple[str, ...]:
     took = lasted(one.started_at, one.ended_at)
     began, used = when(one.started_at), (tokens(one.usage), cost(one.usage))
     return (one.run_id, one.status.value, one.agent_id, began, took, *used, one.session_id)
+
+
+@app.command()
+def refused(
+    context: typer.Context,
+    *,
+    agent: Annotated[str | None, typer.Option(help="Only starts of this agent.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="The number of refused starts.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a line of JSON for each one.")] = False,
+) -> None:
+    """List starts that were refused, the newest first, with their errors.
+
+    Example: windlass runs refused --agent clerk
+    """
+    command = command_of(context)
+
+    async def work(backend: Backend) -> None:
+        page = await backend.sessions.refused_starts(agent_id=agent, limit=limit)
+        show_page(
+            command.terminal,
+            page,
+            show=lambda items: show_table(command.terminal, _REFUSED_HEADER, rows=map(_refused_row, items)),
+            empty="No start was refused.",
+            as_json=as_json,
+        )
+
+    command.ask(work)
+
+
+def _refused_row(one: "RefusedRow") -> tuple[str, ...]:
+    ids = (one.run_id or "", one.agent_id or "", one.owner or "")
+    return (when(one.at), one.code.value, *ids, one.message)
 
 
 @app.command()

@@ -315,6 +315,45 @@ def _make_RunPage() -> object:
     return RunPage
 
 
+def _make_RefusedStart() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import SourceRef, Timestamp
+    from windlass_protocol.generated.errors import ErrorCode, ErrorKind, RetryClass
+
+    class RefusedStart(Open):
+        """A start of a run that was refused: who asked for what, and the error. It holds no input."""
+
+        __qualname__ = "RefusedStart"
+
+        at: Timestamp
+        code: ErrorCode
+        kind: ErrorKind
+        retry: RetryClass
+        message: Str
+        run_id: Maybe[Str] = None
+        session_id: Maybe[Str] = None
+        agent_id: Maybe[Str] = None
+        owner: Maybe[Str] = None
+        source: Maybe[SourceRef] = None
+
+    return RefusedStart
+
+
+def _make_RefusedStartPage() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.rest import RefusedStart
+
+    class RefusedStartPage(Open):
+        """A page of refused starts, newest first."""
+
+        __qualname__ = "RefusedStartPage"
+
+        refused_starts: tuple[RefusedStart, ...]
+        next: Maybe[Str] = None
+
+    return RefusedStartPage
+
+
 def _make_RunInfo() -> object:
     from windlass_protocol._wire import Maybe, Open
     from windlass_protocol.generated.input import InputRequest
@@ -901,6 +940,8 @@ __getattr__, __dir__ = _lazy_values(
         "HistoryPage": _make_HistoryPage,
         "RunRow": _make_RunRow,
         "RunPage": _make_RunPage,
+        "RefusedStart": _make_RefusedStart,
+        "RefusedStartPage": _make_RefusedStartPage,
         "RunInfo": _make_RunInfo,
         "ApprovalInfo": _make_ApprovalInfo,
         "ApprovalPage": _make_ApprovalPage,

@@ -8,8 +8,18 @@ from pydantic import Field, StringConstraints
 
 from windlass_protocol._wire import Bool, Closed, ExactlyOne, Float, JsonObject, Maybe, Open, Str, Whole
 from windlass_protocol.generated.chat import AgentSession, ChatMessage
-from windlass_protocol.generated.common import ContentRef, Count, Id, Positive, Sha256, Timestamp, Usage
+from windlass_protocol.generated.common import (
+    ContentRef,
+    Count,
+    Id,
+    Positive,
+    Sha256,
+    SourceRef,
+    Timestamp,
+    Usage,
+)
 from windlass_protocol.generated.decisions import Proposal, ProposalCheck, VersionComparison, VersionTally
+from windlass_protocol.generated.errors import ErrorCode, ErrorKind, RetryClass
 from windlass_protocol.generated.event_data import ProposalAppliedData, ProposalSettledData
 from windlass_protocol.generated.input import InputRequest, InputResponse
 from windlass_protocol.generated.policy import BudgetLimits
@@ -215,6 +225,38 @@ class RunPage(Open):
 
     runs: tuple[RunRow, ...]
     """The runs."""
+    next: Maybe[Str] = None
+    """The value of `after` for the next page; absent on the last page."""
+
+class RefusedStart(Open):
+    """A start of a run that was refused: who asked for what, and the error. It holds no input."""
+
+    at: Timestamp
+    """When it was refused."""
+    code: ErrorCode
+    """The code of the error."""
+    kind: ErrorKind
+    """Which part refused it."""
+    retry: RetryClass
+    """Whether trying again can help."""
+    message: Str
+    """The error, with secrets masked."""
+    run_id: Maybe[Str] = None
+    """The run that was not started."""
+    session_id: Maybe[Str] = None
+    """The session that the request named; of a subagent, the calling session."""
+    agent_id: Maybe[Str] = None
+    """The agent that the request named."""
+    owner: Maybe[Str] = None
+    """The user who asked."""
+    source: Maybe[SourceRef] = None
+    """Where the request came from."""
+
+class RefusedStartPage(Open):
+    """A page of refused starts, newest first."""
+
+    refused_starts: tuple[RefusedStart, ...]
+    """The refused starts."""
     next: Maybe[Str] = None
     """The value of `after` for the next page; absent on the last page."""
 

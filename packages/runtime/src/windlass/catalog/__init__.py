@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from windlass.catalog.stats import RunNumbers as RunNumbers
     from windlass.catalog.stats import RunStats as RunStats
     from windlass.ports.store import OpenRequest as OpenRequest
+    from windlass.ports.store import RefusedStart as RefusedStart
     from windlass.ports.store import RunInfo as RunInfo
     from windlass.ports.store import SessionInfo as SessionInfo
     from windlass.ports.store import SessionStatus as SessionStatus
@@ -38,6 +39,7 @@ _HOMES = {
     ),
     "windlass.ports.store": (
         "OpenRequest",
+        "RefusedStart",
         "RunInfo",
         "SessionInfo",
         "SessionStatus",

@@ -26,6 +26,7 @@ from windlass.ports.feed import EventBus
 from windlass.ports.store import (
     ContentStore,
     OpenRequest,
+    RefusedStart,
     RunFilter,
     RunInfo,
     SessionFilter,
@@ -233,9 +234,36 @@ class Sessions:
     async def request(self, request_id: str) -> OpenRequest | SettledRequest | None:
         """Return a request to a person, open or settled, from the index.
 
-        None if no session ever asked it, or if its run ended before it was settled.
+        A settled request says how it was closed: `approved`, `denied` or `answered`, or without an answer
+        `expired`, `ignored` (a new message came) or `cancelled` (its run was cancelled or ended). None if no
+        session of this store asked it, or if its session was deleted.
         """
         return await self._store.find_request(request_id)
+
+    async def refused_starts(
+        self,
+        *,
+        owner: str | None = None,
+        agent_id: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> Page[RefusedStart]:
+        """Return starts that were refused, newest first: who asked for what, and the error.
+
+        The store keeps the newest 10,000. Starts that failed because the store could not be reached are only
+        logged.
+
+        Options:
+            owner: the owner that the start named.
+            agent_id: the agent that it asked for.
+
+        Raises:
+            Rejected: the cursor, the limit or an option is not valid.
+        """
+        wanted, agent = name_of(owner, "owner"), name_of(agent_id, "agent_id")
+        most, before = check_limit(limit), place_of(after, "refused")
+        found = await self._store.listed_refusals(owner=wanted, agent_id=agent, before=before, limit=most + 1)
+        return page_of(found, most, kind="refused", place=lambda one: one.number)
 
     async def stats(
         self,
@@ -405,8 +433,9 @@ class Sessions:
     async def delete(self, session_id: str) -> tuple[str, ...]:
         """Delete a session and those of its subagents; return the ids of all.
 
-        This removes records, snapshots, inboxes, runs, requests, and contents that no other session uses.
-        Subscribers to their events get `CursorExpired`. The ids cannot be used again.
+        This removes records, snapshots, inboxes, runs, requests, contents that no other session uses, and
+        refused starts that name one of the sessions or runs. Subscribers to their events get `CursorExpired`.
+        The ids cannot be used again.
 
         Raises:
             Conflict: the session does not exist, or it has an unfinished run: cancel it first.

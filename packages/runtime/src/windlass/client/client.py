@@ -38,6 +38,8 @@ from windlass_protocol import (
     HistoryPage,
     InputResponse,
     JsonObject,
+    RefusedStart,
+    RefusedStartPage,
     RunInfo,
     RunMode,
     RunPage,
@@ -109,6 +111,14 @@ class Runs:
             raise bad_request(problem)
         found = await self._link.ask(RunPage, Call("GET", "/runs", query=query_of(query)))
         return Page(found.runs, found.next)
+
+    async def refused(
+        self, *, agent: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> Page[RefusedStart]:
+        """Return a page of starts that were refused, newest first, with their errors."""
+        query = {"agent": agent, "after": after, "limit": limit}
+        found = await self._link.ask(RefusedStartPage, Call("GET", "/refused-starts", query=query))
+        return Page(found.refused_starts, found.next)
 
     async def cancel(self, run_id: str, *, reason: str | None = None) -> Accepted:
         """Request the cancellation of a run; a finished run is not changed."""

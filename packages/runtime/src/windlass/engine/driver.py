@@ -275,7 +275,8 @@ class Driver:
             and run is not None
             and self._ruled == run.run_id == self._bound
             and not self._mailbox.has_items
-            and not self._tasks
+            and not self._tasks.under_way
+            and not self._tasks.errands
             and self._is_enough is None
             and not self._is_stopping
             and not self._quarantine.is_itemwise
@@ -429,7 +430,8 @@ class Driver:
 
     def _is_done(self) -> bool:
         """Return whether nothing happens before an item or a timer arrives."""
-        if self._is_stopping or self._events or self._tasks or self._ready:
+        tasks = self._tasks
+        if self._is_stopping or self._events or tasks.under_way or tasks.errands or self._ready:
             # A driver that stops has left work undone.
             return False
         if self._has_untaken():

@@ -278,14 +278,14 @@ class CallTurns:
 
     def __init__(self) -> None:
         self._lasting: set[str] = set()
-        self._over: dict[str, asyncio.Semaphore] = {}
+        self.over: dict[str, asyncio.Semaphore] = {}
         """Semaphores of ended calls that keep their turn until their result is recorded."""
 
     def leave(self, call_id: str, gate: asyncio.Semaphore) -> None:
         """End the turn of a call, unless it lasts."""
         if call_id in self._lasting:
             self._lasting.remove(call_id)
-            self._over[call_id] = gate
+            self.over[call_id] = gate
         else:
             gate.release()
 
@@ -295,11 +295,8 @@ class CallTurns:
 
     def recorded(self, is_open: Callable[[str], bool]) -> None:
         """End the turns of calls with recorded results."""
-        for call_id in [one for one in self._over if not is_open(one)]:
-            self._over.pop(call_id).release()
-
-    def __bool__(self) -> bool:
-        return bool(self._over)
+        for call_id in [one for one in self.over if not is_open(one)]:
+            self.over.pop(call_id).release()
 
 
 @frozen
@@ -533,7 +530,7 @@ class Effects:
 
     def recorded(self, state: LoopState) -> None:
         """Note that all drafted records are durable."""
-        if self._turns:
+        if self._turns.over:
             self._turns.recorded(lambda call_id: state.call(call_id) is not None)
 
     def close(self) -> None:
@@ -852,7 +849,8 @@ class Effects:
         try:
             # Wait for a valid lease: another owner may have taken the session.
             await self._shared.lease.held(self._shared.clock)
-            self._begin(call_id)
+            # The call begins now: it may have an effect.
+            del self._unbegun[call_id]
             call.context = self._context(tool, state, run=run, effect=effect)
             outcome = await self._call(state, call)
         except asyncio.CancelledError:
@@ -868,10 +866,6 @@ class Effects:
         # In another task: the tool's code may still cancel this one.
         self.tasks.take_over(effect.key, task, partial(self._finish, state, call, outcome))
         raise asyncio.CancelledError
-
-    def _begin(self, call_id: str) -> None:
-        """Note that a call begins now: it may have an effect."""
-        del self._unbegun[call_id]
 
     async def _call(self, state: LoopState, call: "_Call") -> ToolRun:
         """Run the function of a tool with its time limit.

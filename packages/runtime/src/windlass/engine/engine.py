@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Protocol, runtime_checkable
 
-from windlass.engine.binding import Binder
+from windlass.engine.binding import Binder, Binding
 from windlass.engine.clocks import ParkedPauses, moment
 from windlass.engine.driver import Driver
 from windlass.engine.effects import EffectPorts, Effects, SessionContent
+from windlass.engine.event_hooks import EventHooks, FindEventHooks
 from windlass.engine.inbox import agent_of, each_item
 from windlass.engine.masking import log_failure
 from windlass.engine.model_call import Prompt
@@ -23,6 +24,7 @@ from windlass.ports.clock import IDLE, Clock
 from windlass.ports.store import CANCEL, COMPACT, START, STEER, Catalog, Claim, Standing, Store
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
+from windlass_harness.views.runs import RunState
 from windlass_protocol import RetryClass
 from windlass_protocol.frozen import frozen
 
@@ -240,6 +242,7 @@ class Ports:
     """The agents that this process can drive; None means any."""
     rules: Rules
     owner_id: str
+    event_hooks: FindEventHooks = lambda _: ()
 
 
 class Engine:
@@ -254,6 +257,7 @@ class Engine:
         self._availability = AgentAvailability(ports.store, ports.clock, agents=ports.agents)
         self._cache = SessionCache()
         self._parked = ParkedPauses(ports.clock)
+        self._event_hooks = EventHooks(ports.event_hooks, ports.scribe.redactor)
         self._turn = asyncio.Semaphore(DRIVEN_MAX)
         self._keeper: asyncio.Task[None] | None = None
         self._clock_jumps = ClockJumpWakes(ports.store, ports.clock, wake=self.wake)
@@ -340,6 +344,7 @@ class Engine:
         # If retiring fails, other owners take over when the lease expires.
         with suppress(AgentError):
             await self._ports.store.retire(self._ports.owner_id)
+        await self._event_hooks.aclose()
 
     async def _drive(self, session_id: str) -> None:
         async with self._turn:
@@ -382,9 +387,15 @@ class Engine:
             await writer.release()
             await self._availability.tell_missed()
             return None
+
+        async def bind(run: RunState) -> Binding | None:
+            # Its first records are appended after this, also if it cannot be bound.
+            self._event_hooks.observe(writer, run)
+            return await ports.binder(run)
+
         pause_clock = self._parked.take(session_id)
         effects = Effects(
-            ports.binder,
+            bind,
             writer,
             shared=replace(ports.shared, content=SessionContent(ports.shared.content, session_id)),
             pause_clock=pause_clock,

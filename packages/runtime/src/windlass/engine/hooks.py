@@ -1,4 +1,7 @@
-"""Hooks: called in order with a timeout, checked against their rights, each call recorded once."""
+"""Hooks: called in order with a timeout, checked against their rights, each call recorded once.
+
+Event hooks are called in the same way, but observe: their failures are logged and not recorded.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import field, fields, replace
@@ -10,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic import JsonValue
 
-from windlass.engine.deadline import Raised, TimedOut, run_with_deadline
+from windlass.engine.deadline import Raised, Returned, TimedOut, run_with_deadline
 from windlass.engine.masking import log_failure
 from windlass.engine.model_call import elapsed_ms, whole
 from windlass.errors import Rejected, kind_of
@@ -21,6 +24,7 @@ from windlass.hooks import (
     BEFORE_MODEL_CALL,
     ORDER,
     POINTS,
+    EventHook,
     Hook,
 )
 from windlass.limits import (
@@ -35,7 +39,7 @@ from windlass.limits import (
     TOOL_OUTPUT_CHARS_MAX,
 )
 from windlass.ports.clock import Clock
-from windlass.ports.host import UNCHANGED, Change, HookAnswer, HookCall, Veto
+from windlass.ports.host import UNCHANGED, Change, HookCall, Veto
 from windlass.ports.model import LLMMessage
 from windlass.tools.calling import failure_text, in_thread
 from windlass_harness.loop.events import Note
@@ -47,6 +51,7 @@ from windlass_protocol import (
     ErrorCode,
     ErrorInfo,
     ErrorKind,
+    Event,
     HookFailure,
     HookPhase,
     HookRight,
@@ -319,17 +324,10 @@ async def _answer(bound: BoundHook, call: HookCall) -> Change | Veto | _Failed |
     spec, hook = bound.spec, bound.hook
     if hook is None:
         return _Failed(HookStatus.FAILED, "missing", "this process does not have the hook")
-    stuck = _STUCK.setdefault(hook, _Stuck())
-    if stuck.count >= HOOK_STUCK_THREADS_MAX:
-        return _Failed(HookStatus.FAILED, "stuck", f"{stuck.count} earlier calls of it have not ended")
-    timeout_ms = spec.timeout_ms or HOOK_TIMEOUT_MS
-    thread = _Thread(stuck)
-    outcome = await run_with_deadline(_called(hook, copied(call), thread), timeout_ms / 1_000)
-    if isinstance(outcome, TimedOut):
-        thread.leave()
-        return _Failed(HookStatus.TIMED_OUT, "timeout", f"it did not answer within {timeout_ms:,} ms")
-    if isinstance(outcome, Raised):
-        return _Failed(HookStatus.FAILED, "raised", failure_text(outcome.error), outcome.error)
+    function = partial(hook.function, copied(call))
+    outcome = await _outcome(hook, function, spec.timeout_ms or HOOK_TIMEOUT_MS)
+    if isinstance(outcome, _Failed):
+        return outcome
     try:
         return check_hook_answer(spec, outcome.value)
     except BadAnswer as error:
@@ -338,11 +336,48 @@ async def _answer(bound: BoundHook, call: HookCall) -> Change | Veto | _Failed |
         return _Failed(HookStatus.REJECTED, "not_allowed", failure_text(error))
 
 
-async def _called(hook: Hook, call: HookCall, thread: "_Thread") -> object:
-    if iscoroutinefunction(hook.function):
-        return await cast(Awaitable[HookAnswer], hook.function(call))
-    returned = await in_thread(partial(thread.run, partial(hook.function, call)))
+async def _outcome(
+    hook: Hook | EventHook, function: Callable[[], object], timeout_ms: int
+) -> Returned[object] | _Failed:
+    """Call the function of a hook, bound to its argument."""
+    stuck = _STUCK.setdefault(hook, _Stuck())
+    if stuck.count >= HOOK_STUCK_THREADS_MAX:
+        return _Failed(HookStatus.FAILED, "stuck", f"{stuck.count} earlier calls of it have not ended")
+    thread = _Thread(stuck)
+    is_async = iscoroutinefunction(hook.function)
+    outcome = await run_with_deadline(_called(function, thread, is_async=is_async), timeout_ms / 1_000)
+    if isinstance(outcome, TimedOut):
+        thread.leave()
+        return _Failed(HookStatus.TIMED_OUT, "timeout", f"it did not answer within {timeout_ms:,} ms")
+    if isinstance(outcome, Raised):
+        return _Failed(HookStatus.FAILED, "raised", failure_text(outcome.error), outcome.error)
+    return outcome
+
+
+async def _called(function: Callable[[], object], thread: "_Thread", *, is_async: bool) -> object:
+    if is_async:
+        return await cast(Awaitable[object], function())
+    returned = await in_thread(partial(thread.run, function))
     return await cast(Awaitable[object], returned) if isawaitable(returned) else returned
+
+
+async def call_event_hooks(hooks: Iterable[EventHook], event: Event, *, redactor: Redactor) -> None:
+    """Call the event hooks that want an event, one after the other, each with a copy.
+
+    Raises nothing but cancellation: failures are logged.
+    """
+    for hook in hooks:
+        if not hook.wants(event.type):
+            continue
+        copy = event.model_copy(update={"data": _copy(event.data)})
+        outcome = await _outcome(hook, partial(hook.function, copy), hook.timeout_ms)
+        if not isinstance(outcome, _Failed):
+            if outcome.value is None:
+                continue
+            told = f"it returned {kind_of(outcome.value)}; an event hook observes and returns None"
+            outcome = _Failed(HookStatus.REJECTED, "not_allowed", told)
+        told = f"event hook {hook.hook_id} failed at {event.type}, session {event.session_id}"
+        log_failure(f"{told}: {outcome.message}", outcome.error, redactor=redactor)
 
 
 def _completed(bound: BoundHook, after: Outcome, answer: object, facts: JsonObject) -> Outcome:
@@ -452,4 +487,4 @@ class _Thread:
             self._stuck.count += self._is_left
 
 
-_STUCK: Final[WeakKeyDictionary[Hook, _Stuck]] = WeakKeyDictionary()
+_STUCK: Final[WeakKeyDictionary[Hook | EventHook, _Stuck]] = WeakKeyDictionary()

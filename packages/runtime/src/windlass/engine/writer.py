@@ -73,6 +73,18 @@ class Publisher(Protocol):
         ...
 
 
+class Observer(Protocol):
+    """Gets the durable records of a session."""
+
+    async def make_room(self) -> None:
+        """Return when the observer can take more records."""
+        ...
+
+    def take(self, records: Sequence[Record]) -> None:
+        """Take the records of one append; they must not be changed."""
+        ...
+
+
 class Scribe(Protocol):
     """Masks secrets in drafts before they become records."""
 
@@ -121,8 +133,18 @@ class SessionWriter:
         self._wake_at_ms: int | None = None
         self._asked = frozenset(state.session.requests)
         """Open requests, as the index has them."""
+        self._is_asking = False
+        """Whether the next commit has a request: one that it closes as well is not among the open ones."""
         self.step: Record | None = None
         """The durable `step.started` record of the newest step."""
+
+    def observe(self, observer: Observer) -> None:
+        """Pass records to an observer when they are durable; an append waits until it has room.
+
+        The journal and the publisher are replaced, so that a session without an observer does nothing for it.
+        """
+        if not isinstance(self.journal, _ObservedJournal):
+            self.journal = self._publisher = _ObservedJournal(self.journal, self._publisher, observer)
 
     def add(self, drafts: Sequence[Draft]) -> None:
         """Draft records: folded into the state now, durable after the next commit."""
@@ -137,6 +159,8 @@ class SessionWriter:
             status = RUN_STATUSES.get(record.type)
             if status is not None and record.run_id is not None:
                 self._runs[record.run_id] = status
+            elif record.type == "input.requested" and "childSessionId" not in record.data:
+                self._is_asking = True
 
     def number(self, drafts: Sequence[Draft]) -> bool:
         """Draft records that the caller folds; False, and nothing is drafted, if one has a secret in it.
@@ -178,7 +202,7 @@ class SessionWriter:
         if not records and not self._consumes and is_same and not is_last:
             return
         requests = self.state.session.requests
-        is_asked_anew = requests.keys() != self._asked
+        is_asked_anew = self._is_asking or requests.keys() != self._asked
         batch = Batch(
             self._claim,
             self._seq,
@@ -198,6 +222,7 @@ class SessionWriter:
         except (Ambiguous, Unavailable) as error:
             appended = await self._append_again(batch, error)
         if is_asked_anew:
+            self._is_asking = False
             self._asked = frozenset(request.request_id for request in batch.asked or ())
         self._standing, self._wake_at_ms = standing, wake_at_ms
         self.is_released = is_last
@@ -262,6 +287,34 @@ class SessionWriter:
         if len(records) != len(batch.drafts) or not is_ours:
             raise Lost
         return Appended(batch.expected_seq + 1, records[0].position or 0)
+
+
+@frozen
+class _ObservedJournal:
+    """The journal and the publisher of a session that is observed."""
+
+    journal: Journal
+    publisher: Publisher
+    observer: Observer
+
+    async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
+        """Become the owner of a session."""
+        return await self.journal.claim(session_id, owner_id, now_ms=now_ms)
+
+    async def append(self, batch: Batch) -> Appended:
+        """Write a batch when the observer has room for its records."""
+        if batch.drafts:
+            await self.observer.make_room()
+        return await self.journal.append(batch)
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        """Return durable records."""
+        return await self.journal.read(session_id, after=after, limit=limit)
+
+    def publish(self, records: Sequence[Record]) -> None:
+        """Publish the records of one append, and pass them to the observer."""
+        self.publisher.publish(records)
+        self.observer.take(records)
 
 
 _RESULT_RECORDS: Final = frozenset({"action.result", *DELIVERY_RECORDS} - {"delivery.intended"})

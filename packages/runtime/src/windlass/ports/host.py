@@ -21,6 +21,7 @@ from windlass_protocol.generated import output as output_types
 if TYPE_CHECKING:
     from windlass_harness.policy import CallFacts
     from windlass_protocol import (
+        Event,
         InputRequest,
         InputResponse,
         PolicyDecision,
@@ -131,6 +132,14 @@ class HookFunction(Protocol):
 
     def __call__(self, call: HookCall, /) -> HookAnswer | Awaitable[HookAnswer]:
         """Inspect the call; return None, a Change that the point allows, or a Veto."""
+        ...
+
+
+class EventFunction(Protocol):
+    """The function of an event hook. It may be async; a synchronous function runs in a thread."""
+
+    def __call__(self, event: Event, /) -> Awaitable[None] | None:
+        """Observe a durable event. The event is a copy, and a value that is returned is a failure."""
         ...
 
 

@@ -18,7 +18,18 @@ from windlass_harness.loop.subagents import CANCEL as CANCEL
 from windlass_harness.loop.subagents import START as START
 from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import RECORDS_OF_STEPS, Told
-from windlass_protocol import ContentRef, InputOutcome, InputRequest, JsonObject, RunStatus, Usage
+from windlass_protocol import (
+    ContentRef,
+    ErrorCode,
+    ErrorKind,
+    InputOutcome,
+    InputRequest,
+    JsonObject,
+    RetryClass,
+    RunStatus,
+    SourceRef,
+    Usage,
+)
 from windlass_protocol import SessionStatus as SessionStatus
 from windlass_protocol.frozen import frozen
 
@@ -101,7 +112,7 @@ class OpenRequest:
 
 @frozen
 class SettledRequest:
-    """A request that is closed: answered, or expired."""
+    """A request that is closed: answered, or closed without an answer, as its outcome says."""
 
     request_id: str
     session_id: str
@@ -220,7 +231,8 @@ class Listing(Protocol):
     async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
         """Return a request, open or settled.
 
-        None if no session ever asked it, or if its run ended before it was settled.
+        A request that an append closes without a resolution is settled as cancelled. None if no session of
+        this store asked it, or if its session was deleted.
         """
         ...
 
@@ -230,6 +242,53 @@ class Listing(Protocol):
 
     async def waiting(self, *, owner: str | None = None, agent_id: str | None = None) -> Waiting:
         """Return how much waits for people, optionally for one owner or agent."""
+        ...
+
+
+@frozen
+class RefusedStart:
+    """A start of a run that was refused: who asked for what, and the error. It holds no input.
+
+    Ids are None if they were not given, and cut or masked if they are the reason of the refusal.
+    """
+
+    at: str
+    run_id: str | None
+    session_id: str | None
+    """The session that the caller named."""
+    agent_id: str | None
+    owner: str | None
+    source: SourceRef | None
+    """Where the request came from, as the caller said."""
+    code: ErrorCode
+    kind: ErrorKind
+    retry: RetryClass
+    message: str
+    """The error message, with secrets masked."""
+    number: int = 0
+    """Its place in the list: a later one has a higher number. The store sets it."""
+
+
+class Refusals(Protocol):
+    """Audit of refused starts. It is bounded, so that a refused caller cannot fill the store."""
+
+    async def record_refusal(self, refused: RefusedStart) -> None:
+        """Write a refused start durably; only the newest `REFUSED_STARTS_MAX` are kept.
+
+        Raises:
+            Unavailable: nothing was written.
+        """
+        ...
+
+    async def listed_refusals(
+        self,
+        *,
+        owner: str | None = None,
+        agent_id: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> tuple[RefusedStart, ...]:
+        """Return refused starts, newest first, numbered below `before`."""
         ...
 
 
@@ -328,8 +387,9 @@ class Archive(Protocol):
     async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
         """Delete a session and the sessions of its subagents; return their ids, callers first.
 
-        This removes records, snapshots, inbox items, runs, requests, index entries, and contents that belong
-        to these sessions alone. The id cannot be used again, unless it is that of a session with judgements.
+        This removes records, snapshots, inbox items, runs, requests, index entries, contents that belong to
+        these sessions alone, and refused starts that name one of the sessions or runs. The id cannot be used
+        again, unless it is that of a session with judgements.
 
         Raises:
             Conflict: the session does not exist, or one of them has an unfinished run or a living owner.
@@ -657,7 +717,19 @@ class Snapshots(Protocol):
         ...
 
 
-class Store(Journal, Milestones, Inbox, Catalog, Ownership, Timeline, Snapshots, Listing, Archive, Protocol):
+class Store(
+    Journal,
+    Milestones,
+    Inbox,
+    Catalog,
+    Ownership,
+    Timeline,
+    Snapshots,
+    Listing,
+    Refusals,
+    Archive,
+    Protocol,
+):
     """Everything that one database stores for the runtime."""
 
     async def aclose(self) -> None:

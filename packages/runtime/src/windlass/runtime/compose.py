@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeVar, Unpack
 from pydantic import JsonValue, ValidationError
 
 from windlass.agent import Agent, output_contract
-from windlass.errors import check_whole, kind_of
+from windlass.errors import AgentError, check_whole, kind_of
 from windlass.limits import FAN_OUT_AT_ONCE, FAN_OUT_AT_ONCE_MAX
 from windlass.refusals import (
     bad_request,
@@ -264,10 +264,7 @@ class AgentRuntime(CoreRuntime):
             Conflict: the run id was used with another request.
             Denied: the start policy does not allow it, or the session belongs to another owner.
         """
-        from windlass.runtime.options import RunOptions  # noqa: PLC0415 - slow to import
-
-        check_options(options, RunOptions, what="start")
-        return await self.start_run(self._request(agent, message, options))
+        return await self.start_run(await self._request(agent, message, options, what="start"))
 
     async def fan_out(
         self,
@@ -293,9 +290,6 @@ class AgentRuntime(CoreRuntime):
         """
         import asyncio  # noqa: PLC0415 - slow to import
 
-        from windlass.runtime.options import RunOptions  # noqa: PLC0415 - slow to import
-
-        check_options(options, RunOptions, what="fan_out")
         for name in ("run_id", "session_id", "turn_id"):
             if options.get(name) is not None:
                 raise bad_request(
@@ -304,7 +298,9 @@ class AgentRuntime(CoreRuntime):
         turns = asyncio.Semaphore(check_whole(at_once, "fan_out: at_once", most=FAN_OUT_AT_ONCE_MAX))
         ids = {name: check_id(f"{job_id}/{name}", "job_id and the name of a task") for name in tasks}
         requests = [
-            self._request(agent, message, {**options, "run_id": ids[name], "session_id": ids[name]})
+            await self._request(
+                agent, message, {**options, "run_id": ids[name], "session_id": ids[name]}, what="fan_out"
+            )
             for name, (agent, message) in tasks.items()
         ]
 
@@ -353,7 +349,6 @@ class AgentRuntime(CoreRuntime):
         Raises:
             AgentError: the run was refused, or it ended without a value.
         """
-        from windlass.runtime.options import RunOptions  # noqa: PLC0415 - slow to import
         from windlass.runtime.runs import typed_result  # noqa: PLC0415 - slow to import
 
         if isinstance(agent, runs.RunRequest) and not output and not options:
@@ -362,9 +357,8 @@ class AgentRuntime(CoreRuntime):
         elif isinstance(agent, runs.RunRequest) or len(output) != 1 or cast(object, output[0]) is None:
             raise bad_request("run_typed takes (agent, message, output) or (request, output)")
         else:
-            check_options(options, RunOptions, what="run_typed")
             wanted = output[0]
-            request = self._request(agent, cast("UserContent", message), {**options, "output": wanted})
+            request = await self._request(agent, message, {**options, "output": wanted}, what="run_typed")
         return typed_result(await self.run_text(request), wanted)
 
     async def steer(
@@ -391,10 +385,14 @@ class AgentRuntime(CoreRuntime):
         """
         from windlass_harness.loop.events import within_limit  # noqa: PLC0415 - slow to import
 
-        known = self._ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")
-        run_id = within_limit(f"steer/{check_id(session_id, 'session_id')}/{known}")
-        options: RunOptions = {"session_id": session_id, "run_id": run_id, "source": source, "owner": owner}
-        request = self._request(agent, message, options)
+        options: RunOptions = {"session_id": session_id, "source": source, "owner": owner}
+        try:
+            known = self._ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")
+            options["run_id"] = within_limit(f"steer/{check_id(session_id, 'session_id')}/{known}")
+        except AgentError as error:
+            await self._audit(error, agent, options)
+            raise
+        request = await self._request(agent, message, options, what="steer")
         await self.steer_session(request, message_id=known)
         return known
 
@@ -434,10 +432,27 @@ class AgentRuntime(CoreRuntime):
             return StateChange(cast(JsonObject, data.get("set", {})), removed)
         raise bad_request(problem)
 
-    def _request(self, agent: object, message: object, options: RunOptions) -> RunRequest:
+    async def _request(self, agent: object, message: object, options: RunOptions, *, what: str) -> RunRequest:
+        """Return the request of a run; a refusal is written to the audit of the store."""
+        try:
+            return self._made_request(agent, message, options, what=what)
+        except AgentError as error:
+            await self._audit(error, agent, options)
+            raise
+
+    async def _audit(self, error: AgentError, agent: object, options: RunOptions) -> None:
+        """Write a refused start to the audit of the store, before there is a request."""
+        from windlass.runtime.start import record_refusal  # noqa: PLC0415 - slow to import
+
+        agent_id = agent.agent_id if isinstance(agent, Agent) else agent
+        await record_refusal(self._ports, error, {**options, "agent_id": agent_id})
+
+    def _made_request(self, agent: object, message: object, options: RunOptions, *, what: str) -> RunRequest:
         """Return the request of a run; invalid arguments are refused."""
         from windlass.package import budget_limits  # noqa: PLC0415 - slow to import
+        from windlass.runtime.options import RunOptions  # noqa: PLC0415 - slow to import
 
+        check_options(options, RunOptions, what=what)
         given = options.get("run_id")
         run_id = self._ports.machine.new_id() if given is None else check_id(given, "run_id")
         registered = self._registered(agent, run_id)

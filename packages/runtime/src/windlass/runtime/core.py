@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from windlass.errors import Conflict
+from windlass.errors import AgentError, Conflict
 from windlass.refusals import (
     check_given,
     check_id,
@@ -21,7 +21,7 @@ from windlass.refusals import (
     taken_run,
 )
 from windlass_protocol import JsonObject
-from windlass_protocol.generated import common
+from windlass_protocol.generated import common, runs
 
 if TYPE_CHECKING:
     import asyncio
@@ -275,6 +275,7 @@ class CoreRuntime(RuntimeViews):
                 agents=self._agents,
                 rules=ports.rules,
                 owner_id=machine.new_id(),
+                event_hooks=ports.registry.event_hooks,
             )
         )
 
@@ -299,28 +300,41 @@ class CoreRuntime(RuntimeViews):
         from windlass.runtime import start  # noqa: PLC0415 - slow to import
         from windlass.runtime.runs import RunHandle  # noqa: PLC0415 - slow to import
 
-        check_request(request)
-        effective = await start.check_start(self._ports, request)
-        await self.resume()
-        await start.check_free(self._store(), request)
-        run_id = request.run_id
-        await self._keeper.keep(effective, run_id)
-        session_id = request.session_id or f"session:{run_id}"
-        asked = start.asked_for(request)
-        at = moment(self._ports.machine.clock).at
-        new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked, at=at)
-        opening = start.session_opening(effective)
-        body = self._masked({**start.start_body(request, effective), "session": opening})
         try:
+            check_request(request)
+            effective = await start.check_start(self._ports, request)
+            await self.resume()
+            await start.check_free(self._store(), request)
+            run_id = request.run_id
+            await self._keeper.keep(effective, run_id)
+            session_id = request.session_id or f"session:{run_id}"
+            asked = start.asked_for(request)
+            at = moment(self._ports.machine.clock).at
+            new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked, at=at)
+            opening = start.session_opening(effective)
+            body = self._masked({**start.start_body(request, effective), "session": opening})
             key = item_key(START, run_id)
-            posted = await self._store().post(session_id, kind=START, key=key, body=body, run=new_run)
-        except Conflict as error:
-            if await self._store().run(run_id) is None:
-                raise error.caused_by(common.CausalIds(run_id=run_id)) from None
-            raise taken_run(run_id, await self._runs.difference(new_run, session_id)) from None
+            try:
+                posted = await self._store().post(session_id, kind=START, key=key, body=body, run=new_run)
+            except Conflict as error:
+                if await self._store().run(run_id) is None:
+                    raise error.caused_by(common.CausalIds(run_id=run_id)) from None
+                differs = await self._runs.difference(new_run, session_id, owner=request.owner)
+                raise taken_run(run_id, differs) from None
+        except AgentError as error:
+            await self._record_refusal(error, request)
+            raise
         self._run_count += posted.is_new
         await self._rouse(session_id)
         return RunHandle(self, run_id)
+
+    async def _record_refusal(self, error: AgentError, request: object) -> None:
+        """Write a refused start to the audit of the store; see `record_refusal`."""
+        from windlass.runtime import start  # noqa: PLC0415 - slow to import
+
+        if isinstance(request, runs.RunRequest):
+            asked = {name: getattr(request, name) for name in start.ASKED}
+            await start.record_refusal(self._ports, error, asked)
 
     async def steer_session(self, request: RunRequest, *, message_id: str) -> None:
         """Send a message to the current run of a session; return once it is durable.
@@ -335,15 +349,19 @@ class CoreRuntime(RuntimeViews):
         from windlass.ports.store import STEER  # noqa: PLC0415 - slow to import
         from windlass.runtime import start  # noqa: PLC0415 - slow to import
 
-        check_request(request)
-        check_id(message_id, "message_id")
-        effective = await start.check_start(self._ports, request, message_id=message_id)
-        await self.resume()
-        session_id = check_id(request.session_id, "session_id")
-        await self._runs.known(session_id)
-        await self._keeper.keep(effective, request.run_id)
-        body = self._masked({**start.start_body(request, effective), "messageId": message_id})
-        await self._store().post(session_id, kind=STEER, key=item_key(STEER, message_id), body=body)
+        try:
+            check_request(request)
+            check_id(message_id, "message_id")
+            effective = await start.check_start(self._ports, request, message_id=message_id)
+            await self.resume()
+            session_id = check_id(request.session_id, "session_id")
+            await self._runs.known(session_id)
+            await self._keeper.keep(effective, request.run_id)
+            body = self._masked({**start.start_body(request, effective), "messageId": message_id})
+            await self._store().post(session_id, kind=STEER, key=item_key(STEER, message_id), body=body)
+        except AgentError as error:
+            await self._record_refusal(error, request)
+            raise
         await self._rouse(session_id)
 
     def _masked(self, body: JsonObject) -> JsonObject:

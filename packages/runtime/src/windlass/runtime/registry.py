@@ -9,7 +9,7 @@ from typing import Annotated, Final, get_origin, get_type_hints
 from windlass.agent import Agent
 from windlass.dynamic import Placed
 from windlass.engine.writer import Scribe
-from windlass.hooks import Hook
+from windlass.hooks import EventHook, Hook
 from windlass.limits import POLICY_TIMEOUT_MS
 from windlass.package import check_package, compile_package, fingerprint, package_json
 from windlass.policy import RulesPolicy
@@ -184,6 +184,11 @@ class Registry:
     def agent(self, agent_id: str) -> Registered | None:
         """Return the package of an agent."""
         return self._agents.get(agent_id)
+
+    def event_hooks(self, agent_id: str) -> tuple[EventHook, ...]:
+        """Return the event hooks of an agent."""
+        registered = self._agents.get(agent_id)
+        return () if registered is None or registered.agent is None else registered.agent.event_hooks
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from windlass.agent import Output
 from windlass.engine.inbox import ANSWER, answers_in, each_item
 from windlass.errors import Rejected, kind_of
 from windlass.ports.feed import EventBus, EventStream, refused
-from windlass.ports.store import CANCEL, COMPACT, START, STATE, NewRun, RunRow, Store
+from windlass.ports.store import CANCEL, COMPACT, START, STATE, NewRun, RunRow, SettledRequest, Store
 from windlass.refusals import (
     NAME_SHOWN_CHARS_MAX,
     answered_already,
@@ -22,6 +22,7 @@ from windlass.refusals import (
     misfit,
     no_value,
     refused_answer,
+    settled_already,
     unknown_run,
     unknown_session,
 )
@@ -100,9 +101,11 @@ class Runs:
             raise unknown_run(self._hide(run_id))
         return row
 
-    async def difference(self, run: NewRun, session_id: str) -> str:
-        """Return how a run of the same id differs from this one, as text."""
+    async def difference(self, run: NewRun, session_id: str, *, owner: str | None) -> str:
+        """Return how a run of the same id differs from this one, as text; `owner` asks for this one."""
         row = await self._store.run(run.run_id)
+        if row is not None and owner not in (None, row.owner):
+            return "it belongs to another owner"
         if row is not None and row.agent_id != run.agent_id:
             return f"it is of agent {shown(self._hide(row.agent_id), NAME_SHOWN_CHARS_MAX)}"
         if row is not None and row.session_id != session_id:
@@ -320,7 +323,7 @@ class Runs:
 
         Raises:
             Rejected: `responses` is empty.
-            Conflict: the run was cancelled, which closes its requests.
+            Conflict: a request is settled, or the run was cancelled, which closes its requests.
         """
         if not responses:
             raise bad_request("responses is empty: give an InputResponse for each request that is answered")
@@ -334,12 +337,32 @@ class Runs:
             sorted_.setdefault(home, []).append(response)
         found: list[Asking] = []
         for home, given in sorted_.items():
-            if await self._is_cancelled(home):
-                raise refused_answer(None, given[0], problem=_CANCELLED, session_id=home)
             below = None if home == session_id else await self._state(home, None)
             requests = own if below is None else {**below.requests}
+            for response in given:
+                if response.request_id not in requests:
+                    await self._check_unsettled(response.request_id, home)
+            if await self._is_cancelled(home):
+                raise refused_answer(None, given[0], problem=_CANCELLED, session_id=home)
             found.append(Asking(home, tuple(given), requests))
         return tuple(found)
+
+    async def _check_unsettled(self, request_id: str, session_id: str) -> None:
+        """Refuse an answer to a settled request of a session or of one of its subagents.
+
+        Raises:
+            Conflict: it is settled; the error says how.
+        """
+        found = await self._store.find_request(request_id)
+        if isinstance(found, SettledRequest) and await self._is_below(found.session_id, session_id):
+            raise settled_already(found)
+
+    async def _is_below(self, session_id: str, top_id: str) -> bool:
+        """Return whether a session is `top_id` itself, or that of a subagent below it."""
+        if session_id == top_id:
+            return True
+        one, top = await self._store.listed_session(session_id), await self._store.listed_session(top_id)
+        return one is not None and top is not None and one.root_session_id == top.root_session_id
 
     async def descendants(self, session_id: str) -> tuple[ChildSession, ...]:
         """Return the sessions of all subagents below a session, callers first.

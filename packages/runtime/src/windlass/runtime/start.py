@@ -1,10 +1,11 @@
-"""Start of a run: every check in order, before anything is written.
+"""Start of a run: every check in order, before anything is written; and the audit of refused starts.
 
-A refused start writes nothing; its typed error holds the decision of the policy and the references to its
-rules. There is no run to journal it for, and a caller that may not start runs must not be able to fill the
-store.
+A refused start makes no run and no session; its typed error holds the decision of the policy and the
+references to its rules. Its only trace is an entry in the audit of the store, which is bounded: a caller that
+may not start runs must not be able to fill the store.
 """
 
+import logging
 from collections.abc import Mapping
 from typing import Final, cast
 
@@ -13,10 +14,12 @@ from pydantic_core import to_json
 from windlass.agent import check_sink, output_contract, subagent_tool, subagent_words
 from windlass.attachments import check_parts
 from windlass.engine.approval import maybe_await, timed_out
+from windlass.engine.clocks import moment
 from windlass.engine.deadline import DeadlineExceeded, await_within
 from windlass.engine.subagents import Task
-from windlass.errors import AgentError, Rejected, is_for_us
+from windlass.errors import AgentError, Ambiguous, Rejected, Unavailable, is_for_us
 from windlass.hooks import Hook, check_hook
+from windlass.limits import REFUSAL_MESSAGE_CHARS_MAX, REFUSAL_TIMEOUT_MS
 from windlass.package import (
     check_contract,
     check_package,
@@ -27,7 +30,7 @@ from windlass.package import (
 )
 from windlass.ports.host import StartPolicy
 from windlass.ports.model import LLMProvider
-from windlass.ports.store import Store
+from windlass.ports.store import RefusedStart, Store
 from windlass.refusals import (
     bad_request,
     check_id,
@@ -71,9 +74,66 @@ from windlass_protocol import (
     SessionAgent,
     SessionCapabilities,
     SessionToolDefinition,
+    SourceRef,
     TextPart,
 )
+from windlass_protocol.codec_errors import shown
 from windlass_protocol.frozen import sealed
+from windlass_protocol.limits import ID_CHARS_MAX
+
+_LOG: Final = logging.getLogger(__name__)
+ASKED: Final = ("run_id", "session_id", "agent_id", "owner", "source")
+"""Fields of a request that the audit keeps."""
+ID_READ_CHARS_MAX: Final = 65_536
+"""Characters of an invalid id that are searched for secrets before it is cut."""
+
+
+async def record_refusal(ports: RuntimePorts, error: AgentError, asked: Mapping[str, object]) -> None:
+    """Write a refused start to the audit of the store; `asked` holds the fields of `ASKED` that are known.
+
+    The caller raises `error` whatever happens here: a failure of the store is logged.
+    """
+    store = ports.store
+    is_of_store = error.kind is ErrorKind.JOURNAL_FAILURE and isinstance(error, Unavailable | Ambiguous)
+    if store is None or is_of_store:
+        _LOG.warning("a start was refused, and the store cannot record it: %s", type(error).__name__)
+        return
+    try:
+        await await_within(store.record_refusal(_refused(ports, error, asked)), REFUSAL_TIMEOUT_MS)
+    except BaseException as failure:  # the error and the store may be host code; the caller gets the error
+        if is_for_us(failure):
+            raise
+        _LOG.warning("a refused start was not recorded: %s", type(failure).__name__)
+
+
+def _refused(ports: RuntimePorts, error: AgentError, asked: Mapping[str, object]) -> RefusedStart:
+    hide = ports.scribe.redactor.text
+
+    def name(value: object) -> str | None:
+        """Return an id; one that is invalid is cut and made printable."""
+        if not isinstance(value, str):
+            return None
+        hidden = hide(value[:ID_READ_CHARS_MAX])
+        try:
+            return check_id(hidden, "an id")
+        except Rejected:
+            return shown(hidden, ID_CHARS_MAX) or None
+
+    source = asked.get("source")
+    if isinstance(source, SourceRef):
+        source = SourceRef(kind=source.kind, id=name(source.id) or "", trust=source.trust)
+    return RefusedStart(
+        at=moment(ports.machine.clock).at,
+        run_id=name(asked.get("run_id") or error.causal_ids.run_id),
+        session_id=name(asked.get("session_id")),
+        agent_id=name(asked.get("agent_id")),
+        owner=name(asked.get("owner")),
+        source=source if isinstance(source, SourceRef) else None,
+        code=error.code,
+        kind=error.kind,
+        retry=error.retry,
+        message=shown(hide(error.message), REFUSAL_MESSAGE_CHARS_MAX),
+    )
 
 
 def check_ids(ports: RuntimePorts, request: RunRequest, *, message_id: str | None = None) -> None:
@@ -585,7 +645,22 @@ class RuntimeDelegator:
 
     async def __call__(self, task: Task) -> JsonObject:
         """Return the start of a subagent's run; see `Delegator`."""
+        asked: dict[str, object] = {
+            "run_id": task.child.run_id,
+            # The calling session: the entry is deleted with it. The session of the subagent does not exist.
+            "session_id": task.run.session_id,
+            "owner": task.run.owner,
+            "source": task.run.source,
+        }
+        try:
+            return await self._start(task, asked)
+        except AgentError as error:
+            await record_refusal(self._ports, error, asked)
+            raise
+
+    async def _start(self, task: Task, asked: dict[str, object]) -> JsonObject:
         package = await resolve_package(self._ports, task.package_id)
+        asked["agent_id"] = package.agent.agent_id
         agent, child, wanted = package.agent, task.child, task.output_schema
         request = RunRequest(
             run_id=child.run_id,

@@ -5,6 +5,8 @@ from dataclasses import KW_ONLY, field
 from enum import StrEnum
 from typing import Protocol
 
+from windlass.dynamic import Dynamic
+from windlass.hooks import EventHook, Hook
 from windlass.ports.clock import Clock, Random
 from windlass.ports.host import ToolPolicy
 from windlass.ports.model import LLMProvider
@@ -108,6 +110,14 @@ class ToolLoopHarnessConfig:
     """The tools of the model by name; the tools in a session are only for its readers."""
     resolve_model: ResolveModel
     handle_event: HandleEvent | None = None
+    hooks: Sequence[Hook | EventHook] = ()
+    """Functions with `@hook` and `@on_event`; event hooks get each event after `handle_event`."""
+    instructions: Dynamic | None = None
+    """Instructions that a function resolves; they precede the system prompt of the session."""
+    dynamic_tools: Sequence[Dynamic] = ()
+    """Tools that functions resolve, in addition to `tools`."""
+    dynamic_skills: Sequence[Dynamic] = ()
+    """Skills that functions resolve; the model gets the tool `load_skill`."""
     capabilities: SessionCapabilities = field(default_factory=SessionCapabilities)
     """Whether people can be asked; if not, there is no `ask_question`, and calls that need approval fail."""
     on_compaction: Callable[[], Sequence[ModelMessage]] | None = None
@@ -129,7 +139,7 @@ class ToolLoopHarnessConfig:
     redactor: Redactor = field(default_factory=Redactor)
     """Masks secrets in events and in the history."""
     content: ContentStore | None = None
-    """Stores results that are too large for a model; without it they are cut."""
+    """Stores resolved parts, and results that are too large for a model; without it those are cut."""
     attempt: int = 1
     """The number of this attempt at the step, for a driver that repeats one after a crash; part of events."""
     grammar: Grammar = Grammar.ONE_TURN

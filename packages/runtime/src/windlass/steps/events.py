@@ -1,4 +1,7 @@
-"""Events of a step: records and live deltas, shown to `handle_event` in the grammar of the configuration."""
+"""Events of a step: records and live deltas, in the grammar of the configuration.
+
+Each event is shown to `handle_event`, then to the event hooks.
+"""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -7,7 +10,9 @@ from typing import Final
 
 from windlass.engine.approval import maybe_await
 from windlass.engine.clocks import moment
+from windlass.engine.hooks import call_event_hooks
 from windlass.feed.live import LiveStep
+from windlass.hooks import EventHook
 from windlass.ports.clock import Clock
 from windlass.ports.feed import LiveAnswer
 from windlass.steps.contract import Grammar, ToolLoopHarnessConfig
@@ -38,10 +43,12 @@ class Emitter:
         state: StepState,
         clock: Clock,
         actions: Mapping[str, JsonObject],
+        event_hooks: Sequence[EventHook] = (),
     ) -> None:
         self._config = config
         self._session_id = session.session_id
         self._clock = clock
+        self._event_hooks = event_hooks
         self.count = state.event_count
         """Number of events of the session so far."""
         batch = state.pending_input_batch
@@ -111,7 +118,7 @@ class Emitter:
     async def _show(self, event: Event, messages: Sequence[ModelMessage] | None = None) -> None:
         self.count += 1
         config = self._config
-        if config.handle_event is None:
+        if config.handle_event is None and not self._event_hooks:
             return
         name = sha256(canonical([self._session_id, config.attempt, self.count])).hexdigest()[:32]
         attempt = config.attempt - 1 + (event.meta.attempt or 1)
@@ -119,7 +126,9 @@ class Emitter:
         identity = config.runtime_identity
         agent_id = event.agent_id if identity is None else identity.agent_id
         shown = event.model_copy(update={"meta": meta, "agent_id": agent_id})
-        try:
-            await maybe_await(config.handle_event(shown, messages))
-        except Exception as error:  # noqa: BLE001 - host code: an exception must not end the session
-            _LOG.warning("handle_event failed with %s on %s", type(error).__name__, event.type)
+        if config.handle_event is not None:
+            try:
+                await maybe_await(config.handle_event(shown, messages))
+            except Exception as error:  # noqa: BLE001 - host code: an exception must not end the session
+                _LOG.warning("handle_event failed with %s on %s", type(error).__name__, event.type)
+        await call_event_hooks(self._event_hooks, shown, redactor=config.redactor)

@@ -10,19 +10,22 @@ from typing import Final, cast
 
 from pydantic_core import to_json
 
-from windlass.agent import output_contract, subagent_tool
+from windlass.agent import check_count, check_unique, output_contract, subagent_tool
 from windlass.attachments import check_parts
+from windlass.dynamic import Dynamic, Placed
 from windlass.engine.approval import maybe_await
 from windlass.engine.binding import Binding
 from windlass.engine.clocks import PauseClock, moment
 from windlass.engine.driver import Driver
 from windlass.engine.effects import EffectPorts, Effects
+from windlass.engine.hooks import BoundHook, Hooks
 from windlass.engine.inbox import ANSWER
 from windlass.engine.masking import SecretInputs
 from windlass.engine.subagents import Task
 from windlass.engine.writer import SessionWriter
-from windlass.errors import Rejected, check_name, check_text, wrong
-from windlass.limits import DESCRIPTION_CHARS_MAX
+from windlass.errors import Rejected, check_name, check_text, kind_of, wrong
+from windlass.hooks import EventHook, Hook
+from windlass.limits import DESCRIPTION_CHARS_MAX, HOOKS_PER_AGENT_MAX, RESOLVERS_PER_AGENT_MAX
 from windlass.package import budget_limits, check_contract
 from windlass.policy import RulesPolicy
 from windlass.ports.feed import EventBus
@@ -36,6 +39,7 @@ from windlass.runtime.start import (
     with_contract,
 )
 from windlass.scribe import RedactingScribe
+from windlass.skills import Skills
 from windlass.steps.contract import (
     AgentTool,
     KeyedTool,
@@ -67,6 +71,7 @@ from windlass_protocol import (
     OutputContract,
     ProviderRoute,
     RemoteAgentCallAction,
+    ResolverPart,
     RetryClass,
     RunMode,
     RunRequest,
@@ -119,7 +124,13 @@ class _Harness:
         )
         self._policy = config.policy or RulesPolicy(PolicySet())
         own = [_tool_of(one) for one in config.tools.values() if not isinstance(one, AgentTool)]
-        self._tools = [*own, ask_question]
+        skills = [Skills().tool] if config.dynamic_skills else []
+        self._tools = [*own, ask_question, *skills]
+        hooks = [one for one in config.hooks if isinstance(one, Hook)]
+        self._hook_specs = tuple(sorted((one.spec for one in hooks), key=lambda spec: spec.hook_id))
+        self._hooks = Hooks((BoundHook(one.spec, one) for one in hooks), redactor=config.redactor)
+        self.event_hooks = tuple(one for one in config.hooks if isinstance(one, EventHook))
+        self._resolvers = tuple(sorted(_resolvers(config), key=lambda one: one.dynamic.name))
         self._content = config.content or _NoContent()
         self._random = config.random
         self._gates, self._secret_inputs = ToolGates(), SecretInputs()
@@ -158,6 +169,8 @@ class _Harness:
             provider_route=ProviderRoute(route_id=model_id, model_id=model_id, settings=settings),
             tools=tuple(tool.spec for tool in self._tools) or None,
             subagents=subagents or None,
+            hooks=self._hook_specs or None,
+            resolvers=tuple(one.spec for one in self._resolvers) or None,
         )
 
     async def bind(self, session: HarnessSession) -> Binding:
@@ -177,6 +190,8 @@ class _Harness:
             rules=self.rules,
             temperature=temperature if isinstance(temperature, int | float) else None,
             redactor=self.config.redactor,
+            hooks=self._hooks,
+            resolvers=self._resolvers,
             summarises=None if summariser is None else await self._model(summariser),
             window=agent.model_reference.context_window_tokens,
             summary_window=(summariser or agent.model_reference).context_window_tokens,
@@ -199,6 +214,11 @@ def _check(config: ToolLoopHarnessConfig) -> None:
     if config.output_repairs_max < 0:
         raise wrong(f"output_repairs_max is 0 or more, found {config.output_repairs_max}")
     for name, item in config.tools.items():
+        if not isinstance(cast(object, item), Tool | KeyedTool | AgentTool):
+            raise wrong(
+                f"tools: {name!r} must be a function with @tool, a KeyedTool or an AgentTool, found "
+                f"{kind_of(item)}; dynamic parts are given in dynamic_tools"
+            )
         if isinstance(item, AgentTool):
             check_text(item.description, "the description of an agent", chars_max=DESCRIPTION_CHARS_MAX)
             own = check_name(item.name, "an agent")
@@ -206,8 +226,44 @@ def _check(config: ToolLoopHarnessConfig) -> None:
             own = _tool_of(item).name
         if own != name:
             raise wrong(f"tools: {name!r} names a tool with the name {own!r}; use its own name")
-        if name == ask_question.name:
+        if name == ask_question.name or (config.dynamic_skills and name == Skills().tool.name):
             raise wrong(f"tools: the steps have a {name} of their own; give this tool another name")
+    _check_hooks(config)
+    _check_dynamic(config)
+
+
+def _check_hooks(config: ToolLoopHarnessConfig) -> None:
+    hook_ids: list[str] = []
+    for at, one in enumerate(config.hooks):
+        if not isinstance(cast(object, one), Hook | EventHook):
+            raise wrong(f"hooks must be functions with @hook or @on_event; number {at} is {kind_of(one)}")
+        hook_ids.append(one.spec.hook_id if isinstance(one, Hook) else one.hook_id)
+    check_unique(hook_ids, "hooks")
+    check_count(len(hook_ids), HOOKS_PER_AGENT_MAX, "hooks")
+
+
+def _check_dynamic(config: ToolLoopHarnessConfig) -> None:
+    placed = _resolvers(config)
+    for one in placed:
+        if not isinstance(cast(object, one.dynamic), Dynamic):
+            kind = kind_of(one.dynamic)
+            raise wrong(f"dynamic {one.part.value} must be made with dynamic(function), found {kind}")
+    if placed and config.content is None:
+        raise wrong(
+            "dynamic parts need a content store that the next step reads, too: "
+            "content=MemoryStore() or await SqliteStore.open(path), both of windlass.parts"
+        )
+    check_unique([one.dynamic.name for one in placed], "resolvers")
+    check_count(len(placed), RESOLVERS_PER_AGENT_MAX, "resolvers")
+
+
+def _resolvers(config: ToolLoopHarnessConfig) -> list[Placed]:
+    words = () if config.instructions is None else (config.instructions,)
+    return [
+        *(Placed(ResolverPart.INSTRUCTIONS, one) for one in words),
+        *(Placed(ResolverPart.TOOLS, one) for one in config.dynamic_tools),
+        *(Placed(ResolverPart.SKILLS, one) for one in config.dynamic_skills),
+    ]
 
 
 def _tool_of(item: Tool[..., object] | KeyedTool) -> Tool[..., object]:
@@ -238,7 +294,14 @@ class _Step:
         ]
         self._new_contract = given.output_schema is not None and self._loop.run is not None
         actions = {name: _extras(agent) for name, agent in harness.agents.items()}
-        self._emitter = Emitter(harness.config, session, state=state, clock=harness.clock, actions=actions)
+        self._emitter = Emitter(
+            harness.config,
+            session,
+            state=state,
+            clock=harness.clock,
+            actions=actions,
+            event_hooks=harness.event_hooks,
+        )
         self._has_asked = False
         """Whether the model was called in this step."""
         self._is_enough = False

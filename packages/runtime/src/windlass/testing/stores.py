@@ -23,6 +23,7 @@ from windlass.ports.store import (
     NewRun,
     OpenRequest,
     Posted,
+    RefusedStart,
     RunCounts,
     RunFilter,
     RunInfo,
@@ -42,7 +43,9 @@ from windlass_protocol.frozen import sealed
 
 T = TypeVar("T")
 
-WRITES: Final = frozenset({"claim", "append", "post", "enlist", "retire", "save", "put", "keep", "delete"})
+WRITES: Final = frozenset(
+    {"claim", "append", "post", "enlist", "retire", "save", "put", "keep", "delete", "record_refusal"}
+)
 """The methods that write."""
 
 
@@ -162,6 +165,22 @@ class WrappedStore:
 
     async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
         return await self._pass("find_request", lambda: self.inner.find_request(request_id))
+
+    async def record_refusal(self, refused: RefusedStart) -> None:
+        await self._pass("record_refusal", lambda: self.inner.record_refusal(refused))
+
+    async def listed_refusals(
+        self,
+        *,
+        owner: str | None = None,
+        agent_id: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> tuple[RefusedStart, ...]:
+        return await self._pass(
+            "listed_refusals",
+            lambda: self.inner.listed_refusals(owner=owner, agent_id=agent_id, before=before, limit=limit),
+        )
 
     async def counted_runs(self, wanted: CountFilter) -> RunCounts:
         return await self._pass("counted_runs", lambda: self.inner.counted_runs(wanted))

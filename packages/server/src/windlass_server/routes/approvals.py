@@ -5,10 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 
 from windlass.catalog import SettledRequest
+from windlass.refusals import settled_already
 from windlass_protocol import Accepted, ApprovalInfo, ApprovalPage, InputResponse
 from windlass_server.models import Answer, PageDep
 from windlass_server.openapi import ACCEPTED_EXAMPLE, APPROVAL_EXAMPLE, answers, body_example
-from windlass_server.problems import Problem
 from windlass_server.requests import PREFIX, CallerDep, IdempotencyKey, OwnRequest, once, reply, seen
 from windlass_server.routing import Route
 
@@ -54,7 +54,7 @@ async def answer(
     route = f"approvals/{found.request_id}"
     async with once(caller, key, route=route, body=given, keeps_end=True) as is_done:
         if isinstance(found, SettledRequest) and not is_done:
-            raise _too_late(found)
+            raise settled_already(found)
         if not is_done:
             response = InputResponse(
                 request_id=found.request_id,
@@ -65,12 +65,3 @@ async def answer(
             )
             await caller.tenant.runtime.answer_session(found.session_id, [response])
         return reply(Accepted(session_id=found.session_id, run_id=found.run_id), 202)
-
-
-def _too_late(found: SettledRequest) -> Problem:
-    """Return the response to a late answer: it tells the first answer."""
-    chosen = "" if found.option_id is None else f" ({found.option_id})"
-    who = "" if found.responder is None else f" by {found.responder}"
-    ids = {"sessionId": found.session_id, "runId": found.run_id, "requestId": found.request_id}
-    text = f"the request is already settled: {found.outcome.value}{chosen}{who}, at {found.at}"
-    return Problem(409, text, ids=ids)

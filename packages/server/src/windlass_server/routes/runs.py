@@ -1,4 +1,4 @@
-"""Routes of runs: list, read, trace, decisions, prompts, cancel."""
+"""Routes of runs: list, read, trace, decisions, prompts, cancel; and starts that were refused."""
 
 from typing import Annotated
 
@@ -10,6 +10,8 @@ from windlass_protocol import (
     Accepted,
     DecisionRun,
     PromptMessage,
+    RefusedStart,
+    RefusedStartPage,
     RunInfo,
     RunPage,
     RunRow,
@@ -22,6 +24,7 @@ from windlass_server.models import Cancel, PageQuery
 from windlass_server.openapi import (
     DECISIONS_EXAMPLE,
     PROMPT_EXAMPLE,
+    REFUSED_START_EXAMPLE,
     RUN_EXAMPLE,
     RUN_ROW_EXAMPLE,
     TRACE_EXAMPLE,
@@ -60,6 +63,25 @@ async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]
         status=query.status,
     )
     return reply(RunPage(runs=tuple(seen(RunRow, info) for info in page.items), next=page.next))
+
+
+class RefusedQueryParams(PageQuery):
+    """Filter of a list of refused starts."""
+
+    agent: Annotated[str | None, Field(min_length=1, max_length=512)] = None
+
+
+@router.get(
+    "/refused-starts",
+    response_model=RefusedStartPage,
+    responses=answers(200, {"refusedStarts": [REFUSED_START_EXAMPLE]}, 400),
+    summary="Your refused starts",
+)
+async def list_refused_starts(caller: CallerDep, query: Annotated[RefusedQueryParams, Query()]) -> Response:
+    """Return the runs that you asked for and that were not started, newest first, with their errors."""
+    page = await caller.sessions.refused_starts(after=query.after, limit=query.limit, agent_id=query.agent)
+    refused = tuple(seen(RefusedStart, one) for one in page.items)
+    return reply(RefusedStartPage(refused_starts=refused, next=page.next))
 
 
 @router.get(

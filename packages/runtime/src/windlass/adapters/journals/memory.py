@@ -1,12 +1,13 @@
 """In-memory store: the reference implementation of the store contract."""
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 from heapq import nlargest
 from itertools import islice
+from types import MappingProxyType
 from typing import Final
 
 from windlass.adapters.journals.codec import (
@@ -26,6 +27,7 @@ from windlass.adapters.journals.rules import (
     CLOSED,
     ENDED,
     OPEN,
+    Settlement,
     check_fence,
     check_room,
     conflict,
@@ -36,12 +38,13 @@ from windlass.adapters.journals.rules import (
     new_run_ids,
     not_owned,
     rejected,
-    resolutions_in,
+    settlements_in,
     status_after,
     total_usage,
     unavailable,
+    unresolved,
 )
-from windlass.limits import SNAPSHOT_BYTES_MAX
+from windlass.limits import REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.store import (
     CANCEL,
     NO_USAGE,
@@ -56,6 +59,7 @@ from windlass.ports.store import (
     NewRun,
     OpenRequest,
     Posted,
+    RefusedStart,
     RunCell,
     RunCounts,
     RunFilter,
@@ -151,8 +155,8 @@ class MemoryIndex:
         if told is not None:
             self._take(session_id, told)
         if batch.asked is not None:
-            self._settle(session_id, batch)
-            self.ask(session_id, batch.asked, at=batch.drafts[-1].at if batch.drafts else "", run=asking)
+            at, closed = batch.drafts[-1].at if batch.drafts else "", settlements_in(batch.drafts)
+            self.ask(session_id, batch.asked, at=at, run=asking, closed=closed)
 
     def _take(self, session_id: str, told: Told) -> None:
         for run in told.runs:
@@ -172,22 +176,6 @@ class MemoryIndex:
             usage=total_usage(known.usage, told.runs),
         )
 
-    def _settle(self, session_id: str, batch: Batch) -> None:
-        asked = self.asked.get(session_id, {})
-        for resolution, at in resolutions_in(batch.drafts):
-            request = asked.get(resolution.request_id)
-            if request is not None:
-                self.settled[resolution.request_id] = SettledRequest(
-                    resolution.request_id,
-                    session_id,
-                    request.run_id,
-                    request.owner,
-                    resolution.outcome,
-                    None if resolution.response is None else resolution.response.option_id,
-                    None if resolution.response is None else resolution.response.responder,
-                    at,
-                )
-
     def _take_run(self, run: RunTold) -> None:
         facts = self.runs.get(run.run_id, NO_FACTS)
         if run.begins:
@@ -196,8 +184,19 @@ class MemoryIndex:
             facts = replace(facts, ended_at=run.at, usage=run.usage or NO_USAGE)
         self.runs[run.run_id] = facts
 
-    def ask(self, session_id: str, requests: tuple[InputRequest, ...], *, at: str, run: Run | None) -> None:
-        """Replace the open requests of a session."""
+    def ask(
+        self,
+        session_id: str,
+        requests: tuple[InputRequest, ...],
+        *,
+        at: str,
+        run: Run | None,
+        closed: Mapping[str, Settlement] = MappingProxyType({}),
+    ) -> None:
+        """Replace the open requests of a session; `closed` says how others were closed.
+
+        Those may have been made in the same append.
+        """
         before, session = self.asked.pop(session_id, {}), self.sessions.get(session_id)
         now: dict[str, OpenRequest] = {}
         for request in requests:
@@ -215,6 +214,12 @@ class MemoryIndex:
                     self.asked_count,
                 )
             now[request.request_id] = known
+        gone = {name: unresolved(one.run_id, at=at) for name, one in before.items() if name not in now}
+        owner = None if session is None else session.owner
+        for name, how in {**gone, **closed}.items():
+            self.settled[name] = SettledRequest(
+                name, session_id, how.run_id, owner, how.outcome, how.option_id, how.responder, how.at
+            )
         if now:
             self.asked[session_id] = now
         if at and session is not None:
@@ -293,9 +298,9 @@ class Session:
 
 
 class MemoryTables:
-    """The data of a store in memory."""
+    """The data of a store in memory; it keeps the newest `refusals_max` refused starts."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, refusals_max: int = REFUSED_STARTS_MAX) -> None:
         self._sessions: dict[str, Session] = {}
         self._timeline: list[Append] = []
         self._items: list[Item] = []
@@ -309,6 +314,9 @@ class MemoryTables:
         self._position = 0
         """Position of the newest record, which may have been deleted."""
         self._index = MemoryIndex()
+        self._refused: deque[RefusedStart] = deque(maxlen=refusals_max)
+        self._refused_count = 0
+        """Number of starts ever refused."""
         self._is_closed = False
 
     def _check_open(self) -> None:
@@ -455,6 +463,29 @@ class MemoryArchive(MemoryTables):
                 return asked[request_id]
         return self._index.settled.get(request_id)
 
+    async def record_refusal(self, refused: RefusedStart) -> None:
+        self._check_open()
+        self._refused_count += 1
+        self._refused.append(replace(refused, number=self._refused_count))
+
+    async def listed_refusals(
+        self,
+        *,
+        owner: str | None = None,
+        agent_id: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> tuple[RefusedStart, ...]:
+        self._check_open()
+        found = (
+            one
+            for one in reversed(self._refused)
+            if (before is None or one.number < before)
+            and owner in (None, one.owner)
+            and agent_id in (None, one.agent_id)
+        )
+        return tuple(islice(found, limit))
+
     async def counted_runs(self, wanted: CountFilter) -> RunCounts:
         self._check_open()
         infos = (self._run_info(row, item) for row, item in self._runs.values())
@@ -577,9 +608,12 @@ class MemoryArchive(MemoryTables):
             # Keep the numbers, so that no later item reuses one.
             self._items[item.number - 1] = Item(item.number, "", "", "", b"", b"", is_consumed=True)
         self._timeline = [append for append in self._timeline if append.session_id != name]
-        for run_id in [run_id for run_id, (row, _) in self._runs.items() if row.session_id == name]:
+        runs = {run_id for run_id, (row, _) in self._runs.items() if row.session_id == name}
+        for run_id in runs:
             del self._runs[run_id]
             self._index.runs.pop(run_id, None)
+        left = (one for one in self._refused if one.session_id != name and one.run_id not in runs)
+        self._refused = deque(left, self._refused.maxlen)
         own = self._uses.pop(name, set())
         for digest in own.difference(*self._uses.values()):
             self._contents.pop(digest, None)

@@ -1,6 +1,6 @@
 """Rules and errors that all stores share."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice, zip_longest
 from typing import Final
 
@@ -14,7 +14,16 @@ from windlass_harness.record import Post
 from windlass_harness.views.listing import RunTold, Told
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_harness.views.usage import add_usage
-from windlass_protocol import CausalIds, ErrorKind, InputResolution, RetryClass, RunStatus, Usage
+from windlass_protocol import (
+    CausalIds,
+    ErrorKind,
+    InputOutcome,
+    InputResolution,
+    RetryClass,
+    RunStatus,
+    Usage,
+)
+from windlass_protocol.frozen import frozen
 
 ENDED: Final = frozenset(RUN_ENDS.values())
 """Statuses of an ended run."""
@@ -38,13 +47,37 @@ def total_usage(usage: Usage, runs: Iterable[RunTold]) -> Usage:
     return usage
 
 
-def resolutions_in(drafts: Iterable[Draft]) -> Iterator[tuple[InputResolution, str]]:
-    """Yield the request resolutions in records, with their times."""
+@frozen
+class Settlement:
+    """How a request was closed."""
+
+    outcome: InputOutcome
+    option_id: str | None
+    responder: str | None
+    at: str
+    run_id: str
+
+
+def settlements_in(drafts: Iterable[Draft]) -> dict[str, Settlement]:
+    """Return how records close requests of their own session, by request id."""
+    found: dict[str, Settlement] = {}
     for draft in drafts:
-        if draft.type == "input.resolved":
-            found = draft.data.get("resolutions")
-            for resolution in found if isinstance(found, list) else ():
-                yield InputResolution.model_validate(resolution), draft.at
+        # A calling session has the resolutions of its subagents too.
+        if draft.type == "input.resolved" and draft.data.get("childSessionId") is None:
+            resolutions = draft.data.get("resolutions")
+            for resolution in resolutions if isinstance(resolutions, list) else ():
+                one = InputResolution.model_validate(resolution)
+                option_id = None if one.response is None else one.response.option_id
+                responder = None if one.response is None else one.response.responder
+                found[one.request_id] = Settlement(
+                    one.outcome, option_id, responder, draft.at, draft.run_id or ""
+                )
+    return found
+
+
+def unresolved(run_id: str, *, at: str) -> Settlement:
+    """Return the settlement of a request that an append closes without a resolution."""
+    return Settlement(InputOutcome.CANCELLED, None, None, at, run_id)
 
 
 def dump_usage(usage: Usage | None) -> str:

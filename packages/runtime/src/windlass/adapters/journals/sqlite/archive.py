@@ -151,6 +151,7 @@ class ArchiveTransaction(Transaction):
         # Keep the highest item number, so that no later item reuses it.
         execute("DELETE FROM items WHERE session_key = 0 AND number < (SELECT max(number) FROM items)")
         execute(_UNSEAT, (key,))
+        # Triggers delete the refused starts that name the session or one of its runs.
         for table in _TABLES:
             execute(f"DELETE FROM {table} WHERE session_key = ?", (key,))
         if not is_notes(session.row.session_id):

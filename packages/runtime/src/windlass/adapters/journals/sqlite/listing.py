@@ -4,18 +4,22 @@ They are written in the transaction of the append that changes them. Most append
 none.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, cast
 
 from pydantic_core import to_json
 
 from windlass.adapters.journals.rules import (
     ENDED,
+    Settlement,
     dump_usage,
     load_usage,
     not_owned,
-    resolutions_in,
+    settlements_in,
     status_after,
     total_usage,
+    unresolved,
 )
 from windlass.adapters.journals.sqlite.integrity import StoreKey
 from windlass.adapters.journals.sqlite.queries import Reads
@@ -35,11 +39,10 @@ _UPDATE: Final = """UPDATE catalog SET title = ?, agent_id = coalesce(?, agent_i
 _TOUCH: Final = "UPDATE catalog SET updated_at = ? WHERE session_key = ?"
 _RUN_BEGAN: Final = "UPDATE runs SET started_at = ? WHERE run_id = ?"
 _RUN_ENDED: Final = "UPDATE runs SET ended_at = ?, usage = ? WHERE run_id = ?"
-_ASKED: Final = "SELECT request_id FROM asked WHERE session_key = ?"
+_ASKED: Final = "SELECT request_id, run_id FROM asked WHERE session_key = ?"
 _ASK: Final = "INSERT INTO asked VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)"
 _SETTLE: Final = """INSERT OR REPLACE INTO settled
-    SELECT request_id, session_key, run_id, owner, ?, ?, ?, ? FROM asked
-    WHERE session_key = ? AND request_id = ?"""
+    VALUES (?, ?, ?, (SELECT owner FROM catalog WHERE session_key = ?), ?, ?, ?, ?)"""
 _CLOSE: Final = "DELETE FROM asked WHERE session_key = ? AND request_id = ?"
 
 
@@ -81,16 +84,8 @@ class IndexWrites:
         if told is not None:
             self.take(session_key, told)
         if batch.asked is not None:
-            self._settle(session_key, batch)
-            at = batch.drafts[-1].at if batch.drafts else ""
-            self.ask(session_key, batch.asked, at=at)
-
-    def _settle(self, session_key: int, batch: Batch) -> None:
-        for one, at in resolutions_in(batch.drafts):
-            option_id = None if one.response is None else one.response.option_id
-            responder = None if one.response is None else one.response.responder
-            columns = (one.outcome.value, option_id, responder, at, session_key, one.request_id)
-            self._connection.execute(_SETTLE, columns)
+            at, closed = batch.drafts[-1].at if batch.drafts else "", settlements_in(batch.drafts)
+            self.ask(session_key, batch.asked, at=at, closed=closed)
 
     def take(self, session_key: int, told: Told) -> None:
         """Update the rows of a session and of its runs."""
@@ -120,11 +115,28 @@ class IndexWrites:
         )
         self._connection.execute(_UPDATE, columns)
 
-    def ask(self, session_key: int, asked: tuple[InputRequest, ...], *, at: str) -> None:
-        """Replace the open requests of a session."""
-        known = {cast("str", name) for (name,) in self._connection.execute(_ASKED, (session_key,))}
-        for request_id in known - {request.request_id for request in asked}:
-            self._connection.execute(_CLOSE, (session_key, request_id))
+    def ask(
+        self,
+        session_key: int,
+        asked: tuple[InputRequest, ...],
+        *,
+        at: str,
+        closed: Mapping[str, Settlement] = MappingProxyType({}),
+    ) -> None:
+        """Replace the open requests of a session; `closed` says how others were closed.
+
+        Those may have been made in the same append.
+        """
+        known = dict(
+            cast("list[tuple[str, str]]", self._connection.execute(_ASKED, (session_key,)).fetchall())
+        )
+        open_ = {request.request_id for request in asked}
+        gone = {name: unresolved(run_id, at=at) for name, run_id in known.items() if name not in open_}
+        for name, how in {**gone, **closed}.items():
+            columns = (how.outcome.value, how.option_id, how.responder, how.at)
+            self._connection.execute(_SETTLE, (name, session_key, how.run_id, session_key, *columns))
+        for name in gone:
+            self._connection.execute(_CLOSE, (session_key, name))
         new = [request for request in asked if request.request_id not in known]
         if new:
             run_id, agent_id, owner = self._asking(session_key)

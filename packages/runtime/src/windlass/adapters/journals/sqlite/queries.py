@@ -28,6 +28,7 @@ from windlass.ports.store import (
     InboxItem,
     KeptItem,
     OpenRequest,
+    RefusedStart,
     RunCell,
     RunCounts,
     RunFilter,
@@ -43,7 +44,16 @@ from windlass.ports.store import (
     Waiting,
 )
 from windlass_harness.record import Record
-from windlass_protocol import ContentRef, InputOutcome, InputRequest, RunStatus
+from windlass_protocol import (
+    ContentRef,
+    ErrorCode,
+    ErrorKind,
+    InputOutcome,
+    InputRequest,
+    RetryClass,
+    RunStatus,
+    SourceRef,
+)
 
 INDEX_VERSION: Final = 4
 """Increased whenever the recorder tables or their counts change."""
@@ -339,6 +349,8 @@ _REQUEST: Final = """SELECT s.session_id, c.root, a.run_id, a.agent_id, a.owner,
 REQUEST: Final = f"{_REQUEST} WHERE a.request_id = ? ORDER BY a.number DESC LIMIT 1"
 SETTLED: Final = """SELECT t.request_id, s.session_id, t.run_id, t.owner, t.outcome, t.option_id, t.responder,
     t.at FROM settled t JOIN sessions s USING (session_key) WHERE t.request_id = ?"""
+_REFUSED: Final = """SELECT at, run_id, session_id, agent_id, owner, source, code, kind, retry, message,
+    number FROM refused"""
 _ITEMS: Final = """SELECT i.kind, i.key, i.digest, i.consumed_seq, r.run_id, i.number FROM items i
     LEFT JOIN runs r ON r.item = i.number
     WHERE i.session_key = ? AND i.consumed_seq IS NOT NULL AND i.number > ? ORDER BY i.number LIMIT ?"""
@@ -383,6 +395,16 @@ class IndexReads:
             return _request(row)
         row = self._connection.execute(SETTLED, (request_id,)).fetchone()
         return None if row is None else _settled(row)
+
+    def refusals(
+        self, owner: str | None, agent_id: str | None, *, before: int | None, limit: int
+    ) -> tuple[RefusedStart, ...]:
+        """Return refused starts, newest first."""
+        found = {"owner = ?": owner, "agent_id = ?": agent_id, "number < ?": before}
+        given = {clause: value for clause, value in found.items() if value is not None}
+        condition = f" WHERE {' AND '.join(given)}" if given else ""
+        sql = f"{_REFUSED}{condition} ORDER BY number DESC LIMIT ?"
+        return tuple(_refused(row) for row in self._connection.execute(sql, (*given.values(), limit)))
 
     def items(self, session_id: str, *, after: int, limit: int) -> tuple[KeptItem, ...]:
         """Return consumed items of a session."""
@@ -513,6 +535,26 @@ def _settled(row: Row) -> SettledRequest:
     )
     return SettledRequest(
         request_id, session_id, run_id, owner, InputOutcome(outcome), option_id, responder, at
+    )
+
+
+def _refused(row: Row) -> RefusedStart:
+    at, run_id, session_id, agent_id, owner, source, code, kind, retry, message, number = cast(
+        "tuple[str, str | None, str | None, str | None, str | None, str | None, str, str, str, str, int]",
+        tuple(row),
+    )
+    return RefusedStart(
+        at,
+        run_id,
+        session_id,
+        agent_id,
+        owner,
+        None if source is None else SourceRef.model_validate(from_json(source), by_alias=True),
+        ErrorCode(code),
+        ErrorKind(kind),
+        RetryClass(retry),
+        message,
+        number,
     )
 
 

@@ -145,6 +145,21 @@ _VERSION_6: Final = (
     "ALTER TABLE inbox RENAME TO items",
     "ALTER TABLE owners RENAME TO leases",
 )
+_VERSION_7: Final = (
+    # Refused starts. Triggers delete them with their session, so that a process of an older release that has
+    # the file open does so too.
+    """CREATE TABLE refused (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, session_key INTEGER, at TEXT NOT NULL, run_id TEXT,
+        session_id TEXT, agent_id TEXT, owner TEXT, source TEXT, code TEXT NOT NULL, kind TEXT NOT NULL,
+        retry TEXT NOT NULL, message TEXT NOT NULL)""",
+    "CREATE INDEX refused_by_session ON refused (session_key) WHERE session_key IS NOT NULL",
+    "CREATE INDEX refused_by_run ON refused (run_id)",
+    "CREATE INDEX refused_by_owner ON refused (owner, number)",
+    """CREATE TRIGGER refused_of_session AFTER DELETE ON sessions
+        BEGIN DELETE FROM refused WHERE session_key = OLD.session_key; END""",
+    """CREATE TRIGGER refused_of_run AFTER DELETE ON runs
+        BEGIN DELETE FROM refused WHERE run_id = OLD.run_id; END""",
+)
 MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
     _VERSION_1,
     _VERSION_2,
@@ -152,6 +167,7 @@ MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
     _VERSION_4,
     _VERSION_5,
     _VERSION_6,
+    _VERSION_7,
 )
 """Statements from each version to the next, from an empty file on. Released versions never change."""
 NEW_APPEND: Final = """INSERT INTO appends

@@ -38,7 +38,7 @@ from windlass.adapters.journals.sqlite.schema import (
 from windlass.adapters.journals.sqlite.transactions import CHECKPOINT_BYTES, Writer
 from windlass.adapters.journals.sqlite.writes import OwnerLocks
 from windlass.errors import AgentError
-from windlass.limits import SNAPSHOT_BYTES_MAX
+from windlass.limits import REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.store import (
     Appended,
     Arrivals,
@@ -50,6 +50,7 @@ from windlass.ports.store import (
     NewRun,
     OpenRequest,
     Posted,
+    RefusedStart,
     RunCounts,
     RunFilter,
     RunInfo,
@@ -76,9 +77,17 @@ class SqliteStore:
     """
 
     def __init__(
-        self, path: Path, *, key: StoreKey, writing: Connection, reading: Reads, is_quick: bool = False
+        self,
+        path: Path,
+        *,
+        key: StoreKey,
+        writing: Connection,
+        reading: Reads,
+        is_quick: bool = False,
+        refusals_max: int = REFUSED_STARTS_MAX,
     ) -> None:
         self.path = path
+        self._refusals_max = refusals_max
         self._locks = OwnerLocks(path)
         transaction = self._archive = ArchiveTransaction(writing, key, locks=self._locks)
         self._writer = Writer(writing, transaction, files=OpenFiles(path), is_quick=is_quick)
@@ -90,9 +99,16 @@ class SqliteStore:
 
     @classmethod
     async def open(
-        cls, path: str | Path, *, durability: Durability = "power", connect: Connect = connect
+        cls,
+        path: str | Path,
+        *,
+        durability: Durability = "power",
+        connect: Connect = connect,
+        refusals_max: int = REFUSED_STARTS_MAX,
     ) -> Self:
         """Open a store; create a missing file, migrate one of an older version.
+
+        It keeps the newest `refusals_max` refused starts.
 
         Raises:
             Rejected: the folder is missing or read-only, the file is not a store, or a newer
@@ -100,10 +116,10 @@ class SqliteStore:
             Corrupt: the file is damaged.
             Unavailable: it cannot be opened now.
         """
-        return await asyncio.to_thread(cls._open, path, durability, connect)
+        return await asyncio.to_thread(cls._open, path, durability, connect, refusals_max)
 
     @classmethod
-    def _open(cls, place: str | Path, durability: Durability, connect: Connect) -> Self:
+    def _open(cls, place: str | Path, durability: Durability, connect: Connect, refusals_max: int) -> Self:
         path = _checked(place, durability)
         if not path.parent.is_dir():
             raise misconfigured(f"the folder {path.parent} does not exist: make it first")
@@ -118,7 +134,14 @@ class SqliteStore:
             reads.wait_at_most(0)
             # Writes do not wait for the disk.
             is_quick = durability == "process"
-            return cls(path, key=key, writing=writing, reading=reads, is_quick=is_quick)
+            return cls(
+                path,
+                key=key,
+                writing=writing,
+                reading=reads,
+                is_quick=is_quick,
+                refusals_max=refusals_max,
+            )
         except FAILURES as error:
             failure = forbidden(path) or translate(error)
             _close_all(connections)
@@ -255,6 +278,21 @@ class SqliteStore:
 
     async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
         return await self._read(lambda: self._reads.index.request(request_id))
+
+    async def record_refusal(self, refused: RefusedStart) -> None:
+        await self._writer.do(lambda tx: tx.refuse(refused, most=self._refusals_max))
+
+    async def listed_refusals(
+        self,
+        *,
+        owner: str | None = None,
+        agent_id: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> tuple[RefusedStart, ...]:
+        return await self._read(
+            lambda: self._reads.index.refusals(owner, agent_id, before=before, limit=limit)
+        )
 
     async def counted_runs(self, wanted: CountFilter) -> RunCounts:
         return await self._read(lambda: self._reads.counts.runs(wanted))

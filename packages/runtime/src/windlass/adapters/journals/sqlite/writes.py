@@ -26,7 +26,7 @@ from windlass.adapters.journals.sqlite.integrity import SESSION_KEYS_MAX, START,
 from windlass.adapters.journals.sqlite.listing import IndexWrites
 from windlass.adapters.journals.sqlite.queries import OWNERS, find_session, is_deleted, last_position
 from windlass.adapters.journals.sqlite.schema import NEW_APPEND, Connection
-from windlass.ports.store import Appended, Batch, Claim, NewRun, Posted, SessionRow, Standing
+from windlass.ports.store import Appended, Batch, Claim, NewRun, Posted, RefusedStart, SessionRow, Standing
 from windlass_protocol import ContentRef, RunStatus
 
 LOCK_TRIES_MAX: Final = 50
@@ -159,6 +159,8 @@ _KEEP: Final = "INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT (hash) DO NOTH
 _USE: Final = "INSERT INTO content_uses VALUES (?, ?) ON CONFLICT DO NOTHING"
 _SHARE: Final = """INSERT INTO content_uses SELECT 0, hash FROM contents WHERE hash = ?1
     AND NOT EXISTS (SELECT 1 FROM content_uses WHERE hash = ?1)"""
+_REFUSE: Final = "INSERT INTO refused VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_FORGET_REFUSED: Final = "DELETE FROM refused WHERE number <= (SELECT max(number) FROM refused) - ?"
 _SNAPSHOT: Final = """INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (session_key) DO UPDATE
     SET seq = excluded.seq, seal = excluded.seal, state = excluded.state WHERE excluded.seq >= seq"""
 
@@ -349,6 +351,25 @@ class Transaction:
         """Record that a session uses a content, if that exists."""
         self._connection.execute(_SHARE, (digest,))
         self._connection.execute(_USE, (session_key, digest))
+
+    def refuse(self, one: RefusedStart, *, most: int) -> None:
+        """Insert a refused start; only the newest `most` stay."""
+        source = None if one.source is None else one.source.model_dump_json(by_alias=True)
+        columns = (
+            None if one.session_id is None else self._key.session_key(one.session_id),
+            one.at,
+            one.run_id,
+            one.session_id,
+            one.agent_id,
+            one.owner,
+            source,
+            one.code.value,
+            one.kind.value,
+            one.retry.value,
+            one.message,
+        )
+        self._connection.execute(_REFUSE, columns)
+        self._connection.execute(_FORGET_REFUSED, (most,))
 
     def save(self, session_id: str, seq: int, *, state: bytes) -> None:
         """Save a snapshot, unless a newer one exists or its records do not."""

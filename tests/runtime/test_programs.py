@@ -81,7 +81,11 @@ def test_what_is_printed_comes_with_the_value() -> None:
 
 def test_calls_of_a_program_are_calls_under_the_call_of_the_program() -> None:
     events = play(run(coder("import asyncio\nawait asyncio.gather(double(1), double(number=2))")))
-    (asked,) = [event.data for event in events if event.data.get("parentCallId") == "call-1"]
+    (asked,) = [
+        event.data
+        for event in events
+        if event.type == "actions.requested" and event.data.get("parentCallId") == "call-1"
+    ]
     assert asked["actions"] == [
         {"kind": "tool-call", "callId": f"call-1/{at}", "toolName": "double", "input": {"number": at + 1}}
         for at in (0, 1)

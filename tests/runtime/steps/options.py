@@ -6,6 +6,7 @@ from typing import TypedDict
 from windlass.dynamic import Dynamic
 from windlass.hooks import EventHook, Hook
 from windlass.ports.host import ToolPolicy
+from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider
 from windlass.ports.store import ContentStore
 from windlass.steps import Grammar, HandleEvent, HarnessTool
@@ -27,6 +28,7 @@ class Options(TypedDict, total=False):
     runtime_identity: RuntimeIdentity
     code_mode: bool
     workflow: bool
+    interpreter: Interpreter
     policy: ToolPolicy
     budget: BudgetLimit | None
     retry: RetryPolicy

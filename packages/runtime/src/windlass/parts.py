@@ -10,6 +10,7 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 if TYPE_CHECKING:
     from windlass.adapters.journals.memory import MemoryStore as MemoryStore
     from windlass.adapters.journals.sqlite.store import SqliteStore as SqliteStore
+    from windlass.adapters.monty import MontyInterpreter as MontyInterpreter
     from windlass.adapters.system import SystemClock as SystemClock
     from windlass.adapters.system import chance as chance
     from windlass.adapters.system import new_id as new_id
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "windlass.adapters.journals.memory": ("MemoryStore",),
     "windlass.adapters.journals.sqlite.store": ("SqliteStore",),
+    "windlass.adapters.monty": ("MontyInterpreter",),
     "windlass.adapters.system": (
         "SystemClock",
         "chance",

@@ -9,6 +9,7 @@ from windlass.dynamic import Dynamic
 from windlass.hooks import EventHook, Hook
 from windlass.ports.clock import Clock, Random
 from windlass.ports.host import ToolPolicy
+from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider
 from windlass.ports.store import ContentStore
 from windlass.tools import Tool
@@ -125,9 +126,11 @@ class ToolLoopHarnessConfig:
     runtime_identity: RuntimeIdentity | None = None
     """Part of `session.started`."""
     code_mode: bool = False
-    """Not implemented: True is refused."""
+    """Whether the model calls tools and agents from programs; needs an interpreter."""
     workflow: bool = False
-    """Not implemented: True is refused."""
+    """Whether the model may write programs that call agents; needs an interpreter."""
+    interpreter: Interpreter | None = None
+    """Runs the programs of the model; the caller closes it."""
     policy: ToolPolicy | None = None
     """Decides about calls of tools that leave it to the policy; the default rules when left out."""
     budget: BudgetLimit | BudgetLimits | None = None

@@ -31,6 +31,7 @@ from windlass.policy import RulesPolicy
 from windlass.ports.feed import EventBus
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk
 from windlass.ports.store import START, STEER, Appended, Batch, Claim, InboxItem, RunRow
+from windlass.programs import program_tools
 from windlass.runtime.start import (
     EffectivePackage,
     fingerprint_of,
@@ -50,7 +51,7 @@ from windlass.steps.contract import (
 )
 from windlass.steps.events import Emitter
 from windlass.steps.session import EPOCH, close_loop, open_loop, state_of
-from windlass.tools import Tool
+from windlass.tools import ProgramKind, Tool
 from windlass.tools.question import ask_question
 from windlass.tools.router import ToolGates
 from windlass_harness.compaction import Origin, mark
@@ -131,6 +132,11 @@ class _Harness:
         self._hooks = Hooks((BoundHook(one.spec, one) for one in hooks), redactor=config.redactor)
         self.event_hooks = tuple(one for one in config.hooks if isinstance(one, EventHook))
         self._resolvers = tuple(sorted(_resolvers(config), key=lambda one: one.dynamic.name))
+        kinds: tuple[tuple[ProgramKind, bool], ...] = (
+            ("code", config.code_mode),
+            ("workflow", config.workflow),
+        )
+        self._programs = tuple(kind for kind, is_on in kinds if is_on)
         self._content = config.content or _NoContent()
         self._random = config.random
         self._gates, self._secret_inputs = ToolGates(), SecretInputs()
@@ -146,6 +152,7 @@ class _Harness:
             gates=self._gates,
             secret_inputs=self._secret_inputs,
             delegator=_delegated,
+            interpreter=self.config.interpreter,
             after_chunk=emitter.flush,
         )
 
@@ -171,6 +178,7 @@ class _Harness:
             subagents=subagents or None,
             hooks=self._hook_specs or None,
             resolvers=tuple(one.spec for one in self._resolvers) or None,
+            programs=self._programs or None,
         )
 
     async def bind(self, session: HarnessSession) -> Binding:
@@ -181,6 +189,8 @@ class _Harness:
         tools = {tool.name: tool for tool in self._tools}
         for spec in package.subagents or ():
             tools[spec.name] = subagent_tool(spec.name, spec.description or "", package_id=spec.package_id)
+        if self._programs:
+            tools |= program_tools(self._programs, tools.values())
         return Binding(
             package,
             "",
@@ -206,9 +216,10 @@ class _Harness:
 
 
 def _check(config: ToolLoopHarnessConfig) -> None:
-    for name, is_on in (("code_mode", config.code_mode), ("workflow", config.workflow)):
-        if is_on:
-            raise wrong(f"{name} is not implemented; leave it out, and the model gets its tools directly")
+    if (config.code_mode or config.workflow) and config.interpreter is None:
+        raise wrong(
+            "code_mode and workflow need an interpreter, such as MontyInterpreter() of windlass.parts"
+        )
     if config.attempt < 1:
         raise wrong(f"attempt counts from 1, found {config.attempt}")
     if config.output_repairs_max < 0:

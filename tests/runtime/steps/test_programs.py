@@ -1,7 +1,7 @@
 """Programs in steps: code mode and workflows over sessions of plain data."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.runtime.steps.steps_rig import Stage, inside
@@ -10,7 +10,7 @@ from windlass.adapters.journals.memory import MemoryStore
 from windlass.parts import MontyInterpreter
 from windlass.steps import AgentTool
 from windlass.testing import ScriptedModel, by_history, call, say
-from windlass_protocol import JsonValue, StepInput, SubagentActionResult
+from windlass_protocol import JsonObject, JsonValue, StepInput, SubagentActionResult
 
 CODE = """
 import asyncio
@@ -24,8 +24,9 @@ await asyncio.gather(helper("one"), helper("two"))
 
 
 def result(stage: Stage, name: str) -> JsonValue:
-    (data,) = (one for one in stage.data("action.result") if inside(one, "result", "toolName") == name)
-    return inside(data, "result", "output")
+    found = [cast(JsonObject, data["result"]) for data in stage.data("action.result")]
+    (one,) = (result for result in found if result.get("toolName") == name)
+    return one["output"]
 
 
 @pytest.mark.parametrize("is_stored", [True, False], ids=["snapshot", "from its source"])

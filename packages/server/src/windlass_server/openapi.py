@@ -310,6 +310,9 @@ def describe(app: FastAPI) -> None:
         for path, item in document["paths"].items():
             for operation in item.values():
                 operation["security"] = [] if path in PUBLIC else [{"bearer": []}]
+                if path.startswith(EVE_PREFIX):
+                    # `Problem.for_eve`: what does not fit is 400 there.
+                    operation["responses"].pop("422", None)
         words = f"Routes are below {PREFIX}, and those of clients of eve below {EVE_PREFIX}."
         document["servers"] = [{"url": "/", "description": words}]
         return document

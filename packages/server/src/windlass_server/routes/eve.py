@@ -23,9 +23,9 @@ from windlass_protocol import (
 from windlass_protocol import NewMessage as Message
 from windlass_protocol import NewSession as Session
 from windlass_server.models import Text, Wire
-from windlass_server.openapi import Responses, answers, body_example
+from windlass_server.openapi import answers, body_example
 from windlass_server.problems import RETRY_S, Problem, not_found
-from windlass_server.requests import EVE_PREFIX, JSON_TYPE, CallerDep, OwnSession, reply
+from windlass_server.requests import EVE_PREFIX, CallerDep, OwnSession, reply
 from windlass_server.routes import feeds, sessions
 from windlass_server.routing import Route
 from windlass_server.settings import THREAD_ANSWERS_MAX
@@ -138,22 +138,13 @@ class StreamQuery(Wire):
     )
 
 
-def _told(
-    status: int, example: JsonValue, *problems: int, media_type: str = JSON_TYPE, has_body: bool = False
-) -> Responses:
-    """Return the documented responses of a route: a body or a query that does not fit is 400."""
-    found = answers(status, example, 400, *problems, media_type=media_type, has_body=has_body)
-    del found[422]
-    return found
-
-
 _HEALTHY: Final[JsonObject] = {"ok": True, "status": "ready", "workflowId": "windlass"}
 
 
 @router.get(
     "/health",
     response_model=EveHealth,
-    responses={status: one for status, one in _told(200, _HEALTHY).items() if status in (200, 503)},
+    responses={status: one for status, one in answers(200, _HEALTHY).items() if status in (200, 503)},
     summary="Health of the server, for clients of eve",
 )
 async def health(request: Request) -> Response:
@@ -168,7 +159,7 @@ async def health(request: Request) -> Response:
     "/session",
     status_code=202,
     response_model=EveStarted,
-    responses=_told(
+    responses=answers(
         202, {"ok": True, "sessionId": "019a8f…", "continuationToken": "019a8f…"}, 403, has_body=True
     ),
     summary="Create a session, for clients of eve",
@@ -207,7 +198,7 @@ async def create(
 @router.post(
     "/session/{session_id:path}",
     response_model=EveAccepted,
-    responses=_told(200, {"ok": True, "sessionId": "019a8f…"}, 403, 404, 409, has_body=True),
+    responses=answers(200, {"ok": True, "sessionId": "019a8f…"}, 403, 404, 409, has_body=True),
     summary="Continue a session, for clients of eve",
 )
 async def proceed(
@@ -267,7 +258,7 @@ _EXAMPLE: Final = (
 @router.get(
     "/session/{session_id:path}/stream",
     response_class=Response,
-    responses=_told(200, _EXAMPLE, 404, media_type=NDJSON_TYPE),
+    responses=answers(200, _EXAMPLE, 400, 404, media_type=NDJSON_TYPE),
     summary="Watch a session, for clients of eve",
 )
 async def stream(

@@ -10,13 +10,14 @@ from typing import Any
 import httpx2
 import pytest
 from tests.runtime.steps.recorded import QUESTION, Step, meanings, pieces
+from tests.runtime.steps.steps_rig import guarded
 from tests.server.eve_client import ROOT, EveClient, Refused, Turn, responses
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, TIMEOUT_S, Json, Server, ended, payer, process, run, serving, talker
 from tests.server.test_eve_shape import SCHEMA, agent, expected, shown
 
 from windlass import Agent, LLMMessage
-from windlass.testing import Answer, ScriptedModel, say
+from windlass.testing import Answer, ScriptedModel, call, say
 from windlass_server import Settings
 
 
@@ -89,7 +90,7 @@ def test_a_question_is_asked_and_answered(tmp_path: Path) -> None:
 
 
 def heard(messages: Sequence[LLMMessage]) -> Answer:
-    """Say how the last messages are."""
+    """Say what the messages of users are."""
     texts = [f"{message.role}={message.content}" for message in messages if message.role == "user"]
     return say(" ".join(texts))
 
@@ -126,16 +127,20 @@ def test_a_message_passes_over_the_requests_that_wait(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("option", "result"), [("approve", "completed"), ("deny", "rejected")])
 def test_a_message_with_an_answer_is_in_the_same_turn(tmp_path: Path, option: str, result: str) -> None:
     async def main() -> None:
-        steps: list[Step] = [("guarded", {"x": 1}), ["Done, and quickly."], ["Not asked."]]
-        async with serving(tmp_path, [agent(*steps)]) as server:
+        def answer(messages: Sequence[LLMMessage]) -> Answer:
+            is_first = all(message.role != "tool" for message in messages)
+            return call("guarded", {"x": 1}) if is_first else heard(messages)
+
+        agents = [Agent("guard", model=ScriptedModel(answer), tools=[guarded])]
+        async with serving(tmp_path, agents) as server:
             client = EveClient(server.port)
-            asked = await client.send("APPROVE it")
+            asked = await client.send("Do it.")
             turn = await client.answer(asked, option, message="Be quick.", clientContext="It is late.")
             results = [one["data"]["status"] for one in turn.events if one["type"] == "action.result"]
             said = [one["data"]["message"] for one in turn.events if one["type"] == "message.received"]
             assert (results, said) == ([result], ["Be quick."])
-            assert (turn.message, turn.status) == ("Done, and quickly.", "waiting")
-            assert turn.types.count("turn.started") == 1
+            assert turn.message == "user=Do it. user=It is late. user=Be quick."
+            assert (turn.types.count("turn.started"), turn.status) == (1, "waiting")
 
     run(main())
 

@@ -326,8 +326,8 @@ class AgentRuntime(CoreRuntime):
         """Send a message to the current run of a session; return the id of the message.
 
         The model gets it at its next step, after the running tools have ended. Open requests are withdrawn,
-        not answered, except those that `responses` answer, see `answer_session`. If the session has no
-        current run, the message starts one. (`start` queues instead, and only `start` creates a session.)
+        not answered, except those that `responses` answer; such a call cannot be repeated. If the session has
+        no current run, the message starts one. (`start` queues instead, and only `start` creates a session.)
         `context` are texts that precede the message. `source` names the sender: with `four_eyes` the sender
         may not approve later calls of the run. Without a `source`, no responder may.
 

@@ -307,6 +307,12 @@ ANSWERS: Json = {
         ("/session/{id}", {**TURN, "continuationToken": "eve:1"}, 404, "no such session"),
         ("/session/{id}", {**TURN, "continuationToken": "{other}"}, 404, "no such session"),
         ("/session/{other}", {**ANSWERS, "continuationToken": "{other}"}, 409, "request"),
+        (
+            "/session/{other}",
+            {**ANSWERS, "continuationToken": "{other}", "outputSchema": SCHEMA},
+            400,
+            "outputSchema",
+        ),
         ("/session/nothing", {**TURN, "continuationToken": "nothing"}, 404, "no such session"),
         ("/session/nothing", {**TURN, "continuationToken": "{id}"}, 404, "no such session"),
         ("/session/{id}", {**ANSWERS, "clientContext": "Late."}, 400, "clientContext"),
@@ -378,6 +384,29 @@ def test_a_session_of_another_user_does_not_exist(tmp_path: Path) -> None:
                 hidden = await plain.get(f"http://127.0.0.1:{server.port}{ROOT}/info")
                 assert hidden.status_code == 401
             assert (await client.answer(asked, "approve")).message == "All done."
+
+    run(main())
+
+
+@pytest.mark.parametrize("message", [None, "Be quick."])
+def test_the_responder_is_the_caller_whatever_the_body_says(tmp_path: Path, message: str | None) -> None:
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        key = keys.add("ann", "acme", "ann")
+        settings = Settings(keys=keys.path, limits=FAST)
+        async with serving(
+            tmp_path / "data", [agent(("guarded", {"x": 1}), ["Done."])], settings=settings
+        ) as server:
+            client = EveClient(server.port, {"authorization": f"Bearer {key}"})
+            asked = await client.send("APPROVE it")
+            forged = [{**one, "responder": "boss"} for one in responses(asked, "approve")]
+            assert (await client.send(message, inputResponses=forged)).message == "Done."
+            async with server.client(key) as ours:
+                path = f"/sessions/{client.session_id}/events?follow=false&format=ndjson"
+                lines = (await ours.get(path)).text.splitlines()
+        records = [json.loads(line) for line in lines if line]
+        [resolved] = [one["data"]["resolutions"] for one in records if one["type"] == "input.resolved"]
+        assert [one["response"]["responder"] for one in resolved] == ["ann"]
 
     run(main())
 

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -18,7 +19,9 @@ from tests.server.test_eve_shape import SCHEMA, agent, expected, shown
 
 from windlass import Agent, LLMMessage
 from windlass.testing import Answer, ScriptedModel, call, say
+from windlass.tools.question import ask_question
 from windlass_server import Settings
+from windlass_server.auth import LOCAL
 
 
 def same(turn: Turn, *names: str) -> bool:
@@ -141,6 +144,51 @@ def test_a_message_with_an_answer_is_in_the_same_turn(tmp_path: Path, option: st
             assert (results, said) == ([result], ["Be quick."])
             assert turn.message == "user=Do it. user=It is late. user=Be quick."
             assert (turn.types.count("turn.started"), turn.status) == (1, "waiting")
+
+    run(main())
+
+
+def both(other: Answer) -> list[Agent]:
+    """An agent that asks for two things in one step."""
+    model = ScriptedModel([call("guarded", {"x": 1}) + other, say("Done.")])
+    return [Agent("guard", model=model, tools=[guarded, ask_question])]
+
+
+@pytest.mark.parametrize("option", ["approve", "deny"])
+@pytest.mark.parametrize(
+    ("other", "later"), [(call("guarded", {"x": 2}), "approve"), (call("ask_question", QUESTION), "blue")]
+)
+def test_after_an_answer_to_one_of_two_requests_the_client_may_answer_the_other(
+    tmp_path: Path, other: Answer, later: str, option: str
+) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, both(other)) as server:
+            client = EveClient(server.port)
+            first, second = responses(await client.send("Do both."), option)
+            half = await client.send(inputResponses=[first])
+            assert half.types == ["action.result", "session.waiting"]
+            done = await client.send(inputResponses=[{**second, "optionId": later}])
+            assert (done.types[0], done.message, done.status) == ("turn.started", "Done.", "waiting")
+
+    run(main())
+
+
+def test_a_question_is_answered_with_the_other_requests_or_with_a_message(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, both(call("ask_question", QUESTION))) as server:
+            client = EveClient(server.port)
+            first, second = responses(await client.send("Do both."), "approve")
+            question = {**second, "optionId": "blue"}
+            with pytest.raises(Refused, match="answer the other open requests"):
+                await client.post(inputResponses=[question])
+            done = await client.send(inputResponses=[question, first])
+            assert (done.types[0], done.message, done.status) == ("turn.started", "Done.", "waiting")
+        async with serving(tmp_path / "2", both(call("ask_question", QUESTION))) as server:
+            client = EveClient(server.port)
+            _, second = responses(await client.send("Do both."), "blue")
+            done = await client.send("Not the first.", inputResponses=[second])
+            assert (done.types[0], done.message, done.status) == ("action.result", "Done.", "waiting")
+            assert done.events[0]["data"]["status"] == "rejected"
 
     run(main())
 
@@ -384,6 +432,31 @@ def test_a_session_of_another_user_does_not_exist(tmp_path: Path) -> None:
                 hidden = await plain.get(f"http://127.0.0.1:{server.port}{ROOT}/info")
                 assert hidden.status_code == 401
             assert (await client.answer(asked, "approve")).message == "All done."
+
+    run(main())
+
+
+@pytest.mark.parametrize("session_id", ["a/b c", "über/1", "s/stream"])
+def test_a_session_may_have_any_id(tmp_path: Path, session_id: str) -> None:
+    """A program that uses the same store chooses ids; a header cannot have all of them."""
+
+    async def main() -> None:
+        async with serving(tmp_path, [talker()]) as server, server.client() as ours:
+            tenant = await server.tenants.take(LOCAL.tenant)
+            handle = await tenant.runtime.start("talker", "Hi.", session_id=session_id, owner=LOCAL.user)
+            await handle.wait(timeout=TIMEOUT_S)
+            tenant.release()
+            address = f"http://127.0.0.1:{server.port}{ROOT}/session/{quote(session_id, safe='')}"
+            body = {"continuationToken": session_id, "message": "Again."}
+            said = await ours.post(address, json=body)
+            assert (said.status_code, said.json()) == (200, {"ok": True, "sessionId": session_id})
+            read = await ours.get(f"{address}/stream", params={"follow": "false"})
+            assert read.status_code == 200
+            named = session_id if session_id.isascii() else None
+            assert (said.headers.get("x-eve-session-id"), read.headers.get("x-eve-session-id")) == (
+                named,
+                named,
+            )
 
     run(main())
 

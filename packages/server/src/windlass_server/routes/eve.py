@@ -4,6 +4,7 @@ They read the bodies of eve and call the functions of the routes under /v1. The 
 session is its id. A problem has the `ok` and `error` that clients of eve read, see `Problem.for_eve`.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal, LiteralString
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -13,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from windlass_protocol import (
     FilePart,
     Id,
+    InputKind,
     InputResponse,
     JsonObject,
     JsonValue,
@@ -25,7 +27,7 @@ from windlass_protocol import NewSession as Session
 from windlass_server.models import Text, Wire
 from windlass_server.openapi import answers, body_example
 from windlass_server.problems import RETRY_S, Problem, not_found
-from windlass_server.requests import EVE_PREFIX, CallerDep, OwnSession, reply
+from windlass_server.requests import EVE_PREFIX, Caller, CallerDep, OwnSession, reply
 from windlass_server.routes import feeds, sessions
 from windlass_server.routing import Route
 from windlass_server.settings import THREAD_ANSWERS_MAX
@@ -224,18 +226,20 @@ async def proceed(
     if given.continuation_token != session.session_id:
         raise not_found("session")
     content, answered = given.content, given.input_responses
-    is_waiting = session.info is not None and session.info.request_count > 0
+    open_count = 0 if session.info is None else session.info.request_count
     if content is None and answered is None:
         raise Problem(400, "give a message that is not empty, inputResponses, or both")
     if content is None and given.context is not None:
         raise Problem(400, "clientContext: only with a message; answers carry none")
-    if given.output_schema is not None and (answered is not None or is_waiting):
+    if content is None and answered is not None and len(answered) < open_count:
+        await _check_goes_on(caller, session.session_id, answered)
+    if given.output_schema is not None and (answered is not None or open_count):
         raise Problem(
             400, "outputSchema: the run that waits keeps its own; send another with the next message"
         )
     if content is None:
         await sessions.deliver(caller, session, Message(responses=answered))
-    elif answered is not None or is_waiting:
+    elif answered is not None or open_count:
         await sessions.steer(
             caller,
             session,
@@ -248,6 +252,18 @@ async def proceed(
         message = Message(message=content, output_schema=given.output_schema, context=given.context)
         await sessions.deliver(caller, session, message)
     return _named(reply(EveAccepted.model_validate({"sessionId": session.session_id})), session.session_id)
+
+
+async def _check_goes_on(caller: Caller, session_id: str, answered: Sequence[InputResponse]) -> None:
+    """Refuse answers after which the run still waits: no event would tell the client that it does.
+
+    A call that was approved or denied has a result, after which the session waits again. An answer to a
+    question is kept until the others are given.
+    """
+    ids = {one.request_id for one in answered}
+    requests = await caller.tenant.runtime.session_requests(session_id)
+    if {one.kind for one in requests if one.request_id in ids} == {InputKind.QUESTION}:
+        raise Problem(400, "inputResponses: answer the other open requests with the question")
 
 
 _EXAMPLE: Final = (

@@ -243,6 +243,7 @@ def test_a_schema_that_comes_with_a_later_turn_holds_until_it_is_met(tmp_path: P
         (["One.", "Two."], ["One.", "Two."]),
         ({"page": "/cart", "items": 2}, ['{"page":"/cart","items":2}']),
         ("", []),
+        ([], []),
         (None, []),
     ],
 )

@@ -50,7 +50,7 @@ _REFUSED: Final[dict[str, LiteralString]] = {
 
 
 class Said(Wire):
-    """What the bodies of a new session and of a turn have in common."""
+    """The fields that the bodies of a new session and of a turn share."""
 
     message: Annotated[
         UserContent | None, Field(description="Text, or parts: `text`, and `file` with its bytes as base64.")
@@ -79,7 +79,7 @@ class Said(Wire):
             case str(text):
                 return (text,) if text else None
             case tuple(texts):
-                return texts
+                return texts or None
             case given:
                 return (encode(given).decode(),)
 

@@ -5,6 +5,7 @@ import json
 import logging
 import traceback
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from tests.client.rig import Counter, Jumps, client_of, faking, problem, proxy, reply
@@ -22,7 +23,7 @@ from windlass.client import (
     Unauthenticated,
     Unreachable,
 )
-from windlass_protocol import InputResponse, RetryClass
+from windlass_protocol import AgentSessionChange, InputResponse, RetryClass
 from windlass_server import Settings
 
 TAKEN = reply(202, {"sessionId": "s", "runId": "r", "somethingNew": 1})
@@ -99,6 +100,45 @@ def test_a_run_is_steered_and_cancelled(tmp_path: Path) -> None:
             result = (await client.runs.get(again.run_id)).result
             assert result is not None
             assert result.reason == "Too dear."
+
+    run(main())
+
+
+def test_the_stage_of_a_session_is_read_changed_and_listed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            serving(tmp_path, [payer()], settings=Settings(limits=FAST)) as server,
+            client_of(server.port) as client,
+        ):
+            empty = (await client.sessions.create()).session_id
+            assert (await client.agent_sessions.get(empty)).is_active
+            with pytest.raises(Conflict, match="no message yet"):
+                await client.agent_sessions.update(empty, AgentSessionChange(current_stage="PAYING"))
+            begun = await client.sessions.create("Pay.")
+            assert begun.run_id is not None
+            await reached(client, begun.run_id, "run.waiting")
+            change = AgentSessionChange(current_stage="PAYING", next_stage="DONE", stage_data={"cents": 5})
+            changed = await client.agent_sessions.update(begun.session_id, change)
+            assert (changed.current_stage, changed.next_stage, changed.stage_data) == (
+                "PAYING",
+                "DONE",
+                {"cents": 5},
+            )
+            assert await client.agent_sessions.get(begun.session_id) == changed
+            again = await client.agent_sessions.update(begun.session_id, AgentSessionChange(next_stage=None))
+            assert (again.current_stage, again.next_stage) == ("PAYING", None)
+            ended = await client.sessions.create("leave it")
+            assert ended.run_id is not None
+            await reached(client, ended.run_id, "run.completed")
+            listed = await client.agent_sessions.list()
+            assert [one.session_id for one in listed] == [ended.session_id, begun.session_id]
+            assert await client.agent_sessions.list(limit=1) == listed[:1]
+            assert await client.agent_sessions.list(active_only=True) == listed[1:]
+            assert await client.agent_sessions.list(chat_id=ended.session_id) == listed[:1]
+            with pytest.raises(NotFound):
+                await client.agent_sessions.get("nothing")
+            with pytest.raises(Rejected, match="an AgentSessionChange"):
+                await client.agent_sessions.update(begun.session_id, cast(Any, {"currentStage": "DONE"}))
 
     run(main())
 
@@ -180,6 +220,7 @@ def test_a_request_without_an_idempotency_key_is_not_retried() -> None:
                 lambda: client.sessions.compact("s"),
                 lambda: client.sessions.delete("s"),
                 lambda: client.sessions.answer("s", InputResponse(request_id="q", text="x")),
+                lambda: client.agent_sessions.update("s", AgentSessionChange(current_stage="PAYING")),
             ):
                 before = len(fake.requests)
                 with pytest.raises(Broken, match="check whether the request took effect"):

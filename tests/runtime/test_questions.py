@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pydantic import JsonValue
@@ -14,7 +15,7 @@ from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.runtime.runs import RunHandle
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass.tools.question import OPTIONS_MAX, ask_question
-from windlass_protocol import InputRequest, JsonObject, SessionCapabilities
+from windlass_protocol import InputRequest, InputResponse, JsonObject, SessionCapabilities
 
 COLOURS: list[JsonObject] = [{"id": "red", "label": "Deep red"}, {"id": "blue", "label": "Blue"}]
 
@@ -228,6 +229,45 @@ def test_a_message_to_a_run_that_waits_for_approval_does_not_approve(tmp_path: P
 
     play(story())
     assert paid == []
+
+
+def test_a_message_with_answers_is_one_step_and_dismisses_the_other_requests() -> None:
+    paid: list[int] = []
+
+    @tool(mode="destructive")
+    async def pay(cents: int) -> str:
+        paid.append(cents)
+        return "paid"
+
+    async def story() -> None:
+        both = call("pay", {"cents": 5}) + call("pay", {"cents": 6})
+        model = ScriptedModel([both, say("all right"), say("never asked")])
+        agent = Agent("shop", model=model, tools=[pay])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "go", session_id="s1")
+            await until(handle, "run.waiting")
+            first, second = await handle.requests()
+            given = InputResponse(request_id=first.request_id, option_id="approve")
+            wrong = InputResponse(request_id="unknown", option_id="approve")
+            with pytest.raises(Conflict):
+                await runtime.steer(agent, "not this", session_id="s1", responses=[given, wrong])
+            assert len(await handle.requests()) == 2
+            context = ["it is late"]
+            await runtime.steer(agent, "be quick", session_id="s1", context=context, responses=[given])
+            assert (await handle.wait(timeout=300)).output == "all right"
+            said = [message.content for message in model.requests[1].messages if message.role == "user"]
+            assert said == ["go", "it is late", "be quick"]
+            outcomes = {
+                one["requestId"]: one["outcome"]
+                async for event in handle.events()
+                if event.type == "input.resolved"
+                for one in cast(list[JsonObject], event.data["resolutions"])
+            }
+            assert outcomes == {first.request_id: "approved", second.request_id: "ignored"}
+        assert len(model.requests) == 2
+
+    play(story())
+    assert paid == [5]
 
 
 def test_a_policy_may_deny_questions() -> None:

@@ -201,11 +201,11 @@ class Wire:
     headers: dict[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
-    async def get(cls, port: int, path: str, **headers: str) -> "Wire":
+    async def get(cls, port: int, path: str, *, root: str = "/v1", **headers: str) -> "Wire":
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
         given = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
         # HTTP/1.0: the stream goes on until the connection ends, without chunk lengths.
-        writer.write(f"GET /v1{path} HTTP/1.0\r\nHost: 127.0.0.1\r\n{given}\r\n".encode())
+        writer.write(f"GET {root}{path} HTTP/1.0\r\nHost: 127.0.0.1\r\n{given}\r\n".encode())
         wire = cls(reader, writer)
         WIRES.add(wire)
         wire.status = int((await reader.readline()).split()[1])

@@ -19,7 +19,7 @@ from tests.server.rig import FAST, Json, Server, ended, payer, run, serving, wai
 
 from windlass_server import Settings
 from windlass_server.guard import PUBLIC
-from windlass_server.requests import PREFIX
+from windlass_server.requests import EVE_PREFIX, PREFIX, PREFIXES
 
 CANARY = "canary-7f3a"
 """A text of Ann that no other caller may see."""
@@ -46,6 +46,11 @@ BODIES = {
                 ],
             }
         ],
+    },
+    f"{EVE_PREFIX}/session": {"message": "Hello."},
+    f"{EVE_PREFIX}/session/{{session_id:path}}": {
+        "continuationToken": "{session_id}",
+        "inputResponses": [{"requestId": "{request_id}", "optionId": "approve"}],
     },
 }
 NOTHING = {"/ai/{agent:path}/chat/{chat_id:path}/stream": 204}
@@ -104,8 +109,8 @@ def routes(app: FastAPI) -> list[tuple[str, str]]:
 
 
 def target(path: str, ids: dict[str, str]) -> str:
-    """The address of a route with ids in it."""
-    filled = path.removeprefix(PREFIX).replace("{agent:path}", "payer")
+    """The path of a route with ids in it."""
+    filled = path.replace("{agent:path}", "payer")
     filled = filled.replace("{step_index}", "0").replace("{content_hash}", f"sha256:{'0' * 64}")
     for name, value in ids.items():
         filled = filled.replace(f"{{{name}:path}}", value)
@@ -122,11 +127,12 @@ async def ask(
     query: dict[str, str] | None = None,
 ) -> httpx2.Response:
     """Ask once; a stream would be one that ends."""
-    address, text = target(path, ids), json.dumps(BODIES.get(path.removeprefix(PREFIX)))
+    address = client.base_url.copy_with(path=target(path, ids))
+    text = json.dumps(BODIES.get(path.removeprefix(PREFIX)))
     for name, value in ids.items():
         text = text.replace(f"{{{name}}}", value)
     body = json.loads(text)
-    params = {"follow": "false"} if path.endswith("/events") else query or {}
+    params = {"follow": "false"} if path.endswith(("/events", "/stream")) else query or {}
     return await client.request(method, address, json=body, params=params)
 
 
@@ -146,17 +152,18 @@ def test_an_unauthenticated_caller_gets_the_same_answer_on_every_route(tmp_path:
                 "basic": {"authorization": f"Basic {at.holders['ann']}"},
                 "empty": {"authorization": "Bearer"},
             }.get(who, {"authorization": f"Bearer {at.holders.get(who, '')}"})
-            answers = set[tuple[int, str, tuple[tuple[str, str], ...]]]()
+            answers = {prefix: set[tuple[int, str, tuple[tuple[str, str], ...]]]() for prefix in PREFIXES}
             async with at.server.client() as client:
                 client.headers.update(headers)
-                for method, path in routes(at.server.app):
+                unknown = [("GET", f"{prefix}no/such/route") for prefix in PREFIXES]
+                for method, path in [*routes(at.server.app), *unknown]:
+                    [same] = [found for prefix, found in answers.items() if path.startswith(prefix)]
                     for ids in (at.ids, dict.fromkeys(at.ids, NOBODY)):
-                        answers.add(seen(await ask(client, method, path, ids=ids)))
-                answers.add(seen(await client.get("/no/such/route")))
-            [(status, text, shown)] = answers
-            assert status == 401
-            assert json.loads(text)["code"] == "unauthenticated"
-            assert ("www-authenticate", 'Bearer realm="windlass"') in shown
+                        same.add(seen(await ask(client, method, path, ids=ids)))
+            for [(status, text, shown)] in answers.values():
+                assert status == 401
+                assert json.loads(text)["code"] == "unauthenticated"
+                assert ("www-authenticate", 'Bearer realm="windlass"') in shown
 
     run(main())
 

@@ -87,8 +87,9 @@ def test_paths_without_a_page_are_left_to_the_routes(built: TestClient, method: 
     assert (answer.status_code, answer.headers["x-from"]) == (404, "routes")
 
 
-def test_a_path_below_v1_is_never_the_app_even_for_a_browser(built: TestClient) -> None:
-    assert built.get("/v1/nothing", headers=PAGE).headers["x-from"] == "routes"
+@pytest.mark.parametrize("path", ["/v1", "/v1/nothing", "/eve/v1", "/eve/v1/nothing"])
+def test_a_path_of_routes_is_never_the_app_even_for_a_browser(built: TestClient, path: str) -> None:
+    assert built.get(path, headers=PAGE).headers["x-from"] == "routes"
 
 
 def test_an_app_that_is_not_built_says_how_to_build_it(tmp_path: Path) -> None:

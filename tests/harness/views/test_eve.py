@@ -227,5 +227,19 @@ def test_a_grammar_between_two_steps_knows_the_open_requests() -> None:
 def test_results_of_approved_calls_that_no_step_follows_are_shown_at_the_next_wait() -> None:
     grammar = EveGrammar()
     shown([*BEGIN, *requested("a", "b"), asks("a"), asks("b"), WAIT], grammar)
-    events = shown([resolved("a", "approved"), result("a"), WAIT], grammar)
-    assert types(events) == ["action.result"]
+    events = shown([resolved("a", "approved"), result("a"), WAIT, WAIT], grammar)
+    assert types(events) == ["action.result", "session.waiting"]
+
+
+def test_a_wait_that_no_answer_came_before_is_not_shown_twice() -> None:
+    grammar = EveGrammar()
+    calls = requested("a", "b", "c")
+    early = shown([*BEGIN, *calls, asks("a"), asks("b"), resolved("a", "approved")], grammar)
+    assert types(early)[-2:] == ["turn.completed", "session.waiting"]
+    # The third call was running: its end is no answer.
+    assert types(shown([result("c"), result("a"), WAIT], grammar)) == ["action.result", "action.result"]
+    assert types(shown([resolved("b", "denied"), result("b", "rejected", "denied")], grammar)) == [
+        "action.result"
+    ]
+    assert types(shown([("step.started", PLACE)], grammar)) == ["turn.started", "step.started"]
+    assert types(shown([WAIT, WAIT], grammar)) == ["turn.completed", "session.waiting"]

@@ -33,7 +33,7 @@ from windlass_server.guard import Guard, Metrics
 from windlass_server.inspector import Pages
 from windlass_server.openapi import describe
 from windlass_server.requests import PREFIX
-from windlass_server.routes import approvals, feeds, insight, runs, sessions, system
+from windlass_server.routes import approvals, eve, feeds, insight, runs, sessions, system
 from windlass_server.settings import (
     BATCH_BYTES,
     DRAIN_S,
@@ -62,6 +62,7 @@ _ROUTERS: Final[tuple[APIRouter, ...]] = (
     system.agents,
     agui.router,
     ai_sdk.router,
+    eve.router,
     system.router,
 )
 
@@ -136,8 +137,14 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
             CORSMiddleware,
             allow_origins=list(settings.cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["authorization", "content-type", "idempotency-key", "last-event-id"],
-            expose_headers=["windlass-cursor", "retry-after"],
+            allow_headers=[
+                "authorization",
+                "content-type",
+                "idempotency-key",
+                "last-event-id",
+                eve.AGENT_HEADER,
+            ],
+            expose_headers=["windlass-cursor", "retry-after", eve.SESSION_HEADER],
         )
     return app
 

@@ -24,8 +24,8 @@ from windlass_protocol import CodecError, CodecLimits, parse
 from windlass_protocol.frozen import mutable
 from windlass_protocol.lazy import lazy_pattern
 from windlass_server.auth import Asked, Doorman, Principal
-from windlass_server.problems import Problem, is_expected, of_codec_error, on_problem
-from windlass_server.requests import PREFIX, Caller
+from windlass_server.problems import Problem, is_expected, of_codec_error, problem_of
+from windlass_server.requests import EVE_PREFIX, PREFIX, PREFIXES, Caller
 from windlass_server.routing import BODY
 from windlass_server.settings import (
     BODY_DISCARD_BYTES_MAX,
@@ -292,9 +292,8 @@ class Slots:
             del self._own[principal]
 
 
-PUBLIC: Final = frozenset({f"{PREFIX}/health", f"{PREFIX}/openapi.json"})
+PUBLIC: Final = frozenset({f"{PREFIX}/health", f"{PREFIX}/openapi.json", f"{EVE_PREFIX}/health"})
 """Paths that need no credentials."""
-_OURS: Final = f"{PREFIX}/"
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -343,8 +342,10 @@ class Guard:
         except Exception as error:
             if status:
                 raise
-            response = await on_problem(Request(scope), error)
-            await response(scope, receive, counted)
+            problem = problem_of(Request(scope), error)
+            if scope["path"].startswith(f"{EVE_PREFIX}/"):
+                problem = problem.for_eve()
+            await problem.response()(scope, receive, counted)
             if not is_expected(error):
                 raise  # the log of the server gets the traceback
         finally:
@@ -355,7 +356,7 @@ class Guard:
         """Check a request; put its `Caller` and its body into its state."""
         _check_head(scope)
         path: str = scope["path"]
-        if path in PUBLIC or not path.startswith(_OURS):
+        if path in PUBLIC or not path.startswith(PREFIXES):
             return
         asked = _asked(scope)
         principal = await self._who(scope, asked)

@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass_protocol.frozen import sealed
-from windlass_server.requests import PREFIX
+from windlass_server.requests import PREFIX, PREFIXES
 
 FOLDER: Final = Path(__file__).with_name("inspector") / "dist"
 """The output of `make inspector`; it is in wheels, and not in the repository."""
@@ -109,7 +109,7 @@ class Pages:
 
     async def _answer(self, scope: Scope) -> Response | None:
         path: str = scope["path"]
-        is_ours = path == PREFIX or path.startswith(f"{PREFIX}/")
+        is_ours = f"{path}/".startswith(PREFIXES)
         if is_ours or scope["method"] not in {"GET", "HEAD"}:
             return None
         file = self._file(path)

@@ -15,7 +15,7 @@ from windlass_protocol import ProblemDetails, generated
 from windlass_protocol.generated import MODULE_OF
 from windlass_server.guard import PUBLIC
 from windlass_server.problems import PROBLEM_TYPE, Problem
-from windlass_server.requests import JSON_TYPE, PREFIX
+from windlass_server.requests import EVE_PREFIX, JSON_TYPE, PREFIX
 
 ACCEPTED_EXAMPLE: Final[JsonValue] = {
     "sessionId": "019a8f…",
@@ -320,7 +320,11 @@ def describe(app: FastAPI) -> None:
         for path, item in document["paths"].items():
             for operation in item.values():
                 operation["security"] = [] if path in PUBLIC else [{"bearer": []}]
-        document["servers"] = [{"url": "/", "description": f"All routes are below {PREFIX}."}]
+                if path.startswith(EVE_PREFIX):
+                    # `Problem.for_eve`: what does not fit is 400 there.
+                    operation["responses"].pop("422", None)
+        words = f"Routes are below {PREFIX}, and those of clients of eve below {EVE_PREFIX}."
+        document["servers"] = [{"url": "/", "description": words}]
         return document
 
     app.openapi = openapi

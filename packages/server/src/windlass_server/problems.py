@@ -1,7 +1,10 @@
-"""Errors as clients see them: problem details (RFC 9457) with stable codes."""
+"""Errors as clients see them: problem details (RFC 9457) with stable codes.
+
+Clients of eve read `error` and `ok`: on their routes a problem has these two as well.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from math import ceil
 from typing import Final
@@ -62,6 +65,7 @@ class Problem(Exception):
     issues: Sequence[Mapping[str, JsonValue]] = ()
     retry_s: int | None = None
     headers: Mapping[str, str] | None = None
+    is_for_eve: bool = False
 
     @property
     def named_code(self) -> str:
@@ -81,7 +85,15 @@ class Problem(Exception):
         }
         if self.issues:
             body["issues"] = [dict(issue) for issue in self.issues[:_ISSUES_MAX]]
+        if self.is_for_eve:
+            body |= {"ok": False, "error": self.detail}
         return encode(body)
+
+    def for_eve(self) -> "Problem":
+        """Return the problem as clients of eve know it: a body that does not fit is 400."""
+        is_misfit = self.status == HTTPStatus.UNPROCESSABLE_ENTITY
+        status = HTTPStatus.BAD_REQUEST if is_misfit else self.status
+        return replace(self, status=status, is_for_eve=True)
 
     def response(self) -> Response:
         """Return the response."""
@@ -122,27 +134,27 @@ def is_expected(error: Exception) -> bool:
     return isinstance(error, Problem | AgentError | RequestValidationError | HTTPException)
 
 
-async def on_problem(request: Request, error: Exception) -> Response:
-    """Return the response for an error of the server, the runtime or the framework."""
+def problem_of(request: Request, error: Exception) -> Problem:
+    """Return the problem that an error of the server, the runtime or the framework is to a client."""
     match error:
         case Problem():
-            return error.response()
+            return error
         case AgentError():
-            return of_agent_error(error).response()
+            return of_agent_error(error)
         case RequestValidationError():
             issues = [{"path": _path(issue["loc"]), "message": str(issue["msg"])} for issue in error.errors()]
             words = "the request does not fit this route"
             if issues:
                 words += f": {issues[0]['path']}: {issues[0]['message']}"
-            return Problem(422, words, issues=issues).response()
+            return Problem(422, words, issues=issues)
         case HTTPException():
             headers = {**(error.headers or {})}
             if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
                 headers["allow"] = ", ".join(_methods(request))
-            return Problem(error.status_code, _words(error), headers=headers).response()
+            return Problem(error.status_code, _words(error), headers=headers)
         case _:
             # The log has the traceback; the client must not see internals.
-            return Problem(500, "internal error; the request may or may not have had an effect").response()
+            return Problem(500, "internal error; the request may or may not have had an effect")
 
 
 def _path(place: Sequence[str | int]) -> str:

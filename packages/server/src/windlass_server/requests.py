@@ -42,6 +42,10 @@ from windlass_server.settings import KEY_CHARS_MAX, OWNED_READ_AHEAD_MAX, OWNERS
 from windlass_server.tenants import Reserved, Tenant
 
 PREFIX: Final = "/v1"
+EVE_PREFIX: Final = "/eve/v1"
+"""The prefix of the routes that clients of eve call."""
+PREFIXES: Final = (f"{PREFIX}/", f"{EVE_PREFIX}/")
+"""The beginnings of the paths that are routes; all other paths are pages of the inspector."""
 JSON_TYPE: Final = "application/json"
 _ID: Final = lazy_pattern(rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{ID_CHARS_MAX}}}")
 T = TypeVar("T", bound=BaseModel)

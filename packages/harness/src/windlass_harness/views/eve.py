@@ -69,6 +69,8 @@ class EveGrammar:
         """Calls that are questions: their results are not shown."""
         self._denied: set[str] = set()
         """Calls without the consent of a person, until their results are shown."""
+        self._is_answered = False
+        """Whether a request was resolved since the last wait for people was shown."""
         self._held: list[Shown] = []
         self._late: list[Shown] = []
         """Results of approved calls: they belong to the turn that the answers start."""
@@ -98,7 +100,7 @@ class EveGrammar:
                 yield kind, {name: data[name] for name in _OF_STARTED if name in data}
             case "turn.waiting":
                 yield from self.flush()
-                if data["on"] == "input" and self.is_turn_open:
+                if data["on"] == "input" and (self.is_turn_open or self._is_answered):
                     yield from self._end_for_people()
             case _ if kind in EVE_TYPES and data.get("delivery") not in CORRECTIONS:
                 if kind != "step.started" or (attempt or 1) == 1:
@@ -155,6 +157,8 @@ class EveGrammar:
                 # The answer came while other calls of the step were running: the turn ends here all the same.
                 yield from self.flush()
                 yield from self._end_for_people()
+            else:
+                self._is_answered = True
             is_consent = resolution.get("kind") == InputKind.APPROVAL
             if call_id is not None and is_consent and resolution["outcome"] != InputOutcome.APPROVED:
                 self._denied.add(call_id)
@@ -193,10 +197,14 @@ class EveGrammar:
         return {"sequence": self.place.sequence, "turnId": self.place.turn_id}
 
     def _end_for_people(self) -> Iterator[Shown]:
-        self.is_turn_open = False
-        if self._mode is not RunMode.TASK:
+        """End the turn. After answers to some requests no turn is open, and the session waits again."""
+        was_open = self.is_turn_open
+        self.is_turn_open = self._is_answered = False
+        if self._mode is RunMode.TASK:
+            return
+        if was_open:
             yield "turn.completed", self.placed({"sequence": 0, "turnId": ""})
-            yield "session.waiting", {"wait": "next-user-message"}
+        yield "session.waiting", {"wait": "next-user-message"}
 
     def _calls(self, requested: JsonObject, held: Sequence[Shown]) -> Iterator[Shown]:
         """Return the calls of a step, their results in the order of the calls, and the requests to people."""

@@ -22,12 +22,15 @@ from windlass.client.connection import (
     query_of,
 )
 from windlass.errors import option_problem
-from windlass.refusals import bad_request
+from windlass.refusals import bad_request, check_given
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import (
     Accepted,
     AgentInfo,
     AgentList,
+    AgentSession,
+    AgentSessionChange,
+    AgentSessionList,
     ApprovalInfo,
     ApprovalPage,
     BudgetLimits,
@@ -327,6 +330,42 @@ class Sessions:
         return await self._send("POST", path, body, wishes.get("idempotency_key"))
 
 
+class AgentSessions:
+    """Sessions as `AgentSession` documents, with their stages.
+
+    Every method raises an AgentError: see `windlass.client.connection`.
+    """
+
+    def __init__(self, client: Linked) -> None:
+        self._client = client
+
+    async def get(self, session_id: str) -> AgentSession:
+        """Return a session with its stage."""
+        path = path_of("sessions", session_id, "agent-session")
+        return await self._client.link.ask(AgentSession, Call("GET", path))
+
+    async def update(self, session_id: str, change: AgentSessionChange) -> AgentSession:
+        """Change the stage of a session; return it once the change is durable.
+
+        Fields that are not given stay as they are; `next_stage=None` removes the next stage.
+        """
+        given = check_given(change, AgentSessionChange, what="change", words="an AgentSessionChange")
+        path = path_of("sessions", session_id, "agent-session")
+        body: JsonObject = given.model_dump(mode="json", by_alias=True)
+        link = self._client.link
+        # Not repeated blindly: it would undo a change that another caller has made since.
+        call = Call("POST", path, body=body, key=key_for(link, None), is_repeatable=False)
+        return await link.ask(AgentSession, call)
+
+    async def list(
+        self, *, chat_id: str | None = None, active_only: bool = False, limit: int | None = None
+    ) -> tuple[AgentSession, ...]:
+        """Return sessions, newest first; `active_only` leaves out those that have ended."""
+        query = {"chatId": chat_id, "activeOnly": active_only, "limit": limit}
+        call = Call("GET", "/agent-sessions", query=query_of(query))
+        return (await self._client.link.ask(AgentSessionList, call)).sessions
+
+
 def _check(options: Mapping[str, object], known: type, what: str) -> None:
     problem = option_problem(options, known, what=what)
     if problem is not None:
@@ -367,6 +406,7 @@ class Client:
         self._means = means or Means()
         self._link: Link | None = None
         self.sessions = Sessions(self)
+        self.agent_sessions = AgentSessions(self)
         self.runs = Runs(self)
         self.approvals = Approvals(self)
 

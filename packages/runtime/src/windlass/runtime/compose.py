@@ -6,7 +6,7 @@ is made. So a method imports what it needs from them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeVar, Unpack, cast, overload
 
@@ -43,7 +43,14 @@ if TYPE_CHECKING:
     from windlass.runtime.runs import RunHandle, TypedResult
     from windlass.steps.contract import StepFn, ToolLoopHarnessConfig
     from windlass_harness.loop.events import StateChange
-    from windlass_protocol import OutputContract, RunRequest, RunResult, SourceRef, UserContent
+    from windlass_protocol import (
+        InputResponse,
+        OutputContract,
+        RunRequest,
+        RunResult,
+        SourceRef,
+        UserContent,
+    )
 
 R = TypeVar("R")
 RuntimeT = TypeVar("RuntimeT", bound=CoreRuntime)
@@ -368,24 +375,34 @@ class AgentRuntime(CoreRuntime):
         *,
         session_id: str,
         message_id: str | None = None,
+        context: Sequence[str] | None = None,
+        responses: Sequence[InputResponse] = (),
         source: SourceRef | None = None,
         owner: str | None = None,
     ) -> str:
         """Send a message to the current run of a session; return the id of the message.
 
         The model gets it at its next step, after the running tools have ended. Open requests are withdrawn,
-        not answered. If the session has no current run, the message starts one. (`start` queues instead, and
-        only `start` creates a session.) `source` names the sender: with `four_eyes` the sender may not
-        approve later calls of the run. Without a `source`, no responder may.
+        not answered, except those that `responses` answer; such a call cannot be repeated. If the session has
+        no current run, the message starts one. (`start` queues instead, and only `start` creates a session.)
+        `context` are texts that precede the message. `source` names the sender: with `four_eyes` the sender
+        may not approve later calls of the run. Without a `source`, no responder may.
 
         Raises:
-            Rejected: the agent is not one of this runtime.
-            Conflict: the session is unknown, or the message id was used with another message.
-            Denied: the start policy does not allow it, or the session belongs to another owner.
+            Rejected: the agent is not one of this runtime, or an answer does not fit its request.
+            Conflict: the session is unknown, the message id was used with another message, or a request is
+                answered already.
+            Denied: the start policy does not allow it, the session belongs to another owner, or the
+                responder may not answer.
         """
         from windlass_harness.loop.events import within_limit  # noqa: PLC0415 - slow to import
 
-        options: RunOptions = {"session_id": session_id, "source": source, "owner": owner}
+        options: RunOptions = {
+            "session_id": session_id,
+            "context": context,
+            "source": source,
+            "owner": owner,
+        }
         try:
             known = self._ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")
             options["run_id"] = within_limit(f"steer/{check_id(session_id, 'session_id')}/{known}")
@@ -393,7 +410,7 @@ class AgentRuntime(CoreRuntime):
             await self._audit(error, agent, options)
             raise
         request = await self._request(agent, message, options, what="steer")
-        await self.steer_session(request, message_id=known)
+        await self.steer_session(request, message_id=known, responses=responses)
         return known
 
     async def session_state(self, session_id: str) -> JsonObject:

@@ -336,14 +336,17 @@ class CoreRuntime(RuntimeViews):
             asked = {name: getattr(request, name) for name in start.ASKED}
             await start.record_refusal(self._ports, error, asked)
 
-    async def steer_session(self, request: RunRequest, *, message_id: str) -> None:
+    async def steer_session(
+        self, request: RunRequest, *, message_id: str, responses: Sequence[InputResponse] = ()
+    ) -> None:
         """Send a message to the current run of a session; return once it is durable.
 
         See `AgentRuntime.steer`. Equal ids and texts are one message.
 
         Raises:
-            Rejected, Unavailable, Denied: as for `start_run`.
-            Conflict: the session is unknown, or the message id was used with another message.
+            Rejected, Unavailable, Denied: as for `start_run` and `answer_session`.
+            Conflict: the session is unknown, the message id was used with another message, or as for
+                `answer_session`.
         """
         from windlass.engine.inbox import item_key  # noqa: PLC0415 - slow to import
         from windlass.ports.store import STEER  # noqa: PLC0415 - slow to import
@@ -358,11 +361,14 @@ class CoreRuntime(RuntimeViews):
             await self._runs.known(session_id)
             await self._keeper.keep(effective, request.run_id)
             body = self._masked({**start.start_body(request, effective), "messageId": message_id})
+            # No session is woken before the message is there: the run must not end between the two.
+            asking = await self._post_answers(session_id, responses) if responses else ()
             await self._store().post(session_id, kind=STEER, key=item_key(STEER, message_id), body=body)
         except AgentError as error:
             await self._record_refusal(error, request)
             raise
-        await self._rouse(session_id)
+        for one in dict.fromkeys((session_id, *asking)):
+            await self._rouse(one)
 
     def _masked(self, body: JsonObject) -> JsonObject:
         """Return the body of an inbox item with its secrets masked."""
@@ -559,6 +565,13 @@ class CoreRuntime(RuntimeViews):
     async def _answer(
         self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
     ) -> None:
+        for one in await self._post_answers(session_id, responses, run_id):
+            await self._rouse(one)
+
+    async def _post_answers(
+        self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
+    ) -> list[str]:
+        """Put answers into the inboxes of the sessions that asked; return these sessions."""
         from windlass.engine.clocks import moment  # noqa: PLC0415 - slow to import
         from windlass.engine.inbox import ANSWER, item_key  # noqa: PLC0415 - slow to import
         from windlass.runtime.runs import check_answers  # noqa: PLC0415 - slow to import
@@ -575,4 +588,4 @@ class CoreRuntime(RuntimeViews):
             key = item_key(ANSWER, self._ports.machine.new_id())
             body = self._masked({**one.body, "givenMs": now_ms})
             await self._store().post(one.session_id, kind=ANSWER, key=key, body=body)
-            await self._rouse(one.session_id)
+        return [one.session_id for one in asking]

@@ -1,12 +1,13 @@
 """Routes of sessions: create, send messages, list, read, fork, export, delete; and their contents."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from hashlib import sha256
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
+import windlass_protocol as wire
 from windlass.catalog import SessionStatus
 from windlass.catalog.agent_sessions import FIRST_STAGE
 from windlass.catalog.sessions import SAFE_POINTS_MAX
@@ -18,6 +19,7 @@ from windlass_protocol import (
     ContentRef,
     Deleted,
     HistoryPage,
+    InputResponse,
     RunStatus,
     SafePoints,
     SessionInfo,
@@ -115,10 +117,11 @@ async def create(
     `/sessions/{id}/events`.
     """
     async with once(caller, key, route="sessions", body=wanted):
-        return await _create(caller, wanted, key=key)
+        return reply(await begin(caller, wanted, key=key), 202)
 
 
-async def _create(caller: Caller, wanted: NewSession, *, key: str | None) -> Response:
+async def begin(caller: Caller, wanted: wire.NewSession, *, key: str | None = None) -> Accepted:
+    """Create a session of the caller; see `create`."""
     agent_id = agent_for(caller, wanted.agent)
     session_id = session_id_for(caller, key)
     run_id = first_run_id(session_id)
@@ -140,7 +143,7 @@ async def _create(caller: Caller, wanted: NewSession, *, key: str | None) -> Res
     return _accepted(session_id, run_id)
 
 
-async def _reserve(caller: Caller, wanted: NewSession, *, session_id: str, agent_id: str) -> Response:
+async def _reserve(caller: Caller, wanted: wire.NewSession, *, session_id: str, agent_id: str) -> Accepted:
     digest = sha256(wanted.model_dump_json(by_alias=True).encode()).hexdigest()
     now = caller.tenant.runtime.ports.machine.clock.now()
     at = f"{now.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
@@ -149,8 +152,8 @@ async def _reserve(caller: Caller, wanted: NewSession, *, session_id: str, agent
     return _empty(session_id)
 
 
-def _empty(session_id: str) -> Response:
-    return reply(Accepted(session_id=session_id, continuation_token=token_after(session_id, "")), 202)
+def _empty(session_id: str) -> Accepted:
+    return Accepted(session_id=session_id, continuation_token=token_after(session_id, ""))
 
 
 @router.post(
@@ -181,49 +184,77 @@ async def say(
     """
     route, is_answer = f"sessions/{session.session_id}/messages", given.responses is not None
     async with once(caller, key, route=route, body=given, keeps_end=is_answer) as is_done:
-        if given.responses is not None:
-            return await _answer(caller, session.session_id, given=given, is_done=is_done)
-        return await _say(caller, session, given=given, key=key)
+        return reply(await deliver(caller, session, given, key=key, is_done=is_done), 202)
 
 
-async def _say(caller: Caller, session: OwnedSession, *, given: NewMessage, key: str | None) -> Response:
+async def deliver(
+    caller: Caller,
+    session: OwnedSession,
+    given: wire.NewMessage,
+    *,
+    key: str | None = None,
+    is_done: bool = False,
+) -> Accepted:
+    """Send a message to a session of the caller, or answer its requests; see `say`.
+
+    `is_done` says that the same answers were accepted before.
+    """
+    if given.responses is not None:
+        return await _answer(caller, session.session_id, given=given, is_done=is_done)
+    return await _say(caller, session, given=given, key=key)
+
+
+async def _say(caller: Caller, session: OwnedSession, *, given: wire.NewMessage, key: str | None) -> Accepted:
     session_id, token = session.session_id, given.continuation_token
     run_id = run_id_for(caller, session_id, key=key, token=token)
     await check_token(caller, session_id, token=token, run_id=run_id)
     assert given.message is not None, "one of the two was given"
     if given.delivery == "steer":
-        return await _steer(caller, session, message=given.message, agent=given.agent, message_id=run_id)
+        return await steer(caller, session, message=given.message, agent=given.agent, message_id=run_id)
     agent_id = agent_for(caller, given.agent, known=session.agent_id)
     await start(caller, given.message, wishes=given, ids=(session_id, run_id), agent_id=agent_id)
     await _begun(caller, session)
     return _accepted(session_id, run_id)
 
 
-async def _answer(caller: Caller, session_id: str, *, given: NewMessage, is_done: bool) -> Response:
+async def _answer(caller: Caller, session_id: str, *, given: wire.NewMessage, is_done: bool) -> Accepted:
     if not is_done:
         token = given.continuation_token
         run_id = run_id_for(caller, session_id, key=None, token=token)
         await check_token(caller, session_id, token=token, run_id=run_id)
-        # The responder is the caller, whatever the body contains.
-        by = {"responder": caller.principal.user}
-        signed = [one.model_copy(update=by) for one in given.responses or ()]
-        await caller.tenant.runtime.answer_session(session_id, signed)
-    return reply(Accepted(session_id=session_id, continuation_token=await token_of(caller, session_id)), 202)
+        await caller.tenant.runtime.answer_session(session_id, _signed(caller, given.responses))
+    return Accepted(session_id=session_id, continuation_token=await token_of(caller, session_id))
 
 
-async def _steer(
-    caller: Caller, session: OwnedSession, *, message: UserContent, agent: str | None, message_id: str
-) -> Response:
+def _signed(caller: Caller, responses: Sequence[InputResponse] | None) -> list[InputResponse]:
+    """Return responses of the caller: the responder is the caller, whatever the body contains."""
+    by = {"responder": caller.principal.user}
+    return [one.model_copy(update=by) for one in responses or ()]
+
+
+async def steer(
+    caller: Caller,
+    session: OwnedSession,
+    *,
+    message: UserContent,
+    message_id: str,
+    agent: str | None = None,
+    context: Sequence[str] | None = None,
+    responses: Sequence[InputResponse] | None = None,
+) -> Accepted:
+    """Send a message to the current run of a session of the caller, with answers or without."""
     await caller.tenant.runtime.steer(
         agent_for(caller, agent, known=session.agent_id),
         message,
         session_id=session.session_id,
         message_id=message_id,
+        context=context,
+        responses=_signed(caller, responses),
         source=caller.principal.source,
         owner=caller.principal.user,
     )
     await _begun(caller, session)
-    return reply(Accepted(session_id=session.session_id, message_id=message_id), 202)
+    return Accepted(session_id=session.session_id, message_id=message_id)
 
 
 async def _begun(caller: Caller, session: OwnedSession) -> None:
@@ -232,9 +263,9 @@ async def _begun(caller: Caller, session: OwnedSession) -> None:
         await caller.tenant.reservations.release(session.session_id)
 
 
-def _accepted(session_id: str, run_id: str) -> Response:
+def _accepted(session_id: str, run_id: str) -> Accepted:
     token = token_after(session_id, run_id)
-    return reply(Accepted(session_id=session_id, run_id=run_id, continuation_token=token), 202)
+    return Accepted(session_id=session_id, run_id=run_id, continuation_token=token)
 
 
 @router.post(

@@ -1,0 +1,305 @@
+"""Routes of eve 0.13.8, for its clients: sessions, their turns, and their stream.
+
+They read the bodies of eve and call the functions of the routes under /v1. The continuation token of a
+session is its id. A problem has the `ok` and `error` that clients of eve read, see `Problem.for_eve`.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal, LiteralString
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from windlass_protocol import (
+    FilePart,
+    Id,
+    InputKind,
+    InputResponse,
+    JsonObject,
+    JsonValue,
+    RunMode,
+    UserContent,
+    encode,
+)
+from windlass_protocol import NewMessage as Message
+from windlass_protocol import NewSession as Session
+from windlass_server.models import Text, Wire
+from windlass_server.openapi import answers, body_example
+from windlass_server.problems import RETRY_S, Problem, not_found
+from windlass_server.requests import EVE_PREFIX, Caller, CallerDep, OwnSession, reply
+from windlass_server.routes import feeds, sessions
+from windlass_server.routing import Route
+from windlass_server.settings import THREAD_ANSWERS_MAX
+from windlass_server.streams import NDJSON_TYPE, Streams
+
+router = APIRouter(prefix=EVE_PREFIX, tags=["clients of eve"], route_class=Route)
+SESSION_HEADER: Final = "x-eve-session-id"
+AGENT_HEADER: Final = "windlass-agent"
+AgentName = Annotated[
+    Id | None,
+    Header(alias=AGENT_HEADER, description="The agent of a new session; optional if there is only one."),
+]
+_TEXTS_MAX: Final = 64
+"""As for the `context` of a session under /v1."""
+Context = Text | Annotated[tuple[Text, ...], Field(max_length=_TEXTS_MAX)] | JsonObject
+_REFUSED: Final[dict[str, LiteralString]] = {
+    "callback": "callback is not supported: read the end of the session from its stream",
+    "continuationToken": "continuationToken: a new session has none; continue a session by its id",
+}
+
+
+class Said(Wire):
+    """The fields that the bodies of a new session and of a turn share."""
+
+    message: Annotated[
+        UserContent | None, Field(description="Text, or parts: `text`, and `file` with its bytes as base64.")
+    ] = None
+    client_context: Annotated[
+        Context | None,
+        Field(description="A text, texts, or an object, which the model gets before the message."),
+    ] = None
+    output_schema: Annotated[
+        JsonObject | None, Field(description="A JSON Schema that the output must fit.")
+    ] = None
+
+    @property
+    def content(self) -> UserContent | None:
+        """The message with files as data URLs; None if it is empty."""
+        if self.message is None or isinstance(self.message, str):
+            return self.message or None
+        return tuple(_inline(one) if isinstance(one, FilePart) else one for one in self.message) or None
+
+    @property
+    def context(self) -> tuple[str, ...] | None:
+        """The context as texts."""
+        match self.client_context:
+            case None:
+                return None
+            case str(text):
+                return (text,) if text else None
+            case tuple(texts):
+                return texts or None
+            case given:
+                return (encode(given).decode(),)
+
+
+class EveSession(Said):
+    """Body of `POST /eve/v1/session`: a session with its first message."""
+
+    mode: Annotated[RunMode | None, Field(description="Whether the run is a conversation or a task.")] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse(cls, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        for name, words in _REFUSED.items():
+            if name in given:
+                raise PydanticCustomError("refused", words)
+        return given
+
+
+class EveTurn(Said):
+    """Body of `POST /eve/v1/session/{id}`: a message, answers, or both."""
+
+    continuation_token: Annotated[Text, Field(description="The token of the session: its id.")]
+    input_responses: Annotated[
+        tuple[InputResponse, ...] | None,
+        Field(min_length=1, max_length=THREAD_ANSWERS_MAX, description="Answers to requests of the session."),
+    ] = None
+
+
+class EveStarted(Wire):
+    """A session that was begun."""
+
+    ok: Literal[True] = True
+    session_id: str
+    continuation_token: str
+
+
+class EveAccepted(Wire):
+    """A turn that was accepted."""
+
+    ok: Literal[True] = True
+    session_id: str
+
+
+class EveHealth(Wire):
+    """Whether the server accepts requests."""
+
+    ok: Literal[True] = True
+    status: Literal["ready"] = "ready"
+    workflow_id: str = "windlass"
+
+
+class StreamQuery(Wire):
+    """Query of a stream."""
+
+    start_index: Annotated[int | None, Field(ge=0, description="The number of events to leave out.")] = None
+    follow: Annotated[bool, Field(description="False ends the stream at the current end of the journal.")] = (
+        True
+    )
+
+
+_HEALTHY: Final[JsonObject] = {"ok": True, "status": "ready", "workflowId": "windlass"}
+
+
+@router.get(
+    "/health",
+    response_model=EveHealth,
+    responses={status: one for status, one in answers(200, _HEALTHY).items() if status in (200, 503)},
+    summary="Health of the server, for clients of eve",
+)
+async def health(request: Request) -> Response:
+    """Return whether the server accepts requests; needs no credentials."""
+    streams: Streams = request.app.state.streams
+    if streams.is_closing:
+        raise Problem(503, "the server shuts down: retry later", retry_s=RETRY_S)
+    return reply(EveHealth())
+
+
+@router.post(
+    "/session",
+    status_code=202,
+    response_model=EveStarted,
+    responses=answers(
+        202, {"ok": True, "sessionId": "019a8f…", "continuationToken": "019a8f…"}, 403, has_body=True
+    ),
+    summary="Create a session, for clients of eve",
+)
+async def create(
+    *,
+    caller: CallerDep,
+    wanted: Annotated[
+        EveSession,
+        body_example(
+            message={"message": "Pay the hotel."},
+            typed={"message": "Which city?", "outputSchema": {"type": "string"}, "mode": "task"},
+        ),
+    ],
+    agent: AgentName = None,
+) -> Response:
+    """Create a session with its first message; the response is sent when the message is durable."""
+    content = wanted.content
+    if content is None:
+        raise Problem(400, "message: a session begins with one that is not empty")
+    begun = await sessions.begin(
+        caller,
+        Session(
+            message=content,
+            agent=agent,
+            mode=wanted.mode,
+            output_schema=wanted.output_schema,
+            context=wanted.context,
+        ),
+    )
+    name = begun.session_id
+    started = EveStarted.model_validate({"sessionId": name, "continuationToken": name})
+    return _named(reply(started, 202), name)
+
+
+@router.post(
+    "/session/{session_id:path}",
+    response_model=EveAccepted,
+    responses=answers(200, {"ok": True, "sessionId": "019a8f…"}, 403, 404, 409, has_body=True),
+    summary="Continue a session, for clients of eve",
+)
+async def proceed(
+    *,
+    caller: CallerDep,
+    session: OwnSession,
+    given: Annotated[
+        EveTurn,
+        body_example(
+            message={"continuationToken": "019a8f…", "message": "And the train?"},
+            answers={
+                "continuationToken": "019a8f…",
+                "inputResponses": [{"requestId": "approval:019a8f…", "optionId": "approve"}],
+            },
+        ),
+    ],
+) -> Response:
+    """Send a message to a session, answer its requests, or both.
+
+    A message to a session that waits for answers joins its run, and open requests without an answer are
+    ignored. Any other message starts a run after the current one.
+    """
+    if given.continuation_token != session.session_id:
+        raise not_found("session")
+    content, answered = given.content, given.input_responses
+    open_count = 0 if session.info is None else session.info.request_count
+    if content is None and answered is None:
+        raise Problem(400, "give a message that is not empty, inputResponses, or both")
+    if content is None and given.context is not None:
+        raise Problem(400, "clientContext: only with a message; answers carry none")
+    if content is None and answered is not None and len(answered) < open_count:
+        await _check_goes_on(caller, session.session_id, answered)
+    if given.output_schema is not None and (answered is not None or open_count):
+        raise Problem(
+            400, "outputSchema: the run that waits keeps its own; send another with the next message"
+        )
+    if content is None:
+        await sessions.deliver(caller, session, Message(responses=answered))
+    elif answered is not None or open_count:
+        await sessions.steer(
+            caller,
+            session,
+            message=content,
+            message_id=caller.tenant.new_id(),
+            context=given.context,
+            responses=answered,
+        )
+    else:
+        message = Message(message=content, output_schema=given.output_schema, context=given.context)
+        await sessions.deliver(caller, session, message)
+    return _named(reply(EveAccepted.model_validate({"sessionId": session.session_id})), session.session_id)
+
+
+async def _check_goes_on(caller: Caller, session_id: str, answered: Sequence[InputResponse]) -> None:
+    """Refuse answers after which the run still waits: no event would tell the client that it does.
+
+    A call that was approved or denied has a result, after which the session waits again. An answer to a
+    question is kept until the others are given.
+    """
+    ids = {one.request_id for one in answered}
+    requests = await caller.tenant.runtime.session_requests(session_id)
+    if {one.kind for one in requests if one.request_id in ids} == {InputKind.QUESTION}:
+        raise Problem(400, "inputResponses: answer the other open requests with the question")
+
+
+_EXAMPLE: Final = (
+    '{"type":"message.completed","data":{"message":"Done."},"meta":{"at":"2026-01-01T00:00:00.000Z"}}\n'
+)
+
+
+@router.get(
+    "/session/{session_id:path}/stream",
+    response_class=Response,
+    responses=answers(200, _EXAMPLE, 400, 404, media_type=NDJSON_TYPE),
+    summary="Watch a session, for clients of eve",
+)
+async def stream(
+    *, request: Request, caller: CallerDep, session: OwnSession, query: Annotated[StreamQuery, Query()]
+) -> Response:
+    """Send the events of a session in the sequence of eve, as lines of JSON; then new ones.
+
+    The stream does not end by itself: `session.waiting`, `session.completed` and `session.failed` end a turn.
+    """
+    shape = {"shape": "eve", "format": "ndjson", "startIndex": query.start_index, "follow": query.follow}
+    response = await feeds.of_session(
+        request=request, caller=caller, session=session, query=feeds.FeedQuery.model_validate(shape)
+    )
+    return _named(response, session.session_id)
+
+
+def _named(response: Response, session_id: str) -> Response:
+    """Return a response with the session in its header; an id may have characters that no header has."""
+    if session_id.isascii():
+        response.headers[SESSION_HEADER] = session_id
+    return response
+
+
+def _inline(part: FilePart) -> FilePart:
+    """Return a file as an address or a data URL: clients of eve may send the base64 alone."""
+    if ":" in part.data:
+        return part
+    return part.model_copy(update={"data": f"data:{part.media_type};base64,{part.data}"})

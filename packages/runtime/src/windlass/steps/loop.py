@@ -136,7 +136,7 @@ class _Harness:
             ("code", config.code_mode),
             ("workflow", config.workflow),
         )
-        self._programs = tuple(kind for kind, is_on in kinds if is_on)
+        self._programs: tuple[ProgramKind, ...] = tuple(kind for kind, is_on in kinds if is_on)
         self._content = config.content or _NoContent()
         self._random = config.random
         self._gates, self._secret_inputs = ToolGates(), SecretInputs()

@@ -120,11 +120,11 @@ def test_a_file_of_a_newer_version_is_refused_with_both_versions(path: Path) -> 
     async def story() -> None:
         await (await SqliteStore.open(path)).aclose()
         newer = sqlite3.connect(path)
-        newer.execute("PRAGMA user_version = 7")
-        newer.close()
         known = len(sqlite_schema.MIGRATIONS)
+        newer.execute(f"PRAGMA user_version = {known + 1}")
+        newer.close()
         with pytest.raises(
-            Rejected, match=rf"store.db has schema version 7, this release knows up to {known}:"
+            Rejected, match=rf"store.db has schema version {known + 1}, this release knows up to {known}:"
         ):
             await SqliteStore.open(path)
 

@@ -145,6 +145,20 @@ _VERSION_6: Final = (
     "ALTER TABLE inbox RENAME TO items",
     "ALTER TABLE owners RENAME TO leases",
 )
+_VERSION_7: Final = (
+    # Titles are found by the search index; deleting a session later must not leave their words in free pages.
+    "PRAGMA secure_delete = ON",
+    "DROP TABLE catalog_words",
+    "PRAGMA secure_delete = OFF",
+    # How far the search index is; see `search`. Its own table is made by the first search: it needs FTS5.
+    """CREATE TABLE search_state (
+        one INTEGER PRIMARY KEY, version INTEGER NOT NULL, position INTEGER NOT NULL,
+        number INTEGER NOT NULL, has_deleted INTEGER NOT NULL)""",
+    "INSERT INTO search_state VALUES (1, 0, 0, 0, 0)",
+    # A process of an older release that has the file open must not delete: it would leave words in the search
+    # index. It looks for this table under its old name.
+    "ALTER TABLE deleted RENAME TO tombstones",
+)
 MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
     _VERSION_1,
     _VERSION_2,
@@ -152,6 +166,7 @@ MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
     _VERSION_4,
     _VERSION_5,
     _VERSION_6,
+    _VERSION_7,
 )
 """Statements from each version to the next, from an empty file on. Released versions never change."""
 NEW_APPEND: Final = """INSERT INTO appends
@@ -238,7 +253,7 @@ def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[s
         _check_version(version, len(migrations), path)
         for statements in migrations[version:]:
             for statement in statements:
-                connection.execute(statement)
+                connection.execute(statement).fetchall()
         if version == 0:
             key = StoreKey(secrets.token_bytes(16))
             connection.execute(_NEW_STORE, (key.store_id, key.store_seal(0)))

@@ -35,9 +35,10 @@ from windlass.adapters.journals.sqlite.schema import (
     prepare,
     translate,
 )
+from windlass.adapters.journals.sqlite.search import BATCH_BYTES_MAX
 from windlass.adapters.journals.sqlite.transactions import CHECKPOINT_BYTES, Writer
 from windlass.adapters.journals.sqlite.writes import OwnerLocks
-from windlass.errors import AgentError
+from windlass.errors import AgentError, Corrupt
 from windlass.limits import SNAPSHOT_BYTES_MAX
 from windlass.ports.store import (
     Appended,
@@ -81,7 +82,10 @@ class SqliteStore:
         self.path = path
         self._locks = OwnerLocks(path)
         transaction = self._archive = ArchiveTransaction(writing, key, locks=self._locks)
-        self._writer = Writer(writing, transaction, files=OpenFiles(path), is_quick=is_quick)
+        must_tend = transaction.has_unindexed_words()
+        self._writer = Writer(
+            writing, transaction, files=OpenFiles(path), is_quick=is_quick, must_tend=must_tend
+        )
         self._reads = reading
         self._reading = Lock()
         """Guards the reading connection."""
@@ -238,7 +242,31 @@ class SqliteStore:
     async def listed(
         self, wanted: SessionFilter, *, before: int | None = None, limit: int = 50
     ) -> tuple[SessionInfo, ...]:
-        return await self._read(lambda: self._reads.index.sessions(wanted, before=before, limit=limit))
+        def look() -> tuple[SessionInfo, ...]:
+            return self._reads.index.sessions(wanted, before=before, limit=limit)
+
+        if not wanted.words:
+            return await self._read(look)
+        await self._index_words()
+        try:
+            return await self._read(look)
+        except Corrupt:
+            # Perhaps only the search index is damaged, or another process has just dropped it.
+            await self._writer.do(lambda tx: tx.drop_words(), size_bytes=BATCH_BYTES_MAX)
+        await self._index_words()
+        return await self._read(look)
+
+    async def _index_words(self) -> None:
+        """Add the words of all that is stored now to the search index.
+
+        Each transaction is short, so that other writes wait for one of them at most.
+        """
+        end = await self._read(self._reads.search.end_ahead)
+        if end is None:
+            return
+        is_left = True
+        while is_left:
+            is_left = await self._writer.do(lambda tx: tx.index_words(end), size_bytes=BATCH_BYTES_MAX)
 
     async def listed_session(self, session_id: str) -> SessionInfo | None:
         return await self._read_row(lambda: self._reads.index.session(session_id))

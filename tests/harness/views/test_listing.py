@@ -122,47 +122,47 @@ def test_search_words_are_case_folded_unique_and_of_letters_and_digits() -> None
     assert len(words_in(" ".join(f"w{number}" for number in range(99)))) == 99
 
 
-@pytest.mark.parametrize(
-    ("kind", "data", "words"),
-    [
-        ("message.received", {"message": "Pay it", "context": ["It is Friday"]}, ["pay", "it"]),
-        ("message.received", {"message": "", "parts": [{"type": "text", "text": "Look"}]}, ["look"]),
-        ("message.received", {"message": "See", "parts": [{"type": "file", "text": "no"}, 3]}, ["see"]),
-        ("message.completed", {"message": None}, []),
-        (
-            "message.completed",
-            {
-                "message": "Paid",
-                "parts": [{"type": "reasoning", "text": "Hm"}, {"type": "text", "text": "So"}],
-            },
-            ["paid", "so"],
-        ),
-        (
-            "actions.requested",
-            {
-                "actions": [
-                    {"kind": "tool-call", "toolName": "send_email", "input": {"to": "Ann"}},
-                    {"kind": "subagent-call", "name": "judge", "subagentName": "reviewer", "input": {}},
-                    {"kind": "remote-agent-call", "name": "legal", "remoteAgentName": "desk", "input": []},
-                ]
-            },
-            ["send", "email", "judge", "reviewer", "legal", "desk"],
-        ),
-        (
-            "input.requested",
-            {"requests": [{"kind": "question", "prompt": "Which?"}, {"kind": "approval", "prompt": "Run?"}]},
-            ["which"],
-        ),
-        (
-            "input.resolved",
-            {"resolutions": [{"response": {"text": "The blue one"}}, {"outcome": "expired"}, None]},
-            ["the", "blue", "one"],
-        ),
-        ("action.result", {"result": {"output": "no"}, "message": "no"}, []),
-        ("message.received", "no object", []),
-        ("actions.requested", {"actions": "no list"}, []),
-    ],
-)
+SEARCHED: list[tuple[str, JsonValue, list[str]]] = [
+    ("message.received", {"message": "Pay it", "context": ["It is Friday"]}, ["pay", "it"]),
+    ("message.received", {"message": "", "parts": [{"type": "text", "text": "Look"}]}, ["look"]),
+    ("message.received", {"message": "See", "parts": [{"type": "file", "text": "no"}, 3]}, ["see"]),
+    ("message.completed", {"message": None}, []),
+    (
+        "message.completed",
+        {
+            "message": "Paid",
+            "parts": [{"type": "reasoning", "text": "Hm"}, {"type": "text", "text": "So"}],
+        },
+        ["paid", "so"],
+    ),
+    (
+        "actions.requested",
+        {
+            "actions": [
+                {"kind": "tool-call", "toolName": "send_email", "input": {"to": "Ann"}},
+                {"kind": "subagent-call", "name": "judge", "subagentName": "reviewer", "input": {}},
+                {"kind": "remote-agent-call", "name": "legal", "remoteAgentName": "desk", "input": []},
+            ]
+        },
+        ["send", "email", "judge", "reviewer", "legal", "desk"],
+    ),
+    (
+        "input.requested",
+        {"requests": [{"kind": "question", "prompt": "Which?"}, {"kind": "approval", "prompt": "Run?"}]},
+        ["which"],
+    ),
+    (
+        "input.resolved",
+        {"resolutions": [{"response": {"text": "The blue one"}}, {"outcome": "expired"}, None]},
+        ["the", "blue", "one"],
+    ),
+    ("action.result", {"result": {"output": "no"}, "message": "no"}, []),
+    ("message.received", "no object", []),
+    ("actions.requested", {"actions": "no list"}, []),
+]
+
+
+@pytest.mark.parametrize(("kind", "data", "words"), SEARCHED)
 def test_the_search_words_of_a_record(kind: str, data: JsonValue, words: list[str]) -> None:
     assert list(words_of_record(kind, data)) == words
     assert not words or kind in RECORDS_WITH_WORDS

@@ -9,7 +9,8 @@ under the negative number of its session in the catalogue: a session whose run h
 A row has normalised words, without duplicates, separated by blanks. The tokenizer `ascii` splits them at the
 blanks alone.
 
-Nothing else depends on the index. A damaged one is dropped and made anew, and so is one of another version.
+Nothing else depends on the index. A damaged one is dropped and made anew, and so is one of another version. A
+statement that fails on a damaged one may have ended the transaction, so the caller repairs it in another.
 """
 
 import sqlite3
@@ -18,7 +19,6 @@ from typing import Final, cast
 from windlass.adapters.journals.codec import words_of_append
 from windlass.adapters.journals.rules import misconfigured
 from windlass.adapters.journals.sqlite.schema import Connection, primary_code
-from windlass.errors import Rejected
 from windlass_harness.views.listing import words_in
 
 SEARCH_VERSION: Final = 1
@@ -61,8 +61,7 @@ _NEW: Final[State] = (0, 0, 0, 0)
 class SearchIndex:
     """The search index.
 
-    For writes, the caller has begun a transaction in which SQLite overwrites what it deletes, up to and with
-    the commit: FTS5 writes and merges its segments then.
+    For writes, the caller has begun a transaction in which SQLite overwrites what it deletes.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -93,19 +92,19 @@ class SearchIndex:
         """
         try:
             return self._advance(until)
-        except sqlite3.DatabaseError as error:
-            if not _is_damage(error):
+        except sqlite3.OperationalError as error:
+            if "no such module" not in str(error):
                 raise
-            if _is_unknown(error):
-                raise _unsupported() from None
-        self.drop()
-        return self._advance(until)
+        raise misconfigured(
+            f"a search for text needs FTS5, and SQLite {sqlite3.sqlite_version} of this Python was compiled "
+            "without it: use another build of SQLite"
+        )
 
     def _advance(self, until: End | None) -> bool:
         version, position, number, has_deleted = self._state()
         if version != SEARCH_VERSION:
             self.drop()
-            self._create()
+            self._connection.execute(_CREATE)
             position = number = has_deleted = 0
         titles = cast(
             "list[tuple[int, int, str]]",
@@ -117,6 +116,7 @@ class SearchIndex:
         for position, key, body in appends:
             self._add(position, key, words_of_append(body))
         if titles or appends or version != SEARCH_VERSION:
+            self._flush()
             self._save((SEARCH_VERSION, position, number, has_deleted))
         if until is None:
             is_full = sum(len(body) for _, _, body in appends) >= BATCH_BYTES_MAX
@@ -139,23 +139,26 @@ class SearchIndex:
         if words:
             self._connection.execute(_ADD, (row, " ".join(words), session_key))
 
+    def _flush(self) -> None:
+        """Let FTS5 write its changes now: if the index is damaged, the commit must not fail.
+
+        FTS5 keeps changes in memory until a commit or a savepoint.
+        """
+        self._connection.execute("SAVEPOINT words")
+        self._connection.execute("RELEASE words")
+
     def remove(self, session_key: int) -> None:
         """Remove the words of a session, before its rows are deleted.
 
         They are not found any more, but stay in the segments of the index until `clean` has merged these.
         """
         version, position, number, has_deleted = self._state()
-        if not version:
-            return
-        try:
-            self._connection.execute(_REMOVE, (session_key,))
-            [(count,)] = cast("list[tuple[int]]", self._connection.execute("SELECT changes()").fetchall())
-        except sqlite3.DatabaseError as error:
-            if not _is_damage(error):
-                raise
-            # Also without FTS5: what cannot be removed is dropped.
+        if version != SEARCH_VERSION:
             self.drop()
             return
+        self._connection.execute(_REMOVE, (session_key,))
+        [(count,)] = cast("list[tuple[int]]", self._connection.execute("SELECT changes()").fetchall())
+        self._flush()
         self._save((version, position, number, has_deleted or int(count > 0)))
 
     def renumber(self) -> None:
@@ -171,13 +174,7 @@ class SearchIndex:
         if not has_deleted or version != SEARCH_VERSION:
             return False
         before = self._changes()
-        try:
-            self._connection.execute(_MERGE)
-        except sqlite3.DatabaseError as error:
-            if not _is_damage(error):
-                raise
-            self.drop()
-            return False
+        self._connection.execute(_MERGE)
         # The statement counts as one change, and each change of the tables of FTS5 as another.
         is_left = self._changes() - before > 1
         if not is_left:
@@ -190,7 +187,7 @@ class SearchIndex:
         try:
             self._connection.execute("DROP TABLE IF EXISTS search")
         except sqlite3.DatabaseError as error:
-            if not _is_damage(error):
+            if primary_code(error) not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
                 raise
         else:
             return
@@ -203,14 +200,6 @@ class SearchIndex:
         finally:
             self._connection.execute("PRAGMA writable_schema = RESET").fetchall()
 
-    def _create(self) -> None:
-        try:
-            self._connection.execute(_CREATE)
-        except sqlite3.OperationalError as error:
-            if not _is_unknown(error):
-                raise
-            raise _unsupported() from None
-
     def _state(self) -> State:
         # A lost row means a new index.
         rows = cast("list[State]", self._connection.execute(_STATE).fetchall())
@@ -222,20 +211,3 @@ class SearchIndex:
     def _changes(self) -> int:
         [(count,)] = cast("list[tuple[int]]", self._connection.execute("SELECT total_changes()").fetchall())
         return count
-
-
-def _unsupported() -> Rejected:
-    return misconfigured(
-        f"a search for text needs FTS5, and SQLite {sqlite3.sqlite_version} of this Python was compiled "
-        "without it: use another build of SQLite"
-    )
-
-
-def _is_unknown(error: sqlite3.Error) -> bool:
-    """Return whether a statement failed because SQLite was compiled without FTS5."""
-    return "no such module" in str(error)
-
-
-def _is_damage(error: sqlite3.Error) -> bool:
-    """Return whether a statement failed because the index is damaged, lost, or not known without FTS5."""
-    return primary_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR)

@@ -37,7 +37,7 @@ from windlass.adapters.journals.sqlite.schema import (
 )
 from windlass.adapters.journals.sqlite.search import BATCH_BYTES_MAX
 from windlass.adapters.journals.sqlite.transactions import CHECKPOINT_BYTES, Writer
-from windlass.adapters.journals.sqlite.writes import OwnerLocks
+from windlass.adapters.journals.sqlite.writes import OwnerLocks, Transaction
 from windlass.errors import AgentError, Corrupt
 from windlass.limits import SNAPSHOT_BYTES_MAX
 from windlass.ports.store import (
@@ -252,7 +252,7 @@ class SqliteStore:
             return await self._read(look)
         except Corrupt:
             # Perhaps only the search index is damaged, or another process has just dropped it.
-            await self._writer.do(lambda tx: tx.drop_words(), size_bytes=BATCH_BYTES_MAX)
+            await self._drop_words()
         await self._index_words()
         return await self._read(look)
 
@@ -266,7 +266,20 @@ class SqliteStore:
             return
         is_left = True
         while is_left:
-            is_left = await self._writer.do(lambda tx: tx.index_words(end), size_bytes=BATCH_BYTES_MAX)
+            if self._is_closed:
+                raise unavailable(CLOSED)
+            is_left = await self._write_words(lambda tx: tx.index_words(end), size_bytes=BATCH_BYTES_MAX)
+
+    async def _write_words(self, work: Callable[[Transaction], T], *, size_bytes: int) -> T:
+        """Write to the search index; drop a damaged one and repeat the write."""
+        try:
+            return await self._writer.do(work, size_bytes=size_bytes)
+        except Corrupt:
+            await self._drop_words()
+        return await self._writer.do(work, size_bytes=size_bytes)
+
+    async def _drop_words(self) -> None:
+        await self._writer.do(lambda tx: tx.drop_words(), size_bytes=BATCH_BYTES_MAX)
 
     async def listed_session(self, session_id: str) -> SessionInfo | None:
         return await self._read_row(lambda: self._reads.index.session(session_id))
@@ -310,7 +323,7 @@ class SqliteStore:
 
     async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
         # It may be large: run in the writer thread, with a checkpoint soon after.
-        return await self._writer.do(
+        return await self._write_words(
             lambda _: self._archive.delete(session_id, now_ms=now_ms), size_bytes=CHECKPOINT_BYTES
         )
 

@@ -27,7 +27,7 @@ from windlass.adapters.journals.sqlite.schema import (
     wait_at_most,
 )
 from windlass.adapters.journals.sqlite.writes import Transaction
-from windlass.errors import AgentError, Ambiguous
+from windlass.errors import AgentError, Ambiguous, Corrupt
 from windlass_protocol.frozen import mutable
 
 T = TypeVar("T")
@@ -296,9 +296,14 @@ class Writer:
                 pieces -= 1
 
     def _is_left(self, work: Callable[[Transaction], bool]) -> bool:
-        """Return whether a piece of work has left more to do; False if it failed."""
+        """Return whether a piece of work on the search index has left more to do; False if it failed.
+
+        A damaged index is dropped: the next search makes it anew.
+        """
         job = _Job(work, PIECE_BYTES, None)
         self._write([job])
+        if isinstance(job.error, Corrupt):
+            self._write([_Job(lambda tx: tx.drop_words(), PIECE_BYTES, None)])
         return job.error is None and job.result is True
 
     def _write(self, jobs: Sequence[_Job]) -> bool:

@@ -345,7 +345,9 @@ _ITEMS: Final = """SELECT i.kind, i.key, i.digest, i.consumed_seq, r.run_id, i.n
     WHERE i.session_key = ? AND i.consumed_seq IS NOT NULL AND i.number > ? ORDER BY i.number LIMIT ?"""
 _CONTENTS: Final = """SELECT c.hash, c.media_type, length(c.content) FROM content_uses u
     JOIN contents c USING (hash) WHERE u.session_key = ? ORDER BY c.hash"""
-SESSIONS_WITH: Final = "SELECT session_key FROM search WHERE search MATCH ?"
+_SESSIONS_WITH: Final = """SELECT w.c0 FROM search JOIN search_content w ON w.id = search.rowid
+    WHERE search MATCH ?"""
+# FTS5 itself would read the whole row of its table `search_content` to return the session key.
 
 
 class IndexReads:
@@ -414,7 +416,7 @@ def sessions_query(wanted: SessionFilter, *, before: int | None, limit: int) -> 
             # `+` disables an index: only the first column, the most selective, uses its own.
             plus = "+"
     for word in wanted.words:
-        where.append(f"c.session_key IN ({SESSIONS_WITH})")
+        where.append(f"c.session_key IN ({_SESSIONS_WITH})")
         # Quoted, so that no word is an operator; the star asks for words that begin so.
         parameters.append(f'"{word}"*')
     if wanted.root_only:

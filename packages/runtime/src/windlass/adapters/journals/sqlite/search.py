@@ -4,10 +4,10 @@ An append writes nothing here. A search first reads the appends since the last o
 so does the writer while it is idle. The row `search_state` says how far the index is. It changes in the
 transaction that adds the words, so a killed process loses and repeats nothing.
 
-The index has a row for each append with words, under the position of the append, and one for each title,
-under the negative number of its session in the catalogue: a session whose run has not started has no records.
-A row has normalised words, without duplicates, separated by blanks. The tokenizer `ascii` splits them at the
-blanks alone.
+A row has the words that one transaction adds for one session: those of its appends, under the position of the
+last one, and of its title. A session whose run has not started has only a title: it is under the negative
+number of the session in the catalogue. The words are normalised, without duplicates, and separated by blanks.
+The tokenizer `ascii` splits them at the blanks alone.
 
 Nothing else depends on the index. A damaged one is dropped and made anew, and so is one of another version. A
 statement that fails on a damaged one may have ended the transaction, so the caller repairs it in another.
@@ -23,9 +23,9 @@ from windlass_harness.views.listing import words_in
 
 SEARCH_VERSION: Final = 1
 """Increased whenever the words of a record or the tables change."""
-BATCH_ROWS_MAX: Final = 128
+BATCH_ROWS_MAX: Final = 256
 """The most appends, and the most titles, of one transaction."""
-BATCH_BYTES_MAX: Final = 131_072
+BATCH_BYTES_MAX: Final = 262_144
 """Stored bytes of appends of one transaction; one append may be larger."""
 MERGE_PAGES: Final = 64
 """Pages of the index that one transaction merges; a page has up to 4,050 bytes."""
@@ -33,7 +33,7 @@ BACKLOG_RECORDS_MIN: Final = 1_024
 """Records that are not indexed when a store is opened, from which on the writer indexes them while idle."""
 
 _CREATE: Final = """CREATE VIRTUAL TABLE search USING fts5(
-    words, session_key UNINDEXED, tokenize = 'ascii', detail = 'none', columnsize = 0)"""
+    session_key UNINDEXED, words, tokenize = 'ascii', detail = 'none', columnsize = 0)"""
 _SHADOWS: Final = ("data", "idx", "content", "docsize", "config")
 """The tables in which FTS5 stores its data, after the name of the index."""
 _STATE: Final = "SELECT version, position, number, has_deleted FROM search_state"
@@ -42,7 +42,7 @@ _APPENDS: Final = """SELECT last_position, session_key, body FROM appends WHERE 
     ORDER BY last_position"""
 _TITLES: Final = """SELECT number, session_key, title FROM catalog WHERE number > ? ORDER BY number
     LIMIT ?"""
-_ADD: Final = "INSERT INTO search (rowid, words, session_key) VALUES (?, ?, ?)"
+_ADD: Final = "INSERT INTO search (rowid, session_key, words) VALUES (?, ?, ?)"
 _END: Final = (
     "SELECT coalesce(max(last_position), 0), (SELECT coalesce(max(number), 0) FROM catalog) FROM appends"
 )
@@ -110,11 +110,20 @@ class SearchIndex:
             "list[tuple[int, int, str]]",
             self._connection.execute(_TITLES, (number, BATCH_ROWS_MAX)).fetchall(),
         )
-        for number, key, title in titles:
-            self._add(-number, key, words_in(title))
         appends = self._next_appends(position)
+        rows: dict[int, tuple[int, dict[str, None]]] = {}
+        for number, key, title in titles:
+            rows[key] = (-number, dict.fromkeys(words_in(title)))
         for position, key, body in appends:
-            self._add(position, key, words_of_append(body))
+            new = words_of_append(body)
+            if new:
+                known = rows.get(key)
+                words = dict[str, None]() if known is None else known[1]
+                words.update(dict.fromkeys(new))
+                rows[key] = (position, words)
+        # In the order of the rows: FTS5 writes a segment whenever that is broken.
+        for row, key in sorted((row, key) for key, (row, words) in rows.items() if words):
+            self._connection.execute(_ADD, (row, key, " ".join(rows[key][1])))
         if titles or appends or version != SEARCH_VERSION:
             self._flush()
             self._save((SEARCH_VERSION, position, number, has_deleted))
@@ -134,10 +143,6 @@ class SearchIndex:
             if len(found) >= BATCH_ROWS_MAX or size_bytes >= BATCH_BYTES_MAX:
                 break
         return found
-
-    def _add(self, row: int, session_key: int, words: tuple[str, ...]) -> None:
-        if words:
-            self._connection.execute(_ADD, (row, " ".join(words), session_key))
 
     def _flush(self) -> None:
         """Let FTS5 write its changes now: if the index is damaged, the commit must not fail.

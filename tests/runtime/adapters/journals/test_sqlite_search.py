@@ -56,11 +56,18 @@ def run(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(main())
 
 
+def connect_plainly(path: Path) -> Connection:
+    """Open a connection that leaves what it deletes in the file; some builds of SQLite do not by default."""
+    connection = connect(path)
+    connection.execute("PRAGMA secure_delete = OFF").fetchall()
+    return connection
+
+
 def play(path: Path, story: Story, *, durability: Durability = "process") -> None:
     """Let a story happen to an open store."""
 
     async def main() -> None:
-        store = await SqliteStore.open(path, durability=durability)
+        store = await SqliteStore.open(path, durability=durability, connect=connect_plainly)
         try:
             await story(store)
         finally:
@@ -100,7 +107,7 @@ def rows(path: Path, sql: str) -> list[tuple[Any, ...]]:
 
 def change(path: Path, *statements: str) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for statement in statements:
+        for statement in ("PRAGMA secure_delete = ON", *statements):
             connection.execute(statement)
 
 
@@ -591,7 +598,9 @@ def test_without_fts5_everything_works_but_the_search_for_text(path: Path, is_in
             await check(store)
 
     async def story() -> None:
-        store = await SqliteStore.open(path, connect=lambda path: ConnectionWithoutFts5(connect(path)))
+        store = await SqliteStore.open(
+            path, connect=lambda path: ConnectionWithoutFts5(connect_plainly(path))
+        )
         mine = await begin(store, "more", "r-more")
         for _ in range(2):
             with pytest.raises(Rejected, match="a search for text needs FTS5, and SQLite"):

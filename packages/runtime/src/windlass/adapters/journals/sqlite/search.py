@@ -26,7 +26,7 @@ SEARCH_VERSION: Final = 1
 BATCH_ROWS_MAX: Final = 256
 """The most appends, and the most titles, of one transaction."""
 BATCH_BYTES_MAX: Final = 262_144
-"""Stored bytes of appends of one transaction; one append may be larger."""
+"""Stored bytes of appends of one transaction, and about as many bytes of log; one append may be larger."""
 MERGE_PAGES: Final = 64
 """Pages of the index that one transaction merges; a page has up to 4,050 bytes."""
 BACKLOG_RECORDS_MIN: Final = 1_024

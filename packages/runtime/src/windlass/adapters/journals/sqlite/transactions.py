@@ -26,6 +26,7 @@ from windlass.adapters.journals.sqlite.schema import (
     translate,
     wait_at_most,
 )
+from windlass.adapters.journals.sqlite.search import BATCH_BYTES_MAX
 from windlass.adapters.journals.sqlite.writes import Transaction
 from windlass.errors import AgentError, Ambiguous, Corrupt
 from windlass_protocol.frozen import mutable
@@ -46,8 +47,6 @@ IDLE_S: Final = 1.0
 """How long nothing must be written before the thread tends the search index."""
 CLOSE_PIECES_MAX: Final = 1_024
 """Pieces of work on the search index for which closing waits; the next process does the rest."""
-PIECE_BYTES: Final = 131_072
-"""Approximate log bytes of a piece of work on the search index."""
 JOB_PAGES: Final = 4
 """Approximate pages that a small request changes."""
 
@@ -300,10 +299,10 @@ class Writer:
 
         A damaged index is dropped: the next search makes it anew.
         """
-        job = _Job(work, PIECE_BYTES, None)
+        job = _Job(work, BATCH_BYTES_MAX, None)
         self._write([job])
         if isinstance(job.error, Corrupt):
-            self._write([_Job(lambda tx: tx.drop_words(), PIECE_BYTES, None)])
+            self._write([_Job(lambda tx: tx.drop_words(), BATCH_BYTES_MAX, None)])
         return job.error is None and job.result is True
 
     def _write(self, jobs: Sequence[_Job]) -> bool:

@@ -510,6 +510,8 @@ DAMAGE = [
     "DELETE FROM search_state",
     "UPDATE search_state SET version = 0",
     "UPDATE search_state SET version = 2",
+    "UPDATE search_state SET position = 'x', has_deleted = 'y'",
+    "UPDATE search_state SET number = x'00'",
 ]
 
 

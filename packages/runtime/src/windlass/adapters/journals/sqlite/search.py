@@ -206,9 +206,10 @@ class SearchIndex:
             self._connection.execute("PRAGMA writable_schema = RESET").fetchall()
 
     def _state(self) -> State:
-        # A lost row means a new index.
-        rows = cast("list[State]", self._connection.execute(_STATE).fetchall())
-        return rows[0] if rows else _NEW
+        # A lost or damaged row means a new index.
+        rows = self._connection.execute(_STATE).fetchall()
+        is_sound = len(rows) == 1 and all(isinstance(one, int) for one in rows[0])
+        return cast("State", rows[0]) if is_sound else _NEW
 
     def _save(self, state: State) -> None:
         self._connection.execute(_SAVE, state)

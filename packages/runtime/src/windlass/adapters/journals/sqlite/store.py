@@ -82,7 +82,10 @@ class SqliteStore:
         self.path = path
         self._locks = OwnerLocks(path)
         transaction = self._archive = ArchiveTransaction(writing, key, locks=self._locks)
-        must_tend = transaction.has_unindexed_words()
+        must_tend = False
+        with suppress(*FAILURES):
+            # Damage is reported by the requests that meet it.
+            must_tend = transaction.has_unindexed_words()
         self._writer = Writer(
             writing, transaction, files=OpenFiles(path), is_quick=is_quick, must_tend=must_tend
         )

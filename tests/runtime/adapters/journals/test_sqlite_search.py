@@ -382,8 +382,9 @@ def test_deleted_words_leave_the_index_while_nothing_is_written(path: Path, idle
     play(path, story)
 
 
+@pytest.mark.parametrize("is_damaged", [True, False])
 def test_a_process_that_dies_before_it_has_removed_deleted_words_leaves_that_to_the_next(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
 ) -> None:
     async def story(store: SqliteStore) -> None:
         await fill(store)
@@ -395,8 +396,13 @@ def test_a_process_that_dies_before_it_has_removed_deleted_words_leaves_that_to_
         play(path, story)
     assert rows(path, "SELECT has_deleted FROM search_state") == [(1,)]
     assert 3 in words_left(path)
-    play(path, lambda store: check(store, 3))
+    if is_damaged:
+        # An index that cannot be merged is dropped.
+        change(path, "UPDATE search_config SET v = 99")
+    play(path, nothing)
+    assert rows(path, "SELECT version, has_deleted FROM search_state") == [(int(not is_damaged), 0)]
     assert 3 not in words_left(path)
+    play(path, lambda store: check(store, 3))
 
 
 def test_pages_that_the_index_gave_up_before_a_session_was_deleted_have_none_of_its_words(path: Path) -> None:

@@ -27,6 +27,7 @@ from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.journals.sqlite.writes import Transaction
 from windlass.errors import Rejected, Unavailable
 from windlass.ports.store import Batch
+from windlass_protocol import RunStatus
 
 SESSIONS = 12
 Story = Callable[[SqliteStore], Awaitable[None]]
@@ -637,11 +638,19 @@ def test_without_fts5_everything_works_but_the_search_for_text(path: Path, is_in
     play(path, again)
 
 
-def test_the_title_of_a_queued_session_is_indexed_once(path: Path) -> None:
+def test_the_title_of_a_queued_session_is_indexed_once_and_deleted_with_it(path: Path) -> None:
     async def story(store: SqliteStore) -> None:
-        await start(store, message="Pay the hotel")
-        assert await names(store, having("hotel")) == ["s1"]
-        assert rows(path, "SELECT rowid, words FROM search") == [(-1, "pay the hotel")]
-        assert SearchIndex(connect(path)).end_ahead() is None
+        number = await start(store, message=word(3))
+        assert await names(store, having(word(3))) == ["s1"]
+        assert rows(path, "SELECT rowid, words FROM search") == [(-1, word(3))]
+        with closing(connect(path)) as connection:
+            assert SearchIndex(connection).end_ahead() is None
+        gone, runs = fact("run.cancelled", unstarted={}), (("r1", RunStatus.CANCELLED),)
+        mine = await claim(store)
+        await store.append(Batch(mine, 0, (gone,), consumes=(number,), runs=runs, is_last=True))
+        assert await names(store, having(word(3))) == ["s1"]
+        await store.delete("s1", now_ms=NOW_MS)
+        assert rows(path, "SELECT rowid FROM search") == []
 
     play(path, story)
+    assert words_left(path) == []

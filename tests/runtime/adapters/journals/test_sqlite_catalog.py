@@ -114,7 +114,7 @@ def test_every_page_is_answered_by_an_index_and_no_journal_is_read(tmp_path: Pat
     ]
     for sql, parameters in questions:
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
-        # SQLite calls the use of the search index a scan; M0 is a query for words in its first column.
+        # SQLite calls the use of the search index a scan; M is for MATCH.
         scans = [step for step in plan if step.startswith("SCAN")]
         assert all(step.startswith("SCAN search VIRTUAL TABLE INDEX 0:M") for step in scans), plan
         assert "appends" not in sql

@@ -9,14 +9,15 @@ from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record
 from windlass_harness.views import fold_decisions, fold_session, fold_usage
 from windlass_harness.views.listing import (
+    RECORDS_WITH_WORDS,
     TITLE_CHARS_MAX,
-    TITLE_WORDS_MAX,
     WORD_CHARS_MAX,
     content_hashes,
     title_of,
     told_by,
     told_by_start,
     words_in,
+    words_of_record,
 )
 from windlass_protocol import RunStatus
 
@@ -112,11 +113,59 @@ def test_a_title_is_one_short_line(said: dict[str, JsonValue], title: str) -> No
     assert title_of(said) == title
 
 
-def test_title_words_are_case_folded_unique_and_limited() -> None:
+def test_search_words_are_case_folded_unique_and_of_letters_and_digits() -> None:
     assert words_in("Straße, STRASSE! ﬁne-tuned") == ("strasse", "fine", "tuned")
-    assert words_in("?!") == ()
+    assert words_in("?!_") == ()
     assert words_in("x" * 99) == ("x" * WORD_CHARS_MAX,)
-    assert len(words_in(" ".join(f"w{number}" for number in range(99)))) == TITLE_WORDS_MAX
+    assert words_in("send_email v2 __init__") == ("send", "email", "v2", "init")
+    assert words_in("預訂Hotelを") == ("預", "訂", "hotel", "を")
+    assert len(words_in(" ".join(f"w{number}" for number in range(99)))) == 99
+
+
+SEARCHED: list[tuple[str, JsonValue, list[str]]] = [
+    ("message.received", {"message": "Pay it", "context": ["It is Friday"]}, ["pay", "it"]),
+    ("message.received", {"message": "", "parts": [{"type": "text", "text": "Look"}]}, ["look"]),
+    ("message.received", {"message": "See", "parts": [{"type": "file", "text": "no"}, 3]}, ["see"]),
+    ("message.completed", {"message": None}, []),
+    (
+        "message.completed",
+        {
+            "message": "Paid",
+            "parts": [{"type": "reasoning", "text": "Hm"}, {"type": "text", "text": "So"}],
+        },
+        ["paid", "so"],
+    ),
+    (
+        "actions.requested",
+        {
+            "actions": [
+                {"kind": "tool-call", "toolName": "send_email", "input": {"to": "Ann"}},
+                {"kind": "subagent-call", "name": "judge", "subagentName": "reviewer", "input": {}},
+                {"kind": "remote-agent-call", "name": "legal", "remoteAgentName": "desk", "input": []},
+            ]
+        },
+        ["send", "email", "judge", "reviewer", "legal", "desk"],
+    ),
+    (
+        "input.requested",
+        {"requests": [{"kind": "question", "prompt": "Which?"}, {"kind": "approval", "prompt": "Run?"}]},
+        ["which"],
+    ),
+    (
+        "input.resolved",
+        {"resolutions": [{"response": {"text": "The blue one"}}, {"outcome": "expired"}, None]},
+        ["the", "blue", "one"],
+    ),
+    ("action.result", {"result": {"output": "no"}, "message": "no"}, []),
+    ("message.received", "no object", []),
+    ("actions.requested", {"actions": "no list"}, []),
+]
+
+
+@pytest.mark.parametrize(("kind", "data", "words"), SEARCHED)
+def test_the_search_words_of_a_record(kind: str, data: JsonValue, words: list[str]) -> None:
+    assert list(words_of_record(kind, data)) == words
+    assert not words or kind in RECORDS_WITH_WORDS
 
 
 def test_the_contents_that_records_refer_to_are_found_once() -> None:

@@ -73,6 +73,26 @@ def test_pages_follow_one_another_and_a_strange_cursor_is_refused(path: Path | N
     play(story, path, agent())
 
 
+def test_sessions_are_found_by_what_was_said_later_and_by_the_tools_that_were_called(
+    path: Path | None,
+) -> None:
+    clerk = agent(call("look", {"item": "bill"}), say("It is due on Friday."), say("You are welcome."))
+
+    async def story(runtime: AgentRuntime) -> None:
+        await (await runtime.start("clerk", "When must I pay?", session_id="s1")).wait()
+        await runtime.sessions.fork("s1", session_id_new="s2")
+        await (await runtime.start("clerk", "Thank you, Clara", session_id="s1")).wait()
+
+        async def found(text: str) -> list[str]:
+            return [info.session_id for info in (await runtime.sessions.list(text=text)).items]
+
+        assert await found("look must friday") == ["s2", "s1"]
+        assert await found("clara when") == await found("welcome") == ["s1"]
+        assert await found("bill") == []
+
+    play(story, path, clerk)
+
+
 def test_sessions_are_found_by_words_status_agent_and_owner(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
         await (await runtime.start("clerk", "Pay the Hotel", session_id="s1", owner="ann")).wait()

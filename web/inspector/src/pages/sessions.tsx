@@ -49,8 +49,8 @@ export function SessionsPage(): ReactNode {
             <input
               ref={search}
               type="search"
-              aria-label="Search titles"
-              placeholder="Search titles  /"
+              aria-label="Search messages and tools"
+              placeholder="Search messages  /"
               className={classes(SMALL_FIELD, "w-48!")}
               value={query.get("text") ?? ""}
               onChange={(event) => {
@@ -243,7 +243,8 @@ function NoSessions({ isFiltered }: { readonly isFiltered: boolean }): ReactNode
     return (
       <Empty title="Nothing fits.">
         <p>
-          Search looks at the beginnings of words in titles. <TextLink href="/sessions">Show all sessions</TextLink>
+          Search looks at the beginnings of words in messages, answers and names of tools.{" "}
+          <TextLink href="/sessions">Show all sessions</TextLink>
         </p>
       </Empty>
     );

@@ -43,7 +43,7 @@ export interface PageQuery {
 export interface SessionQuery extends PageQuery {
   readonly agent?: string | undefined;
   readonly status?: rest.SessionStatus | undefined;
-  /** Words of the title, or beginnings of them. */
+  /** Words of messages, answers and names of called tools, or beginnings of them. */
   readonly text?: string | undefined;
   /** Whether sessions of subagents are listed as well. */
   readonly subagents?: boolean | undefined;

@@ -22,7 +22,10 @@ _HEADER: Final = ("session", "status", "agent", "changed", "runs", "tokens", "co
 def list_sessions(
     context: typer.Context,
     *,
-    text: Annotated[str | None, typer.Argument(help="Only sessions with these words in the title.")] = None,
+    text: Annotated[
+        str | None,
+        typer.Argument(help="Only sessions with these words in messages, answers or names of called tools."),
+    ] = None,
     agent: Annotated[str | None, typer.Option(help="Only sessions of this agent.")] = None,
     status: Annotated[
         str | None,

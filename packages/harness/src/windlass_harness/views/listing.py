@@ -1,11 +1,12 @@
-"""Index rows of a session, extracted from its records.
+"""Index rows and search words of a session, extracted from its records.
 
 Only few records change the index: a run that starts, waits or ends, the first message, and a fork. So the
-appends of steps need not write to the index.
+appends of steps need not write to the index. The search words of an append are extracted later, when they are
+needed.
 """
 
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 from pydantic import JsonValue
@@ -17,8 +18,6 @@ from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import BIDI_CONTROLS
 
 TITLE_CHARS_MAX: Final = 120
-TITLE_WORDS_MAX: Final = 16
-"""Words of a title that are indexed."""
 WORD_CHARS_MAX: Final = 32
 """Length of an indexed word and of a search word."""
 RUN_STATUSES: Final = {
@@ -54,7 +53,18 @@ RECORDS_OF_STEPS: Final = frozenset(
 _UNSEEN: Final = lazy_pattern(rf"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f{BIDI_CONTROLS}]")
 """Control sequences that a terminal would execute; spaces and line ends are not among them."""
 _TELLING: Final = frozenset({*RUN_STATUSES, "message.received", "session.forked"})
-_WORD: Final = lazy_pattern(r"\w+")
+RECORDS_WITH_WORDS: Final = frozenset(
+    {"message.received", "message.completed", "actions.requested", "input.requested", "input.resolved"}
+)
+"""The records with text that a search finds."""
+_WORD: Final = lazy_pattern(r"[^\W_]+")
+"""A word; an underscore separates words, so that the parts of a tool name are found."""
+_IDEOGRAPH: Final = lazy_pattern(
+    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""A character of Chinese or Japanese, which have no blanks between words: each is a word."""
+_CALLED: Final = ("toolName", "name", "subagentName", "remoteAgentName")
+"""The fields of a requested action with the name of what it calls."""
 
 
 class Entry(Protocol):
@@ -140,9 +150,61 @@ def title_of(said: Mapping[str, JsonValue]) -> str:
 
 
 def words_in(text: str) -> tuple[str, ...]:
-    """Return the normalised search words of a text, without duplicates."""
-    folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
-    return tuple(dict.fromkeys(word[:WORD_CHARS_MAX] for word in _WORD.findall(folded)))[:TITLE_WORDS_MAX]
+    """Return the normalised search words of a text, without duplicates.
+
+    A word has letters and digits only.
+    """
+    if text.isascii():
+        folded = text.lower()
+    else:
+        folded = _IDEOGRAPH.sub(r" \g<0> ", unicodedata.normalize("NFKC", text).casefold())
+    return tuple(dict.fromkeys(word[:WORD_CHARS_MAX] for word in _WORD.findall(folded)))
+
+
+def words_of_record(kind: str, data: JsonValue) -> tuple[str, ...]:
+    """Return the search words of a record, given its type and data.
+
+    These are messages of people, answers of the model, the names of called tools and agents, questions to
+    people, and their answers in text. Data of an unknown shape has none.
+    """
+    return words_in("\n".join(_texts(kind, data))) if isinstance(data, dict) else ()
+
+
+def _texts(kind: str, data: dict[str, JsonValue]) -> Iterator[str]:
+    match kind:
+        case "message.received" | "message.completed":
+            yield from _strings(data, ("message",))
+            for part in _objects(data, "parts"):
+                if part.get("type") == "text":
+                    yield from _strings(part, ("text",))
+        case "actions.requested":
+            for action in _objects(data, "actions"):
+                yield from _strings(action, _CALLED)
+        case "input.requested":
+            for request in _objects(data, "requests"):
+                if request.get("kind") == "question":
+                    yield from _strings(request, ("prompt",))
+        case "input.resolved":
+            for resolution in _objects(data, "resolutions"):
+                response = resolution.get("response")
+                if isinstance(response, dict):
+                    yield from _strings(response, ("text",))
+        case _:
+            pass
+
+
+def _objects(data: Mapping[str, JsonValue], name: str) -> Iterator[dict[str, JsonValue]]:
+    value = data.get(name)
+    for one in value if isinstance(value, list) else ():
+        if isinstance(one, dict):
+            yield one
+
+
+def _strings(data: Mapping[str, JsonValue], names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        value = data.get(name)
+        if isinstance(value, str):
+            yield value
 
 
 def content_hashes(entries: Iterable[Entry]) -> tuple[str, ...]:

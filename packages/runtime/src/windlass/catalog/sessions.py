@@ -56,6 +56,8 @@ from windlass_protocol.codec_errors import shown
 StatusT = TypeVar("StatusT", SessionStatus, RunStatus)
 
 SEARCH_CHARS_MAX: Final = 256
+SEARCH_WORDS_MAX: Final = 16
+"""Words of a text that are searched for; further ones are ignored."""
 STATUS_SHOWN_CHARS_MAX: Final = 40
 """Characters of an unknown status that an error quotes."""
 
@@ -83,7 +85,7 @@ def words_of(text: object) -> tuple[str, ...]:
     words = words_in(text)
     if not words:
         raise bad_request("text contains no word to search for")
-    return words
+    return words[:SEARCH_WORDS_MAX]
 
 
 def number_of(value: object, what: str) -> int:
@@ -110,7 +112,7 @@ class SessionQuery(TypedDict, total=False):
     status: SessionStatus | str | None
     owner: str | None
     text: str | None
-    """Words, or prefixes of words, that must all occur in the title."""
+    """Words, or prefixes of words, that must all occur in messages, answers or names of called tools."""
     root_only: bool
     """Whether sessions of subagents are left out; default True."""
 
@@ -158,11 +160,12 @@ class Sessions:
             status: idle, pending, running, waiting, cancelling, completed, failed, cancelled or
                 budget_exhausted.
             owner: the owner of the session.
-            text: words, or prefixes of words, of the title.
+            text: words, or prefixes of words, that must all occur in messages, answers or names of called
+                tools.
             root_only: leave out the sessions of subagents; default True.
 
         Raises:
-            Rejected: the cursor, the limit or an option is not valid.
+            Rejected: the cursor, the limit or an option is not valid, or the store cannot search for text.
         """
         check_options(wanted, SessionQuery, what="list")
         status = wanted.get("status")

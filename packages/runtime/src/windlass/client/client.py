@@ -203,7 +203,7 @@ class SessionQuery(TypedDict, total=False):
     agent: str | None
     status: str | None
     text: str | None
-    """Words, or prefixes of words, of the title."""
+    """Words, or prefixes of words, of messages, answers and names of called tools."""
     subagents: bool
     """Whether sessions of subagents are listed as well."""
 

@@ -133,7 +133,10 @@ class SessionFilter:
     status: SessionStatus | None = None
     owner: str | None = None
     words: tuple[str, ...] = ()
-    """Prefixes of words that must all occur in the title, as `words_in` returns them."""
+    """Prefixes of words that must all occur in the session, as `words_in` returns them.
+
+    They occur in its title or in records, not necessarily in one of them; see `words_of_record`.
+    """
     root_only: bool = True
 
 
@@ -209,7 +212,11 @@ class Listing(Protocol):
     async def listed(
         self, wanted: SessionFilter, *, before: int | None = None, limit: int = 50
     ) -> tuple[SessionInfo, ...]:
-        """Return sessions, newest first, numbered below `before`."""
+        """Return sessions, newest first, numbered below `before`.
+
+        Raises:
+            Rejected: words are given, and the store has no means to search for them.
+        """
         ...
 
     async def listed_session(self, session_id: str) -> SessionInfo | None:

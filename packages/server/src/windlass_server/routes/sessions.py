@@ -318,7 +318,9 @@ class SessionQueryParams(PageQuery):
     text: Annotated[
         str | None,
         Field(
-            min_length=1, max_length=SEARCH_CHARS_MAX, description="Words of the title, or prefixes of them."
+            min_length=1,
+            max_length=SEARCH_CHARS_MAX,
+            description="Words of messages, answers and names of called tools, or prefixes of them.",
         ),
     ] = None
     subagents: Annotated[bool, Field(description="Include sessions of subagents.")] = False

@@ -17,7 +17,7 @@ from windlass.adapters.journals.rules import rejected, started_by, too_large
 from windlass.limits import BATCH_RECORDS_MAX, CONTENT_BYTES_MAX, INBOX_ITEM_BYTES_MAX, RECORD_BYTES_MAX
 from windlass.ports.store import STEER, Batch, NewRun, SessionCopy, StoredAppend
 from windlass_harness.record import Post, Record
-from windlass_harness.views.listing import Told, told_by_start
+from windlass_harness.views.listing import RECORDS_WITH_WORDS, Told, told_by_start, words_of_record
 from windlass_protocol import ContentRef, JsonObject
 from windlass_protocol.frozen import frozen
 from windlass_protocol.lazy import lazy_pattern
@@ -258,6 +258,27 @@ def decode_records(
         record.session_id, record.seq, record.epoch, record.position = session_id, seq, epoch, position
         records.append(record)
     return tuple(records)
+
+
+_MARKS: Final = tuple(f'["{kind}"'.encode() for kind in sorted(RECORDS_WITH_WORDS))
+"""The beginnings of stored records with search words; in a text, the quotes would be escaped."""
+
+
+def words_of_append(body: bytes) -> tuple[str, ...]:
+    """Return the search words of an append, without duplicates; none if the body is invalid.
+
+    The checksum is not verified: a damaged append must not keep the other sessions from being found.
+    """
+    try:
+        raw = unpack(body)
+        if not any(mark in raw for mark in _MARKS):
+            # Most appends have no words, and looking for them costs less than reading JSON.
+            return ()
+        rows: list[list[Any]] = from_json(raw)
+        found = [words_of_record(row[0], row[2]) for row in rows if row[0] in RECORDS_WITH_WORDS]
+    except (ValueError, TypeError, LookupError):
+        return ()
+    return found[0] if len(found) == 1 else tuple(dict.fromkeys(word for words in found for word in words))
 
 
 def decode_item(body: bytes) -> JsonObject:

@@ -22,6 +22,7 @@ from windlass.adapters.journals.codec import (
     encode_posts,
     encoded,
     family_of,
+    words_of_append,
 )
 from windlass.adapters.journals.rules import (
     CLOSED,
@@ -233,14 +234,12 @@ class MemoryIndex:
 
 
 def fits(info: SessionInfo, wanted: SessionFilter) -> bool:
-    """Return whether a session matches a filter."""
-    words = words_in(info.title)
+    """Return whether a session matches a filter, apart from its words."""
     return (
         wanted.agent_id in (None, info.agent_id)
         and wanted.status in (None, info.status)
         and wanted.owner in (None, info.owner)
         and not (wanted.root_only and info.parent_session_id is not None)
-        and all(any(known.startswith(word) for known in words) for word in wanted.words)
     )
 
 
@@ -284,6 +283,10 @@ class Session:
     run_count: int = 0
     open_runs: dict[str, Run] = field(default_factory=dict[str, Run])
     """Unfinished runs, in the order in which they were posted."""
+    words: set[str] = field(default_factory=set[str])
+    """The search words of its appends, as far as a search has read them."""
+    read_count: int = 0
+    """The number of appends that a search has read."""
 
     @property
     def run_under_way(self) -> Run | None:
@@ -423,7 +426,9 @@ class MemoryArchive(MemoryTables):
         found = (
             info
             for info in self._index.sessions.values()
-            if (before is None or info.number < before) and fits(info, wanted)
+            if (before is None or info.number < before)
+            and fits(info, wanted)
+            and self._has(info, wanted.words)
         )
         newest = nlargest(limit, found, key=lambda info: info.number)
         return tuple(self._counted(info) for info in newest)
@@ -622,6 +627,17 @@ class MemoryArchive(MemoryTables):
         if not is_notes(name):
             # Evaluations are not tombstoned: a new run may have the id of a deleted one and be evaluated.
             self._deleted.add(name)
+
+    def _has(self, info: SessionInfo, words: tuple[str, ...]) -> bool:
+        """Whether each of the words begins a word of the title or of the records of a session."""
+        if not words:
+            return True
+        session = self._sessions[info.session_id]
+        for append in session.appends[session.read_count :]:
+            session.words.update(words_of_append(append.body))
+        session.read_count = len(session.appends)
+        known = session.words.union(words_in(info.title))
+        return all(any(one.startswith(word) for one in known) for word in words)
 
     def _counted(self, info: SessionInfo) -> SessionInfo:
         name = info.session_id

@@ -11,7 +11,6 @@ from windlass.adapters.journals.sqlite.schema import NEW_APPEND, OPEN_RUN
 from windlass.adapters.journals.sqlite.writes import Transaction
 from windlass.ports.store import RunInfo, SessionCopy, SessionRow, Standing
 from windlass_harness.ledger.names import evaluation_session, is_notes
-from windlass_harness.views.listing import words_in
 
 _ITEM: Final = "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
 _RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -26,8 +25,6 @@ _UNUSED: Final = """DELETE FROM contents WHERE hash IN (SELECT hash FROM content
     AND hash NOT IN (SELECT hash FROM content_uses WHERE session_key != ?1))"""
 _UNSEAT: Final = """UPDATE items SET session_key = 0, kind = '', key = '', digest = x'', consumed_seq = 0,
     seal = x'', body = NULL WHERE session_key = ? AND number = (SELECT max(number) FROM items)"""
-_TITLE: Final = "SELECT number, title FROM catalog WHERE session_key = ?"
-_WORD: Final = "DELETE FROM catalog_words WHERE word = ? AND number = ?"
 _TABLES: Final = (
     "appends",
     "items",
@@ -107,13 +104,10 @@ class ArchiveTransaction(Transaction):
         for one in family:
             self._check_idle(one, now_ms)
         self._save_end_at_commit()
-        # Deleted bytes must not remain readable in the file.
-        self._connection.execute("PRAGMA secure_delete = ON").fetchall()
-        try:
-            for one in family:
-                self._remove(one)
-        finally:
-            self._connection.execute("PRAGMA secure_delete = OFF").fetchall()
+        self._erase()
+        for one in family:
+            self._remove(one)
+        self._search.renumber()
         self._sessions.clear()
         return tuple(one.row.session_id for one in family)
 
@@ -145,9 +139,7 @@ class ArchiveTransaction(Transaction):
         for first, last in self._places(key):
             execute(_HOLE, (last, first, self._key.hole_seal(first, last)))
         execute(_UNUSED, (key,))
-        for number, title in cast("list[tuple[int, str]]", execute(_TITLE, (key,)).fetchall()):
-            for word in words_in(title):
-                execute(_WORD, (word, number))
+        self._search.remove(key)
         # Keep the highest item number, so that no later item reuses it.
         execute("DELETE FROM items WHERE session_key = 0 AND number < (SELECT max(number) FROM items)")
         execute(_UNSEAT, (key,))
@@ -156,7 +148,7 @@ class ArchiveTransaction(Transaction):
             execute(f"DELETE FROM {table} WHERE session_key = ?", (key,))
         if not is_notes(session.row.session_id):
             # Evaluations are not tombstoned: a new run may have the id of a deleted one and be evaluated.
-            execute("INSERT INTO deleted VALUES (?)", (key,))
+            execute("INSERT INTO tombstones VALUES (?)", (key,))
         is_indexed = execute(_IS_RECORDED).fetchone() is not None
         if is_indexed and execute(_RECORDED, (session.row.session_id,)).fetchone() is not None:
             # The recorder index is rebuilt at the next query.

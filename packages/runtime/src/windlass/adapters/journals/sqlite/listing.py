@@ -25,7 +25,7 @@ from windlass.adapters.journals.sqlite.integrity import StoreKey
 from windlass.adapters.journals.sqlite.queries import Reads
 from windlass.adapters.journals.sqlite.schema import Connection
 from windlass.ports.store import NO_USAGE, Batch, SessionStatus
-from windlass_harness.views.listing import Told, content_hashes, told_by, words_in
+from windlass_harness.views.listing import Told, content_hashes, told_by
 from windlass_harness.views.session import SessionDraft, SessionState
 from windlass_protocol import InputRequest
 
@@ -101,8 +101,6 @@ class IndexWrites:
                 self._insert(session_key, told, status_after(told))
             return
         number, title, status, usage = cast("tuple[int, str, str, str]", tuple(row))
-        if not title and told.title:
-            self._name(number, told.title)
         ended = [run for run in told.runs if run.usage is not None]
         columns = (
             title or told.title,
@@ -172,14 +170,6 @@ class IndexWrites:
             told.predecessor_seq,
         )
         self._connection.execute(_INSERT, columns)
-        self._name(number, told.title)
-
-    def _name(self, number: int, title: str) -> None:
-        words = words_in(title)
-        if words:
-            rows = ", ".join(["(?, ?)"] * len(words))
-            columns = [column for word in words for column in (word, number)]
-            self._connection.execute(f"INSERT INTO catalog_words VALUES {rows}", columns)
 
 
 _UNDER_WAY: Final = """SELECT r.run_id, r.agent_id, c.owner

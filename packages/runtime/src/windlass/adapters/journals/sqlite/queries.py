@@ -21,6 +21,7 @@ from windlass.adapters.journals.sqlite.integrity import (
     damaged,
 )
 from windlass.adapters.journals.sqlite.schema import OPEN_RUN, Connection, Row, Value, wait_at_most
+from windlass.adapters.journals.sqlite.search import SearchIndex
 from windlass.ports.recorded import Fact, IndexedRun, RunLook
 from windlass.ports.store import (
     Arrivals,
@@ -356,7 +357,9 @@ _ITEMS: Final = """SELECT i.kind, i.key, i.digest, i.consumed_seq, r.run_id, i.n
     WHERE i.session_key = ? AND i.consumed_seq IS NOT NULL AND i.number > ? ORDER BY i.number LIMIT ?"""
 _CONTENTS: Final = """SELECT c.hash, c.media_type, length(c.content) FROM content_uses u
     JOIN contents c USING (hash) WHERE u.session_key = ? ORDER BY c.hash"""
-_WORD_END: Final = "\U0010ffff"
+_SESSIONS_WITH: Final = """SELECT w.c0 FROM search JOIN search_content w ON w.id = search.rowid
+    WHERE search MATCH ?"""
+# FTS5 itself would read the whole row of its table `search_content` to return the session key.
 
 
 class IndexReads:
@@ -435,14 +438,19 @@ def sessions_query(wanted: SessionFilter, *, before: int | None, limit: int) -> 
             # `+` disables an index: only the first column, the most selective, uses its own.
             plus = "+"
     for word in wanted.words:
-        where.append("c.number IN (SELECT number FROM catalog_words WHERE word BETWEEN ? AND ?)")
-        parameters += (word, word + _WORD_END)
+        where.append(f"c.session_key IN ({_SESSIONS_WITH})")
+        # Quoted, so that no word is an operator; the star asks for words that begin so.
+        parameters.append(f'"{word}"*')
     if wanted.root_only:
         where.append("c.parent IS NULL")
     if before is not None:
         where.append("c.number < ?")
         parameters.append(before)
     condition = f" WHERE {' AND '.join(where)}" if where else ""
+    if wanted.words:
+        # Sorted before the other columns are read: the words find sessions in no order, and perhaps many.
+        found = f"SELECT c.number FROM catalog c{condition} ORDER BY c.number DESC LIMIT ?"
+        return f"{_LISTED_SESSION} WHERE c.number IN ({found}) ORDER BY c.number DESC", (*parameters, limit)
     return f"{_LISTED_SESSION}{condition} ORDER BY c.number DESC LIMIT ?", (*parameters, limit)
 
 
@@ -605,7 +613,7 @@ _SNAPSHOT = """SELECT p.seq, p.seal, p.state FROM snapshots p JOIN sessions s US
 _HOLES = """SELECT first_position, last_position, seal FROM holes
     WHERE last_position > ? AND first_position < ? ORDER BY last_position"""
 _CONTENT = "SELECT content FROM contents WHERE hash = ?"
-_IS_DELETED: Final = "SELECT 1 FROM deleted WHERE session_key = ?"
+_IS_DELETED: Final = "SELECT 1 FROM tombstones WHERE session_key = ?"
 
 
 def is_deleted(connection: Connection, session_key: int) -> bool:
@@ -652,6 +660,7 @@ class Reads:
         self._key = key
         self.index = IndexReads(connection, key)
         self.counts = CountReads(connection)
+        self.search = SearchIndex(connection)
 
     def wait_at_most(self, timeout_ms: int) -> None:
         """Set how long a read waits while the database is busy."""

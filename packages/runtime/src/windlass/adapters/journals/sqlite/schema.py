@@ -146,8 +146,7 @@ _VERSION_6: Final = (
     "ALTER TABLE owners RENAME TO leases",
 )
 _VERSION_7: Final = (
-    # Refused starts. Triggers delete them with their session, so that a process of an older release that has
-    # the file open does so too.
+    # Refused starts. Triggers delete them with their session.
     """CREATE TABLE refused (
         number INTEGER PRIMARY KEY AUTOINCREMENT, session_key INTEGER, at TEXT NOT NULL, run_id TEXT,
         session_id TEXT, agent_id TEXT, owner TEXT, source TEXT, code TEXT NOT NULL, kind TEXT NOT NULL,
@@ -159,6 +158,18 @@ _VERSION_7: Final = (
         BEGIN DELETE FROM refused WHERE session_key = OLD.session_key; END""",
     """CREATE TRIGGER refused_of_run AFTER DELETE ON runs
         BEGIN DELETE FROM refused WHERE run_id = OLD.run_id; END""",
+    # Titles are found by the search index; deleting a session later must not leave their words in free pages.
+    "PRAGMA secure_delete = ON",
+    "DROP TABLE catalog_words",
+    "PRAGMA secure_delete = OFF",
+    # How far the search index is; see `search`. Its own table is made by the first search: it needs FTS5.
+    """CREATE TABLE search_state (
+        one INTEGER PRIMARY KEY, version INTEGER NOT NULL, position INTEGER NOT NULL,
+        number INTEGER NOT NULL, has_deleted INTEGER NOT NULL)""",
+    "INSERT INTO search_state VALUES (1, 0, 0, 0, 0)",
+    # A process of an older release that has the file open must not delete: it would leave words in the search
+    # index. It looks for this table under its old name.
+    "ALTER TABLE deleted RENAME TO tombstones",
 )
 MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
     _VERSION_1,
@@ -254,7 +265,7 @@ def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[s
         _check_version(version, len(migrations), path)
         for statements in migrations[version:]:
             for statement in statements:
-                connection.execute(statement)
+                connection.execute(statement).fetchall()
         if version == 0:
             key = StoreKey(secrets.token_bytes(16))
             connection.execute(_NEW_STORE, (key.store_id, key.store_seal(0)))

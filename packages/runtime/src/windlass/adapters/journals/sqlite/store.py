@@ -35,9 +35,10 @@ from windlass.adapters.journals.sqlite.schema import (
     prepare,
     translate,
 )
+from windlass.adapters.journals.sqlite.search import BATCH_BYTES_MAX
 from windlass.adapters.journals.sqlite.transactions import CHECKPOINT_BYTES, Writer
-from windlass.adapters.journals.sqlite.writes import OwnerLocks
-from windlass.errors import AgentError
+from windlass.adapters.journals.sqlite.writes import OwnerLocks, Transaction
+from windlass.errors import AgentError, Corrupt
 from windlass.limits import REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.store import (
     Appended,
@@ -90,7 +91,13 @@ class SqliteStore:
         self._refusals_max = refusals_max
         self._locks = OwnerLocks(path)
         transaction = self._archive = ArchiveTransaction(writing, key, locks=self._locks)
-        self._writer = Writer(writing, transaction, files=OpenFiles(path), is_quick=is_quick)
+        must_tend = False
+        with suppress(*FAILURES):
+            # Damage is reported by the requests that meet it.
+            must_tend = transaction.has_unindexed_words()
+        self._writer = Writer(
+            writing, transaction, files=OpenFiles(path), is_quick=is_quick, must_tend=must_tend
+        )
         self._reads = reading
         self._reading = Lock()
         """Guards the reading connection."""
@@ -261,7 +268,44 @@ class SqliteStore:
     async def listed(
         self, wanted: SessionFilter, *, before: int | None = None, limit: int = 50
     ) -> tuple[SessionInfo, ...]:
-        return await self._read(lambda: self._reads.index.sessions(wanted, before=before, limit=limit))
+        def look() -> tuple[SessionInfo, ...]:
+            return self._reads.index.sessions(wanted, before=before, limit=limit)
+
+        if not wanted.words:
+            return await self._read(look)
+        await self._index_words()
+        try:
+            return await self._read(look)
+        except Corrupt:
+            # Perhaps only the search index is damaged, or another process has just dropped it.
+            await self._drop_words()
+        await self._index_words()
+        return await self._read(look)
+
+    async def _index_words(self) -> None:
+        """Add the words of all that is stored now to the search index.
+
+        Each transaction is short, so that other writes wait for one of them at most.
+        """
+        end = await self._read(self._reads.search.end_ahead)
+        if end is None:
+            return
+        is_left = True
+        while is_left:
+            if self._is_closed:
+                raise unavailable(CLOSED)
+            is_left = await self._write_words(lambda tx: tx.index_words(end), size_bytes=BATCH_BYTES_MAX)
+
+    async def _write_words(self, work: Callable[[Transaction], T], *, size_bytes: int) -> T:
+        """Write to the search index; drop a damaged one and repeat the write."""
+        try:
+            return await self._writer.do(work, size_bytes=size_bytes)
+        except Corrupt:
+            await self._drop_words()
+        return await self._writer.do(work, size_bytes=size_bytes)
+
+    async def _drop_words(self) -> None:
+        await self._writer.do(lambda tx: tx.drop_words(), size_bytes=BATCH_BYTES_MAX)
 
     async def listed_session(self, session_id: str) -> SessionInfo | None:
         return await self._read_row(lambda: self._reads.index.session(session_id))
@@ -320,7 +364,7 @@ class SqliteStore:
 
     async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
         # It may be large: run in the writer thread, with a checkpoint soon after.
-        return await self._writer.do(
+        return await self._write_words(
             lambda _: self._archive.delete(session_id, now_ms=now_ms), size_bytes=CHECKPOINT_BYTES
         )
 

@@ -2,7 +2,7 @@
 
 A thread writes, because the disk is slow. An event loop passes it the requests of one turn together. With
 durability `process`, the event loop writes small requests itself if no other connection is writing:
-switching threads would cost more than the write.
+switching threads would cost more than the write. While no request arrives, the thread tends the search index.
 """
 
 import asyncio
@@ -26,8 +26,9 @@ from windlass.adapters.journals.sqlite.schema import (
     translate,
     wait_at_most,
 )
+from windlass.adapters.journals.sqlite.search import BATCH_BYTES_MAX
 from windlass.adapters.journals.sqlite.writes import Transaction
-from windlass.errors import AgentError, Ambiguous
+from windlass.errors import AgentError, Ambiguous, Corrupt
 from windlass_protocol.frozen import mutable
 
 T = TypeVar("T")
@@ -42,6 +43,10 @@ QUICK_BYTES_MAX: Final = 65_536
 CHECKPOINT_BYTES: Final = 1_048_576
 """Log bytes between checkpoints. A short log is soon overwritten from its start, and the disk syncs a file
 faster that does not grow."""
+IDLE_S: Final = 1.0
+"""How long nothing must be written before the thread tends the search index."""
+CLOSE_PIECES_MAX: Final = 1_024
+"""Pieces of work on the search index for which closing waits; the next process does the rest."""
 JOB_PAGES: Final = 4
 """Approximate pages that a small request changes."""
 
@@ -50,7 +55,8 @@ JOB_PAGES: Final = 4
 class _Job:
     work: Callable[[Transaction], object]
     size_bytes: int
-    loop: asyncio.AbstractEventLoop
+    loop: asyncio.AbstractEventLoop | None
+    """The event loop of the caller; None for work of the thread itself."""
     future: asyncio.Future[object] | None = None
     """The future of the caller; None if it does not wait."""
     result: object = None
@@ -71,7 +77,13 @@ class Writer:
     """
 
     def __init__(
-        self, connection: Connection, transaction: Transaction, *, files: OpenFiles, is_quick: bool = False
+        self,
+        connection: Connection,
+        transaction: Transaction,
+        *,
+        files: OpenFiles,
+        is_quick: bool = False,
+        must_tend: bool = False,
     ) -> None:
         self._connection = connection
         self._transaction = transaction
@@ -96,6 +108,11 @@ class Writer:
         self._hands = Lock()
         """Guards the connection."""
         self._logged_bytes = 0
+        self._must_tend = must_tend
+        """Whether the search index may need work. Only the thread uses this and what follows."""
+        self._seen_bytes = 0
+        """The value of `_logged_bytes` when the thread last waited: it differs after a write."""
+        self._pause_s = IDLE_S
         if is_quick:
             wait_at_most(self._connection, 0)
         self._thread = Thread(target=self._run, name="windlass-sqlite-writer", daemon=True)
@@ -108,7 +125,7 @@ class Writer:
         """
         loop = asyncio.get_running_loop()
         job = _Job(work, size_bytes, loop)
-        if self._is_quick and self._write_at_once(job):
+        if self._is_quick and self._write_at_once(job, loop):
             if job.error is not None:
                 raise job.error
             return cast("T", job.result)
@@ -131,15 +148,15 @@ class Writer:
                     self._hand_over()
         return cast("T", await future)
 
-    def _write_at_once(self, job: _Job) -> bool:
+    def _write_at_once(self, job: _Job, loop: asyncio.AbstractEventLoop) -> bool:
         """Write the first request of a turn at once; later ones of the turn share a transaction."""
         with self._lock:
-            is_first = self._turn is not job.loop and not self._gathered and self._closed is None
+            is_first = self._turn is not loop and not self._gathered and self._closed is None
             is_small = job.size_bytes <= QUICK_BYTES_MAX and self._logged_bytes < CHECKPOINT_BYTES
             if not is_first or not is_small or not self._hands.acquire(blocking=False):
                 return False
-            self._turn = job.loop
-        job.loop.call_soon(self._end_turn)
+            self._turn = loop
+        loop.call_soon(self._end_turn)
         try:
             return self._write([job])
         except BaseException as error:
@@ -148,7 +165,7 @@ class Writer:
                 raise
             # The caller gets an ambiguous error; the log gets the cause.
             told = "the writer of the store failed"
-            job.loop.call_exception_handler({"message": told, "exception": error})
+            loop.call_exception_handler({"message": told, "exception": error})
             return True
         finally:
             self._hands.release()
@@ -172,9 +189,16 @@ class Writer:
                 with self._hands:
                     if self._is_quick:
                         wait_at_most(self._connection, BUSY_TIMEOUT_MS)
-                    self._write(jobs)
-                    _answer(jobs)
+                    if jobs:
+                        self._write(jobs)
+                        _answer(jobs)
+                        self._pause_s = IDLE_S
+                    elif is_open:
+                        self._tend()
                     self._tidy()
+                    if not is_open:
+                        self._clean()
+                    self._seen_bytes = self._logged_bytes
                     if self._is_quick:
                         wait_at_most(self._connection, 0)
                 jobs = []
@@ -235,7 +259,7 @@ class Writer:
 
     def _take(self) -> tuple[list[_Job], bool]:
         """Return the jobs of the next transaction, and whether more may follow."""
-        jobs, more = self._left, [] if self._left else self._queue.get()
+        jobs, more = self._left, [] if self._left else self._wait()
         with suppress(Empty):
             while more is not None:
                 jobs += more
@@ -247,6 +271,39 @@ class Writer:
         with self._lock:
             self._queued -= len(jobs)
         return jobs, more is not None
+
+    def _wait(self) -> list[_Job] | None:
+        """Return the next entry of the queue; an empty one if the search index can be tended now."""
+        while self._must_tend:
+            with suppress(Empty):
+                return self._queue.get(timeout=self._pause_s)
+            if self._logged_bytes == self._seen_bytes:
+                return []
+            # The event loop has written itself.
+            self._seen_bytes, self._pause_s = self._logged_bytes, IDLE_S
+        return self._queue.get()
+
+    def _tend(self) -> None:
+        """Do a piece of work on the search index; the next one follows at once if nothing is written."""
+        self._must_tend, self._pause_s = self._is_left(lambda tx: tx.tend()), 0.0
+
+    def _clean(self) -> None:
+        """Remove deleted words from the search index before the database is closed."""
+        with suppress(*FAILURES):
+            pieces = CLOSE_PIECES_MAX if self._transaction.has_deleted_words() else 0
+            while pieces and self._is_left(lambda tx: tx.clean()):
+                pieces -= 1
+
+    def _is_left(self, work: Callable[[Transaction], bool]) -> bool:
+        """Return whether a piece of work on the search index has left more to do; False if it failed.
+
+        A damaged index is dropped: the next search makes it anew.
+        """
+        job = _Job(work, BATCH_BYTES_MAX, None)
+        self._write([job])
+        if isinstance(job.error, Corrupt):
+            self._write([_Job(lambda tx: tx.drop_words(), BATCH_BYTES_MAX, None)])
+        return job.error is None and job.result is True
 
     def _write(self, jobs: Sequence[_Job]) -> bool:
         """Run jobs, in one transaction if none fails; False if the database stays busy."""
@@ -334,6 +391,7 @@ class Writer:
         if self._logged_bytes < CHECKPOINT_BYTES:
             return
         self._logged_bytes = 0
+        self._must_tend = True
         try:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         except sqlite3.Error as error:
@@ -343,7 +401,8 @@ class Writer:
 def _answer(jobs: Sequence[_Job]) -> None:
     by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
     for job in jobs:
-        by_loop.setdefault(job.loop, []).append(job)
+        if job.loop is not None:
+            by_loop.setdefault(job.loop, []).append(job)
     for loop, answered in by_loop.items():
         # A closed loop has no callers left.
         with suppress(RuntimeError):

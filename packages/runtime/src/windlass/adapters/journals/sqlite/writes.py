@@ -1,4 +1,4 @@
-"""Writes inside a transaction: claims, appends, inbox items, owners, contents and snapshots.
+"""Writes inside a transaction: claims, appends, inbox items, owners, contents, snapshots, search words.
 
 All checks precede the first write, so a refused request does not affect the others of its group.
 """
@@ -26,6 +26,7 @@ from windlass.adapters.journals.sqlite.integrity import SESSION_KEYS_MAX, START,
 from windlass.adapters.journals.sqlite.listing import IndexWrites
 from windlass.adapters.journals.sqlite.queries import OWNERS, find_session, is_deleted, last_position
 from windlass.adapters.journals.sqlite.schema import NEW_APPEND, Connection
+from windlass.adapters.journals.sqlite.search import End, SearchIndex
 from windlass.ports.store import Appended, Batch, Claim, NewRun, Posted, RefusedStart, SessionRow, Standing
 from windlass_protocol import ContentRef, RunStatus
 
@@ -173,6 +174,9 @@ class Transaction:
         self._key = key
         self._locks = locks
         self._index = IndexWrites(connection)
+        self._search = SearchIndex(connection)
+        self._is_erasing = False
+        """Whether SQLite overwrites what this transaction deletes."""
         self._last_position: int | None = None
         self._must_save_end = False
         """Whether `finish` writes the newest position: perhaps no session with an owner has it."""
@@ -201,11 +205,24 @@ class Transaction:
     def commit(self) -> None:
         """Make everything durable."""
         self._connection.execute("COMMIT")
+        if self._is_erasing:
+            self._end_erasing()
 
     def rollback(self) -> None:
         """Undo everything since `begin`."""
         self._drop_cache()
         self._connection.execute("ROLLBACK")
+        if self._is_erasing:
+            self._end_erasing()
+
+    def _erase(self) -> None:
+        """Overwrite what this transaction deletes: it must not remain readable in the file."""
+        self._is_erasing = True
+        self._connection.execute("PRAGMA secure_delete = ON").fetchall()
+
+    def _end_erasing(self) -> None:
+        self._is_erasing = False
+        self._connection.execute("PRAGMA secure_delete = OFF").fetchall()
 
     def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
         """Make an owner the only writer of a session."""
@@ -377,6 +394,37 @@ class Transaction:
         if session is not None and seq <= session.row.last_seq:
             seal = self._key.snapshot_seal(session.key, seq, state=state)
             self._connection.execute(_SNAPSHOT, (session.key, seq, seal, state))
+
+    def index_words(self, until: End) -> bool:
+        """Add the next words to the search index; return whether more are left up to an end."""
+        self._erase()
+        return self._search.advance(until)
+
+    def drop_words(self) -> None:
+        """Drop the search index."""
+        self._erase()
+        self._search.drop()
+
+    def tend(self) -> bool:
+        """Do a piece of work on the search index that no request waits for; return whether more is left."""
+        self._erase()
+        return self._search.advance() or self._search.clean()
+
+    def has_unindexed_words(self) -> bool:
+        """Return whether the search index needs so much work that it should begin before a search does.
+
+        It needs no transaction.
+        """
+        return self._search.has_backlog()
+
+    def has_deleted_words(self) -> bool:
+        """Return whether the search index has words of deleted sessions; it needs no transaction."""
+        return self._search.has_deleted()
+
+    def clean(self) -> bool:
+        """Remove deleted words from the search index, a piece of them; return whether more are left."""
+        self._erase()
+        return self._search.clean()
 
     def _find(self, session_id: str) -> StoredSession | None:
         session = self._sessions.get(session_id)

@@ -208,6 +208,9 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "sessions records after": lambda runtime, bad: runtime.sessions.records("s", after=bad),
     "sessions at": lambda runtime, bad: runtime.sessions.at(bad, 1),
     "sessions trace": lambda runtime, bad: runtime.sessions.trace(bad),
+    "fan_out": lambda runtime, bad: runtime.fan_out(bad, job_id="j"),
+    "fan_out a task": lambda runtime, bad: runtime.fan_out({"a": bad}, job_id="j"),
+    "fan_out a job": lambda runtime, bad: runtime.fan_out({"a": ("shop", "go")}, job_id=bad),
     "sessions fork": lambda runtime, bad: runtime.sessions.fork(bad),
     "sessions export": lambda runtime, bad: anext(runtime.sessions.export(bad)),
     "sessions import_": lambda runtime, bad: runtime.sessions.import_(bad),
@@ -219,6 +222,7 @@ FINE: set[tuple[str, int]] = {
     ("subscribe_session", 2),
     ("subscribe_agent", 2),
     ("start a message", 2),
+    ("fan_out a job", 2),
     ("subscribe_all", 0),
     ("sessions list limit", 1),
     *((name, 0) for name in ENTRIES if name.startswith(LISTS) and not name.endswith("limit")),
@@ -285,6 +289,7 @@ def test_a_run_id_that_is_none_is_refused_and_not_replaced(run_id: str) -> None:
 
 SETUP: dict[str, tuple[object, str]] = {
     "providers": ([1], "providers must be a dictionary of routes and LLMProviders, found list"),
+    "interpreter": (5, "an interpreter must be an object with check, run and aclose"),
     "provider_source": (
         5,
         "a provider source must be an object with provider(route_id, model_id) and aclose()",

@@ -99,8 +99,12 @@ class Functions:
             told = f'    """{_docstring(tool.description)}"""\n' if tool.description else "    ...\n"
             parts.append(f"async def {name}({signature}) -> {types.result(tool)}:\n{told}")
         head = "from typing import Any, Literal, NotRequired, TypedDict\n\n" if parts else ""
-        self.stubs = head + "".join(f"{one}\n" for one in (*types.classes, *parts))
+        self._stubs = head + "".join(f"{one}\n" for one in (*types.classes, *parts))
+
+    @property
+    def stubs(self) -> str:
         """Their signatures as Python source."""
+        return self._stubs
 
     @property
     def names(self) -> tuple[str, ...]:

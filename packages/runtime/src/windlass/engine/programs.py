@@ -30,11 +30,11 @@ from windlass.ports.interpreter import (
     Program,
     ProgramCall,
     ProgramFault,
+    ProgramFunctions,
     ProgramLimits,
     Progress,
 )
 from windlass.ports.store import ContentStore
-from windlass.programs import Functions
 from windlass.tools.calling import ToolRun
 from windlass_harness.loop.events import (
     CallJudged,
@@ -77,7 +77,7 @@ class Programs:
     content: ContentStore
     clock: Clock
 
-    async def check(self, judged: Judged, functions: Functions) -> CallJudged | CallRefused:
+    async def check(self, judged: Judged, functions: ProgramFunctions) -> CallJudged | CallRefused:
         """Return the decision about the call of a program; a refusal if the program cannot run."""
         event = judged.event
         if not isinstance(event.decision, AllowDecision | ModifyDecision):
@@ -114,7 +114,7 @@ class Programs:
         program: Program,
         effect: RunProgram,
         *,
-        functions: Functions,
+        functions: ProgramFunctions,
         binding: Binding,
     ) -> LoopEvent:
         numbers = {call_id: number for number, (call_id, _, _) in enumerate(effect.calls)}
@@ -187,7 +187,7 @@ class Programs:
         return ProgramEnded(failed(effect.call_id, code, message=told), len(effect.results))
 
 
-def _program(arguments: JsonObject, functions: Functions, *, at: datetime, seed: str) -> Program:
+def _program(arguments: JsonObject, functions: ProgramFunctions, *, at: datetime, seed: str) -> Program:
     return Program(
         str(arguments.get("code", "")),
         functions=functions.names,
@@ -198,14 +198,14 @@ def _program(arguments: JsonObject, functions: Functions, *, at: datetime, seed:
     )
 
 
-def _requested(functions: Functions, binding: Binding, call: ProgramCall) -> RequestedCall:
+def _requested(functions: ProgramFunctions, binding: Binding, call: ProgramCall) -> RequestedCall:
     tool_name, arguments = functions.call(call)
     tool = binding.tools.get(tool_name)
     is_subagent = tool is not None and tool.delegates is not None
     return RequestedCall("", tool_name, arguments, subagent=tool_name if is_subagent else None)
 
 
-def _unknown(progress: Progress, functions: Functions, effect: RunProgram) -> tuple[ProgramCall, ...]:
+def _unknown(progress: Progress, functions: ProgramFunctions, effect: RunProgram) -> tuple[ProgramCall, ...]:
     """Return the calls of a program that was run from its source, without those that are recorded.
 
     Raises:

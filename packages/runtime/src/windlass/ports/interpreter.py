@@ -49,6 +49,24 @@ class ProgramCall:
     named: JsonObject = field(default_factory=dict[str, JsonValue])
 
 
+class ProgramFunctions(Protocol):
+    """The functions that a program may call, and the tools behind them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the functions."""
+        ...
+
+    @property
+    def stubs(self) -> str:
+        """Their signatures, as Python source."""
+        ...
+
+    def call(self, call: ProgramCall) -> tuple[str, JsonObject]:
+        """Return the tool and the arguments of a call."""
+        ...
+
+
 @sealed
 class CallValue:
     """The result of a call."""

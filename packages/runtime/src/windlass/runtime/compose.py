@@ -21,6 +21,7 @@ from windlass.refusals import (
     check_id,
     check_items,
     check_options,
+    check_part,
     invalid_package,
     misfit,
     unknown_agent,
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     )
 
 R = TypeVar("R")
+_TASK_PARTS: Final = 2
+"""A task of `fan_out` is an agent and a message."""
 RuntimeT = TypeVar("RuntimeT", bound=CoreRuntime)
 
 
@@ -158,6 +161,7 @@ class AgentRuntime(CoreRuntime):
         Options:
             providers: LLMProviders by route, for agents that name their model as a string.
             provider_source: makes the providers of all other routes; default: from environment variables.
+            interpreter: runs the programs of agents with code mode or workflows; default: Monty.
             policy: decides whether a run may start; default: every run may.
             tool_policy: decides about tool calls, instead of the policies of the agents.
             policy_timeout_ms: how long either policy may take; default: 10,000.
@@ -303,6 +307,15 @@ class AgentRuntime(CoreRuntime):
                     f"fan_out: {name} cannot be set; it comes from job_id and the name of a task"
                 )
         turns = asyncio.Semaphore(check_whole(at_once, "fan_out: at_once", most=FAN_OUT_AT_ONCE_MAX))
+        check_part(
+            tasks, Mapping, what="tasks", words="a dictionary of names, each with an agent and a message"
+        )
+        check_id(job_id, "job_id")
+        for name, task in tasks.items():
+            if not isinstance(cast(object, task), tuple) or len(task) != _TASK_PARTS:
+                raise bad_request(
+                    f"task {name} must be an agent and a message, (agent, message), found {kind_of(task)}"
+                )
         ids = {name: check_id(f"{job_id}/{name}", "job_id and the name of a task") for name in tasks}
         requests = [
             await self._request(

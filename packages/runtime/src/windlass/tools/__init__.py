@@ -22,6 +22,7 @@ from pydantic_core import from_json
 
 from windlass.errors import check_name, check_text, check_whole, is_for_us, kind_of, option_problem, wrong
 from windlass.limits import CONCURRENCY_MAX, DESCRIPTION_CHARS_MAX, TIMEOUT_MS_MAX, TOOL_TIMEOUT_MS
+from windlass.ports.interpreter import ProgramFunctions
 from windlass.tools.context import CompactionContext, ToolContext, ToolFailed
 from windlass.tools.schema import (
     ArgumentShape,
@@ -64,7 +65,6 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from windlass.programs import Functions
     from windlass.tools.router import ToolRouter
 
 
@@ -156,7 +156,7 @@ class Tool(Generic[P, R]):
     """Whether a call asks a person; the answer is its result, and the function is never called."""
     delegates: str | None = None
     """The package of the subagent that runs for a call, empty for the agent's own; no function is called."""
-    program: "Functions | None" = None
+    program: ProgramFunctions | None = None
     """The functions that the program of a call may use; the program runs in an interpreter."""
     use: ToolUse = "code"
     """How a model with code mode calls it."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from tests.improve.rig import BETTER, FIX, GOAL, builder, clerk, looked_up, opened, run
@@ -78,8 +79,8 @@ def test_every_step_is_in_the_ledger_and_can_be_read_later(tmp_path: Path) -> No
                 "call list_failures",
             ]
             assert [one.outcome and one.outcome.success for one in ledger.decisions] == [
-                True, True, True, True, False, True, True, True
-            ], "only the run that there is not could not be read"  # fmt: skip
+                True, True, True, True, False, True, False, True
+            ], "the run and the versions that there are not could not be read"  # fmt: skip
 
     asyncio.run(first())
     asyncio.run(later())
@@ -358,6 +359,12 @@ def test_a_new_version_is_compared_with_the_old_one_on_real_runs(tmp_path: Path)
         assert "0% (0% to 43%)" in text
         assert "100% (57% to 100%)" in text
         assert text.endswith("The new version is better (exact test: p = 0.0079).")
+        new, old = dict.fromkeys(one.fingerprint or "" for one in query.get_facts("parcels", 100))
+        short = (old.removeprefix("sha256:")[:12], new)
+        assert report_text(report(query, goal_id="parcels", view="versions", versions=short)) == text
+        for wrong in (("1", "2"), ("", new), (new,), "12"):
+            with pytest.raises(Rejected, match="version"):
+                report(query, goal_id="parcels", view="versions", versions=cast(Any, wrong))
 
 
 def test_secrets_are_redacted_in_a_stored_proposal() -> None:

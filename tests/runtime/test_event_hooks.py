@@ -1,7 +1,6 @@
 """Event hooks of a runtime: which events they get, when, and that they cannot hurt a run."""
 
 import asyncio
-import gc
 import os
 import signal
 import sqlite3
@@ -17,8 +16,8 @@ from tests.runtime.runtime_rig import STORY_S_MAX, look, mail, play, until
 from windlass import Agent, AgentRuntime, Event, OutputSinkSpec, Rejected, tool
 from windlass.engine import event_hooks
 from windlass.engine.writer import SessionWriter
-from windlass.hooks import EventHook, hook, on_event
-from windlass.limits import EVENTS_CLOSE_S, EVENTS_PENDING_MAX, HOOK_STUCK_THREADS_MAX
+from windlass.hooks import LIVE_EVENTS, EventHook, hook, on_event
+from windlass.limits import EVENT_HOOKS_CLOSE_S, EVENT_HOOKS_PENDING_MAX, HOOK_STUCK_THREADS_MAX
 from windlass.package import compile_package, fingerprint
 from windlass.parts import Machine
 from windlass.ports.host import Delivery, HookCall
@@ -35,6 +34,7 @@ from windlass.testing import (
 )
 from windlass_harness import views
 from windlass_harness.record import Record
+from windlass_protocol import EVENT_DATA
 
 SECRET = "correct-horse-battery"
 PATIENT_MS = 30_000
@@ -403,11 +403,11 @@ AHEAD_MAX = 20
 """Records that one append of the story has, and a few."""
 
 
-@pytest.mark.parametrize(("pending_max", "is_ahead"), [(EVENTS_PENDING_MAX, True), (5, False)])
+@pytest.mark.parametrize(("pending_max", "is_ahead"), [(EVENT_HOOKS_PENDING_MAX, True), (5, False)])
 def test_a_run_waits_when_too_many_events_are_pending(
     pending_max: int, is_ahead: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_hooks, "EVENTS_PENDING_MAX", pending_max)
+    monkeypatch.setattr(event_hooks, "EVENT_HOOKS_PENDING_MAX", pending_max)
     clock = FakeClock()
     ahead: list[int] = []
     seen: list[Event] = []
@@ -436,24 +436,37 @@ def test_a_run_waits_when_too_many_events_are_pending(
     assert (max(ahead) > AHEAD_MAX) is is_ahead
 
 
-def test_a_run_does_not_wait_for_events_that_cannot_be_passed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(record: Record) -> Event:
-        raise ValueError(f"{record.type} is no event")
+def test_a_record_that_is_no_valid_event_is_logged_and_the_others_are_passed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def strict(record: Record) -> Event:
+        if record.type == "turn.started":
+            raise ValueError(f"{record.type} is no event")
+        return to_event(record)
 
-    monkeypatch.setattr(event_hooks, "EVENTS_PENDING_MAX", 1)
-    monkeypatch.setattr(views, "to_event", broken)
-    agent = agent_of(watch([]))
-    lost: list[object] = []
+    to_event = views.to_event
+    monkeypatch.setattr(views, "to_event", strict)
+    seen: list[Event] = []
+    agent = agent_of(watch(seen))
 
     async def story() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, told: lost.append(told["exception"]))
         async with AgentRuntime.in_memory([agent]) as runtime:
             await ran(runtime, agent)
 
     play(story())
-    gc.collect()
-    assert lost
-    assert all(isinstance(one, ValueError) for one in lost)
+    assert [event.type for event in seen][-2:] == ["run.completed", "session.waiting"]
+    assert "turn.started, record 3 of" in caplog.text
+
+
+def test_an_agent_refuses_a_hook_on_events_that_are_never_recorded() -> None:
+    for kind in LIVE_EVENTS:
+        with pytest.raises(Rejected, match="is live only and not recorded"):
+            agent_of(watch([], kind))
+
+
+def test_live_events_are_those_that_the_spec_names_so() -> None:
+    live = {name for name, data in EVENT_DATA.items() if "live only" in (data.__doc__ or "")}
+    assert live == LIVE_EVENTS
 
 
 @pytest.mark.promise("H2")
@@ -683,6 +696,6 @@ def test_closing_a_runtime_waits_for_slow_event_hooks_for_a_limited_time(
             began = clock.monotonic()
         return clock.monotonic() - began
 
-    assert run_in_fake_time(story(), clock=clock) <= EVENTS_CLOSE_S + 5
+    assert run_in_fake_time(story(), clock=clock) <= EVENT_HOOKS_CLOSE_S + 5
     assert 1 <= len(seen) <= 2
     assert "events did not reach their event hooks before the runtime was closed" in caplog.text

@@ -251,6 +251,8 @@ def test_a_message_with_answers_is_one_step_and_dismisses_the_other_requests() -
             wrong = InputResponse(request_id="unknown", option_id="approve")
             with pytest.raises(Conflict):
                 await runtime.steer(agent, "not this", session_id="s1", responses=[given, wrong])
+            with pytest.raises(Rejected, match="message_id: not with responses"):
+                await runtime.steer(agent, "x", session_id="s1", message_id="m1", responses=[given])
             assert len(await handle.requests()) == 2
             context = ["it is late"]
             await runtime.steer(agent, "be quick", session_id="s1", context=context, responses=[given])

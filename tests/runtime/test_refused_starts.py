@@ -82,7 +82,7 @@ def test_an_entry_says_who_asked_for_what_and_why_not_and_holds_no_input() -> No
             assert (entry.run_id, entry.session_id, entry.agent_id) == ("r1", "s1", "shop")
             assert (entry.owner, entry.source) == ("ann", SOURCE)
             assert (entry.code, entry.kind) == (ErrorCode.DENIED, ErrorKind.POLICY_DENIAL)
-            assert (entry.retry, entry.message) == (RetryClass.USER_ACTION_NEEDED, "policy.closed")
+            assert (entry.retry, entry.message) == (RetryClass.USER_ACTION_NEEDED, "policy.closed: Closed.")
             assert entry.at.endswith("Z")
             assert INPUT not in repr(entry)
             assert (await runtime.sessions.list()).items == ()
@@ -226,7 +226,7 @@ def test_a_refused_subagent_leaves_an_entry_of_the_calling_session() -> None:
             handle = await runtime.start("boss", "go", session_id="s1", owner="ann", source=SOURCE)
             assert (await handle.wait()).output == "done"
             [entry] = (await runtime.sessions.refused_starts(owner="ann", agent_id="helper")).items
-            assert (entry.session_id, entry.source, entry.message) == ("s1", SOURCE, "no.helper")
+            assert (entry.session_id, entry.source, entry.message) == ("s1", SOURCE, "no.helper: No.")
             assert (entry.run_id or "").startswith("subagent:")
             assert INPUT not in repr(entry)
             await runtime.sessions.delete("s1")
@@ -316,7 +316,7 @@ def test_the_caller_gets_the_same_error_when_the_store_takes_no_entry(
         async with on(Sore("record_refusal", work), deny) as runtime:
             for message in (INPUT, "other words"):
                 error = await refusal(runtime.start("shop", message))
-                assert (type(error), error.message) == (Denied, "policy.closed")
+                assert (type(error), error.message) == (Denied, "policy.closed: Closed.")
             assert type(await refusal(runtime.start("shpo", INPUT))) is Rejected
 
     with caplog.at_level(logging.WARNING, "windlass.runtime.start"):
@@ -349,7 +349,9 @@ def test_the_caller_does_not_wait_for_a_store_that_another_process_has_locked(
         async with AgentRuntime.open(path, agents=[shop()], durability=durability, policy=deny) as runtime:
             other = sqlite3.connect(path, isolation_level=None)
             other.execute("BEGIN IMMEDIATE")
-            assert (await refusal(runtime.start("shop", "go", run_id="r1"))).message == "policy.closed"
+            assert (
+                await refusal(runtime.start("shop", "go", run_id="r1"))
+            ).message == "policy.closed: Closed."
             assert (await runtime.sessions.refused_starts()).items == ()
             other.close()
         # The write was begun, so closing the store has finished it.

@@ -103,7 +103,7 @@ ROWS = (
     Row("hook", Rejected, PACKAGE, "package shop has no executor for hook watch"),
     Row("tool", Rejected, PACKAGE, "package shop has no executor for tool mail"),
     Row("sink", Rejected, PACKAGE, "package shop needs output sink box, and the runtime has none"),
-    Row("denied", Denied, DENIAL, "policy.closed"),
+    Row("denied", Denied, DENIAL, "policy.closed: Closed."),
 )
 BROKEN = tuple(row.broken for row in ROWS)
 DUPLICATE = "run_id r1 is already registered with this runtime, with another request: "
@@ -243,7 +243,9 @@ def test_a_run_id_that_was_used_for_something_else_is_refused_last() -> None:
             [entry] = await store.listed_refusals()
             assert (entry.code, entry.run_id, entry.message) == (error.code, "r1", error.message)
         closed = built({"denied"}, store)
-        assert (await refused(closed, asked((), message="something else"))).message == "policy.closed"
+        assert (
+            await refused(closed, asked((), message="something else"))
+        ).message == "policy.closed: Closed."
 
     play(story())
 
@@ -280,9 +282,12 @@ def test_a_run_id_that_is_taken_keeps_no_package_of_the_request_that_was_refused
 @pytest.mark.parametrize(
     ("decision", "message"),
     [
-        (DenyDecision(code="policy.night", reason="Not at night.", policy_refs=REFS), "policy.night"),
-        (InterruptDecision(code="policy.stop", reason="Stop.", policy_refs=REFS), "policy.stop"),
-        (DeferDecision(code="policy.later", reason="Later.", policy_refs=REFS), "policy.later"),
+        (
+            DenyDecision(code="policy.night", reason="Not at night.", policy_refs=REFS),
+            "policy.night: Not at night.",
+        ),
+        (InterruptDecision(code="policy.stop", reason="Stop.", policy_refs=REFS), "policy.stop: Stop."),
+        (DeferDecision(code="policy.later", reason="Later.", policy_refs=REFS), "policy.later: Later."),
         (
             AskDecision(code="policy.ask", reason="Ask.", policy_refs=REFS),
             "policy requested host approval before run start",

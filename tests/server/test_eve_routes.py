@@ -193,6 +193,25 @@ def test_a_question_is_answered_with_the_other_requests_or_with_a_message(tmp_pa
     run(main())
 
 
+def test_a_message_is_refused_while_a_subagent_waits_for_an_answer(tmp_path: Path) -> None:
+    script = [call("guarded", {"x": 1}), say("The helper is done.")]
+    helper = Agent("helper", model=ScriptedModel(script), tools=[guarded], description="Helps.")
+    asks = [call("helper", {"message": "go"}), say("Done."), say("You are welcome.")]
+    boss = Agent("boss", model=ScriptedModel(asks), subagents=[helper])
+
+    async def main() -> None:
+        async with serving(tmp_path, [boss]) as server:
+            client = EveClient(server.port)
+            (answer,) = responses(await client.send("Do it."), "approve")
+            with pytest.raises(Refused, match="a subagent waits for an answer") as refused:
+                await client.post("Hurry.")
+            assert refused.value.status == 409
+            assert (await client.send(inputResponses=[answer])).message == "Done."
+            assert (await client.send("Thanks.")).message == "You are welcome."
+
+    run(main())
+
+
 def test_a_subagent_has_a_stream_of_its_own(tmp_path: Path) -> None:
     async def main() -> None:
         steps: list[Step] = [("agent", {"message": "ECHO child"}), pieces("subagent")]

@@ -273,6 +273,21 @@ def test_a_failure_of_the_work_is_an_error_event(error: Exception, code: str, wo
     run(main())
 
 
+def test_what_is_no_event_is_refused_and_the_stream_ends_in_order() -> None:
+    async def work(transport: FastAPISseTransport) -> None:
+        await transport.emit(text("a part"))
+        bad: Any = {"type": "content", "content": "x"}
+        await transport.emit(bad)
+
+    async def main() -> None:
+        async with chatting(work) as port:
+            part, failure = events_of(await told(port))
+            assert (part, failure.type) == (text("a part"), SSEEventType.ERROR)
+            assert "emit takes an SSEEvent, found dict" in str(failure.message)
+
+    run(main())
+
+
 async def echo(transport: FastAPISseTransport) -> None:
     async for event in transport.receive():
         await transport.emit(event)

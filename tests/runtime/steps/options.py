@@ -36,7 +36,7 @@ class Options(TypedDict, total=False):
     redactor: Redactor
     content: ContentStore
     hooks: Sequence[Hook | EventHook]
-    instructions: Dynamic
+    dynamic_instructions: Dynamic
     dynamic_tools: Sequence[Dynamic]
     dynamic_skills: Sequence[Dynamic]
     attempt: int

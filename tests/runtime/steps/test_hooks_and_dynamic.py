@@ -163,7 +163,7 @@ def parts() -> dict[str, Any]:
 
     return {
         "hooks": [doubled, *(hook(one, hook_id=one, timeout_ms=PATIENT_MS)(heeded) for one in points)],
-        "instructions": dynamic(welcome, at="session"),
+        "dynamic_instructions": dynamic(welcome, at="session"),
         "dynamic_tools": [dynamic(more_tools, at="turn", name="turn")],
     }
 
@@ -177,7 +177,7 @@ def test_hooks_and_dynamic_parts_leave_the_same_records_in_steps_and_in_a_runtim
     agent = Agent(
         "agent",
         model=ScriptedModel(by_history(script)),
-        instructions=given["instructions"],
+        instructions=given["dynamic_instructions"],
         tools=[add, *given["dynamic_tools"]],
         hooks=[*given["hooks"], collected(events := [])],
     )
@@ -323,7 +323,7 @@ def test_instructions_hold_for_the_session_the_turn_or_the_step(
     stage, model = stage_of(
         [ADD, say("one"), ADD, say("two")],
         is_split=is_split,
-        instructions=dynamic(counted.words, at=scope),
+        dynamic_instructions=dynamic(counted.words, at=scope),
         content=MemoryStore(),
     )
     play(stage.send("Go."))
@@ -459,7 +459,9 @@ def test_a_step_that_is_repeated_after_a_crash_is_the_same() -> None:
 
     options: dict[str, Any] = {
         "hooks": [at_most_ten],
-        "instructions": dynamic(lambda context: f"Answer {context.input}", name="words", at="session"),
+        "dynamic_instructions": dynamic(
+            lambda context: f"Answer {context.input}", name="words", at="session"
+        ),
         "dynamic_tools": [dynamic(give, at="step")],
         "content": store,
     }
@@ -491,7 +493,7 @@ def test_a_resolver_that_fails_ends_the_turn_and_the_next_turn_calls_it_again() 
             raise answer
         return answer
 
-    stage, model = stage_of([say("done")], instructions=dynamic(give), content=MemoryStore())
+    stage, model = stage_of([say("done")], dynamic_instructions=dynamic(give), content=MemoryStore())
     play(stage.send("Go."))
     assert "resolver give failed (ValueError)" in str(stage.data("turn.failed")[0]["message"])
     play(stage.send("Again."))
@@ -515,7 +517,7 @@ SLIPS: list[tuple[dict[str, object], str]] = [
     ({"hooks": [print]}, "hooks must be functions with @hook or @on_event; number 0 is builtin_function"),
     ({"hooks": MANY_HOOKS[:1] * 2}, "hooks: duplicate name h0"),
     ({"hooks": MANY_HOOKS}, "hooks: found 65, limit 64"),
-    ({"instructions": dynamic(words)}, "dynamic parts need a content store"),
+    ({"dynamic_instructions": dynamic(words)}, "dynamic parts need a content store"),
     (
         {"tools": {"words": dynamic(words)}},
         "'words' must be a function with @tool, a KeyedTool or an AgentTool",
@@ -526,7 +528,7 @@ SLIPS: list[tuple[dict[str, object], str]] = [
         "dynamic tools must be made with dynamic(function), found Tool",
     ),
     (
-        {"instructions": "Hello.", "content": STORE},
+        {"dynamic_instructions": "Hello.", "content": STORE},
         "dynamic instructions must be made with dynamic(function)",
     ),
     ({"dynamic_skills": MANY_PARTS[:1] * 2, "content": STORE}, "resolvers: duplicate name d0"),

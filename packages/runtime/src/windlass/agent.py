@@ -14,7 +14,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 import windlass
 from windlass.dynamic import Dynamic, Placed, Resolver, words_of
 from windlass.errors import check_name, check_text, check_whole, kind_of, wrong
-from windlass.hooks import EventHook, Hook, check_hook
+from windlass.hooks import LIVE_EVENTS, EventHook, Hook, check_hook
 from windlass.limits import (
     DESCRIPTION_CHARS_MAX,
     HOOKS_PER_AGENT_MAX,
@@ -431,6 +431,8 @@ class Agent:
         object.__setattr__(self, "compaction", _compaction(self.compaction, f"{where}: compaction"))
         for spec in self.hook_specs:
             check_hook(spec)
+        for one in self.event_hooks:
+            _check_recorded(one, where)
         for sink in self.output_sinks:
             check_sink(sink)
         if self.temperature is not None and not _is_temperature(self.temperature):
@@ -438,6 +440,15 @@ class Agent:
                 f"{where}: temperature must be a number from 0 to {TEMPERATURE_MAX:g}, "
                 f"found {self.temperature!r}"
             )
+
+
+def _check_recorded(hook: EventHook, where: str) -> None:
+    live = [kind for kind in hook.types if kind in LIVE_EVENTS]
+    if live:
+        raise wrong(
+            f"{where}: hook {hook.hook_id}: {', '.join(live)} is live only and not recorded; "
+            "read it with subscribe_session"
+        )
 
 
 def _compaction(value: object, where: str) -> sessions.CompactionConfig | None:

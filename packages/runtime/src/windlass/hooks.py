@@ -141,6 +141,12 @@ class EventHook:
         return event_type in self.types or ANY_EVENT in self.types
 
 
+LIVE_EVENTS: Final = frozenset(
+    {"message.appended", "reasoning.appended", "action.input.appended", "action.partial"}
+)
+"""Types of events that are live only and never recorded."""
+
+
 def on_event(
     *types: str, hook_id: str | None = None, timeout_ms: int = HOOK_TIMEOUT_MS
 ) -> Callable[[EventFunction], EventHook]:

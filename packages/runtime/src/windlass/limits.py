@@ -57,9 +57,9 @@ HOOK_WORDS_CHARS_MAX: Final = 4_000
 """Characters of an approval prompt or of the reason of a veto."""
 HOOK_STUCK_THREADS_MAX: Final = 4
 """Threads of one hook that still run after their timeout; at this number the hook is not called again."""
-EVENTS_CLOSE_S: Final = 30.0
+EVENT_HOOKS_CLOSE_S: Final = 30.0
 """How long closing a runtime waits for event hooks; events that are left are dropped, and logged."""
-EVENTS_PENDING_MAX: Final = 1_000
+EVENT_HOOKS_PENDING_MAX: Final = 1_000
 """Events of one session that wait for event hooks; at this number the run waits."""
 RESOLVERS_PER_AGENT_MAX: Final = 32
 RESOLVER_TIMEOUT_MS: Final = 10_000

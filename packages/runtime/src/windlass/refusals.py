@@ -202,7 +202,7 @@ def start_denied(decision: PolicyDecision, run_id: str, *, source: SourceRef | N
         case "modify":
             message = "policy modification is not valid for runtime start"
         case _:
-            message = decision.code
+            message = f"{decision.code}: {decision.reason}" if decision.reason else decision.code
     return Denied(
         message,
         kind=ErrorKind.POLICY_DENIAL,

@@ -9,13 +9,13 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
-from typing import Final
+from typing import Final, cast
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from windlass import AgentError
-from windlass.errors import Rejected, Unavailable
+from windlass.errors import Rejected, Unavailable, kind_of, wrong
 from windlass_protocol import CodecError, ErrorKind, RetryClass, SSEEvent, SSEEventType, decode
 from windlass_protocol.codec import encode_trusted
 from windlass_server.problems import of_agent_error
@@ -74,11 +74,14 @@ class FastAPISseTransport:
         return not self._is_ended and not self._is_gone
 
     async def emit(self, event: SSEEvent) -> None:
-        """Send one event, in order; wait while 256 events are unsent.
+        """Send one event, in order; wait while `TRANSPORT_EVENTS_MAX` events are unsent.
 
         Raises:
+            Rejected: it is not an SSEEvent.
             Unavailable: the client disconnected, or the stream has ended.
         """
+        if not isinstance(cast(object, event), SSEEvent):
+            raise wrong(f"emit takes an SSEEvent, found {kind_of(event)}")
         async with self._changed:
             await self._changed.wait_for(
                 lambda: not self.is_open or len(self._waiting) < TRANSPORT_EVENTS_MAX

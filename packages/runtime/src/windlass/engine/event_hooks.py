@@ -10,7 +10,7 @@ from windlass.engine.hooks import call_event_hooks
 from windlass.engine.masking import log_failure
 from windlass.engine.writer import SessionWriter
 from windlass.hooks import EventHook
-from windlass.limits import EVENTS_CLOSE_S, EVENTS_PENDING_MAX
+from windlass.limits import EVENT_HOOKS_CLOSE_S, EVENT_HOOKS_PENDING_MAX
 from windlass_harness import views
 from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
@@ -26,7 +26,7 @@ class EventHooks:
     """The event hooks of the agents that this process drives.
 
     Sessions without event hooks are not observed. The run of a session does not wait for its hooks, unless
-    `EVENTS_PENDING_MAX` events are pending.
+    `EVENT_HOOKS_PENDING_MAX` events are pending.
     """
 
     def __init__(self, hooks_of: FindEventHooks, redactor: Redactor) -> None:
@@ -48,9 +48,9 @@ class EventHooks:
         writer.observe(events)
 
     async def aclose(self) -> None:
-        """Wait until all pending events are passed, for `EVENTS_CLOSE_S` at most."""
+        """Wait until all pending events are passed, for `EVENT_HOOKS_CLOSE_S` at most."""
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=EVENTS_CLOSE_S)
+            await asyncio.wait(self._tasks, timeout=EVENT_HOOKS_CLOSE_S)
         left = sum(events.drop() for events in [*self._sessions.values()])
         if left:
             told = f"{left} events did not reach their event hooks before the runtime was closed"
@@ -69,30 +69,34 @@ class SessionEvents:
         self._redactor = redactor
         self._tasks = tasks
         """Tasks that pass events, of all sessions."""
-        self._agents: dict[str | None, str] = {}
-        """Agents of the newest runs, by run id; None has that of the newest run."""
+        self._agent_by_run: dict[str, str] = {}
+        """Agents of the newest runs, by run id."""
+        self._newest_agent_id = ""
         self._pending: deque[tuple[Record, Sequence[EventHook]]] = deque()
         self._room: asyncio.Event | None = None
         """Set when there is room; None while nothing waits for room."""
         self._task: asyncio.Task[None] | None = None
 
     def follow(self, run: RunState) -> None:
-        """Pass records without an agent to that of their run, and those without a run to that of this one."""
-        while len(self._agents) > _RUNS_MAX:
-            del self._agents[next(iter(self._agents))]
-        self._agents.pop(None, None)
-        self._agents[run.run_id] = self._agents[None] = run.agent_id
+        """Note the agent of a run.
+
+        A record without an agent id goes to the agent of its run; a record without a run id, to the agent of
+        the newest run.
+        """
+        while len(self._agent_by_run) >= _RUNS_MAX:
+            del self._agent_by_run[next(iter(self._agent_by_run))]
+        self._agent_by_run[run.run_id] = self._newest_agent_id = run.agent_id
 
     async def make_room(self) -> None:
-        """Return when fewer than `EVENTS_PENDING_MAX` events are pending, or none can be passed any more."""
-        while self._task is not None and len(self._pending) >= EVENTS_PENDING_MAX:
+        """Return when fewer than `EVENT_HOOKS_PENDING_MAX` events are pending."""
+        while self._task is not None and len(self._pending) >= EVENT_HOOKS_PENDING_MAX:
             self._room = self._room or asyncio.Event()
             await self._room.wait()
 
     def take(self, records: Sequence[Record]) -> None:
         """Pass durable records to the hooks that want them, after all that are pending."""
         for record in records:
-            hooks = self._hooks_of(record.agent_id or self._agents.get(record.run_id, ""))
+            hooks = self._hooks_of(record.agent_id or self._agent_of(record.run_id))
             if any(hook.wants(record.type) for hook in hooks):
                 self._pending.append((record, hooks))
         if self._pending and self._task is None:
@@ -100,12 +104,21 @@ class SessionEvents:
             self._tasks.add(self._task)
             self._task.add_done_callback(self._tasks.discard)
 
+    def _agent_of(self, run_id: str | None) -> str:
+        return self._newest_agent_id if run_id is None else self._agent_by_run.get(run_id, "")
+
     async def _pass(self) -> None:
         try:
             while self._pending:
                 record, hooks = self._pending.popleft()
                 self._give_room()
-                await call_event_hooks(hooks, views.to_event(record), redactor=self._redactor)
+                try:
+                    event = views.to_event(record)
+                except ValueError as error:
+                    told = f"{record.type}, record {record.seq} of {record.session_id}, is no valid event"
+                    log_failure(told, error, redactor=self._redactor)
+                    continue
+                await call_event_hooks(hooks, event, redactor=self._redactor)
         finally:
             self._task = None
             self._give_room()

@@ -325,7 +325,7 @@ async def _answer(bound: BoundHook, call: HookCall) -> Change | Veto | _Failed |
     if hook is None:
         return _Failed(HookStatus.FAILED, "missing", "this process does not have the hook")
     function = partial(hook.function, copied(call))
-    outcome = await _outcome(hook, function, spec.timeout_ms or HOOK_TIMEOUT_MS)
+    outcome = await _call_hook(hook, function, spec.timeout_ms or HOOK_TIMEOUT_MS)
     if isinstance(outcome, _Failed):
         return outcome
     try:
@@ -336,7 +336,7 @@ async def _answer(bound: BoundHook, call: HookCall) -> Change | Veto | _Failed |
         return _Failed(HookStatus.REJECTED, "not_allowed", failure_text(error))
 
 
-async def _outcome(
+async def _call_hook(
     hook: Hook | EventHook, function: Callable[[], object], timeout_ms: int
 ) -> Returned[object] | _Failed:
     """Call the function of a hook, bound to its argument."""
@@ -370,14 +370,16 @@ async def call_event_hooks(hooks: Iterable[EventHook], event: Event, *, redactor
         if not hook.wants(event.type):
             continue
         copy = event.model_copy(update={"data": _copy(event.data)})
-        outcome = await _outcome(hook, partial(hook.function, copy), hook.timeout_ms)
-        if not isinstance(outcome, _Failed):
-            if outcome.value is None:
-                continue
-            told = f"it returned {kind_of(outcome.value)}; an event hook observes and returns None"
-            outcome = _Failed(HookStatus.REJECTED, "not_allowed", told)
-        told = f"event hook {hook.hook_id} failed at {event.type}, session {event.session_id}"
-        log_failure(f"{told}: {outcome.message}", outcome.error, redactor=redactor)
+        result = await _call_hook(hook, partial(hook.function, copy), hook.timeout_ms)
+        if isinstance(result, _Failed):
+            problem, error = result.message, result.error
+        elif result.value is not None:
+            problem = f"it returned {kind_of(result.value)}; an event hook observes and returns None"
+            error = None
+        else:
+            continue
+        where = f"event hook {hook.hook_id} failed at {event.type}, session {event.session_id}"
+        log_failure(f"{where}: {problem}", error, redactor=redactor)
 
 
 def _completed(bound: BoundHook, after: Outcome, answer: object, facts: JsonObject) -> Outcome:

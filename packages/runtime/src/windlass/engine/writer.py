@@ -135,16 +135,13 @@ class SessionWriter:
         """Open requests, as the index has them."""
         self._is_asking = False
         """Whether the next commit has a request: one that it closes as well is not among the open ones."""
+        self._observer: Observer | None = None
         self.step: Record | None = None
         """The durable `step.started` record of the newest step."""
 
     def observe(self, observer: Observer) -> None:
-        """Pass records to an observer when they are durable; an append waits until it has room.
-
-        The journal and the publisher are replaced, so that a session without an observer does nothing for it.
-        """
-        if not isinstance(self.journal, _ObservedJournal):
-            self.journal = self._publisher = _ObservedJournal(self.journal, self._publisher, observer)
+        """Pass records to an observer when they are durable; an append waits until it has room."""
+        self._observer = observer
 
     def add(self, drafts: Sequence[Draft]) -> None:
         """Draft records: folded into the state now, durable after the next commit."""
@@ -215,6 +212,8 @@ class SessionWriter:
             asked=tuple(requests.values()) if is_asked_anew else None,
             is_last=is_last,
         )
+        if self._observer is not None and records:
+            await self._observer.make_room()
         try:
             appended = await self.journal.append(batch)
         except Conflict as error:
@@ -241,6 +240,8 @@ class SessionWriter:
                 if record.type == "step.started":
                     self.step = record
             self._publisher.publish(records)
+            if self._observer is not None:
+                self._observer.take(records)
         for post in batch.posts:
             self.on_item_posted(post.session_id)
 
@@ -287,34 +288,6 @@ class SessionWriter:
         if len(records) != len(batch.drafts) or not is_ours:
             raise Lost
         return Appended(batch.expected_seq + 1, records[0].position or 0)
-
-
-@frozen
-class _ObservedJournal:
-    """The journal and the publisher of a session that is observed."""
-
-    journal: Journal
-    publisher: Publisher
-    observer: Observer
-
-    async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
-        """Become the owner of a session."""
-        return await self.journal.claim(session_id, owner_id, now_ms=now_ms)
-
-    async def append(self, batch: Batch) -> Appended:
-        """Write a batch when the observer has room for its records."""
-        if batch.drafts:
-            await self.observer.make_room()
-        return await self.journal.append(batch)
-
-    async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
-        """Return durable records."""
-        return await self.journal.read(session_id, after=after, limit=limit)
-
-    def publish(self, records: Sequence[Record]) -> None:
-        """Publish the records of one append, and pass them to the observer."""
-        self.publisher.publish(records)
-        self.observer.take(records)
 
 
 _RESULT_RECORDS: Final = frozenset({"action.result", *DELIVERY_RECORDS} - {"delivery.intended"})

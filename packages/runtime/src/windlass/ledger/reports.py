@@ -1,6 +1,7 @@
 """Reports on recorded runs and proposals, as data; see `report_text` for plain text."""
 
-from typing import Final, Literal, get_args
+from collections.abc import Sequence
+from typing import Final, Literal, cast, get_args
 
 from pydantic_core import from_json, to_json
 
@@ -88,6 +89,32 @@ def _goal(
             known = list(dict.fromkeys(one.fingerprint for one in facts if one.fingerprint is not None))
             if versions is None and len(known) < 2:
                 found = "one version" if known else "no version"
-                raise bad_request(f"a comparison needs runs of two versions: goal {name} has runs of {found}")
-            old, new = versions or (known[1], known[0])
+                raise bad_request(
+                    f"a comparison needs runs of two versions: goal {name} has runs of {found}. Runs of an "
+                    "AgentRuntime have the version of their agent; runs of the recorder have none"
+                )
+            old, new = _chosen(versions, known) if versions is not None else (known[1], known[0])
             return versions_report(name, facts, old=old, new=new)
+
+
+def _chosen(versions: object, known: Sequence[str]) -> tuple[str, str]:
+    """Return the two versions to compare; each is a fingerprint, or the beginning of one."""
+    if not isinstance(versions, tuple | list) or len(cast(Sequence[object], versions)) != _COMPARED:
+        raise bad_request("versions must be two fingerprints, (old, new)")
+    found: list[str] = []
+    for one in cast(Sequence[object], versions):
+        digits = str(one).removeprefix(_DIGEST)
+        fits = [version for version in known if version.removeprefix(_DIGEST).startswith(digits)]
+        if not digits or len(fits) != 1:
+            names = ", ".join(version.removeprefix(_DIGEST)[:_SHOWN] for version in known) or "none"
+            raise bad_request(
+                f"version {one!r} is not one of the goal; give the fingerprint of a package: {names}"
+            )
+        found += fits
+    return found[0], found[1]
+
+
+_COMPARED: Final = 2
+_DIGEST: Final = "sha256:"
+_SHOWN: Final = 12
+"""Digits of a fingerprint that reports show."""

@@ -396,10 +396,11 @@ class AgentRuntime(CoreRuntime):
         """Send a message to the current run of a session; return the id of the message.
 
         The model gets it at its next step, after the running tools have ended. Open requests are withdrawn,
-        not answered, except those that `responses` answer; such a call cannot be repeated. If the session has
-        no current run, the message starts one. (`start` queues instead, and only `start` creates a session.)
-        `context` are texts that precede the message. `source` names the sender: with `four_eyes` the sender
-        may not approve later calls of the run. Without a `source`, no responder may.
+        not answered, except those that `responses` answer. Such a call takes no `message_id`, because it
+        cannot be repeated: if it raises Unavailable or Ambiguous, the answers may have taken effect. If the
+        session has no current run, the message starts one. (`start` queues instead, and only `start` creates
+        a session.) `context` are texts that precede the message. `source` names the sender: with `four_eyes`
+        the sender may not approve later calls of the run. Without a `source`, no responder may.
 
         Raises:
             Rejected: the agent is not one of this runtime, or an answer does not fit its request.
@@ -417,6 +418,8 @@ class AgentRuntime(CoreRuntime):
             "owner": owner,
         }
         try:
+            if responses and message_id is not None:
+                raise bad_request("message_id: not with responses; a message with answers cannot be repeated")
             known = self._ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")
             options["run_id"] = within_limit(f"steer/{check_id(session_id, 'session_id')}/{known}")
         except AgentError as error:

@@ -361,8 +361,12 @@ class CoreRuntime(RuntimeViews):
             await self._runs.known(session_id)
             await self._keeper.keep(effective, request.run_id)
             body = self._masked({**start.start_body(request, effective), "messageId": message_id})
-            # No session is woken before the message is there: the run must not end between the two.
-            asking = await self._post_answers(session_id, responses) if responses else ()
+        except AgentError as error:
+            await self._record_refusal(error, request)
+            raise
+        # No session is woken before the message is there: the run must not end between the two.
+        asking = await self._post_answers(session_id, responses) if responses else ()
+        try:
             await self._store().post(session_id, kind=STEER, key=item_key(STEER, message_id), body=body)
         except AgentError as error:
             await self._record_refusal(error, request)

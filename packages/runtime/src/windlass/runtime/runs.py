@@ -348,21 +348,21 @@ class Runs:
         return tuple(found)
 
     async def _check_unsettled(self, request_id: str, session_id: str) -> None:
-        """Refuse an answer to a settled request of a session or of one of its subagents.
+        """Refuse an answer to a settled request of a session, or of another one with the same root session.
 
         Raises:
             Conflict: it is settled; the error says how.
         """
         found = await self._store.find_request(request_id)
-        if isinstance(found, SettledRequest) and await self._is_below(found.session_id, session_id):
+        if isinstance(found, SettledRequest) and await self._has_same_root(found.session_id, session_id):
             raise settled_already(found)
 
-    async def _is_below(self, session_id: str, top_id: str) -> bool:
-        """Return whether a session is `top_id` itself, or that of a subagent below it."""
-        if session_id == top_id:
+    async def _has_same_root(self, session_id: str, other_id: str) -> bool:
+        """Return whether two sessions have the same root session."""
+        if session_id == other_id:
             return True
-        one, top = await self._store.listed_session(session_id), await self._store.listed_session(top_id)
-        return one is not None and top is not None and one.root_session_id == top.root_session_id
+        one, other = await self._store.listed_session(session_id), await self._store.listed_session(other_id)
+        return one is not None and other is not None and one.root_session_id == other.root_session_id
 
     async def descendants(self, session_id: str) -> tuple[ChildSession, ...]:
         """Return the sessions of all subagents below a session, callers first.

@@ -113,7 +113,7 @@ class ToolLoopHarnessConfig:
     handle_event: HandleEvent | None = None
     hooks: Sequence[Hook | EventHook] = ()
     """Functions with `@hook` and `@on_event`; event hooks get each event after `handle_event`."""
-    instructions: Dynamic | None = None
+    dynamic_instructions: Dynamic | None = None
     """Instructions that a function resolves; they precede the system prompt of the session."""
     dynamic_tools: Sequence[Dynamic] = ()
     """Tools that functions resolve, in addition to `tools`."""
@@ -142,7 +142,7 @@ class ToolLoopHarnessConfig:
     redactor: Redactor = field(default_factory=Redactor)
     """Masks secrets in events and in the history."""
     content: ContentStore | None = None
-    """Stores resolved parts, and results that are too large for a model; without it those are cut."""
+    """Stores resolved parts, which need it, and results that are too large for a model, else they are cut."""
     attempt: int = 1
     """The number of this attempt at the step, for a driver that repeats one after a crash; part of events."""
     grammar: Grammar = Grammar.ONE_TURN

@@ -269,7 +269,7 @@ def _check_dynamic(config: ToolLoopHarnessConfig) -> None:
 
 
 def _resolvers(config: ToolLoopHarnessConfig) -> list[Placed]:
-    words = () if config.instructions is None else (config.instructions,)
+    words = () if config.dynamic_instructions is None else (config.dynamic_instructions,)
     return [
         *(Placed(ResolverPart.INSTRUCTIONS, one) for one in words),
         *(Placed(ResolverPart.TOOLS, one) for one in config.dynamic_tools),

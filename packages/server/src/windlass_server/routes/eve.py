@@ -11,10 +11,12 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from windlass.catalog import OpenRequest
 from windlass_protocol import (
     FilePart,
     Id,
     InputKind,
+    InputRequest,
     InputResponse,
     JsonObject,
     JsonValue,
@@ -226,25 +228,29 @@ async def proceed(
     if given.continuation_token != session.session_id:
         raise not_found("session")
     content, answered = given.content, given.input_responses
-    open_count = 0 if session.info is None else session.info.request_count
+    runtime = caller.tenant.runtime
+    requests = () if session.info is None else await runtime.session_requests(session.session_id)
+    ids = {one.request_id for one in answered or ()}
+    unanswered = [one for one in requests if one.request_id not in ids]
     if content is None and answered is None:
         raise Problem(400, "give a message that is not empty, inputResponses, or both")
     if content is None and given.context is not None:
         raise Problem(400, "clientContext: only with a message; answers carry none")
-    if content is None and answered is not None and len(answered) < open_count:
-        await _check_goes_on(caller, session.session_id, answered)
-    if given.output_schema is not None and (answered is not None or open_count):
+    if content is None and unanswered:
+        _check_goes_on([one for one in requests if one.request_id in ids])
+    if content is not None:
+        await _check_is_heard(caller, session.session_id, unanswered)
+    if given.output_schema is not None and (answered is not None or requests):
         raise Problem(
             400, "outputSchema: the run that waits keeps its own; send another with the next message"
         )
     if content is None:
         await sessions.deliver(caller, session, Message(responses=answered))
-    elif answered is not None or open_count:
+    elif answered is not None or requests:
         await sessions.steer(
             caller,
             session,
             message=content,
-            message_id=caller.tenant.new_id(),
             context=given.context,
             responses=answered,
         )
@@ -254,16 +260,27 @@ async def proceed(
     return _named(reply(EveAccepted.model_validate({"sessionId": session.session_id})), session.session_id)
 
 
-async def _check_goes_on(caller: Caller, session_id: str, answered: Sequence[InputResponse]) -> None:
+def _check_goes_on(answered: Sequence[InputRequest]) -> None:
     """Refuse answers after which the run still waits: no event would tell the client that it does.
 
     A call that was approved or denied has a result, after which the session waits again. An answer to a
     question is kept until the others are given.
     """
-    ids = {one.request_id for one in answered}
-    requests = await caller.tenant.runtime.session_requests(session_id)
-    if {one.kind for one in requests if one.request_id in ids} == {InputKind.QUESTION}:
+    if {one.kind for one in answered} == {InputKind.QUESTION}:
         raise Problem(400, "inputResponses: answer the other open requests with the question")
+
+
+async def _check_is_heard(caller: Caller, session_id: str, unanswered: Sequence[InputRequest]) -> None:
+    """Refuse a message while a subagent waits for an answer: the run would not hear it before that.
+
+    A message dismisses the requests of its own session, and not those of subagents.
+    """
+    for request in unanswered:
+        found = await caller.tenant.runtime.sessions.request(request.request_id)
+        if isinstance(found, OpenRequest) and found.session_id != session_id:
+            raise Problem(
+                409, f"a subagent waits for an answer: send inputResponses for {request.request_id} first"
+            )
 
 
 _EXAMPLE: Final = (

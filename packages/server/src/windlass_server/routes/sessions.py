@@ -237,13 +237,13 @@ async def steer(
     session: OwnedSession,
     *,
     message: UserContent,
-    message_id: str,
+    message_id: str | None = None,
     agent: str | None = None,
     context: Sequence[str] | None = None,
     responses: Sequence[InputResponse] | None = None,
 ) -> Accepted:
     """Send a message to the current run of a session of the caller, with answers or without."""
-    await caller.tenant.runtime.steer(
+    known = await caller.tenant.runtime.steer(
         agent_for(caller, agent, known=session.agent_id),
         message,
         session_id=session.session_id,
@@ -254,7 +254,7 @@ async def steer(
         owner=caller.principal.user,
     )
     await _begun(caller, session)
-    return Accepted(session_id=session.session_id, message_id=message_id)
+    return Accepted(session_id=session.session_id, message_id=known)
 
 
 async def _begun(caller: Caller, session: OwnedSession) -> None:

@@ -15,7 +15,9 @@ from windlass.dynamic import DynamicContext, dynamic
 from windlass.errors import Rejected
 from windlass.limits import PROGRAM_PRINTED_CHARS_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.parts import Rules
+from windlass.ports.interpreter import Program, Progress
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
+from windlass.testing.interpreter import WaveInterpreter, waves
 from windlass.tools import Tool
 from windlass_harness.views.eve import EveGrammar
 from windlass_protocol import Event, JsonObject, RunMode
@@ -441,3 +443,30 @@ def test_a_client_of_eve_sees_the_program_alone() -> None:
     events = play(run(coder("await double(1)")))
     shown = [kind for event in events for kind, _ in grammar.take(event.type, event.data)]
     assert shown.count("actions.requested") == shown.count("action.result") == 1
+
+
+class Broken(WaveInterpreter):
+    """An interpreter with a fault."""
+
+    def __init__(self, *, fails_at: str) -> None:
+        super().__init__()
+        self._fails_at = fails_at
+
+    async def check(self, program: Program) -> str | None:
+        if self._fails_at == "check":
+            raise RuntimeError("no luck")
+        return await super().check(program)
+
+    async def run(self, program: Program, outcomes: Any, *, snapshot: bytes | None = None) -> Progress:
+        raise RuntimeError("no luck")
+
+
+@pytest.mark.parametrize("fails_at", ["check", "run"])
+def test_a_fault_of_the_interpreter_fails_the_call_and_not_the_process(fails_at: str) -> None:
+    agent = coder(waves([("double", {"number": 1})]))
+    assert failure_of(agent, interpreter=Broken(fails_at=fails_at))[0] == "interpreter_failed"
+
+
+def test_an_interpreter_of_tests_makes_waves_of_calls() -> None:
+    source = waves([("double", {"number": 1}), ("double", {"number": 2})], [("double", {"number": 3})])
+    assert output_of(coder(source), interpreter=WaveInterpreter()) == [2, 4, 6]

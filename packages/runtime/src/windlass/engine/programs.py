@@ -10,6 +10,7 @@ from pydantic_core import from_json
 
 from windlass.engine.approval import Judged
 from windlass.engine.binding import Binding
+from windlass.engine.masking import log_failure
 from windlass.engine.results import Results, failed
 from windlass.engine.writer import retry_store_call
 from windlass.errors import AgentError
@@ -46,6 +47,7 @@ from windlass_harness.loop.events import (
 )
 from windlass_harness.loop.notes import ProgramResult
 from windlass_harness.loop.rules import RequestedCall
+from windlass_harness.redact import Redactor
 from windlass_protocol import (
     AllowDecision,
     ContentRef,
@@ -57,6 +59,8 @@ from windlass_protocol import (
 from windlass_protocol.frozen import frozen
 
 INVALID_CODE: Final = "invalid_code"
+INTERPRETER_FAILED: Final = "interpreter_failed"
+_BROKEN: Final = "The interpreter of programs failed; the log of the process has the error."
 NO_INTERPRETER: Final = "This process has no interpreter for programs."
 _LIMITS: Final = ProgramLimits(
     memory_bytes=PROGRAM_MEMORY_BYTES_MAX,
@@ -77,7 +81,9 @@ class Programs:
     content: ContentStore
     clock: Clock
 
-    async def check(self, judged: Judged, functions: ProgramFunctions) -> CallJudged | CallRefused:
+    async def check(
+        self, judged: Judged, functions: ProgramFunctions, *, redactor: Redactor
+    ) -> CallJudged | CallRefused:
         """Return the decision about the call of a program; a refusal if the program cannot run."""
         event = judged.event
         if not isinstance(event.decision, AllowDecision | ModifyDecision):
@@ -85,7 +91,11 @@ class Programs:
         if self.interpreter is None:
             return CallRefused(event.call_id, INVALID_CODE, NO_INTERPRETER, event.notes)
         program = _program(judged.arguments.json, functions, at=_NO_TIME, seed="")
-        problem = await self.interpreter.check(program)
+        try:
+            problem = await self.interpreter.check(program)
+        except Exception as error:  # noqa: BLE001 - the interpreter is an adapter: a fault of it refuses the call
+            log_failure("the interpreter of programs failed", error, redactor=redactor)
+            return CallRefused(event.call_id, INTERPRETER_FAILED, _BROKEN, event.notes)
         if problem is not None:
             told = f"The program cannot run:\n{problem}"
             return CallRefused(event.call_id, INVALID_CODE, told, event.notes)
@@ -107,6 +117,12 @@ class Programs:
                 f"({error}). Its calls have happened; write a program that goes on from their results."
             )
             return self._failed(effect, told, code="diverged")
+        except AgentError as error:
+            # A result that is too large for a record is in the content store, which cannot be read.
+            return self._failed(effect, f"A result of the program's calls cannot be read: {error.message}")
+        except Exception as error:  # noqa: BLE001 - the interpreter is an adapter: a fault of it ends the program
+            log_failure("the interpreter of programs failed", error, redactor=binding.redactor)
+            return self._failed(effect, _BROKEN, code=INTERPRETER_FAILED)
 
     async def _go(
         self,
@@ -117,10 +133,9 @@ class Programs:
         functions: ProgramFunctions,
         binding: Binding,
     ) -> LoopEvent:
-        numbers = {call_id: number for number, (call_id, _, _) in enumerate(effect.calls)}
-        outcomes = [(numbers[one.call_id], await self._outcome(one)) for one in effect.results]
-        progress, printed = await self._from_snapshot(interpreter, program, effect, outcomes), effect.printed
+        progress, printed = await self._from_snapshot(interpreter, program, effect), effect.printed
         if progress is None:
+            outcomes = await self._outcomes(effect, effect.results)
             progress, printed = await interpreter.run(program, outcomes), ""
             progress = replace(progress, calls=_unknown(progress, functions, effect))
         printed = f"{printed}{progress.printed}"[:PROGRAM_PRINTED_CHARS_MAX]
@@ -147,7 +162,6 @@ class Programs:
         interpreter: Interpreter,
         program: Program,
         effect: RunProgram,
-        outcomes: Sequence[tuple[int, CallOutcome]],
     ) -> Progress | None:
         """Continue a program from its snapshot; None if it has none that can be loaded."""
         if effect.snapshot is None or effect.interpreter != interpreter.version:
@@ -155,7 +169,8 @@ class Programs:
         try:
             ref = ContentRef.model_validate(effect.snapshot)
             snapshot = await retry_store_call(lambda: self.content.get(ref), self.clock)
-            return await interpreter.run(program, outcomes[effect.taken :], snapshot=snapshot)
+            outcomes = await self._outcomes(effect, effect.results[effect.taken :])
+            return await interpreter.run(program, outcomes, snapshot=snapshot)
         except (AgentError, NoSnapshot):
             return None
 
@@ -170,6 +185,13 @@ class Programs:
         except AgentError:
             return None
         return ref.model_dump(mode="json", by_alias=True)
+
+    async def _outcomes(
+        self, effect: RunProgram, results: Sequence[ProgramResult]
+    ) -> list[tuple[int, CallOutcome]]:
+        """Return results with the numbers of their calls."""
+        numbers = {call_id: number for number, (call_id, _, _) in enumerate(effect.calls)}
+        return [(numbers[one.call_id], await self._outcome(one)) for one in results]
 
     async def _outcome(self, result: ProgramResult) -> CallOutcome:
         """Return the result of a call as the program sees it: the whole of it, or an exception."""

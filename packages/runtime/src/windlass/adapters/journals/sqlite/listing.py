@@ -121,9 +121,9 @@ class IndexWrites:
         at: str,
         closed: Mapping[str, Settlement] = MappingProxyType({}),
     ) -> None:
-        """Replace the open requests of a session; `closed` says how others were closed.
+        """Replace the open requests of a session.
 
-        Those may have been made in the same append.
+        `closed` are the resolutions of this append; they may close requests that the same append made.
         """
         known = dict(
             cast("list[tuple[str, str]]", self._connection.execute(_ASKED, (session_key,)).fetchall())

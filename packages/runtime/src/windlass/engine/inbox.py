@@ -104,6 +104,9 @@ def sort(
         if queued is not None:
             mail.left.remove(queued)
             mail.taken.append(queued.number)
+        if has_answers(item) and item.kind != ANSWER and item.number not in quarantine.minimal:
+            # Before the message: it dismisses the requests that are still open.
+            mail.events.append(answers_in(item))
         mail.events.append(_asked(item, quarantine) if begins else _event(item, queued, quarantine))
     return mail
 
@@ -172,6 +175,11 @@ def _cancel(item: InboxItem) -> LoopEvent:
         by if isinstance(by, str) else None,
         reason if isinstance(reason, str) else None,
     )
+
+
+def has_answers(item: InboxItem) -> bool:
+    """Return whether an item has answers: alone, or with a message."""
+    return item.kind == ANSWER or (item.kind == STEER and "responses" in item.body)
 
 
 def answers_in(item: InboxItem) -> AnswersGiven:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from windlass.agent import Output
-from windlass.engine.inbox import ANSWER, answers_in, each_item
+from windlass.engine.inbox import answers_in, each_item, has_answers
 from windlass.errors import Rejected, kind_of
 from windlass.ports.feed import EventBus, EventStream, refused
 from windlass.ports.store import CANCEL, COMPACT, START, STATE, NewRun, RunRow, SettledRequest, Store
@@ -67,11 +67,14 @@ class Asking:
     session_id: str
     responses: tuple[InputResponse, ...]
     requests: Mapping[str, InputRequest]
+    given_ms: int
+    """Time of the answers, in milliseconds since 1970."""
 
     @property
     def body(self) -> dict[str, JsonValue]:
-        """The inbox item with the answers."""
-        return {"responses": [answer.model_dump(mode="json", by_alias=True) for answer in self.responses]}
+        """The answers as the body of an inbox item."""
+        responses: list[JsonValue] = [one.model_dump(mode="json", by_alias=True) for one in self.responses]
+        return {"responses": responses, "givenMs": self.given_ms}
 
 
 TERMINAL: Final = frozenset(RUN_ENDS.values())
@@ -291,7 +294,7 @@ class Runs:
         """Return the ids of the requests that have a valid answer in an inbox."""
         found: set[str] = set()
         async for item in each_item(self._store, session_id):
-            if item.kind == ANSWER:
+            if has_answers(item):
                 given = answers_in(item)
                 found |= {one.request_id for one in given.responses if _counts(one, requests, given.given_ms)}
         return found
@@ -315,7 +318,12 @@ class Runs:
         return None if is_other else state
 
     async def sort(
-        self, responses: Sequence[InputResponse], session_id: str, *, run_id: str | None = None
+        self,
+        responses: Sequence[InputResponse],
+        session_id: str,
+        *,
+        run_id: str | None = None,
+        given_ms: int,
     ) -> tuple[Asking, ...]:
         """Group answers by the session that made the requests: the session itself, or one of its subagents.
 
@@ -344,7 +352,7 @@ class Runs:
                     await self._check_unsettled(response.request_id, home)
             if await self._is_cancelled(home):
                 raise refused_answer(None, given[0], problem=_CANCELLED, session_id=home)
-            found.append(Asking(home, tuple(given), requests))
+            found.append(Asking(home, tuple(given), requests, given_ms))
         return tuple(found)
 
     async def _check_unsettled(self, request_id: str, session_id: str) -> None:

@@ -238,7 +238,7 @@ def _actions(data: JsonObject) -> list[JsonObject]:
 
 
 def _is_own(data: JsonObject) -> bool:
-    """Return whether requests are about calls of this session, not of a subagent: it has call ids of its own."""
+    """Return whether requests are about calls of this session; a subagent has call ids of its own."""
     return data.get("childSessionId") is None
 
 

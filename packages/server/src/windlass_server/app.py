@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 import signal
 import sys
 import threading
@@ -27,6 +28,7 @@ from windlass.ledger.goals import Goal
 from windlass.loading import load
 from windlass.parts import Clock, SystemClock
 from windlass_protocol import encode
+from windlass_server import log
 from windlass_server.auth import LOCAL, Doorman, new_key
 from windlass_server.chat import agui, ai_sdk
 from windlass_server.guard import Guard, Metrics
@@ -49,6 +51,7 @@ from windlass_server.streams import Streams
 from windlass_server.tenants import Tenants
 
 T = TypeVar("T")
+_LOG: Final = logging.getLogger("windlass.server")
 _ROUTERS: Final[tuple[APIRouter, ...]] = (
     feeds.router,
     sessions.router,
@@ -164,6 +167,7 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
         AgentError: a store cannot be opened, an agent has an unknown model provider, the port is taken, or
             the OpenTelemetry exporter of the environment cannot be used.
     """
+    log.configure(settings.log_level)
     telemetry.check_environment()
     asyncio.run(tenants.check([LOCAL.tenant] if settings.is_open else []))
     config = uvicorn.Config(
@@ -172,15 +176,33 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
         port=settings.port,
         http=Connection,
         lifespan="on",
+        log_config=None,
         log_level="warning",
         access_log=False,
         server_header=False,
         h11_max_incomplete_event_size=_HEAD_BYTES_MAX,
         timeout_graceful_shutdown=DRAIN_S,
     )
-    server = _Server(config, told or _write)
+
+    def started(address: str) -> None:
+        _LOG.info("server started", extra=log.fields(address=address, **_started(settings, tenants)))
+        (told or _write)(address)
+
+    server = _Server(config, started)
     server.run([_listening(settings)])
     return 0 if server.started else 3
+
+
+def _started(settings: Settings, tenants: Tenants) -> dict[str, str | list[str] | None]:
+    """Return what the log tells about a server that starts."""
+    ways = [name for name, given in (("keys", settings.keys), ("jwt", settings.jwt)) if given is not None]
+    return {
+        "authentication": " and ".join(ways) or "none: open to this machine",
+        "agents": sorted(tenants.agents),
+        "data": str(tenants.folder),
+        "durability": tenants.durability,
+        "corsOrigins": list(settings.cors_origins) or None,
+    }
 
 
 def _listening(settings: Settings) -> socket:

@@ -199,6 +199,12 @@ def new_key(key_id: str, tenant: str, *, user: str) -> tuple[str, KeyEntry]:
     )
 
 
+def key_id_of(authorization: str) -> str | None:
+    """Return the id of an API key, which is no secret; None if the header holds none."""
+    found = _KEY.fullmatch(authorization.removeprefix("Bearer "))
+    return found and found.group(1)
+
+
 def digest(secret: str) -> str:
     """Return the digest of a key."""
     return sha256(secret.encode("utf-8", "replace")).hexdigest()

@@ -27,9 +27,8 @@ from windlass.demo import agent as demo
 from windlass.ledger.goals import Goal
 from windlass.loading import load
 from windlass.parts import Clock, SystemClock
-from windlass_protocol import encode
 from windlass_server import log
-from windlass_server.auth import LOCAL, Doorman, new_key
+from windlass_server.auth import LOCAL, Doorman
 from windlass_server.chat import agui, ai_sdk
 from windlass_server.guard import Guard, Metrics
 from windlass_server.inspector import Pages
@@ -398,11 +397,9 @@ def on_exit(close: Callable[[], None]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve, or make a key; return the exit code."""
+    """Serve; return the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        if options.new_key is not None:
-            return _new_key(*options.new_key)
         goals = _loaded(options.goals, Goal, option="--goals")
         settings = Settings.read({one.name: getattr(options, one.name) for one in OPTIONS}, goals=goals)
         agents = _loaded(options.agents, Agent, option="--agents") or (demo,)
@@ -422,7 +419,6 @@ def _parser() -> argparse.ArgumentParser:
     for one in OPTIONS:
         name = f"--{one.name.replace('_', '-')}"
         add(name, default=one.default, metavar=one.form, help=one.words)
-    add("--new-key", nargs=3, metavar=("ID", "TENANT", "USER"), help="make an API key and end")
     return parser
 
 
@@ -431,12 +427,3 @@ def _loaded(place: str | None, kind: type[T], *, option: str) -> tuple[T, ...]:
         return () if place is None else load(place, kind)
     except AgentError as error:
         raise refused(f"{option} {place}: {error.message}") from error
-
-
-def _new_key(key_id: str, tenant: str, user: str) -> int:
-    key, entry = new_key(key_id, tenant, user=user)
-    shown = entry.model_dump(mode="json", by_alias=True, include={"id", "sha256", "tenant", "user"})
-    sys.stderr.write(f"Give this key to {user}; the server does not keep it:\n")
-    sys.stdout.write(f"{key}\n")
-    sys.stderr.write(f"Put this entry into the key file:\n{encode(shown).decode()}\n")
-    return 0

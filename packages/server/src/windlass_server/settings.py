@@ -222,8 +222,7 @@ class Settings:
             )
         if self.keys is not None and not self.keys.is_file():
             raise refused(
-                f"there is no key file {self.keys}: make a key with --new-key ID TENANT USER, and put the "
-                'entry that it prints into the file, {"keys": [...]}'
+                f"there is no key file {self.keys}: make a key with windlass keys add ID USER --tenant TENANT"
             )
         if "*" in self.cors_origins:
             raise refused("cors_origins lists origins such as https://app.example.com; * is not allowed")

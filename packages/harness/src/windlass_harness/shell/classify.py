@@ -88,7 +88,7 @@ def classify_shell_command(command: str, config: ShellConfig = _DEFAULT) -> Shel
     """Grade a shell command: safe, caution or dangerous, with reasons, worst first.
 
     Safe is a small exact language of local reads (see `language`); everything else is caution, or dangerous
-    if it has a destructive pattern (see `dangerous`). Never raises. The length of the command bounds the work.
+    if it has a destructive pattern (see `dangerous`). Never raises. Its length bounds the work.
     """
     findings: list[Finding] = []
     extra: list[ShellReason] = []

@@ -46,8 +46,8 @@ KINDS: Final = {
     "SORT": r"-?[a-z:]{1,40}",
 }
 """Kinds of values by their form. More have rules in code: T is any text that does not begin with a dash,
-W any text, GLOB a text that does not name a file of credentials, P a path that is read (a pattern of file names may
-become several), F a path that stays one, G a path or revision of git."""
+W any text, GLOB a text that does not name a file of credentials, P a path that is read (a pattern of file
+names may become several), F a path that stays one, G a path or revision of git."""
 
 PROGRAMS: Final = {
     "arch": ("", ""),
@@ -340,7 +340,8 @@ SECRET_PATHS: Final = tuple(
     """
     .ssh .aws .gnupg .azure .kube .docker .password-store .mozilla .secrets secrets Keychains .vault .gcloud
     .config/gh .config/gcloud .config/google-chrome .config/chromium .config/op .config/hub
-    .config/git/credentials .config/rclone .config/doctl .config/heroku .cargo/credentials .cargo/credentials.toml .gem/credentials
+    .config/git/credentials .config/rclone .config/doctl .config/heroku .cargo/credentials
+    .cargo/credentials.toml .gem/credentials
     .terraform.d/credentials.tfrc.json .local/share/keyrings etc/ssl/private run/secrets etc/shadow
     etc/gshadow etc/sudoers etc/sudoers.d etc/security/opasswd etc/krb5.keytab etc/kubernetes .m2/settings.xml
     .gradle/gradle.properties .composer/auth.json .databricks .snowsql .bundle/config .git/config

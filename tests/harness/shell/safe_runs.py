@@ -1,7 +1,7 @@
 """Runs commands that are graded safe, for real, and reports every effect that is not a local read.
 
-Each command runs in a copy of a hostile workspace inside bubblewrap, without a network, watched by strace: a file
-opened for writing, a change of the tree, a program outside the list of the grader and a connection are effects.
+Each command runs in a copy of a hostile workspace inside bubblewrap, without a network, watched by strace:
+a file opened for writing, a change of the tree, a program that the grader does not list, a connection.
 
     python -m tests.harness.shell.safe_runs 20000     # generate, grade and run so many commands
 """
@@ -46,21 +46,32 @@ ENVIRONMENT = {
     "GIT_PAGER": "cat",
     "PAGER": "cat",
 }
-_DRIVER = """
-import json, subprocess, sys
+_DRIVER = f"""
+import json, subprocess
 for command in json.load(open("/home/log/commands.json")):
     try:
-        subprocess.run(["bash", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, timeout=%d)
+        words = ["bash", "-c", command]
+        subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout={COMMAND_SECONDS_MAX})
     except subprocess.TimeoutExpired:
         print(command)
-""" % COMMAND_SECONDS_MAX  # noqa: UP031 - braces of the program
-ODD_NAMES = ("-oPWN", "--output=PWN", "-delete", "-exec", "-i", "--compress-program=evil.sh", "--pre=evil.sh", "-f")
+"""
+ODD_NAMES = (
+    "-oPWN",
+    "--output=PWN",
+    "-delete",
+    "-exec",
+    "-i",
+    "--compress-program=evil.sh",
+    "--pre=evil.sh",
+    "-f",
+)
 EVIL = "#!/bin/sh\n/usr/bin/touch PWN\n"
 
 
 def make_workspace(folder: Path) -> None:
     """Fill a folder with a repository and with files whose names are options."""
-    for name in "README.md CHANGELOG.md Makefile pyproject.toml a.txt b.txt rm.txt src/app.py src/b.py docs/x.md".split():
+    names = "README.md CHANGELOG.md Makefile pyproject.toml a.txt b.txt rm.txt src/app.py src/b.py docs/x.md"
+    for name in names.split():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"one {name}\ntwo\nthree\n")
@@ -102,22 +113,44 @@ def effects(commands: Iterable[str], scratch: Path) -> list[str]:
     before = snapshot(workspace)
     (log / "commands.json").write_text(json.dumps(todo))
     (log / "driver.py").write_text(_DRIVER)
-    sandbox = [
-        BWRAP or "bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
-        "--tmpfs", "/tmp", "--tmpfs", "/home", "--bind", str(home), "/home/nobody", "--bind", str(log), "/home/log",
-        "--bind", str(workspace), "/home/work", "--chdir", "/home/work", "--clearenv",
-    ]  # fmt: skip
+    places = {str(home): "/home/nobody", str(log): "/home/log", str(workspace): "/home/work"}
+    sandbox = [BWRAP or "bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev"]
+    sandbox += ["--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/home", "--clearenv"]
+    for place, name in places.items():
+        sandbox += ["--bind", place, name]
+    sandbox += ["--chdir", "/home/work"]
     for name, value in ENVIRONMENT.items():
         sandbox += ["--setenv", name, value]
-    trace = [STRACE or "strace", "-f", "-qq", "--seccomp-bpf", "-s", "4000", "-o", "/home/log/trace", "-e", f"trace={CALLS}"]
-    python = [shutil.which("python3", path=ENVIRONMENT["PATH"]) or "python3", "-I", "-S", "-B", "/home/log/driver.py"]
+    trace = [
+        STRACE or "strace",
+        "-f",
+        "-qq",
+        "--seccomp-bpf",
+        "-s",
+        "4000",
+        "-o",
+        "/home/log/trace",
+        "-e",
+        f"trace={CALLS}",
+    ]
+    python = [
+        shutil.which("python3", path=ENVIRONMENT["PATH"]) or "python3",
+        "-I",
+        "-S",
+        "-B",
+        "/home/log/driver.py",
+    ]
     done = subprocess.run([*sandbox, *trace, *python], capture_output=True, text=True, check=False)
     found = [f"never ended: {line}" for line in done.stdout.splitlines()]
     if done.returncode != 0:
         found.append(f"the sandbox failed: {done.stderr[-500:]}")
     found += _traced((log / "trace").read_text(errors="replace").splitlines())
     after = snapshot(workspace)
-    found += [f"changed: {name}" for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)]
+    found += [
+        f"changed: {name}"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
     return found + [f"made in the home folder: {path.name}" for path in home.iterdir()]
 
 
@@ -147,21 +180,26 @@ def _traced(lines: list[str]) -> Iterator[str]:
             yield f"{command}  ==>  {call}({arguments[:300]}) = {answer}"
 
 
-NAMES = "a.txt b.txt src/app.py README.md data.json src docs . - src/*.py ./* *.txt src/* HEAD HEAD~1 main v1 PWN docs/x.md".split()
+NAMES = (
+    "a.txt b.txt src/app.py README.md data.json src docs . - src/*.py ./* *.txt src/* HEAD HEAD~1 main v1 PWN"
+).split()
 HOSTILE = (
-    "-o -oPWN --output=PWN --output PWN -exec -delete -ok touch ./evil.sh -c -e -i -f -F -I -T -W -O -S -w --pre=./evil.sh "
-    "--pager=./evil.sh --compress-program=./evil.sh --ext-diff --textconv -fprint -- + +1 -1 -n --files0-from=a.txt --help "
-    "--version -z -Z -R -l --paginate -v -V -C -m -s --set -x -r ; | && || > >> < 2>&1 >PWN >/dev/null 2>/dev/null & "
-    "$(./evil.sh) `./evil.sh` {a,b} a=b PATH=1 %n %s 'x y' \"q\" \\( ) ! = != ] [ -eq -a -t -u -U -p -P --format=%h "
-    "--format=%G? --pretty=%(describe) --show-signature -S -G -L 1,2 1,2p 1p;w 1w '{print $1}' '{print > $1}' .items .env "
-    "-k2 -k -t, -d, -f1 -n5 -5 5 xargs env eval bash sh tee cd .. /etc/passwd ~ # \n é"
+    "-o -oPWN --output=PWN --output PWN -exec -delete -ok touch ./evil.sh -c -e -i -f -F -I -T -W -O -S -w"
+    " --pre=./evil.sh --pager=./evil.sh --compress-program=./evil.sh --ext-diff --textconv -fprint -- + +1 -1"
+    " -n --files0-from=a.txt --help --version -z -Z -R -l --paginate -v -V -C -m -s --set -x -r ; | && || > >> <"
+    " 2>&1 >PWN >/dev/null 2>/dev/null & $(./evil.sh) `./evil.sh` {a,b} a=b PATH=1 %n %s 'x y' \"q\" \\( )"
+    " ! = != ] [ -eq -a -t -u -U -p -P --format=%h --format=%G? --pretty=%(describe) --show-signature -S -G -L"
+    " 1,2 1,2p 1p;w 1w '{print $1}' '{print > $1}' .items .env -k2 -k -t, -d, -f1 -n5 -5 5 xargs env eval bash sh"
+    " tee cd .. /etc/passwd ~ # \n é"
 ).split(" ")
-VALUES = {
-    "N": "3", "COUNT": "+2", "FLOAT": "1.5", "SECONDS": "0", "CHAR": ",", "LIST": "1,2", "KEY": "2,2n", "NAME": "x1",
-    "WHEN": "never", "SED": "1,2p", "AWK": "{print $1}", "JQ": ".items[0].name", "PRINTF": "%s\\n", "TIME": "+%F",
-    "AGE": "-1", "SIZE": "+1k", "TYPE": "f", "PERM": "-u+x", "RANGE": "1,2", "GITDATE": "short", "PRETTY": "%h %s",
-    "FILTER": "AM", "SORT": "-refname", "T": "one", "W": "--- x", "P": "a.txt", "F": "b.txt", "G": "HEAD", "GLOB": "*.py",
-}  # fmt: skip
+VALUES = dict(
+    pair.split(" ", 1)
+    for pair in (
+        "N 3|COUNT +2|SMALL 7|SECONDS 0|CHAR ,|LIST 1,2|KEY 2,2n|NAME x1|WHEN never|SED 1,2p|AWK {print $1}"
+        "|JQ .items[0].name|PRINTF %s\\n|TIME +%F|AGE -1|SIZE +1k|TYPE f|PERM -u+x|RANGE 1,2|GITDATE short"
+        "|PRETTY %h %s|FILTER AM|SORT -refname|T one|W --- x|P a.txt|F b.txt|G HEAD|GLOB *.py"
+    ).split("|")
+)
 
 
 class Source:
@@ -169,7 +207,9 @@ class Source:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
-        self._samples = [row.command for name in ("corpus.tsv", "more.tsv", "unseen.tsv") for row in rows(name)]
+        self._samples = [
+            row.command for name in ("corpus.tsv", "more.tsv", "unseen.tsv") for row in rows(name)
+        ]
 
     def command(self) -> str:
         """Return one command line."""
@@ -183,14 +223,24 @@ class Source:
         return self._mutated(line) if draw < 0.6 else line
 
     def _simple(self) -> str:
-        names = [*programs.PROGRAMS, *(f"git {name}" for name in programs.GIT), *["find"] * 6, *["test"] * 2, "cd src; ls"]
+        names = [
+            *programs.PROGRAMS,
+            *(f"git {name}" for name in programs.GIT),
+            *["find"] * 6,
+            *["test"] * 2,
+            "cd src; ls",
+        ]
         name = self._random.choice(names)
         if name == "find":
             words = [self._random.choice(NAMES), *self._expressions()]
         elif name in ("test", "cd src; ls"):
-            words = [self._random.choice((*programs.TEST_FILES, "-n")), self._random.choice(NAMES)][: 2 * (name == "test")]
+            words = [self._random.choice((*programs.TEST_FILES, "-n")), self._random.choice(NAMES)][
+                : 2 * (name == "test")
+            ]
         else:
-            words = self._words(*(programs.GIT[name[4:]] if name.startswith("git ") else programs.PROGRAMS[name]))
+            words = self._words(
+                *(programs.GIT[name[4:]] if name.startswith("git ") else programs.PROGRAMS[name])
+            )
         tail = self._random.choice(("", "", "", " 2>&1", " 2>/dev/null", " < a.txt", " >/dev/null"))
         return " ".join([name, *words]) + tail
 
@@ -204,7 +254,10 @@ class Source:
     def _words(self, options: str, operands: str) -> list[str]:
         words = [self._option(one) for one in self._some(options.split())]
         kinds = operands.split()
-        words += [self._value(kind.rstrip("*")) for kind in kinds[: self._random.randrange(len(kinds) + 1) or len(kinds)]]
+        words += [
+            self._value(kind.rstrip("*"))
+            for kind in kinds[: self._random.randrange(len(kinds) + 1) or len(kinds)]
+        ]
         if operands.endswith("*"):
             words += [self._value(kinds[-1].rstrip("*")) for _ in range(self._random.randrange(3))]
         if self._random.random() < 0.3:
@@ -216,7 +269,9 @@ class Source:
 
     def _option(self, entry: str) -> str:
         if entry.startswith("+"):
-            return "-" + "".join(self._random.sample(entry[1:], self._random.randrange(1, min(5, len(entry)))))
+            return "-" + "".join(
+                self._random.sample(entry[1:], self._random.randrange(1, min(5, len(entry))))
+            )
         if entry == "-#":
             return "-3"
         for mark in "=:@":
@@ -272,7 +327,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for start in range(0, count, BATCH):
             found += effects(commands[start : start + BATCH], Path(scratch))
-            sys.stdout.write(f"{min(start + BATCH, count):,} commands graded safe were run: {len(found)} effects\n")
+            sys.stdout.write(
+                f"{min(start + BATCH, count):,} commands graded safe were run: {len(found)} effects\n"
+            )
             sys.stdout.flush()
     sys.stdout.write("".join(f"{line}\n" for line in found))
     sys.exit(bool(found))

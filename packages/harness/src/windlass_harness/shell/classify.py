@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from windlass_harness.shell.dangerous import dangers
+from windlass_harness.shell.dangerous import dangers, rough_commands
 from windlass_harness.shell.language import Finding, problem_of
 from windlass_harness.shell.model import (
     COMMAND_CHARS_MAX,
@@ -40,7 +40,7 @@ MESSAGES: Final = {
     "unknown/pager": "opens a pager, which can run a shell",
     "unknown/editor": "opens an editor, which can write and run",
     "unknown/program": "a program that is not listed as a read",
-    "unknown/pattern": "a pattern of file names that may match an option, or an unusable pattern of the host",
+    "unknown/pattern": "file names that may be an option (write ./*), or an unusable pattern of the host",
     "unknown/error": "the grader failed on this command; treat it as unknown",
     "read/secret": "reads credentials",
     "read/ssrf": "metadata, local control sockets or private addresses",
@@ -97,7 +97,8 @@ def classify_shell_command(command: str, config: ShellConfig = _DEFAULT) -> Shel
         return _verdict([("unknown/type", type(command).__name__)], extra, ())
     try:
         commands = _grade(command, config, findings)
-        extra = pattern_reasons((command, *(" ".join(words) for words in commands)), config)
+        if config.patterns:
+            extra = pattern_reasons((command, *map(" ".join, rough_commands(command))), config)
     except Exception:  # noqa: BLE001  (a grader that fails must not let the command through)
         findings.append(("unknown/error", ""))
     return _verdict(findings, extra, commands)

@@ -306,7 +306,7 @@ _CODE: Final = (
     r"|(?:source|load|include)\s*\(?['\"]https?:"
 )
 _SETTINGS: Final = (
-    r"BASH_ENV|ENV|LD_\w+|DYLD_\w+|PATH|IFS|GIT_(?!OPTIONAL_LOCKS|TERMINAL_PROMPT)\w+|\w*PAGER|LESS\w*"
+    r"BASH_ENV|ENV|LD_\w+|DYLD_\w+|PATH|IFS(?!= )|GIT_(?!OPTIONAL_LOCKS|TERMINAL_PROMPT)\w+|\w*PAGER|LESS\w*"
     r"|VISUAL|\w*EDITOR|BROWSER|"
     r"PYTHON(?!DONTWRITE|UNBUFF|IOENC|UTF8)\w+|PERL\w+|RUBY(?:OPT|LIB)|NODE_(?:OPTIONS|PATH|EXTRA\w*"
     r"|TLS\w*)|PROMPT_COMMAND|PS[0-4]|"

@@ -248,7 +248,7 @@ def is_secret(path: str) -> bool:
     evidence = sum(character.isalnum() for character in name)
     return (
         _GLOB.search(name) is not None
-        and evidence >= _GLOB_EVIDENCE_CHARS_MIN
+        and (name.startswith(".") or evidence >= _GLOB_EVIDENCE_CHARS_MIN)
         and any(fnmatchcase(sample, name) for sample in _SECRET_SAMPLES)
     )
 

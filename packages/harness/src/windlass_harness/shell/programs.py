@@ -22,7 +22,7 @@ from typing import Final
 KINDS: Final = {
     "N": r"[0-9]{1,9}",
     "COUNT": r"[-+]?[0-9]{1,9}[bkKMG]?",
-    "FLOAT": r"[0-9]{1,6}(?:\.[0-9]{1,6})?",
+    "SMALL": r"[0-9]{1,6}",
     "SECONDS": r"[0-9]{1,2}(?:\.[0-9]{1,3})?s?",
     "CHAR": r"[^\\]|\\[tn0]",
     "LIST": r"[0-9][0-9,-]{0,60}",
@@ -139,7 +139,7 @@ PROGRAMS: Final = {
         "T P*",
     ),
     "sed": ("-n --quiet --silent -s", "SED P*"),
-    "seq": ("-w -s=T", "FLOAT FLOAT FLOAT"),
+    "seq": ("-w -s=T", "SMALL SMALL SMALL"),
     "sha1sum": ("", "P*"),
     "sha256sum": ("", "P*"),
     "sha512sum": ("", "P*"),

@@ -170,7 +170,11 @@ def test_a_grant_for_a_shell_tool_covers_the_same_arguments_alone() -> None:
         ran.append(f"{folder}: {command}")
         return "ok"
 
-    calls = [{"command": "make"}, {"command": "make", "folder": "other"}, {"command": "make"}]
+    calls: list[JsonObject] = [
+        {"command": "make"},
+        {"command": "make", "folder": "other"},
+        {"command": "make"},
+    ]
     script = [call("run", one, call_id=f"c{at}") for at, one in enumerate(calls)]
 
     async def story() -> None:

@@ -184,22 +184,21 @@ NAMES = (
     "a.txt b.txt src/app.py README.md data.json src docs . - src/*.py ./* *.txt src/* HEAD HEAD~1 main v1 PWN"
 ).split()
 HOSTILE = (
-    "-o -oPWN --output=PWN --output PWN -exec -delete -ok touch ./evil.sh -c -e -i -f -F -I -T -W -O -S -w"
-    " --pre=./evil.sh --pager=./evil.sh --compress-program=./evil.sh --ext-diff --textconv -fprint -- + +1 -1"
-    " -n --files0-from=a.txt --help --version -z -Z -R -l --paginate -v -V -C -m -s --set -x -r ; | && || > >> <"
-    " 2>&1 >PWN >/dev/null 2>/dev/null & $(./evil.sh) `./evil.sh` {a,b} a=b PATH=1 %n %s 'x y' \"q\" \\( )"
-    " ! = != ] [ -eq -a -t -u -U -p -P --format=%h --format=%G? --pretty=%(describe) --show-signature -S -G -L"
-    " 1,2 1,2p 1p;w 1w '{print $1}' '{print > $1}' .items .env -k2 -k -t, -d, -f1 -n5 -5 5 xargs env eval bash sh"
-    " tee cd .. /etc/passwd ~ # \n é"
+    "-o -oPWN --output=PWN --output PWN -exec -delete -ok touch ./evil.sh -c -e -i -f -F -I -T -W -O"
+    " -S -w --pre=./evil.sh --pager=./evil.sh --compress-program=./evil.sh --ext-diff --textconv"
+    " -fprint -- + +1 -1 -n --files0-from=a.txt --help --version -z -Z -R -l --paginate -v -V -C -m"
+    " -s --set -x -r ; | && || > >> < 2>&1 >PWN >/dev/null 2>/dev/null & $(./evil.sh) `./evil.sh`"
+    " {a,b} a=b PATH=1 %n %s 'x y' \"q\" \\( ) ! = != ] [ -eq -a -t -u -U -p -P --format=%h"
+    " --format=%G? --pretty=%(describe) --show-signature -S -G -L 1,2 1,2p 1p;w 1w '{print $1}'"
+    " '{print > $1}' .items .env -k2 -k -t, -d, -f1 -n5 -5 5 xargs env eval bash sh tee cd .."
+    " /etc/passwd ~ # \n é"
 ).split(" ")
-VALUES = dict(
-    pair.split(" ", 1)
-    for pair in (
-        "N 3|COUNT +2|SMALL 7|SECONDS 0|CHAR ,|LIST 1,2|KEY 2,2n|NAME x1|WHEN never|SED 1,2p|AWK {print $1}"
-        "|JQ .items[0].name|PRINTF %s\\n|TIME +%F|AGE -1|SIZE +1k|TYPE f|PERM -u+x|RANGE 1,2|GITDATE short"
-        "|PRETTY %h %s|FILTER AM|SORT -refname|T one|W --- x|P a.txt|F b.txt|G HEAD|GLOB *.py"
-    ).split("|")
+_SAMPLES = (
+    "N 3|COUNT +2|SMALL 7|SECONDS 0|CHAR ,|LIST 1,2|KEY 2,2n|NAME x1|WHEN never|SED 1,2p|AWK {print $1}"
+    "|JQ .items[0].name|PRINTF %s\\n|TIME +%F|AGE -1|SIZE +1k|TYPE f|PERM -u+x|RANGE 1,2|GITDATE short"
+    "|PRETTY %h %s|FILTER AM|SORT -refname|T one|W --- x|P a.txt|F b.txt|G HEAD|GLOB *.py"
 )
+VALUES = {kind: value for kind, _, value in (pair.partition(" ") for pair in _SAMPLES.split("|"))}
 
 
 class Source:

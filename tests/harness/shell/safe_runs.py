@@ -174,6 +174,9 @@ def _traced(lines: list[str]) -> Iterator[str]:
             program = _PROGRAM.match(arguments)
             name = "" if program is None else program.group(1).rsplit("/", 1)[-1]
             is_effect = not answer.startswith("-") and name not in LISTED
+        elif call in ("kill", "tkill"):
+            # awk ends itself by a signal when nobody reads its output.
+            is_effect = not arguments.startswith(f"{pid}, ")
         else:
             is_effect = True
         if is_effect:

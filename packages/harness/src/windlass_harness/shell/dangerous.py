@@ -4,7 +4,6 @@ This is a deny-list, so it proves nothing: a command that it misses is still `ca
 It reads literal commands by their words, and any other text roughly, with its quotes taken away.
 """
 
-import codecs
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -101,7 +100,7 @@ WORDS: Final = (
     ("zip", r"-TT|--unzip-command", "destructive/tool-exec"),
     (
         "sed gsed",
-        r"s([/|#,@]).{0,200}\1.{0,200}\1\w*e|(?:^|[ ;0-9$'\"])e(?: \w|$)|w ?/|(?:^| )w \w",
+        r"s([/|#,@]).{0,60}\1.{0,60}\1\w{0,5}e|(?:^|[ ;0-9$'\"])e(?: \w|$)|w ?/|(?:^| )w \w",
         "destructive/tool-exec",
     ),
     (
@@ -344,10 +343,10 @@ TEXTS: Final = (
     ("destructive/process", r"(\w{1,20}|:)\s{0,9}\(\s{0,9}\)\s{0,9}\{\s{0,9}\1\s{0,9}\|"),
     (
         "destructive/remote-code",
-        rf"{_FETCH}[^;\n]{{0,300}}\|[^;\n]{{0,100}}\b(?:{_RUN}|xargs|env|sudo|source|while)\b"
+        rf"{_FETCH}[^;\n]{{0,120}}\|[^;\n]{{0,60}}\b(?:{_RUN}|xargs|env|sudo|source|while)\b"
         rf"|(?:\b(?:{_RUN}|source|eval|make|vim)\b|(?:^|[;&|]\s{{0,9}})\.)[^;|\n]{{0,200}}(?:<\(|\$\("
         rf"|`)[^)]{{0,100}}{_FETCH}|^\s{{0,9}}\$\({_FETCH}"
-        rf"|(?:{_FETCH}|\bgit clone\b)[^\n]{{0,300}}(?:;|&&|\n)[^\n]{{0,200}}(?:\b{_RUN}\s|\./|\bmake\b)",
+        rf"|(?:{_FETCH}|\bgit clone\b)[^\n]{{0,120}}(?:;|&&|\n)[^\n]{{0,80}}(?:\b{_RUN}\s|\./|\bmake\b)",
     ),
     (
         "destructive/eval",
@@ -369,7 +368,7 @@ TEXTS: Final = (
     (
         "destructive/persist",
         rf"(?:>|\b(?:tee|cp|mv|ln|install|chmod|dd|rsync)\b|\b(?:sed|yq)\b[^;|\n]{{0,200}}-i"
-        rf"|\bcd\b)[^;|\n]{{0,200}}(?:{_KEPT})",
+        rf"|\bcd\b)[^;|\n]{{0,80}}(?:{_KEPT})",
     ),
     ("destructive/policy", r"(?:\.windlass|\bWINDLASS_\w+)|(?:kill|pgrep)[^;\n]{0,200}windlass"),
     (
@@ -400,8 +399,8 @@ TEXTS: Final = (
     ),
     (
         "destructive/tool-exec",
-        rf"{_INTERPRETER}[^|;\n]{{0,200}}\s(?:-\w*[eEcrpn]\w*|--eval|--execute|eval|-"
-        rf"|--expression)\s(?s:.{{0,1000}})(?:{_CODE})",
+        rf"{_INTERPRETER}[^|;\n]{{0,60}}\s(?:-\w{{0,9}}[eEcrpn]\w{{0,9}}|--eval|--execute|eval|-"
+        rf"|--expression)\s(?s:.{{0,300}})(?:{_CODE})",
     ),
 )
 """Patterns of the whole text, and the category."""
@@ -454,7 +453,11 @@ def rough_commands(text: str) -> list[Sequence[str]]:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda found: codecs.decode(found.group(), "unicode_escape"), text)
+    return _ESCAPED.sub(lambda found: _letter(found.group()[1:]), text)
+
+
+def _letter(code: str) -> str:
+    return chr(int(code[1:], 16) if code[0] in "xu" else int(code, 8) & 0xFF)
 
 
 def _outlines(commands: tuple[Simple, ...]) -> Iterator[Sequence[str]]:

@@ -147,6 +147,7 @@ bench: $(VENV)/.ready  ## measure, as ratios inside one run; writes benchmarks/R
 torture: $(VENV)/.ready  ## a thousand kills, 10,000 crashed disks and 10,000 simulations; writes benchmarks/TORTURE.md
 	$(BIN)/python -m tests.faults.torture all --write
 	$(BIN)/python -m tests.toolbox.swaps 100000
+	$(BIN)/python -m tests.harness.shell.safe_runs 20000
 	$(BIN)/python -m tests.sidecar.fuzz 1000000
 
 docs: $(VENV)/.ready  ## the documentation as a site of static files, with search and API reference: .site/site

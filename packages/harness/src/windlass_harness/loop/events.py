@@ -181,6 +181,8 @@ class ApprovalRequest:
     can_grant_session: bool = True
     is_keyed: bool = False
     """Whether an approval for the session covers the calls with the same key, not all calls of the tool."""
+    is_exact: bool = False
+    """Whether an approval for the session covers the same shell command alone."""
 
 
 @frozen

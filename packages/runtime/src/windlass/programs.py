@@ -1,5 +1,6 @@
 """Programs as tools: `run_code` and `run_workflow`, and the Python signatures of what they may call."""
 
+import builtins
 import inspect
 import keyword
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from windlass.tools import PROGRAM_TOOLS, ProgramKind, Tool, ToolFailed, library
 from windlass.tools.schema import PlainSchema
 from windlass_protocol import EffectClass, JsonObject, ToolMode
 from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 _CODE: Final = """Run a Python program that calls the functions below; use it for every step that needs them.
 
@@ -123,10 +125,15 @@ class Functions:
         return function.tool_name, {**arguments, **call.named}
 
 
+_TAKEN: Final = lazy_pattern(r"_.*|Object\d+|asyncio|Any|Literal|NotRequired|TypedDict|windlass_begin")
+"""Names that the signatures and the runs of programs use, besides those of Python."""
+
+
 def _identifier(name: str, taken: Mapping[str, object]) -> str:
-    """Return a tool's name as the name of a function."""
+    """Return a tool's name as the name of a function: `call_…` if Python has another use for it."""
     plain = "".join(one if one.isalnum() or one == "_" else "_" for one in name)
-    if not plain.isidentifier() or keyword.iskeyword(plain):
+    is_free = plain.isidentifier() and not keyword.iskeyword(plain) and not hasattr(builtins, plain)
+    if not is_free or _TAKEN.fullmatch(plain):
         plain = f"call_{plain}"
     while plain in taken:
         plain += "_"

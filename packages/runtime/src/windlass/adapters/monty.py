@@ -47,7 +47,10 @@ def format(value: object, spec: str = ...) -> str: ...
 P = ParamSpec("P")
 R = TypeVar("R")
 _FAULT_CHARS_MAX: Final = 4_000
-_CHAR_BYTES_MAX: Final = 4
+_DEPTH_MAX: Final = 100
+"""Levels of a value; records and arguments have room for fewer."""
+_INPUT: Final = '"<python-input-0>"'
+"""Monty's name of the source in tracebacks."""
 _BEGIN: Final = "windlass_begin"
 _LINE: Final = lazy_pattern(r"(program\.py:|line )(\d+)")
 _SUSPENSIONS_MAX: Final = 100_000
@@ -98,8 +101,18 @@ class MontyInterpreter:
         *,
         snapshot: bytes | None = None,
     ) -> Progress:
-        """Run a program; see `Interpreter.run`."""
-        return await self._in_thread(self._run, program, outcomes, snapshot)
+        """Run a program; see `Interpreter.run`.
+
+        A worker that dies, as by a kill from outside, is replaced once: a program has no effects here.
+        """
+        try:
+            return await self._in_thread(self._run, program, outcomes, snapshot)
+        except self._monty.MontyCrashedError:
+            pass
+        try:
+            return await self._in_thread(self._run, program, outcomes, snapshot)
+        except self._monty.MontyCrashedError as error:
+            return Progress((), "", None, ProgramFault(_short(f"The program ended its interpreter: {error}")))
 
     async def aclose(self) -> None:
         """End the worker processes, after the programs that run now."""
@@ -136,9 +149,9 @@ class MontyInterpreter:
         self, program: Program, outcomes: Sequence[tuple[int, CallOutcome]], snapshot: bytes | None
     ) -> Progress:
         monty = self._monty
-        printed = monty.CollectString(program.limits.printed_chars * _CHAR_BYTES_MAX)
+        printed = _Printed(program.limits.printed_chars)
         with self._checkout(program) as session:
-            turn = _Turn(monty, program.functions)
+            turn = _Turn(monty, program.functions, value_chars=program.limits.value_chars)
             try:
                 if snapshot is None:
                     state = session.feed_start(program.source, print_callback=printed, skip_type_check=True)
@@ -150,15 +163,19 @@ class MontyInterpreter:
                 for number, outcome in outcomes:
                     state = turn.give(state, number, outcome)
                 if isinstance(state, monty.MontyComplete):
-                    end = ProgramValue(plain(state.output))
-                    return Progress(tuple(turn.calls), printed.output, None, end)
+                    end = ProgramValue(turn.plain(state.output))
+                    return Progress(tuple(turn.calls), printed.text, None, end)
                 saved = to_json(turn.numbers) + b"\n" + state.dump()
-                return Progress(tuple(turn.calls), printed.output, saved, None)
+                return Progress(tuple(turn.calls), printed.text, saved, None)
             except monty.MontyCrashedError as error:
-                told = "The program used too much time or memory." if error.timed_out else str(error)
+                if not error.timed_out:
+                    raise
+                told = "The program used too much time or memory."
+            except _TooLarge:
+                told = f"A value of the program is too large: over {program.limits.value_chars:,} characters."
             except (monty.MontyRuntimeError, monty.MontySyntaxError, monty.MontyTypingError) as error:
-                told = error.display()
-        return Progress(tuple(turn.calls), printed.output, None, ProgramFault(_short(told)))
+                told = error.display().replace(_INPUT, '"program.py"')
+        return Progress(tuple(turn.calls), printed.text, None, ProgramFault(_short(told)))
 
     def _load(self, session: Any, dump: bytes, printed: object) -> object:
         try:
@@ -197,8 +214,10 @@ class MontyInterpreter:
 class _Turn:
     """One run of a program, between two waits."""
 
-    def __init__(self, monty: Any, functions: Sequence[str]) -> None:
+    def __init__(self, monty: Any, functions: Sequence[str], *, value_chars: int) -> None:
         self._monty = monty
+        self._value_chars = value_chars
+        self.plain = Plain(value_chars)
         self._functions = frozenset(functions)
         self.numbers: list[int] = []
         """Monty's number of each call of the program."""
@@ -218,8 +237,8 @@ class _Turn:
                 told = f"name {state.function_name!r} is not defined"
                 state = state.resume({"exc_type": "NameError", "message": told})
             else:
-                named = {str(name): plain(value) for name, value in state.kwargs.items()}
-                values = tuple(plain(value) for value in state.args)
+                named = {str(name): self.plain(value) for name, value in state.kwargs.items()}
+                values = tuple(self.plain(value) for value in state.args)
                 self.numbers.append(state.call_id)
                 self.calls.append(ProgramCall(str(state.function_name), values, named))
                 state = state.resume({"future": ...})
@@ -237,6 +256,7 @@ class _Turn:
             return state
         if number >= len(self.numbers) or self.numbers[number] not in state.pending_call_ids:
             raise Diverged(f"the program does not wait for call {number}")
+        self.plain = Plain(self._value_chars)
         given: dict[str, object] = (
             {"exc_type": outcome.type_name, "message": outcome.message}
             if isinstance(outcome, CallError)
@@ -256,21 +276,74 @@ def _line_before(found: "re.Match[str]") -> str:
     return f"{found[1]}{max(1, int(found[2]) - 1)}"
 
 
-def plain(value: object) -> JsonValue:
-    """Return a value of a program as JSON; text stands for what has no JSON form."""
-    match value:
-        case None | bool() | str():
-            return value
-        case int():
-            return value if -(2**53) < value < 2**53 else str(value)
-        case float():
-            return value if math.isfinite(value) else str(value)
-        case dict():
-            return {str(key): plain(one) for key, one in cast(dict[object, object], value).items()}
-        case list() | tuple() | set() | frozenset():
-            return [plain(one) for one in cast(list[object], value)]
-        case _:
-            return str(value)
+class _TooLarge(Exception):
+    """A value has more characters than are allowed."""
+
+
+class Plain:
+    """Values of a program as JSON; text stands for what has no JSON form.
+
+    A value may contain another one many times, which costs the program little and its JSON much: so all
+    values between two waits share a number of characters.
+    """
+
+    def __init__(self, chars_max: int) -> None:
+        self._left = chars_max
+
+    def __call__(self, value: object, depth: int = 0) -> JsonValue:
+        """Return a value as JSON.
+
+        Raises:
+            _TooLarge: it has too many characters.
+        """
+        match value:
+            case None | bool():
+                return self._counted(value, 4)
+            case str():
+                return self._counted(value, len(value))
+            case int():
+                return self._counted(value if -(2**53) < value < 2**53 else str(value), 16)
+            case float():
+                return self._counted(value if math.isfinite(value) else str(value), 16)
+            case dict() | list() | tuple() | set() | frozenset() if depth == _DEPTH_MAX:
+                return self._counted("…", 1)
+            case dict():
+                pairs = cast(dict[object, object], value).items()
+                return {self._key(key): self(one, depth + 1) for key, one in pairs}
+            case list() | tuple() | set() | frozenset():
+                self._counted(None, 2)
+                return [self(one, depth + 1) for one in cast(list[object], value)]
+            case _:
+                text = str(value)
+                return self._counted(text, len(text))
+
+    def _key(self, key: object) -> str:
+        text = str(key)
+        self._counted(None, len(text) + 4)
+        return text
+
+    def _counted(self, value: JsonValue, chars: int) -> JsonValue:
+        self._left -= chars
+        if self._left < 0:
+            raise _TooLarge
+        return value
+
+
+class _Printed:
+    """The beginning of what a program prints."""
+
+    def __init__(self, chars_max: int) -> None:
+        self._left = chars_max
+        self._parts: list[str] = []
+
+    def __call__(self, _: str, text: str) -> None:
+        if self._left > 0:
+            self._parts.append(text[: self._left])
+            self._left -= len(text)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
 
 
 def _short(text: str) -> str:

@@ -3,22 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, cast
 
 from pydantic import JsonValue
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from windlass.engine.approval import Judged
 from windlass.engine.binding import Binding
-from windlass.engine.masking import log_failure
+from windlass.engine.masking import log_failure, masked
 from windlass.engine.results import Results, failed
 from windlass.engine.writer import retry_store_call
 from windlass.errors import AgentError
 from windlass.limits import (
+    PROGRAM_ARGUMENTS_BYTES_MAX,
     PROGRAM_MEMORY_BYTES_MAX,
     PROGRAM_PRINTED_CHARS_MAX,
     PROGRAM_TOTAL_MS_MAX,
     PROGRAM_TURN_MS_MAX,
+    PROGRAM_VALUE_CHARS_MAX,
 )
 from windlass.ports.clock import Clock
 from windlass.ports.interpreter import (
@@ -61,12 +63,17 @@ from windlass_protocol.frozen import frozen
 INVALID_CODE: Final = "invalid_code"
 INTERPRETER_FAILED: Final = "interpreter_failed"
 _BROKEN: Final = "The interpreter of programs failed; the log of the process has the error."
+_HAS_SECRET: Final = (
+    "The program contains a secret, such as a password or a key, or text that looks like one. Secrets are not "
+    "stored, so the program cannot be repeated after a restart. Write it without."
+)
 NO_INTERPRETER: Final = "This process has no interpreter for programs."
 _LIMITS: Final = ProgramLimits(
     memory_bytes=PROGRAM_MEMORY_BYTES_MAX,
     turn_ms=PROGRAM_TURN_MS_MAX,
     total_ms=PROGRAM_TOTAL_MS_MAX,
     printed_chars=PROGRAM_PRINTED_CHARS_MAX,
+    value_chars=PROGRAM_VALUE_CHARS_MAX,
 )
 _RAISED: Final = {"denied": "PermissionError", "timeout": "TimeoutError"}
 """Exceptions of a program by the error codes of its calls; RuntimeError for the others."""
@@ -90,6 +97,9 @@ class Programs:
             return event
         if self.interpreter is None:
             return CallRefused(event.call_id, INVALID_CODE, NO_INTERPRETER, event.notes)
+        if redactor.value(judged.arguments.json) != judged.arguments.json:
+            # It is recorded with masks, and a program runs as it is recorded.
+            return CallRefused(event.call_id, INVALID_CODE, _HAS_SECRET, event.notes)
         program = _program(judged.arguments.json, functions, at=_NO_TIME, seed="")
         try:
             problem = await self.interpreter.check(program)
@@ -137,10 +147,18 @@ class Programs:
         if progress is None:
             outcomes = await self._outcomes(effect, effect.results)
             progress, printed = await interpreter.run(program, outcomes), ""
-            progress = replace(progress, calls=_unknown(progress, functions, effect))
+            progress = replace(progress, calls=_unknown(progress, functions, effect, binding.redactor))
         printed = f"{printed}{progress.printed}"[:PROGRAM_PRINTED_CHARS_MAX]
         calls = tuple(_requested(functions, binding, one) for one in progress.calls)
         taken = len(effect.results)
+        size = sum(len(to_json(call.input)) for call in calls)
+        if size > PROGRAM_ARGUMENTS_BYTES_MAX:
+            told = (
+                f"The arguments of the last {len(calls)} calls have {size:,} bytes; a program may pass "
+                f"{PROGRAM_ARGUMENTS_BYTES_MAX:,} before it waits. None of these calls was made. Pass less, or "
+                "await some of the calls first."
+            )
+            return self._failed(effect, told)
         if progress.end is None:
             ref = await self._saved(progress.snapshot)
             return ProgramPaused(
@@ -224,10 +242,14 @@ def _requested(functions: ProgramFunctions, binding: Binding, call: ProgramCall)
     tool_name, arguments = functions.call(call)
     tool = binding.tools.get(tool_name)
     is_subagent = tool is not None and tool.delegates is not None
-    return RequestedCall("", tool_name, arguments, subagent=tool_name if is_subagent else None)
+    # Records have no secrets, and the calls of a program that is run again must equal its records.
+    kept = cast(JsonObject, masked(binding.redactor, arguments))
+    return RequestedCall("", tool_name, kept, subagent=tool_name if is_subagent else None)
 
 
-def _unknown(progress: Progress, functions: ProgramFunctions, effect: RunProgram) -> tuple[ProgramCall, ...]:
+def _unknown(
+    progress: Progress, functions: ProgramFunctions, effect: RunProgram, redactor: Redactor
+) -> tuple[ProgramCall, ...]:
     """Return the calls of a program that was run from its source, without those that are recorded.
 
     Raises:
@@ -237,6 +259,6 @@ def _unknown(progress: Progress, functions: ProgramFunctions, effect: RunProgram
         if number >= len(progress.calls):
             raise Diverged(f"it did not make call {number} of {tool_name}")
         found, given = functions.call(progress.calls[number])
-        if found != tool_name or given != arguments:
+        if found != tool_name or masked(redactor, given) != arguments:
             raise Diverged(f"call {number} was of {tool_name} and is of {found} with other arguments")
     return progress.calls[len(effect.calls) :]

@@ -13,7 +13,7 @@ from windlass_protocol.frozen import sealed
 
 @sealed
 class ProgramLimits:
-    """Limits of a program; one that exceeds them fails."""
+    """Limits of a program; one that exceeds them fails, but for text that it prints, which is cut."""
 
     memory_bytes: int
     turn_ms: int
@@ -21,6 +21,8 @@ class ProgramLimits:
     total_ms: int
     """CPU time since the program was begun, or loaded."""
     printed_chars: int
+    value_chars: int
+    """Characters of its value, and of the arguments that it passes between two waits, as JSON."""
 
 
 @sealed

@@ -1,17 +1,18 @@
 """Hostile and unlucky programs: none of them ends more than its own call."""
 
+import asyncio
 import os
 import signal
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.runtime.runtime_rig import play, until
-from tests.runtime.test_programs import coder, double, failure_of, output_of, pay, requests_of, result_of, run
+from tests.runtime.test_programs import coder, failure_of, output_of, pay, requests_of, result_of, run
 
-from windlass import Agent, AgentRuntime, BudgetLimit, PolicySet, Rule, tool
+from windlass import Agent, AgentRuntime, BudgetLimit, tool
 from windlass.limits import (
     PROGRAM_ARGUMENTS_BYTES_MAX,
     PROGRAM_PRINTED_CHARS_MAX,
@@ -19,11 +20,13 @@ from windlass.limits import (
     PROGRAM_VALUE_CHARS_MAX,
     TOOL_OUTPUT_CHARS_MAX,
 )
-from windlass.parts import MontyInterpreter, Rules
+from windlass.parts import MontyInterpreter
+from windlass.ports.interpreter import Program
 from windlass.programs import Functions
 from windlass.runtime.runs import RunHandle
-from windlass.testing import ScriptedModel, by_history, call, say
-from windlass_protocol import Event
+from windlass.testing import say
+from windlass_harness.policy import CallFacts
+from windlass_protocol import AllowDecision, DeferDecision, Event, JsonValue, ModifyDecision, PolicyDecision
 
 SECRET = "hunter2hunter2"
 GATHER = "import asyncio\nawait asyncio.gather(pay(1), pay(2))"
@@ -135,12 +138,13 @@ def test_tools_whose_names_become_equal_are_different_functions() -> None:
     tools = [named("a-b"), named("a_b")]
     assert Functions(tools).names == ("a_b", "a_b_")
     events = play(run(coder("[await a_b(1), await a_b_(2)]", tools=tools)))
-    asked = [event.data["actions"][0]["toolName"] for event in events if event.data.get("parentCallId") and "actions" in event.data]  # type: ignore[index]
-    assert asked == ["a-b", "a_b"]
+    assert [result_of(events, f"call-1/{at}")["result"]["toolName"] for at in (0, 1)] == ["a-b", "a_b"]  # type: ignore[index]
 
 
 def test_a_program_may_catch_the_refusal_of_wrong_arguments() -> None:
-    source = "try:\n    await double(**{'other': 1})\nexcept RuntimeError as error:\n    found = str(error)\nfound"
+    source = (
+        "try:\n    await double(**{'other': 1})\nexcept RuntimeError as error:\n    found = str(error)\nfound"
+    )
     assert "/other: expected no field of this name" in output_of(coder(source))
 
 
@@ -154,34 +158,28 @@ def workers() -> list[int]:
     return found
 
 
+class Dying(MontyInterpreter):
+    """An interpreter whose worker is killed in the middle of its first runs."""
+
+    def __init__(self, runs: int) -> None:
+        super().__init__()
+        self.runs = runs
+
+    @contextmanager
+    def _checkout(self, program: Program) -> Iterator[Any]:
+        with super()._checkout(program) as session:
+            if "windlass_begin" not in program.stubs:
+                self.runs -= 1
+                for worker in workers() if self.runs >= 0 else ():
+                    os.kill(worker, signal.SIGKILL)
+            yield session
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="workers are found in /proc")
-def test_a_worker_that_is_killed_is_replaced() -> None:
-    async def story() -> None:
-        agent = coder("await double(1)\nawait kill()", tools=[double, kill])
-        async with AgentRuntime.in_memory([agent]) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
-            await handle.wait(timeout=300)
-            events = [event async for event in handle.events()]
-        assert result_of(events)["result"]["output"] == "killed"  # type: ignore[index]
-
-    @tool(mode="read")
-    async def kill() -> str:
-        """Kill the interpreter."""
-        for worker in workers():
-            os.kill(worker, signal.SIGKILL)
-        return "killed"
-
-    play(story())
-
-
-class CrashingInterpreter(MontyInterpreter):
-    """An interpreter whose worker dies in each run."""
-
-    def _checkout(self, program: Any) -> Any:
-        session = super()._checkout(program)
-        for worker in workers():
-            os.kill(worker, signal.SIGKILL)
-        return session
+def test_a_worker_that_is_killed_is_replaced_once() -> None:
+    assert output_of(coder("await double(1)"), interpreter=Dying(1)) == 2
+    code, message = failure_of(coder("await double(1)"), interpreter=Dying(2))
+    assert (code, "ended its interpreter" in message) == ("program_failed", True)
 
 
 def test_a_secret_in_a_program_is_refused_and_in_no_record() -> None:
@@ -204,7 +202,7 @@ async def opened_and_asked(runtime: AgentRuntime, agent: Agent) -> RunHandle:
 
 
 def test_a_call_with_a_secret_does_not_let_a_program_diverge(tmp_path: Path) -> None:
-    source = f"""
+    source = """
 x = 'hunter2' * 2
 try:
     await echo(x)
@@ -242,8 +240,6 @@ class OtherRelease(MontyInterpreter):
 
 def test_a_cancel_reaches_a_program_in_the_middle_of_its_calls() -> None:
     async def story() -> None:
-        import asyncio
-
         began, cancelled = asyncio.Event(), list[int]()
 
         @tool(mode="read")
@@ -290,45 +286,88 @@ def test_a_budget_of_calls_counts_those_of_programs() -> None:
     events = play(run(agent))
     begun = [event for event in events if event.type == "action.started"]
     assert len(begun) == 4
-    (error,) = [event.data["error"] for event in events if event.type == "run.failed"]
-    assert "max_tool_calls" in str(error) or "tool" in str(error)
+    assert "run.budget_exhausted" in [event.type for event in events]
+    assert "Calls of it that had begun: double (3). Their effects remain." in told(events)
 
 
-def test_a_message_during_a_program_is_seen_after_it() -> None:
+def test_a_program_that_is_stopped_before_its_first_call_says_so() -> None:
+    agent = coder("await double(1)", budget=BudgetLimit(max_tool_calls=1))
+    assert "stopped before a call of it began" in told(play(run(agent)))
+
+
+def test_a_message_skips_the_approvals_of_a_program_and_comes_after_its_result() -> None:
     async def story() -> None:
-        agent = coder("await pay(1)")
+        agent = coder(
+            "try:\n    await pay(1)\nexcept PermissionError as error:\n    found = str(error)\nfound"
+        )
         async with AgentRuntime.in_memory([agent]) as runtime:
             handle = await opened_and_asked(runtime, agent)
-            await runtime.steer("s1", "hurry")
-            (request,) = await handle.requests()
-            await handle.answer(request.request_id, "approve")
+            await runtime.steer(agent, "hurry", session_id="s1")
             await handle.wait(timeout=300)
         last = requests_of(agent)[-1].messages
         assert [message.role for message in last] == ["user", "assistant", "tool", "user"]
-        assert "paid 1" in str(last[2].content)
+        assert "skipped by a new message" in str(last[2].content)
 
     play(story())
 
 
 def test_an_approval_that_expires_is_raised_in_the_program() -> None:
-    async def story() -> None:
-        agent = coder("try:\n    await pay(1)\nexcept PermissionError as error:\n    print(error)\n'over'")
-        async with AgentRuntime.in_memory([agent], approval_expires=timedelta(milliseconds=1)) as runtime:
-            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
-            await handle.wait(timeout=300)
-            events = [event async for event in handle.events()]
-        assert result_of(events)["result"]["output"]["result"] == "over"  # type: ignore[index]
-
-    play(story())
+    source = "try:\n    await pay(1)\nexcept PermissionError as error:\n    found = str(error)\nfound"
+    assert "expired" in output_of(coder(source), approval_expires_ms=1)
 
 
-def test_a_fork_in_the_middle_of_a_program_goes_on_by_itself() -> None:
+class Strange:
+    """A policy that defers the first call of `pay` at first, and changes it then."""
+
+    version = "1"
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
+        if call.tool != "pay":
+            return AllowDecision(code="fine", reason="Fine.", policy_refs=())
+        self.seen += 1
+        if self.seen == 1:
+            return DeferDecision(code="later", reason="Later.", policy_refs=(), resume_after_ms=1)
+        return ModifyDecision(code="half", reason="Half.", policy_refs=(), arguments={"cents": 4})
+
+    def after(self, call: CallFacts, output: JsonValue) -> PolicyDecision:
+        return AllowDecision(code="fine", reason="Fine.", policy_refs=())
+
+
+def test_a_policy_may_defer_a_call_of_a_program_and_change_it() -> None:
+    assert output_of(coder("await pay(8)"), tool_policy=Strange()) == "paid 4"
+
+
+def test_a_fork_in_the_middle_of_a_program_has_no_half_of_it() -> None:
     async def story() -> None:
         agent = coder(GATHER)
         async with AgentRuntime.in_memory([agent]) as runtime:
             handle = await opened_and_asked(runtime, agent)
-            print(await runtime.sessions.safe_points("s1"))
-            copy = await runtime.sessions.fork("s1")
-            print(copy)
+            copy = await runtime.sessions.fork("s1", session_id_new="s2")
+            assert copy.predecessor_seq == 5, "before the program"
+            again = await runtime.start(agent, "go on", session_id="s2", run_id="r2")
+            await until(again, "run.waiting")
+            for one in (handle, again):
+                for request in await one.requests():
+                    await one.answer(request.request_id, "approve")
+                assert (await one.wait(timeout=300)).output == "done"
+
+    play(story())
+
+
+def test_a_session_with_a_program_is_exported_whole() -> None:
+    async def story() -> None:
+        agent = coder("[await double(1), await pay(2)]", say("done"))
+        async with AgentRuntime.in_memory([agent]) as runtime, AgentRuntime.in_memory([agent]) as other:
+            handle = await opened_and_asked(runtime, agent)
+            (request,) = await handle.requests()
+            await handle.answer(request.request_id, "approve")
+            await handle.wait(timeout=300)
+            await other.sessions.import_([line async for line in runtime.sessions.export("s1")])
+            assert await other.sessions.history("s1") == await runtime.sessions.history("s1")
+            again = await other.start(agent, "go on", session_id="s1", run_id="r2")
+            assert (await again.wait(timeout=300)).output == "done"
 
     play(story())

@@ -20,7 +20,8 @@ from windlass_protocol.lazy import lazy_pattern
 _CODE: Final = """Run a Python program that calls the functions below; use it for every step that needs them.
 
 Calls are asynchronous: write `await name(...)`. Independent calls run at the same time with `import asyncio`
-and `await asyncio.gather(first(...), second(...))`. A call that fails or is refused raises an exception.
+and `await asyncio.gather(first(...), second(...))`. A call that fails or is refused raises an exception;
+calls that were made before have happened, also if the program fails.
 The program ends with an expression: its value is the result, together with the text that it printed. Keep
 what you return small: select, count and sum up in the program. It has the builtins and modules such as json,
 re, math, datetime and asyncio, and no files, no network and no variables of earlier programs. Types are

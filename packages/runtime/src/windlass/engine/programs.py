@@ -64,8 +64,8 @@ INVALID_CODE: Final = "invalid_code"
 INTERPRETER_FAILED: Final = "interpreter_failed"
 _BROKEN: Final = "The interpreter of programs failed; the log of the process has the error."
 _HAS_SECRET: Final = (
-    "The program contains a secret, such as a password or a key, or text that looks like one. Secrets are not "
-    "stored, so the program cannot be repeated after a restart. Write it without."
+    "The program contains a secret, such as a password or a key, or text that looks like one. Secrets are "
+    "not stored, so the program cannot be repeated after a restart. Write it without."
 )
 NO_INTERPRETER: Final = "This process has no interpreter for programs."
 _LIMITS: Final = ProgramLimits(
@@ -155,8 +155,8 @@ class Programs:
         if size > PROGRAM_ARGUMENTS_BYTES_MAX:
             told = (
                 f"The arguments of the last {len(calls)} calls have {size:,} bytes; a program may pass "
-                f"{PROGRAM_ARGUMENTS_BYTES_MAX:,} before it waits. None of these calls was made. Pass less, or "
-                "await some of the calls first."
+                f"{PROGRAM_ARGUMENTS_BYTES_MAX:,} before it waits. None of these calls was made. Pass less, "
+                "or await some of the calls first."
             )
             return self._failed(effect, told)
         if progress.end is None:

@@ -32,8 +32,9 @@ _WORKFLOW: Final = """Run a Python program that gives work to other agents; they
 
 Write `await name("the task")`; an agent knows nothing of this conversation, so say all that it has to know.
 Agents work at the same time with `import asyncio` and `await asyncio.gather(first("..."), second("..."))`.
-With `output_schema=` the result is data that fits that JSON Schema, otherwise it is text. The program ends
-with an expression: its value is the result, together with the text that it printed.
+With `output=`, a JSON Schema as a dictionary, the result is data that fits it, otherwise it is text. A call
+that fails or is refused raises an exception. The program ends with an expression: its value is the result,
+together with the text that it printed.
 
 """
 
@@ -79,6 +80,10 @@ def program_tools(
     return {tool.name: tool for tool in made}
 
 
+_AGENT: Final = {"output": "output_schema"}
+"""How an agent is called from a program: `await researcher("the task", output=schema)`."""
+
+
 @sealed
 class _Function:
     """A tool as a function of a program."""
@@ -86,6 +91,8 @@ class _Function:
     tool_name: str
     parameters: tuple[str, ...] | None
     """Names of its parameters in order; None if it takes all of them in one dictionary."""
+    renamed: Mapping[str, str]
+    """Arguments of the tool by the names of other parameters."""
 
 
 class Functions:
@@ -97,8 +104,9 @@ class Functions:
         types = _Types()
         for tool in sorted(tools, key=lambda one: one.name):
             name = _identifier(tool.name, self._functions)
-            parameters, signature = types.signature(tool.input_schema)
-            self._functions[name] = _Function(tool.name, parameters)
+            renamed = _AGENT if tool.delegates is not None else {}
+            parameters, signature = types.signature(tool.input_schema, renamed)
+            self._functions[name] = _Function(tool.name, parameters, renamed)
             told = f'    """{_docstring(tool.description)}"""\n' if tool.description else "    ...\n"
             parts.append(f"async def {name}({signature}) -> {types.result(tool)}:\n{told}")
         head = "from typing import Any, Literal, NotRequired, TypedDict\n\n" if parts else ""
@@ -123,7 +131,8 @@ class Functions:
         arguments: JsonObject = dict(zip(function.parameters, call.positional, strict=False))
         if len(call.positional) > len(function.parameters):
             arguments["positional"] = [*call.positional[len(function.parameters) :]]
-        return function.tool_name, {**arguments, **call.named}
+        named = {**arguments, **call.named}
+        return function.tool_name, {function.renamed.get(name, name): one for name, one in named.items()}
 
 
 _TAKEN: Final = lazy_pattern(r"_.*|Object\d+|asyncio|Any|Literal|NotRequired|TypedDict|windlass_begin")
@@ -162,18 +171,19 @@ class _Types:
         self._names: dict[str, str] = {}
         """Names of classes, by their fields."""
 
-    def signature(self, schema: JsonObject) -> tuple[tuple[str, ...] | None, str]:
+    def signature(self, schema: JsonObject, renamed: Mapping[str, str]) -> tuple[tuple[str, ...] | None, str]:
         """Return the parameters of a schema of arguments: their names, and their source."""
         properties = _objects(schema.get("properties"))
         required = _texts(schema.get("required"))
         if not all(name.isidentifier() and not keyword.iskeyword(name) for name in properties):
             return None, "arguments: dict[str, Any]"
         names = sorted(properties, key=lambda name: name not in required)
+        told = {field: name for name, field in renamed.items()}
         parts: list[str] = []
         for name in names:
-            kind = self.of(properties[name], schema)
-            parts.append(f"{name}: {kind}" if name in required else f"{name}: {kind} = ...")
-        return tuple(names), ", ".join(parts)
+            kind, word = self.of(properties[name], schema), told.get(name, name)
+            parts.append(f"{word}: {kind}" if name in required else f"{word}: {kind} = ...")
+        return tuple(told.get(name, name) for name in names), ", ".join(parts)
 
     def result(self, tool: Tool[..., object]) -> str:
         """Return the type of a tool's result."""

@@ -1,4 +1,4 @@
-"""Code mode: the model writes a program that calls tools; a person approves one call after the process has ended."""
+"""Code mode: a program of the model calls tools, and waits for a person over a restart."""
 
 import asyncio
 import sys

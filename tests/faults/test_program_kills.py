@@ -1,10 +1,11 @@
-"""A process is killed at every append of a run with a program: calls at once, approvals, agents of a workflow."""
+"""A process is killed at every append of a run with a program: calls at once, approvals, agents at work."""
 
 import asyncio
 import os
 import signal
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 import pytest
@@ -32,6 +33,8 @@ last = await put(f"{found} {lucky}")
 """
 APPENDS: Final = 16
 """More than there are, so that the last lives are whole."""
+LIVES_MAX: Final = 5
+"""Processes of a chain, before the one that is let through."""
 FLOW_APPENDS: Final = 20
 FLOW_POINTS: Final = [
     (number, is_durable) for number in range(1, FLOW_APPENDS + 1) for is_durable in (False, True)
@@ -128,6 +131,46 @@ def test_a_program_survives_a_kill_at_every_append(tmp_path: Path, is_other: boo
         values.add(str(told["value"]["output"]))
         assert told["types"].count("input.requested") <= 4, point
     assert len(values) == 1, "the program goes the same way, whatever happens to its process"
+
+
+def chain(seed: int, folder: Path) -> dict[str, Any]:
+    """Kill a few processes of one run at random appends, each of a random release; then let one through."""
+    chance, kills = Random(seed), 0
+    home = folder / str(seed)
+    home.mkdir()
+    for number in range(chance.randint(1, LIVES_MAX)):
+        point, is_durable, is_other = chance.randint(1, 8), chance.random() < 0.5, chance.random() < 0.5
+        end = run_story(
+            lambda point=point, is_durable=is_durable, is_other=is_other: live(
+                home, point, is_durable=is_durable, is_other=is_other
+            ),
+            home / f"life-{number}",
+        )
+        kills += end.is_killed
+    is_other = chance.random() < 0.5
+    last = run_story(lambda: live(home, 0, is_durable=True, is_other=is_other), home / "last")
+    told = last.report or {}
+    wrong = [] if last.is_fine else [f"seed {seed}: the last process ended with {last}"]
+    wrong += [f"seed {seed}: repeated {one}" for one in told.get("repeated", ())]
+    if set(told.get("made", ())) != {f"call-1/{number}" for number in range(6)}:
+        wrong.append(f"seed {seed}: calls were lost: {told}")
+    if told.get("ends") != ["run.completed"] or told.get("output") != "all done":
+        wrong.append(f"seed {seed}: the run ended with {told}")
+    again = len(told.get("made", ())) - 6
+    return {
+        "kills": kills,
+        "repeated": again,
+        "parked": 0,
+        "violations": wrong,
+        "value": str(told.get("value")),
+    }
+
+
+def test_a_program_survives_chains_of_kills(tmp_path: Path) -> None:
+    lives = in_lanes(lambda seed: chain(seed, tmp_path), range(6), tmp_path)
+    assert [wrong for one in lives for wrong in one["violations"]] == []
+    assert sum(one["kills"] for one in lives) > 6
+    assert len({one["value"] for one in lives}) == 1
 
 
 async def ask(folder: Path) -> None:

@@ -131,7 +131,7 @@ class MontyInterpreter:
 
     def _check(self, program: Program) -> str | None:
         monty, stubs = self._monty, f"{program.stubs}\ndef {_BEGIN}() -> None: ...\n"
-        with self._checkout(replace(program, stubs=stubs)) as session:
+        with self._checkout(replace(program, stubs=stubs), is_checked=True) as session:
             try:
                 # The program waits in its first line, before it has done anything.
                 state = session.feed_start(f"{_BEGIN}()\n{program.source}")
@@ -154,7 +154,7 @@ class MontyInterpreter:
             turn = _Turn(monty, program.functions, value_chars=program.limits.value_chars)
             try:
                 if snapshot is None:
-                    state = session.feed_start(program.source, print_callback=printed, skip_type_check=True)
+                    state = session.feed_start(program.source, print_callback=printed)
                 else:
                     head, _, dump = snapshot.partition(b"\n")
                     turn.numbers = list(from_json(head))
@@ -183,7 +183,7 @@ class MontyInterpreter:
         except (self._monty.MontyError, ValueError, RuntimeError) as error:
             raise NoSnapshot(str(error)) from error
 
-    def _checkout(self, program: Program) -> Any:
+    def _checkout(self, program: Program, *, is_checked: bool = False) -> Any:
         with self._opening:
             if self._is_closed:
                 raise RuntimeError("the interpreter is closed")
@@ -200,8 +200,8 @@ class MontyInterpreter:
                 "max_feed_duration_secs": limits.total_ms / 1_000,
                 "max_suspensions": _SUSPENSIONS_MAX,
             },
-            type_check=True,
-            type_check_stubs=f"{program.stubs}{_MORE}",
+            type_check=is_checked,
+            type_check_stubs=f"{program.stubs}{_MORE}" if is_checked else None,
             type_check_format="concise",
             os_policy={
                 "datetime": program.at,

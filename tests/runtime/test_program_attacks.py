@@ -166,9 +166,9 @@ class Dying(MontyInterpreter):
         self.runs = runs
 
     @contextmanager
-    def _checkout(self, program: Program) -> Iterator[Any]:
-        with super()._checkout(program) as session:
-            if "windlass_begin" not in program.stubs:
+    def _checkout(self, program: Program, *, is_checked: bool = False) -> Iterator[Any]:
+        with super()._checkout(program, is_checked=is_checked) as session:
+            if not is_checked:
                 self.runs -= 1
                 for worker in workers() if self.runs >= 0 else ():
                     os.kill(worker, signal.SIGKILL)

@@ -1,5 +1,6 @@
 """Programs as tools: `run_code` and `run_workflow`, and the Python signatures of what they may call."""
 
+import ast
 import builtins
 import inspect
 import keyword
@@ -24,10 +25,13 @@ and `await asyncio.gather(first(...), second(...))`. A call that fails or is ref
 calls that were made before have happened, also if the program fails.
 The program ends with an expression: its value is the result, together with the text that it printed. Keep
 what you return small: select, count and sum up in the program. It has the builtins and modules such as json,
-re, math, datetime and asyncio, and no files, no network and no variables of earlier programs. Types are
-checked before it runs.
+re, math, datetime and asyncio, and no files and no network. {variables} Types are checked before it runs.
 
 """
+_VARIABLES: Final = {
+    False: "Variables of earlier programs are gone.",
+    True: "It begins with the variables of earlier programs; a program that fails changes none of them.",
+}
 _WORKFLOW: Final = """Run a Python program that gives work to other agents; they are the functions below.
 
 Write `await name("the task")`; an agent knows nothing of this conversation, so say all that it has to know.
@@ -57,12 +61,15 @@ def is_callable_in(kind: ProgramKind, tool: Tool[..., object]) -> bool:
     return kind == "code" or tool.delegates is not None
 
 
-def program_tool(kind: ProgramKind, tools: Iterable[Tool[..., object]]) -> Tool[..., object]:
+def program_tool(
+    kind: ProgramKind, tools: Iterable[Tool[..., object]], *, keeps_variables: bool
+) -> Tool[..., object]:
     """Return the tool that runs programs, which may call the given tools.
 
     The call itself has mode read: the policy decides about each call of the program.
     """
     name, words = PROGRAM_TOOLS[kind], _CODE if kind == "code" else _WORKFLOW
+    words = words.replace("{variables}", _VARIABLES[keeps_variables])
     functions = Functions([tool for tool in tools if is_callable_in(kind, tool)])
     description = f"{words}```python\n{functions.stubs}```"
     made = library_tool(
@@ -72,11 +79,15 @@ def program_tool(kind: ProgramKind, tools: Iterable[Tool[..., object]]) -> Tool[
 
 
 def program_tools(
-    kinds: Iterable[ProgramKind | str], tools: Iterable[Tool[..., object]]
+    kinds: Iterable[ProgramKind | str], tools: Iterable[Tool[..., object]], *, keeps_variables: bool = False
 ) -> dict[str, Tool[..., object]]:
     """Return the tools that run the programs of an agent with the given tools, by name."""
     known = tuple(tools)
-    made = (program_tool(kind, known) for kind in PROGRAM_TOOLS if kind in tuple(kinds))
+    made = (
+        program_tool(kind, known, keeps_variables=keeps_variables)
+        for kind in PROGRAM_TOOLS
+        if kind in tuple(kinds)
+    )
     return {tool.name: tool for tool in made}
 
 
@@ -148,6 +159,29 @@ def _identifier(name: str, taken: Mapping[str, object]) -> str:
     while plain in taken:
         plain += "_"
     return plain
+
+
+def assigned_names(source: str) -> list[str]:
+    """Return the names that the statements of a program assign, outside of its functions and classes."""
+    try:
+        left: list[ast.AST] = [ast.parse(source)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    found: list[str] = []
+    while left:
+        node = left.pop()
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                found.append(node.name)
+            case ast.Import() | ast.ImportFrom():
+                found += [(one.asname or one.name).partition(".")[0] for one in node.names]
+            case ast.Name(ctx=ast.Store()):
+                found.append(node.id)
+            case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                pass
+            case _:
+                left += reversed([*ast.iter_child_nodes(node)])
+    return found
 
 
 def _docstring(text: str) -> str:

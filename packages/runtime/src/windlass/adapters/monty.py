@@ -24,6 +24,7 @@ from windlass.ports.interpreter import (
     CallOutcome,
     Diverged,
     NoSnapshot,
+    NoVariables,
     Program,
     ProgramCall,
     ProgramFault,
@@ -49,8 +50,8 @@ R = TypeVar("R")
 _FAULT_CHARS_MAX: Final = 4_000
 _DEPTH_MAX: Final = 100
 """Levels of a value; records and arguments have room for fewer."""
-_INPUT: Final = '"<python-input-0>"'
-"""Monty's name of the source in tracebacks."""
+_INPUT: Final = lazy_pattern(r"<python-input-\d+>")
+"""Monty's name of a source in tracebacks; a session has several."""
 _BEGIN: Final = "windlass_begin"
 _LINE: Final = lazy_pattern(r"(program\.py:|line )(\d+)")
 _SUSPENSIONS_MAX: Final = 100_000
@@ -151,9 +152,10 @@ class MontyInterpreter:
         monty = self._monty
         printed = _Printed(program.limits.printed_chars)
         with self._checkout(program) as session:
-            turn = _Turn(monty, program.functions, value_chars=program.limits.value_chars)
+            turn = _Turn(monty, program)
             try:
                 if snapshot is None:
+                    self._load_variables(session, program.variables)
                     state = session.feed_start(program.source, print_callback=printed)
                 else:
                     head, _, dump = snapshot.partition(b"\n")
@@ -164,7 +166,8 @@ class MontyInterpreter:
                     state = turn.give(state, number, outcome)
                 if isinstance(state, monty.MontyComplete):
                     end = ProgramValue(turn.plain(state.output))
-                    return Progress(tuple(turn.calls), printed.text, None, end)
+                    kept = session.dump() if program.keeps_variables else None
+                    return Progress(tuple(turn.calls), printed.text, None, end, kept)
                 saved = to_json(turn.numbers) + b"\n" + state.dump()
                 return Progress(tuple(turn.calls), printed.text, saved, None)
             except monty.MontyCrashedError as error:
@@ -174,8 +177,16 @@ class MontyInterpreter:
             except _TooLarge:
                 told = f"A value of the program is too large: over {program.limits.value_chars:,} characters."
             except (monty.MontyRuntimeError, monty.MontySyntaxError, monty.MontyTypingError) as error:
-                told = error.display().replace(_INPUT, '"program.py"')
+                told = _INPUT.sub("program.py", error.display())
         return Progress(tuple(turn.calls), printed.text, None, ProgramFault(_short(told)))
+
+    def _load_variables(self, session: Any, variables: bytes | None) -> None:
+        if variables is None:
+            return
+        try:
+            session.load_session(variables)
+        except (self._monty.MontyError, ValueError, RuntimeError) as error:
+            raise NoVariables(str(error)) from error
 
     def _load(self, session: Any, dump: bytes, printed: object) -> object:
         try:
@@ -204,7 +215,8 @@ class MontyInterpreter:
             type_check_stubs=f"{program.stubs}{_MORE}" if is_checked else None,
             type_check_format="concise",
             os_policy={
-                "datetime": program.at,
+                # A session that is loaded has the policy that it was dumped with, and so an old time.
+                "datetime": "call_host" if program.keeps_variables else program.at,
                 "sleep": "zero",
                 "random_start": {"seed": program.seed},
             },
@@ -214,11 +226,12 @@ class MontyInterpreter:
 class _Turn:
     """One run of a program, between two waits."""
 
-    def __init__(self, monty: Any, functions: Sequence[str], *, value_chars: int) -> None:
+    def __init__(self, monty: Any, program: Program) -> None:
         self._monty = monty
-        self._value_chars = value_chars
-        self.plain = Plain(value_chars)
-        self._functions = frozenset(functions)
+        self._at = program.at
+        self._value_chars = program.limits.value_chars
+        self.plain = Plain(self._value_chars)
+        self._functions = frozenset(program.functions)
         self.numbers: list[int] = []
         """Monty's number of each call of the program."""
         self.calls: list[ProgramCall] = []
@@ -232,7 +245,7 @@ class _Turn:
             elif not isinstance(state, monty.FunctionSnapshot):
                 return state
             elif state.is_os_function:
-                state = state.resume_not_handled()
+                state = self._ask_host(state)
             elif state.function_name not in self._functions:
                 told = f"name {state.function_name!r} is not defined"
                 state = state.resume({"exc_type": "NameError", "message": told})
@@ -242,6 +255,20 @@ class _Turn:
                 self.numbers.append(state.call_id)
                 self.calls.append(ProgramCall(str(state.function_name), values, named))
                 state = state.resume({"future": ...})
+
+    def _ask_host(self, state: Any) -> Any:
+        """Answer a call of the operating system: all but the clock are refused."""
+        match state.function_name:
+            case "datetime.now":
+                (zone,) = state.args
+                shown = self._at.replace(tzinfo=None) if zone is None else self._at.astimezone(zone)
+                return state.resume({"return_value": shown})
+            case "date.today":
+                return state.resume({"return_value": self._at.date()})
+            case "time.time":
+                return state.resume({"return_value": self._at.timestamp()})
+            case _:
+                return state.resume_not_handled()
 
     def _look_up(self, state: Any) -> Any:
         name = state.variable_name

@@ -21,6 +21,8 @@ from windlass.limits import (
     PROGRAM_TOTAL_MS_MAX,
     PROGRAM_TURN_MS_MAX,
     PROGRAM_VALUE_CHARS_MAX,
+    PROGRAM_VARIABLES_BYTES_MAX,
+    PROGRAM_VARIABLES_MAX,
 )
 from windlass.ports.clock import Clock
 from windlass.ports.interpreter import (
@@ -30,6 +32,7 @@ from windlass.ports.interpreter import (
     Diverged,
     Interpreter,
     NoSnapshot,
+    NoVariables,
     Program,
     ProgramCall,
     ProgramFault,
@@ -38,6 +41,8 @@ from windlass.ports.interpreter import (
     Progress,
 )
 from windlass.ports.store import ContentStore
+from windlass.programs import assigned_names
+from windlass.tools import PROGRAM_TOOLS
 from windlass.tools.calling import ToolRun
 from windlass_harness.loop.events import (
     CallJudged,
@@ -47,7 +52,7 @@ from windlass_harness.loop.events import (
     ProgramPaused,
     RunProgram,
 )
-from windlass_harness.loop.notes import ProgramResult
+from windlass_harness.loop.notes import ProgramResult, ProgramVariables
 from windlass_harness.loop.rules import RequestedCall
 from windlass_harness.redact import Redactor
 from windlass_protocol import (
@@ -66,6 +71,18 @@ _BROKEN: Final = "The interpreter of programs failed; the log of the process has
 _HAS_SECRET: Final = (
     "The program contains a secret, such as a password or a key, or text that looks like one. Secrets are "
     "not stored, so the program cannot be repeated after a restart. Write it without."
+)
+_LOST: Final = (
+    "The variables of earlier programs are lost: the interpreter was replaced, or they could not be read. "
+    "Make them again."
+)
+_TOO_LARGE: Final = (
+    "The variables of this program are not kept: they have {size:,} bytes, and at most {most:,} are kept. "
+    "Later programs begin with the variables of before."
+)
+_NOT_STORED: Final = (
+    "The variables of this program are not kept: they could not be stored. "
+    "Later programs begin with the variables of before."
 )
 NO_INTERPRETER: Final = "This process has no interpreter for programs."
 _LIMITS: Final = ProgramLimits(
@@ -89,7 +106,12 @@ class Programs:
     clock: Clock
 
     async def check(
-        self, judged: Judged, functions: ProgramFunctions, *, redactor: Redactor
+        self,
+        judged: Judged,
+        functions: ProgramFunctions,
+        *,
+        redactor: Redactor,
+        variables: ProgramVariables | None,
     ) -> CallJudged | CallRefused:
         """Return the decision about the call of a program; a refusal if the program cannot run."""
         event = judged.event
@@ -101,13 +123,17 @@ class Programs:
             # It is recorded with masks, and a program runs as it is recorded.
             return CallRefused(event.call_id, INVALID_CODE, _HAS_SECRET, event.notes)
         program = _program(judged.arguments.json, functions, at=_NO_TIME, seed="")
+        is_lost = variables is not None and variables.interpreter != self.interpreter.version
+        if variables is not None and not is_lost:
+            names = "".join(f"{one}: Any\n" for one in variables.names if one not in functions.names)
+            program = replace(program, stubs=f"from typing import Any\n{names}{program.stubs}")
         try:
             problem = await self.interpreter.check(program)
         except Exception as error:  # noqa: BLE001 - the interpreter is an adapter: a fault of it refuses the call
             log_failure("the interpreter of programs failed", error, redactor=redactor)
             return CallRefused(event.call_id, INTERPRETER_FAILED, _BROKEN, event.notes)
         if problem is not None:
-            told = f"The program cannot run:\n{problem}"
+            told = f"The program cannot run:\n{problem}" + (f"\n{_LOST}" if is_lost else "")
             return CallRefused(event.call_id, INVALID_CODE, told, event.notes)
         return replace(event, interpreter=self.interpreter.version)
 
@@ -143,10 +169,12 @@ class Programs:
         functions: ProgramFunctions,
         binding: Binding,
     ) -> LoopEvent:
+        keeps = bool(binding.package.keeps_variables) and effect.tool_name == PROGRAM_TOOLS["code"]
+        program = replace(program, keeps_variables=keeps)
         progress, printed = await self._from_snapshot(interpreter, program, effect), effect.printed
         if progress is None:
             outcomes = await self._outcomes(effect, effect.results)
-            progress, printed = await interpreter.run(program, outcomes), ""
+            progress, printed = await self._from_source(interpreter, program, effect, outcomes)
             progress = replace(progress, calls=_unknown(progress, functions, effect, binding.redactor))
         printed = f"{printed}{progress.printed}"[:PROGRAM_PRINTED_CHARS_MAX]
         calls = tuple(_requested(functions, binding, one) for one in progress.calls)
@@ -167,13 +195,49 @@ class Programs:
         if isinstance(progress.end, ProgramFault):
             told = progress.end.message if not printed else f"{progress.end.message}\nPrinted:\n{printed}"
             return ProgramEnded(failed(effect.call_id, "program_failed", message=told), taken, calls)
+        variables, refusal = await self._kept(interpreter, program, effect, progress.variables)
         value: JsonValue = progress.end.value
-        if printed:
-            value = {"result": value, "printed": printed}
+        if printed or refusal:
+            value = {"result": value, "printed": f"{printed}{refusal}"}
         results = Results(self.content, clock=self.clock, redactor=binding.redactor)
         outcome = ToolRun(ToolResult(success=True, data=value))
         returned = await results.returned(effect.call_id, outcome, duration_ms=0)
-        return ProgramEnded(replace(returned, duration_ms=None), taken, calls)
+        return ProgramEnded(replace(returned, duration_ms=None), taken, calls, variables)
+
+    async def _from_source(
+        self,
+        interpreter: Interpreter,
+        program: Program,
+        effect: RunProgram,
+        outcomes: list[tuple[int, CallOutcome]],
+    ) -> tuple[Progress, str]:
+        """Run a program from its source and its variables; return a text that precedes what it printed."""
+        known = effect.variables
+        if known is None or not program.keeps_variables:
+            return await interpreter.run(program, outcomes), ""
+        if known.interpreter == interpreter.version:
+            try:
+                ref = ContentRef.model_validate(known.content)
+                variables = await retry_store_call(lambda: self.content.get(ref), self.clock)
+                return await interpreter.run(replace(program, variables=variables), outcomes), ""
+            except (AgentError, NoVariables):
+                pass
+        return await interpreter.run(program, outcomes), f"{_LOST}\n"
+
+    async def _kept(
+        self, interpreter: Interpreter, program: Program, effect: RunProgram, variables: bytes | None
+    ) -> tuple[ProgramVariables | None, str]:
+        """Store the variables of a program; return a note if they are not kept."""
+        if variables is None:
+            return None, ""
+        if len(variables) > PROGRAM_VARIABLES_BYTES_MAX:
+            return None, _TOO_LARGE.format(size=len(variables), most=PROGRAM_VARIABLES_BYTES_MAX)
+        content = await self._saved(variables)
+        if content is None:
+            return None, _NOT_STORED
+        known = () if effect.variables is None else effect.variables.names
+        names = tuple(dict.fromkeys((*known, *assigned_names(program.source))))[-PROGRAM_VARIABLES_MAX:]
+        return ProgramVariables(interpreter.version, content, names), ""
 
     async def _from_snapshot(
         self,

@@ -40,6 +40,10 @@ class Program:
     seed: str
     """The seed of its random numbers."""
     limits: ProgramLimits
+    variables: bytes | None = None
+    """What it begins with: `Progress.variables` of an earlier program."""
+    keeps_variables: bool = False
+    """Whether later programs may begin with its variables."""
 
 
 @sealed
@@ -114,6 +118,8 @@ class Progress:
     """Its state, if it waits for calls."""
     end: ProgramValue | ProgramFault | None
     """None while it waits for calls."""
+    variables: bytes | None = None
+    """Its variables, if it ended with a value and keeps them."""
 
 
 class Diverged(Exception):
@@ -122,6 +128,10 @@ class Diverged(Exception):
 
 class NoSnapshot(Exception):
     """A snapshot cannot be loaded: run the program from its source."""
+
+
+class NoVariables(Exception):
+    """Variables of an earlier program cannot be loaded."""
 
 
 class Interpreter(Protocol):
@@ -151,6 +161,7 @@ class Interpreter(Protocol):
         Raises:
             Diverged: an outcome is not of a call that the program waits for.
             NoSnapshot: the snapshot is not one of this version.
+            NoVariables: the variables that it begins with are not of this version.
         """
         ...
 

@@ -55,7 +55,7 @@ def outputs(*sources: str, **options: Any) -> list[Any]:
 
 
 def test_a_program_begins_with_the_variables_of_earlier_ones() -> None:
-    first = "import math\nfound = [await double(1)]\ndef more(one: int) -> int:\n    return one + len(found)\n"
+    first = "import math\nfound = [await double(1)]\ndef more(n: int) -> int:\n    return n + len(found)\n"
     assert outputs(f"{first}found", "found.append(more(5))\nfound", "math.prod(found)") == [[2], [2, 6], 12]
 
 

@@ -394,10 +394,11 @@ def _program_ended(state: LoopState, record: Record) -> None:
     program = state.note(str(record.data.get("callId"))).program
     if program is not None:
         program.end = record.data
-    content, names = record.data.get("variables"), record.data.get("names")
+    content = record.data.get("variables")
     if isinstance(content, dict):
-        known = tuple(str(name) for name in names) if isinstance(names, list) else ()
-        state.variables = ProgramVariables(str(record.data.get("interpreter")), content, known)
+        names = cast(list[JsonValue], record.data.get("names") or [])
+        interpreter = str(record.data.get("interpreter"))
+        state.variables = ProgramVariables(interpreter, content, tuple(str(name) for name in names))
 
 
 def _input_requested(state: LoopState, record: Record) -> None:

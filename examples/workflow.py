@@ -32,7 +32,7 @@ async def main() -> None:
         handle = await runtime.start(boss, "Write about sailing.", session_id="text")
         print((await handle.wait()).output)
         for child in sorted(await runtime.descendants("text"), key=lambda one: one.name):
-            print(child.name, child.status.value)
+            print(child.name, child.status)
 
 
 asyncio.run(main())

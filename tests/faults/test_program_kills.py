@@ -149,7 +149,7 @@ def chain(seed: int, folder: Path) -> dict[str, Any]:
         kills += end.is_killed
     is_other = chance.random() < 0.5
     last = run_story(lambda: live(home, 0, is_durable=True, is_other=is_other), home / "last")
-    told = last.report or {}
+    told: dict[str, Any] = last.report or {}
     wrong = [] if last.is_fine else [f"seed {seed}: the last process ended with {last}"]
     wrong += [f"seed {seed}: repeated {one}" for one in told.get("repeated", ())]
     if set(told.get("made", ())) != {f"call-1/{number}" for number in range(6)}:

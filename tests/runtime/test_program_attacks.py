@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -166,7 +166,7 @@ class Dying(MontyInterpreter):
         self.runs = runs
 
     @contextmanager
-    def _checkout(self, program: Program, *, is_checked: bool = False) -> Iterator[Any]:
+    def _checkout(self, program: Program, *, is_checked: bool = False) -> Generator[Any]:
         with super()._checkout(program, is_checked=is_checked) as session:
             if not is_checked:
                 self.runs -= 1

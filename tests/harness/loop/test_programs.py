@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from pydantic_core import to_json
 from tests.harness.loop.stage import Session, asked, call, calls, interrupt, returned, says
 
 from windlass_harness.loop.events import (
@@ -263,12 +264,11 @@ def test_a_cancel_closes_the_program_and_its_calls() -> None:
 def stopped(session: Session) -> str:
     session.tell(CancelRequested("r1"))
     session.turn()
-    (message,) = (
-        record.data["error"]["message"]  # type: ignore[index]
-        for record in session.records
-        if record.type == "action.result" and record.data["result"]["callId"] == "p"  # type: ignore[index]
-    )
-    return str(message)
+    results = (record.data for record in session.records if record.type == "action.result")
+    (data,) = (data for data in results if '"p"' in to_json(data["result"]).decode())
+    error = data["error"]
+    assert isinstance(error, dict)
+    return str(error["message"])
 
 
 def test_a_program_that_is_stopped_tells_which_calls_had_begun() -> None:

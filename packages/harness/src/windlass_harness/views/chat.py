@@ -138,9 +138,7 @@ class _Draft:
 
     def actions_requested(self, record: Record) -> None:
         data = read(ActionsRequestedData, record.data)
-        self._add_calls(
-            record, data.turn_id, data.step_index, data.actions, parent_id=data.parent_call_id
-        )
+        self._add_calls(record, data.turn_id, data.step_index, data.actions, parent_id=data.parent_call_id)
 
     def action_started(self, record: Record) -> None:
         data = read(ActionStartedData, record.data)

@@ -54,7 +54,6 @@ COMMAND_DRAIN_S: Final = 1.0
 PROGRESS_INTERVAL_S: Final = 0.5
 PROGRESS_CHARS_MAX: Final = 2_000
 
-URL_CHARS_MAX: Final = 2_048
 REDIRECTS_MAX: Final = 5
 BODY_BYTES_MAX: Final = 5 * 1_048_576
 """Size of a page, both compressed and decompressed."""

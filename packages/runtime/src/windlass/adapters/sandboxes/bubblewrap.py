@@ -23,11 +23,12 @@ from windlass.adapters.sandboxes import launch
 from windlass.adapters.sandboxes.processes import (
     OWN_VARIABLES,
     PATH,
+    Clean,
+    Folders,
     ProcessSandbox,
     Running,
     Start,
     bash_at,
-    key_folder,
     private_variables,
     start,
 )
@@ -80,6 +81,8 @@ _ETC: Final = (
 _LINKED: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _PROXY_VARIABLES: Final = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
+_ETC_KEY: Final = "\0etc"
+"""The key of the folder with the files of `/etc` that are made; no session has it."""
 _numbers: Final = count(1)
 
 
@@ -127,7 +130,7 @@ class BubblewrapSandbox(ProcessSandbox):
         else:
             running = await self._with_network(argv, variables, output, stdin, proxy, clean)
         watching = asyncio.create_task(_watch_disk(self.folder, running, spec.disk_bytes or DISK_BYTES))
-        running.add_cleaner(watching.cancel)
+        running.add_cleaner(partial(_cancel, watching))
         return running
 
     async def _with_network(
@@ -137,7 +140,7 @@ class BubblewrapSandbox(ProcessSandbox):
         output: Output,
         stdin: bytes | None,
         proxy: Proxy,
-        clean: Callable[[], None],
+        clean: Clean,
     ) -> Running:
         ours, theirs = socket.socketpair()
         with ours:
@@ -161,13 +164,16 @@ class BubblewrapSandbox(ProcessSandbox):
 class BubblewrapSandboxes:
     """Makes sandboxes with `bwrap`; see `SandboxAdapter`.
 
-    The folders of sessions are in `root`. `resolver` and `connect` are the network behind the proxy.
+    The folders of sessions are in `root`; without one they are temporary. `resolver` and `connect` are the
+    network behind the proxy.
     """
 
-    def __init__(self, root: Path, *, resolver: Resolver = resolve, connect: Connect | None = None) -> None:
-        self._root = root
+    def __init__(
+        self, root: Path | None = None, *, resolver: Resolver = resolve, connect: Connect | None = None
+    ) -> None:
+        self._folders = Folders(root)
         self._network = partial(Proxy, resolver=resolver, connect=connect)
-        self._open: list[BubblewrapSandbox] = []
+        self._open: dict[tuple[Path, str], BubblewrapSandbox] = {}
         self._works: set[bool] = set()
         """Whether a probe succeeded, without and with a network."""
 
@@ -202,10 +208,12 @@ class BubblewrapSandboxes:
     async def open(self, spec: SandboxSpec, *, key: str, folder: Path | None = None) -> BubblewrapSandbox:
         """Return the sandbox of a key or a folder."""
         await self.check(spec)
-        place = key_folder(self._root, key) if folder is None else folder
-        sandbox = self._made(spec, place, key_folder(self._root, "etc"))
-        self._open.append(sandbox)
-        return sandbox
+        place = self._folders.folder(key) if folder is None else folder
+        known = place, spec.model_dump_json()
+        if known not in self._open:
+            self._open = {which: one for which, one in self._open.items() if one.is_busy}
+            self._open[known] = self._made(spec, place, self._folders.folder(_ETC_KEY))
+        return self._open[known]
 
     def _made(self, spec: SandboxSpec, folder: Path, etc: Path) -> BubblewrapSandbox:
         hosts = _hosts(spec)
@@ -215,8 +223,9 @@ class BubblewrapSandboxes:
 
     async def aclose(self) -> None:
         """End all commands."""
-        for sandbox in self._open:
+        for sandbox in self._open.values():
             await sandbox.stop()
+        self._folders.close()
 
 
 class Cgroup:
@@ -352,7 +361,7 @@ def _proxy_variables() -> dict[str, str]:
     return {**dict.fromkeys(_PROXY_VARIABLES, address), "no_proxy": "", "NO_PROXY": ""}
 
 
-def _cleaner(cgroup: Cgroup | None, proxy: Proxy | None) -> Callable[[], None]:
+def _cleaner(cgroup: Cgroup | None, proxy: Proxy | None) -> Clean:
     def clean() -> None:
         if proxy is not None:
             proxy.close()
@@ -362,6 +371,10 @@ def _cleaner(cgroup: Cgroup | None, proxy: Proxy | None) -> Callable[[], None]:
             cgroup.remove()
 
     return clean
+
+
+def _cancel(task: "asyncio.Task[None]") -> None:
+    task.cancel()
 
 
 async def _watch_disk(folder: Path, running: Running, most: int) -> None:

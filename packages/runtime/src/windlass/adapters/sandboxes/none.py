@@ -11,7 +11,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,11 +21,11 @@ from windlass.adapters.sandboxes import launch
 from windlass.adapters.sandboxes.processes import (
     OWN_VARIABLES,
     PATH,
+    Folders,
     ProcessSandbox,
     Running,
     Start,
     bash_at,
-    key_folder,
     private_variables,
     start,
 )
@@ -92,9 +92,9 @@ class HostSandbox(ProcessSandbox):
             while handles:
                 os.close(handles.pop())
 
-        def clean() -> None:
+        def clean() -> Awaitable[None]:
             kill()
-            remove()
+            return remove()
 
         argv = [sys.executable, "-I", "-S", launch.__file__, "supervise", str(supervised), *argv]
         given = Start(argv, variables, self.folder, stdin, (supervised,))
@@ -105,10 +105,13 @@ class HostSandbox(ProcessSandbox):
 
 
 class HostSandboxes:
-    """Makes folders for sessions, without a boundary around their commands; see `SandboxAdapter`."""
+    """Makes folders for sessions, without a boundary around their commands; see `SandboxAdapter`.
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    The folders are in `root`; without one they are temporary.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self._folders = Folders(root)
         self._open: dict[Path, HostSandbox] = {}
 
     async def check(self, spec: SandboxSpec) -> None:
@@ -116,13 +119,17 @@ class HostSandboxes:
 
     async def open(self, spec: SandboxSpec, *, key: str, folder: Path | None = None) -> HostSandbox:
         """Return the sandbox of a key or a folder."""
-        place = key_folder(self._root, key) if folder is None else folder
-        return self._open.setdefault(place, HostSandbox(place))
+        place = self._folders.folder(key) if folder is None else folder
+        if place not in self._open:
+            self._open = {which: one for which, one in self._open.items() if one.is_busy}
+            self._open[place] = HostSandbox(place)
+        return self._open[place]
 
     async def aclose(self) -> None:
         """End all commands."""
         for sandbox in self._open.values():
             await sandbox.stop()
+        self._folders.close()
 
 
 def _private_folder(bash: str, path: str) -> str:
@@ -138,9 +145,9 @@ def _private_folder(bash: str, path: str) -> str:
     return private
 
 
-def _remove(private: str) -> None:
+async def _remove(private: str) -> None:
     # In a thread: a command may have left many files.
-    asyncio.get_running_loop().run_in_executor(None, partial(shutil.rmtree, private, ignore_errors=True))
+    await asyncio.to_thread(shutil.rmtree, private, ignore_errors=True)
 
 
 def _kill_group(pid: int) -> None:

@@ -3,13 +3,14 @@
 import asyncio
 import os
 import shlex
+import shutil
 import signal
+import tempfile
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from shutil import which
 from typing import Final
 
 from windlass.limits import SANDBOX_FILE_BYTES_MAX
@@ -73,6 +74,10 @@ class Start:
     """Handles that the program inherits."""
 
 
+Clean = Callable[[], Awaitable[None] | None]
+"""Frees what a command needed, after its end."""
+
+
 class Running:
     """A process that runs; see `Process`.
 
@@ -85,27 +90,29 @@ class Running:
         pumping: "asyncio.Task[None]",
         *,
         kill: Callable[[], None],
-        clean: Callable[[], None],
+        clean: Clean,
     ) -> None:
         self._process = process
         self._pumping = pumping
         self._kill = kill
-        self._cleaners: list[Callable[[], object]] = [clean]
+        self._cleaners = [clean]
         self.is_over = False
         self.reason = ""
         """Why the process was ended; set by whoever ends it."""
 
-    def add_cleaner(self, clean: Callable[[], object]) -> None:
+    def add_cleaner(self, clean: Clean) -> None:
         """Have a function called after the end."""
         self._cleaners.append(clean)
 
     async def wait(self) -> Ended:
-        """Return once the command has ended."""
-        try:
-            code = await self._process.wait()
-        finally:
-            await self.stop()
-        return Ended(None if self.reason else code, self.reason)
+        """Return once the command has ended; see `Process`."""
+        await self.exited()
+        await self.stop()
+        return Ended(None if self.reason else self._process.returncode, self.reason)
+
+    async def exited(self) -> None:
+        """Return once the first process of the command has ended."""
+        await self._process.wait()
 
     async def ask_to_end(self) -> None:
         """Send SIGTERM and wait for the end, for the grace at most."""
@@ -136,12 +143,12 @@ class Running:
             self._pumping.cancel()
             ending.cancel()
             for clean in self._cleaners:
-                clean()
+                cleaning = clean()
+                if cleaning is not None:
+                    await cleaning
 
 
-async def start(
-    given: Start, output: Output, *, kill: Callable[[int], None], clean: Callable[[], None]
-) -> Running:
+async def start(given: Start, output: Output, *, kill: Callable[[int], None], clean: Clean) -> Running:
     """Start a program in a session of its own; `kill` gets its process id.
 
     Raises:
@@ -166,7 +173,9 @@ async def start(
         )
     except BaseException as error:
         transport.close()
-        clean()
+        cleaning = clean()
+        if cleaning is not None:
+            await cleaning
         if isinstance(error, OSError):
             told = f"the command could not be started: {os.strerror(error.errno or 0)}"
             raise SandboxFailed(told) from None
@@ -240,13 +249,20 @@ class ProcessSandbox:
         """Run a command to its end or its timeout; see `Sandbox`."""
         running = await self.begin(command, output, environment, stdin)
         try:
-            with suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(timeout_s):
-                    return await running.wait()
-            await running.ask_to_end()
-            return Ended(None, f"terminated after its timeout of {timeout_s:,} seconds")
+                    await running.exited()
+            except TimeoutError:
+                await running.ask_to_end()
+                return Ended(None, f"terminated after its timeout of {timeout_s:,} seconds")
+            return await running.wait()
         finally:
             await running.stop()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a command that was spawned runs."""
+        return any(not one.is_over for one in self._running)
 
     async def read(self, path: str) -> bytes:
         """Return the content of a file; see `Sandbox`."""
@@ -288,17 +304,37 @@ def bash_at(path: str) -> str:
         SandboxFailed: it is not installed.
     """
     found = next(
-        (one for one in ("/bin/bash", "/usr/bin/bash") if Path(one).exists()), which("bash", path=path)
+        (one for one in ("/bin/bash", "/usr/bin/bash") if Path(one).exists()), shutil.which("bash", path=path)
     )
     if found is None:
         raise SandboxFailed("bash is not installed on this machine")
     return found
 
 
-def key_folder(root: Path, key: str) -> Path:
-    """Return the folder of a key, which only this user can open; it is created if it is missing."""
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Hashed, because a key may contain any character.
-    folder = root / sha256(key.encode()).hexdigest()[:32]
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
+class Folders:
+    """The folders of sessions, which only this user can open.
+
+    Without a `root` they are temporary, and removed by `close`.
+    """
+
+    def __init__(self, root: Path | None) -> None:
+        self._root = root
+        self._temporary: Path | None = None
+
+    def folder(self, key: str) -> Path:
+        """Return the folder of a key; it is created if it is missing."""
+        if self._root is None:
+            self._temporary = self._temporary or Path(tempfile.mkdtemp(prefix="windlass-"))
+        root = self._root or self._temporary
+        assert root is not None
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Hashed, because a key may contain any character.
+        folder = root / sha256(key.encode()).hexdigest()[:32]
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
+    def close(self) -> None:
+        """Remove temporary folders."""
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None

@@ -214,6 +214,8 @@ class SessionSandbox:
             return None
         session: JsonObject = used.snapshot()
         if self._own is not None:
+            # Its folder is found by the key, on every machine.
+            del session["folder"]
             async with self._lock:
                 session |= {"key": self.place.key, **await self._keep(self._own.folder)}
             if self._staged:

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -56,6 +57,9 @@ TEMPORARY_BYTES_MAX: Final = 268_435_456
 OWN_PROCESSES: Final = 3
 """Processes of bwrap and of the shell around a command."""
 DISK_INTERVAL_S: Final = 0.25
+REMOVAL_TURN_S: Final = 0.01
+REMOVAL_TURNS_MAX: Final = 100
+"""Attempts to remove the control group of a command that has ended."""
 START_TIMEOUT_S: Final = 10.0
 PROBE_TIMEOUT_S: Final = 30.0
 _INSTALL: Final = "install the package bubblewrap, such as with apt-get install bubblewrap"
@@ -110,7 +114,8 @@ class BubblewrapSandbox(ProcessSandbox):
             raise SandboxFailed("the sandbox cannot be made: bubblewrap or its folder is not there any more")
         proxy, cgroup = self._proxy(), Cgroup.make(spec)
         inner = _shell(command, spec, is_counted=cgroup is not None)
-        argv = [bwrap, *_walls(self.folder, self._etc, spec, has_network=proxy is not None), "--", *inner]
+        walls = _options(_walls(self.folder, self._etc, spec, has_network=proxy is not None))
+        argv = [bwrap, "--args", str(walls), "--", *inner]
         if cgroup is not None:
             argv = cgroup.around(argv)
         variables = {
@@ -123,42 +128,38 @@ class BubblewrapSandbox(ProcessSandbox):
             **(_proxy_variables() if proxy is not None else {}),
             **environment,
         }
-        clean = _cleaner(cgroup, proxy)
-        if proxy is None:
-            given = Start(argv, variables, self.folder, stdin)
-            running = await start(given, output, kill=_kill, clean=clean)
-        else:
-            running = await self._with_network(argv, variables, output, stdin, proxy, clean)
+        clean, given = partial(_clean, cgroup, proxy), Start(argv, variables, self.folder, stdin, (walls,))
+        try:
+            if proxy is None:
+                running = await start(given, output, kill=_kill, clean=clean)
+            else:
+                running = await _start_with_network(given, output, proxy, clean)
+        finally:
+            os.close(walls)
         watching = asyncio.create_task(_watch_disk(self.folder, running, spec.disk_bytes or DISK_BYTES))
         running.add_cleaner(partial(_cancel, watching))
         return running
 
-    async def _with_network(
-        self,
-        argv: list[str],
-        variables: Mapping[str, str],
-        output: Output,
-        stdin: bytes | None,
-        proxy: Proxy,
-        clean: Clean,
-    ) -> Running:
-        ours, theirs = socket.socketpair()
-        with ours:
-            with theirs:
-                number = theirs.fileno()
-                argv = [sys.executable, "-I", "-S", launch.__file__, "network", str(number), *argv]
-                given = Start(argv, variables, self.folder, stdin, (number,))
-                running = await start(given, output, kill=_kill, clean=clean)
-            try:
-                ours.settimeout(START_TIMEOUT_S)
-                _, handles, _, _ = await asyncio.to_thread(socket.recv_fds, ours, 1, 1)
-                if not handles:
-                    raise SandboxFailed("the sandbox cannot be made: no network namespace; " + _ALLOW)
-                await proxy.listen(socket.socket(fileno=handles[0]))
-            except BaseException:
-                await running.stop()
-                raise
-        return running
+
+async def _start_with_network(given: Start, output: Output, proxy: Proxy, clean: Clean) -> Running:
+    """Start a program in a network namespace in which nothing but the proxy listens."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            number = theirs.fileno()
+            argv = [sys.executable, "-I", "-S", launch.__file__, "network", str(number), *given.argv]
+            given = replace(given, argv=argv, handles=(*given.handles, number))
+            running = await start(given, output, kill=_kill, clean=clean)
+        try:
+            ours.settimeout(START_TIMEOUT_S)
+            _, handles, _, _ = await asyncio.to_thread(socket.recv_fds, ours, 1, 1)
+            if not handles:
+                raise SandboxFailed("the sandbox cannot be made: no network namespace; " + _ALLOW)
+            await proxy.listen(socket.socket(fileno=handles[0]))
+        except BaseException:
+            await running.stop()
+            raise
+    return running
 
 
 class BubblewrapSandboxes:
@@ -191,6 +192,7 @@ class BubblewrapSandboxes:
                 "the processes of root can only be counted by a cgroup, and none can be made here: run this "
                 "process as another user, or give it a writable cgroup with the controllers pids and memory"
             )
+        Cgroup.sweep()
         output = bytearray()
         with tempfile.TemporaryDirectory(prefix="windlass-") as folder:
             sandbox = self._made(spec, Path(folder), Path(folder))
@@ -264,17 +266,28 @@ class Cgroup:
             made.remove()
         return made
 
+    @staticmethod
+    def sweep() -> None:
+        """Remove the groups of processes that were killed."""
+        for above in _own_cgroups().values():
+            for folder in above.glob("windlass-*-*"):
+                if not Path("/proc", folder.name.split("-")[1]).exists():
+                    with suppress(OSError):
+                        folder.rmdir()
+
     def around(self, argv: list[str]) -> list[str]:
         """Return a command that enters the group and becomes another."""
         entered = [f"echo 0 > '{folder}/cgroup.procs'" for folder in self._folders]
         script = " && ".join([*entered, 'exec "$@"'])
         return [bash_at(PATH), "--noprofile", "--norc", "-c", script, "bash", *argv]
 
-    def remove(self) -> None:
-        """Remove the group; one that still has processes is left."""
-        for folder in self._folders:
+    def remove(self) -> bool:
+        """Remove the group; return whether it is gone. One that has processes is not removed."""
+        for folder in [*self._folders]:
             with suppress(OSError):
                 folder.rmdir()
+                self._folders.remove(folder)
+        return not self._folders
 
 
 def _own_cgroups() -> dict[str, Path]:
@@ -335,6 +348,17 @@ def _walls(folder: Path, etc: Path, spec: SandboxSpec, *, has_network: bool) -> 
     return [*options, "--chdir", WORKSPACE]
 
 
+def _options(options: list[str]) -> int:
+    """Return a handle from which bwrap reads its options: a command could read its command line."""
+    read_end, write_end = os.pipe()
+    try:
+        # They fit into the buffer of a pipe.
+        os.write(write_end, b"".join(os.fsencode(option) + b"\0" for option in options))
+    finally:
+        os.close(write_end)
+    return read_end
+
+
 def _shell(command: str, spec: SandboxSpec, *, is_counted: bool) -> list[str]:
     """Return a shell that bounds itself and becomes the command.
 
@@ -361,16 +385,15 @@ def _proxy_variables() -> dict[str, str]:
     return {**dict.fromkeys(_PROXY_VARIABLES, address), "no_proxy": "", "NO_PROXY": ""}
 
 
-def _cleaner(cgroup: Cgroup | None, proxy: Proxy | None) -> Clean:
-    def clean() -> None:
-        if proxy is not None:
-            proxy.close()
-        if cgroup is not None:
-            # Its last process may take a moment to be gone.
-            asyncio.get_running_loop().call_later(DISK_INTERVAL_S, cgroup.remove)
-            cgroup.remove()
-
-    return clean
+async def _clean(cgroup: Cgroup | None, proxy: Proxy | None) -> None:
+    if proxy is not None:
+        proxy.close()
+    if cgroup is not None:
+        # Its last process may take a moment to be gone.
+        turns = 0
+        while not cgroup.remove() and turns < REMOVAL_TURNS_MAX:
+            turns += 1
+            await asyncio.sleep(REMOVAL_TURN_S)
 
 
 def _cancel(task: "asyncio.Task[None]") -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from windlass.adapters.sandboxes.none import HostSandboxes as HostSandboxes
     from windlass.adapters.system import SystemClock as SystemClock
     from windlass.adapters.system import chance as chance
+    from windlass.adapters.system import hide_environment as hide_environment
     from windlass.adapters.system import new_id as new_id
     from windlass.adapters.system import variable as variable
     from windlass.feed import Feed as Feed
@@ -45,6 +46,7 @@ _HOMES = {
     "windlass.adapters.system": (
         "SystemClock",
         "chance",
+        "hide_environment",
         "new_id",
         "variable",
     ),

@@ -25,7 +25,7 @@ from windlass import Agent, AgentError, telemetry
 from windlass.demo import agent as demo
 from windlass.ledger.goals import Goal
 from windlass.loading import load
-from windlass.parts import Clock, SystemClock
+from windlass.parts import Clock, SystemClock, hide_environment
 from windlass_protocol import encode
 from windlass_server.auth import LOCAL, Doorman, new_key
 from windlass_server.chat import agui, ai_sdk
@@ -378,6 +378,8 @@ def on_exit(close: Callable[[], None]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve, or make a key; return the exit code."""
     options = _parser().parse_args(arguments)
+    # The commands of tools run as the same user.
+    hide_environment()
     try:
         if options.new_key is not None:
             return _new_key(*options.new_key)

@@ -249,6 +249,26 @@ def test_a_session_goes_on_with_its_files_after_a_restart_and_on_another_machine
     play(story())
 
 
+def test_the_folder_of_a_session_is_copied_by_a_fork_and_removed_with_the_session(tmp_path: Path) -> None:
+    folders = tmp_path / "a.db.sandboxes"
+
+    async def story() -> None:
+        model = ScriptedModel([bash("echo 1 > n"), say("done"), bash("cat n; echo 2 > n"), say("done")])
+        agent = Agent("a", model=model, tools=Workspace().tools("bash"), policy=ALL, sandbox=NoSandbox())
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+            await run(runtime, agent)
+            fork = await runtime.sessions.fork("s1")
+            assert (await run(runtime, agent, session_id=fork.session_id))[-1] == "1\n"
+            assert sorted(one.read_text() for one in folders.glob("*/n")) == ["1\n", "2\n"]
+        # A runtime that has no agents at all.
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[]) as runtime:
+            await runtime.sessions.delete("s1")
+        assert [one.read_text() for one in folders.glob("*/n")] == ["2\n"]
+        assert len([*folders.glob("*.revision")]) == 1
+
+    play(story())
+
+
 def test_files_that_are_too_many_to_be_kept_are_not_restored_in_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,6 +131,10 @@ class SandboxAdapter(Protocol):
         """
         ...
 
+    async def remove(self, key: str) -> None:
+        """Remove the folder of a key; nothing if there is none. No command of it runs."""
+        ...
+
     async def aclose(self) -> None:
         """End all commands of all sandboxes."""
         ...

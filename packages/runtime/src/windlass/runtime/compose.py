@@ -244,12 +244,14 @@ class AgentRuntime(CoreRuntime):
             from windlass.adapters.monty import MontyInterpreter  # noqa: PLC0415 - slow to import
 
             builder.interpreter(MontyInterpreter())
-        if given.get("sandboxes") is None and any(agent.has_sandbox for agent in known):
+        path = getattr(store, "path", None)
+        root = None if path is None else path.with_name(f"{path.name}.sandboxes")
+        # Without such an agent, sessions that have folders can be deleted.
+        has_sandboxes = any(agent.has_sandbox for agent in known) or (root is not None and root.is_dir())
+        if given.get("sandboxes") is None and has_sandboxes:
             from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes  # noqa: PLC0415 - slow
             from windlass.adapters.sandboxes.none import HostSandboxes  # noqa: PLC0415 - slow to import
 
-            path = getattr(store, "path", None)
-            root = None if path is None else path.with_name(f"{path.name}.sandboxes")
             builder.sandboxes({"bubblewrap": BubblewrapSandboxes(root), "none": HostSandboxes(root)})
         for agent in known:
             builder.agent(agent)

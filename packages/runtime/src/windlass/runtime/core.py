@@ -112,6 +112,7 @@ class RuntimeViews:
             content=self._content(),
             machine=self._ports.machine,
             redactor=self._ports.scribe.redactor,
+            sandboxes=tuple(self._ports.sandboxes.values()),
         )
 
     # runs

@@ -292,7 +292,9 @@ def _tool_policy(value: object) -> object:
 def _sandboxes(value: object) -> object:
     words = "a dictionary of adapters by name"
     for one in cast(dict[str, object], check_part(value, dict, what="sandboxes", words=words)).values():
-        check_port(one, "a sandbox adapter", has=("check", "open", "aclose"), words="a SandboxAdapter")
+        check_port(
+            one, "a sandbox adapter", has=("check", "open", "remove", "aclose"), words="a SandboxAdapter"
+        )
     return value
 
 

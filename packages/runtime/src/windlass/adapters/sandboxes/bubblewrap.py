@@ -223,6 +223,10 @@ class BubblewrapSandboxes:
         (etc / "group").write_text(f"agent:x:{USER_ID}:\n")
         return BubblewrapSandbox(folder, spec, etc=etc, proxy=lambda: self._network(hosts) if hosts else None)
 
+    async def remove(self, key: str) -> None:
+        """Remove the folder of a key."""
+        await self._folders.remove(key)
+
     async def aclose(self) -> None:
         """End all commands."""
         for sandbox in self._open.values():

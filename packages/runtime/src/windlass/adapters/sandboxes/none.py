@@ -125,6 +125,10 @@ class HostSandboxes:
             self._open[place] = HostSandbox(place)
         return self._open[place]
 
+    async def remove(self, key: str) -> None:
+        """Remove the folder of a key."""
+        await self._folders.remove(key)
+
     async def aclose(self) -> None:
         """End all commands."""
         for sandbox in self._open.values():

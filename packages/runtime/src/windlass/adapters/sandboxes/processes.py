@@ -323,18 +323,30 @@ class Folders:
 
     def folder(self, key: str) -> Path:
         """Return the folder of a key; it is created if it is missing."""
-        if self._root is None:
-            self._temporary = self._temporary or Path(tempfile.mkdtemp(prefix="windlass-"))
         root = self._root or self._temporary
-        assert root is not None
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Hashed, because a key may contain any character.
-        folder = root / sha256(key.encode()).hexdigest()[:32]
-        folder.mkdir(mode=0o700, exist_ok=True)
+        if root is None:
+            root = self._temporary = Path(tempfile.mkdtemp(prefix="windlass-"))
+        folder = root / _name(key)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Folders above are made with the permissions of the process.
+        root.chmod(0o700)
         return folder
+
+    async def remove(self, key: str) -> None:
+        """Remove the folder of a key, and its revision; see `SandboxAdapter`."""
+        root = self._root or self._temporary
+        if root is not None:
+            folder = root / _name(key)
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            folder.with_name(f"{folder.name}.revision").unlink(missing_ok=True)
 
     def close(self) -> None:
         """Remove temporary folders."""
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
             self._temporary = None
+
+
+def _name(key: str) -> str:
+    # Hashed, because a key may contain any character.
+    return sha256(key.encode()).hexdigest()[:32]

@@ -277,7 +277,10 @@ class Command:
         """
         if not self._loaded:
             from windlass.loading import load_agents  # noqa: PLC0415 - slow to import
+            from windlass.parts import hide_environment  # noqa: PLC0415 - slow to import
 
+            # The commands of tools run as the same user.
+            hide_environment()
             self._loaded.append(load_agents(self.settings.agents, self.settings.folder))
         return self._loaded[0]
 

@@ -20,6 +20,14 @@ OWNER_LEASE_MS: Final = 30_000
 TOOL_OUTPUT_CHARS_MAX: Final = 100_000
 """Characters of one tool result that the model sees; the rest is in the content store."""
 TOOL_TIMEOUT_MS: Final = 120_000
+SANDBOX_FILE_BYTES_MAX: Final = 16 * 1_048_576
+"""One file that is read from a sandbox, handed over, or attached to a message."""
+SANDBOX_KEPT_FILES_MAX: Final = 2_000
+"""Files of a session's folder that are kept in the content store."""
+SANDBOX_KEPT_BYTES_MAX: Final = 64 * 1_048_576
+"""Bytes of these files."""
+SANDBOX_HOSTS_MAX: Final = 64
+"""Host names that a sandbox may reach."""
 PROGRAM_SOURCE_CHARS_MAX: Final = 65_536
 PROGRAM_MEMORY_BYTES_MAX: Final = 67_108_864
 """Memory of one program."""

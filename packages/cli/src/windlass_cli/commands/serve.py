@@ -61,6 +61,7 @@ def dev(
     """
     command = command_of(context)
     if reload and WATCHED not in os.environ:  # noqa: TID251 - set by the process that watches
+        parts.hide_environment()
         finish(_watched(command, port))
     serve_agents(command, port=port)
 

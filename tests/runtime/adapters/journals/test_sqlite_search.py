@@ -456,9 +456,11 @@ def test_a_session_that_is_deleted_during_a_search_leaves_no_words(
 
 
 def version_6(path: Path) -> None:
-    """Revert schema version 7."""
+    """Revert schema versions 8 and 7."""
     change(
         path,
+        *(f"ALTER TABLE {table} DROP COLUMN seal" for table in ("runs", "catalog", "asked", "settled")),
+        "ALTER TABLE appends RENAME COLUMN milestone TO is_milestone",
         "DROP TABLE IF EXISTS search",
         "DROP TABLE search_state",
         "DROP TRIGGER refused_of_session",

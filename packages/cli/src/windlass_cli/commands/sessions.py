@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 import windlass
+from windlass.private_files import open_private
 from windlass_cli.backend import Backend, Command, command_of, finish
 from windlass_cli.output import Exit, Problem, cost, show_page, show_table, to_json, tokens, when
 
@@ -170,7 +171,7 @@ async def export_session(command: Command, backend: Backend, *, session_id: str,
         return
     count = 0
     try:
-        with to.open("x", encoding="utf-8") as file:
+        with to.open("x", encoding="utf-8", opener=open_private) as file:
             async for line in backend.sessions.export(session_id):
                 file.write(line.rstrip("\n") + "\n")
                 count += 1

@@ -21,7 +21,7 @@ SESSION_KEYS_MAX: Final = 4_096
 """Session keys that are cached."""
 _SEAL_BYTES: Final = 8
 _CHAIN_BYTES: Final = 16
-_WRONG_TYPES: Final = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
+_WRONG_TYPES: Final = (TypeError, ValueError, AttributeError, OverflowError, KeyError, struct.error)
 _FOUR: Final = struct.Struct(">4q")
 _FIVE: Final = struct.Struct(">5q")
 _STANDINGS: Final = {standing: standing.value for standing in Standing}
@@ -56,6 +56,28 @@ APPEND_COLUMNS: Final = "last_position, last_seq, epoch, chain, body"
 _AppendRow = tuple[int, int, int, bytes, bytes]
 """The values of `APPEND_COLUMNS`."""
 ITEM_COLUMNS: Final = "number, kind, key, digest, body, seal"
+RUN_COLUMNS: Final = (
+    "run_id, session_key, agent_id, fingerprint, status, first_seq, item, started_at, ended_at, usage, seal"
+)
+CATALOG_COLUMNS: Final = (
+    "number, session_key, title, agent_id, status, owner, created_at, updated_at, usage, parent, root, "
+    "predecessor, predecessor_seq, seal"
+)
+ASKED_COLUMNS: Final = "session_key, request_id, run_id, agent_id, owner, asked_at, body, seal"
+SETTLED_COLUMNS: Final = "request_id, session_key, run_id, owner, outcome, option_id, responder, at, seal"
+INDEX: Final = {
+    "runs": RUN_COLUMNS,
+    "catalog": CATALOG_COLUMNS,
+    "asked": ASKED_COLUMNS,
+    "settled": SETTLED_COLUMNS,
+}
+"""The tables of the index, with the columns that their seals cover; the seal is the last."""
+_KINDS: Final = {int: b"i", str: b"s", bytes: b"b", type(None): b"n"}
+
+
+def columns_of(alias: str, columns: str) -> str:
+    """Return a list of columns of a table with an alias."""
+    return ", ".join(f"{alias}.{name}" for name in columns.split(", "))
 
 
 class StoreKey:
@@ -140,6 +162,29 @@ class StoreKey:
             return self.snapshot_seal(session_key, seq, state=state) == seal
         except _WRONG_TYPES:
             return False
+
+    def row_seal(self, table: str, values: Sequence[object]) -> bytes:
+        """Return the checksum of an index row."""
+        data = bytearray(table.encode())
+        for value in values:
+            raw = value if isinstance(value, bytes) else str(value).encode(errors="surrogatepass")
+            data += b"%b%d:%b" % (_KINDS[type(value)], len(raw), raw)
+        return self._sum(bytes(data), _SEAL_BYTES)
+
+    def check_row(self, table: str, columns: Sequence[object]) -> None:
+        """Check an index row; the columns are those of `INDEX`.
+
+        Raises:
+            Corrupt: the row is not what was written.
+        """
+        try:
+            if self.row_seal(table, columns[:-1]) == columns[-1]:
+                return
+        except _WRONG_TYPES:
+            pass
+        row = "run" if table == "runs" else "session" if table == "catalog" else "request"
+        name = f" {columns[0]}" if isinstance(columns[0], str) else ""
+        raise corrupt(f"the row of {row}{name} in the index is damaged: restore a backup")
 
     def read_session(self, session_key: int, columns: Sequence[object]) -> StoredSession:
         """Return a session from its columns, in the order of `SESSION_COLUMNS`.

@@ -185,6 +185,7 @@ def version_2(path: Path) -> None:
         connection.execute(f"DROP INDEX {name}")
     for name in ("started_at", "ended_at", "usage", "seal"):
         connection.execute(f"ALTER TABLE runs DROP COLUMN {name}")
+    connection.execute("ALTER TABLE contents DROP COLUMN seal")
     connection.execute("DROP INDEX milestones")
     connection.execute("ALTER TABLE appends DROP COLUMN milestone")
     connection.execute("DROP TABLE IF EXISTS search")

@@ -84,7 +84,13 @@ class ArchiveTransaction(Transaction):
         items: dict[str, int] = {}
         for item in copy.items:
             number += 1
-            seal = self._key.item_seal((number, key), kind=item.kind, key=item.key, rest=item.digest)
+            seal = self._key.consumed_seal(
+                (number, key),
+                kind=item.kind,
+                key=item.key,
+                digest=item.digest,
+                consumed_seq=item.consumed_seq,
+            )
             columns = (number, key, item.kind, item.key, item.digest, item.consumed_seq, seal)
             self._connection.execute(_ITEM, columns)
             if item.run_id is not None:
@@ -148,7 +154,7 @@ class ArchiveTransaction(Transaction):
             execute(f"DELETE FROM {table} WHERE session_key = ?", (key,))
         if not is_notes(session.row.session_id):
             # Evaluations are not tombstoned: a new run may have the id of a deleted one and be evaluated.
-            execute("INSERT INTO tombstones VALUES (?)", (key,))
+            execute("INSERT INTO tombstones VALUES (?, ?)", (key, self._key.row_seal("tombstones", (key,))))
         is_indexed = execute(_IS_RECORDED).fetchone() is not None
         if is_indexed and execute(_RECORDED, (session.row.session_id,)).fetchone() is not None:
             # The recorder index is rebuilt at the next query.

@@ -6,7 +6,7 @@ has changed, is found only here.
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Final, cast
 
@@ -15,6 +15,7 @@ from pydantic_core import from_json
 from windlass.adapters.journals.codec import content_hash
 from windlass.adapters.journals.rules import ENDED, Settlement, dump_usage, settlements_in, status_after
 from windlass.adapters.journals.sqlite.integrity import (
+    CONSUMED_COLUMNS,
     INDEX,
     ITEM_COLUMNS,
     SESSION_COLUMNS,
@@ -46,9 +47,26 @@ _APPENDS_PER_READ: Final = 64
 _SESSIONS: Final = f"SELECT session_key, {SESSION_COLUMNS} FROM sessions"
 _ITEMS: Final = f"""SELECT {ITEM_COLUMNS}, session_key FROM items WHERE consumed_seq IS NULL
     AND session_key != 0"""
+_CONSUMED: Final = f"""SELECT {CONSUMED_COLUMNS} FROM items WHERE consumed_seq IS NOT NULL
+    AND session_key != 0"""
+_KNOWN: Final = "(SELECT session_key FROM sessions)"
+_STRAYS: Final = {
+    "a session belongs to an owner that does not exist": """SELECT 1 FROM sessions
+        WHERE owner_id IS NOT NULL AND owner_id NOT IN (SELECT owner_id FROM leases)""",
+    "a content is used by a session that does not exist": f"""SELECT 1 FROM content_uses
+        WHERE session_key != 0 AND session_key NOT IN {_KNOWN}""",
+    "a content that is used does not exist": """SELECT 1 FROM content_uses
+        WHERE hash NOT IN (SELECT hash FROM contents)""",
+    "an inbox item belongs to a session that does not exist": f"""SELECT 1 FROM items
+        WHERE session_key != 0 AND session_key NOT IN {_KNOWN}""",
+    "a run has no inbox item": """SELECT 1 FROM runs
+        WHERE item != 0 AND item NOT IN (SELECT number FROM items)""",
+}
+"""Rows that name rows which do not exist."""
 _PLACES: Final = "SELECT last_position, last_seq, session_key FROM appends ORDER BY last_position"
 _OF_SESSION: Final = {
-    table: f"SELECT {columns} FROM {table} WHERE session_key = ?" for table, columns in INDEX.items()
+    table: f"SELECT {INDEX[table]} FROM {table} WHERE session_key = ?"
+    for table in ("runs", "catalog", "asked", "settled")
 }
 
 
@@ -92,6 +110,8 @@ class _Truth:
     has_begun: bool = False
     """Whether a run has started here, not in the session that this one was copied from."""
     status: SessionStatus = SessionStatus.IDLE
+    copied: set[str] = field(default_factory=set[str])
+    """Runs of the session that this one was copied from."""
     settled: dict[str, Settlement] = field(default_factory=dict[str, Settlement])
     requests: SessionDraft = field(default_factory=lambda: SessionDraft(SessionState()))
 
@@ -100,6 +120,7 @@ class _Truth:
         for record in records:
             self.requests.apply(record)
             if record.type == "session.forked":
+                self.copied |= self.runs.keys()
                 self.runs.clear()
                 self.has_begun = False
             elif record.type in RUN_STATUSES:
@@ -107,10 +128,13 @@ class _Truth:
         self.settled |= settlements_in(records)
         if told is not None:
             self.agent_id = told.agent_id or self.agent_id
-            self.status = status_after(told, self.status)
+            own = tuple(run for run in told.runs if run.run_id not in self.copied)
+            self.status = status_after(replace(told, runs=own), self.status)
 
     def _move(self, record: Record) -> None:
         run_id = str(record.data.get("runId") or record.run_id)
+        if run_id in self.copied:
+            return
         row = self.runs.get(run_id) or RunColumns(run_id, 0, "", "", "", 0, 0, None, None, None)
         status = RUN_STATUSES[record.type]
         row = row._replace(status=status.value)
@@ -157,6 +181,8 @@ class _Audit:
                 yield from self._session(session_key, session_id)
             except Corrupt as error:
                 yield error.message
+            except ValueError:
+                yield f"the records of session {session_id} are not those of a runtime"
 
     def _rows(self, names: dict[int, str]) -> Iterator[str]:
         """Check the rows of the index, and the items that wait."""
@@ -172,6 +198,14 @@ class _Audit:
                 self._key.read_item((cast("int", session_key), name), columns)
             except Corrupt as error:
                 yield error.message
+        for row in self._connection.execute(_CONSUMED).fetchall():
+            try:
+                self._key.check_consumed(row)
+            except Corrupt as error:
+                yield error.message
+        for name, sql in _STRAYS.items():
+            if self._connection.execute(sql).fetchone() is not None:
+                yield f"{name}: the index is damaged"
 
     def _positions(self) -> Iterator[str]:
         """Check that no append is missing in the order of the whole store."""
@@ -242,7 +276,7 @@ def _listed_problems(session_id: str, row: CatalogColumns, truth: _Truth) -> Ite
         yield f"the owner of session {session_id} in the index is not that of its records"
     if truth.has_begun and row.agent_id != truth.agent_id:
         yield f"the agent of session {session_id} in the index is not that of its records"
-    if truth.runs and row.status != truth.status.value:
+    if truth.has_begun and row.status != truth.status.value:
         yield f"the status of session {session_id} in the index is not that of its records"
 
 

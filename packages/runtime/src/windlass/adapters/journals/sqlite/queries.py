@@ -13,7 +13,10 @@ from windlass.adapters.journals.sqlite.integrity import (
     APPEND_COLUMNS,
     ASKED_COLUMNS,
     CATALOG_COLUMNS,
+    CONSUMED_COLUMNS,
+    CONTENT_COLUMNS,
     ITEM_COLUMNS,
+    REFUSED_COLUMNS,
     RUN_COLUMNS,
     SESSION_COLUMNS,
     SETTLED_COLUMNS,
@@ -341,6 +344,7 @@ def _count_criteria(wanted: CountFilter) -> tuple[str, tuple[Value, ...]]:
     return where, tuple(given)
 
 
+_IS_LISTED: Final = "SELECT 1 FROM catalog NOT INDEXED WHERE session_key = ?"
 _CATALOG: Final = columns_of("c", CATALOG_COLUMNS)
 _CATALOG_WIDTH: Final = len(CATALOG_COLUMNS.split(", "))
 _LISTED_SESSION: Final = f"""
@@ -354,16 +358,29 @@ _REQUEST: Final = f"""SELECT {_CATALOG}, {columns_of("a", ASKED_COLUMNS)}, s.ses
 REQUEST: Final = f"{_REQUEST} WHERE a.request_id = ? ORDER BY a.number DESC LIMIT 1"
 SETTLED: Final = f"""SELECT {columns_of("t", SETTLED_COLUMNS)}, s.session_id
     FROM settled t JOIN sessions s USING (session_key) WHERE t.request_id = ?"""
-_REFUSED: Final = """SELECT at, run_id, session_id, agent_id, owner, source, code, kind, retry, message,
-    number FROM refused"""
-_ITEMS: Final = """SELECT i.kind, i.key, i.digest, i.consumed_seq, r.run_id, i.number FROM items i
+_REFUSED: Final = f"SELECT {REFUSED_COLUMNS}, number FROM refused"
+_ITEMS: Final = f"""SELECT {columns_of("i", CONSUMED_COLUMNS)}, r.run_id FROM items i
     LEFT JOIN runs r ON r.item = i.number
     WHERE i.session_key = ? AND i.consumed_seq IS NOT NULL AND i.number > ? ORDER BY i.number LIMIT ?"""
-_CONTENTS: Final = """SELECT c.hash, c.media_type, length(c.content) FROM content_uses u
+_CONTENTS: Final = f"""SELECT {columns_of("c", CONTENT_COLUMNS)}, length(c.content) FROM content_uses u
     JOIN contents c USING (hash) WHERE u.session_key = ? ORDER BY c.hash"""
 _SESSIONS_WITH: Final = """SELECT w.c0 FROM search JOIN search_content w ON w.id = search.rowid
     WHERE search MATCH ?"""
 # FTS5 itself would read the whole row of its table `search_content` to return the session key.
+
+
+def checked_listed(connection: Connection, key: StoreKey, session_key: int, listed: Row) -> Row:
+    """Return the `CATALOG_COLUMNS` of a session, each None if it is not listed, after a check.
+
+    Raises:
+        Corrupt: the row is damaged, or only the index of SQLite does not find it.
+    """
+    if listed[0] is not None:
+        key.check_row("catalog", listed)
+    elif connection.execute(_IS_LISTED, (session_key,)).fetchone() is not None:
+        # Without the row, the session would seem to have no owner.
+        raise corrupt("the index of sessions is damaged: restore a backup")
+    return listed
 
 
 class IndexReads:
@@ -411,21 +428,28 @@ class IndexReads:
         given = {clause: value for clause, value in found.items() if value is not None}
         condition = f" WHERE {' AND '.join(given)}" if given else ""
         sql = f"{_REFUSED}{condition} ORDER BY number DESC LIMIT ?"
-        return tuple(_refused(row) for row in self._connection.execute(sql, (*given.values(), limit)))
+        return tuple(self._refused(row) for row in self._connection.execute(sql, (*given.values(), limit)))
 
     def items(self, session_id: str, *, after: int, limit: int) -> tuple[KeptItem, ...]:
         """Return consumed items of a session."""
         rows = self._connection.execute(_ITEMS, (self._key.session_key(session_id), after, limit))
-        return tuple(
-            KeptItem(*cast("tuple[str, str, bytes, int, str | None, int]", tuple(row))) for row in rows
-        )
+        found: list[KeptItem] = []
+        for *columns, run_id in rows:
+            self._key.check_consumed(columns)
+            number, _, kind, key, digest, consumed_seq = cast(
+                "tuple[int, int, str, str, bytes, int]", tuple(columns[:-1])
+            )
+            found.append(KeptItem(kind, key, digest, consumed_seq, cast("str | None", run_id), number))
+        return tuple(found)
 
     def contents(self, session_id: str) -> tuple[ContentRef, ...]:
         """Return the contents of a session."""
         rows = self._connection.execute(_CONTENTS, (self._key.session_key(session_id),)).fetchall()
+        for *columns, _ in rows:
+            self._key.check_row("contents", columns)
         return tuple(
             ContentRef(content_id=digest, hash=digest, media_type=kind, size_bytes=size)
-            for digest, kind, size in cast("list[tuple[str, str, int]]", rows)
+            for digest, kind, _, size in cast("list[tuple[str, str, bytes, int]]", rows)
         )
 
     def _name(self, session_key: object, name: object) -> str:
@@ -487,10 +511,7 @@ class IndexReads:
         session_key, _, run_id, agent_id, owner, at, body = cast(
             "tuple[int, str, str, str, str | None, str, bytes]", columns[:-1]
         )
-        root = None
-        if listed[0] is not None:
-            self._key.check_row("catalog", listed)
-            root = cast("str | None", listed[10])
+        root = cast("str | None", checked_listed(self._connection, self._key, session_key, listed)[10])
         session_id = self._name(session_key, name)
         request = InputRequest.model_validate(from_json(body), by_alias=True)
         return OpenRequest(
@@ -506,6 +527,27 @@ class IndexReads:
         session_id = self._name(session_key, name)
         return SettledRequest(
             request_id, session_id, run_id, owner, InputOutcome(outcome), option_id, responder, at
+        )
+
+    def _refused(self, row: Row) -> RefusedStart:
+        *columns, number = row
+        self._key.check_row("refused", columns)
+        at, run_id, session_id, agent_id, owner, source, code, kind, retry, message = cast(
+            "tuple[str, str | None, str | None, str | None, str | None, str | None, str, str, str, str]",
+            tuple(columns[1:-1]),
+        )
+        return RefusedStart(
+            at,
+            run_id,
+            session_id,
+            agent_id,
+            owner,
+            None if source is None else SourceRef.model_validate(from_json(source), by_alias=True),
+            ErrorCode(code),
+            ErrorKind(kind),
+            RetryClass(retry),
+            message,
+            cast("int", number),
         )
 
 
@@ -568,26 +610,6 @@ def requests_query(owner: str | None, *, after: int, limit: int) -> tuple[str, t
     condition = "" if owner is None else "a.owner = ? AND "
     given = () if owner is None else (owner,)
     return f"{_REQUEST} WHERE {condition}a.number > ? ORDER BY a.number LIMIT ?", (*given, after, limit)
-
-
-def _refused(row: Row) -> RefusedStart:
-    at, run_id, session_id, agent_id, owner, source, code, kind, retry, message, number = cast(
-        "tuple[str, str | None, str | None, str | None, str | None, str | None, str, str, str, str, int]",
-        tuple(row),
-    )
-    return RefusedStart(
-        at,
-        run_id,
-        session_id,
-        agent_id,
-        owner,
-        None if source is None else SourceRef.model_validate(from_json(source), by_alias=True),
-        ErrorCode(code),
-        ErrorKind(kind),
-        RetryClass(retry),
-        message,
-        number,
-    )
 
 
 SHORT_BYTES_MAX: Final = 65_536
@@ -802,13 +824,11 @@ class Reads:
             return None
         listed, columns = row[:_CATALOG_WIDTH], row[_CATALOG_WIDTH:-_SESSION_WIDTH]
         self._key.check_row("runs", columns)
-        if listed[0] is not None:
-            self._key.check_row("catalog", listed)
         run, session_key, agent_id, fingerprint, status, first_seq = cast(
             "tuple[str, int, str, str, str, int]", columns[:6]
         )
         session = self._key.read_session(session_key, row[-_SESSION_WIDTH:]).row
-        owner = cast("str | None", listed[5])
+        owner = checked_listed(self._connection, self._key, session_key, listed)[5]
         return RunRow(
             run,
             session.session_id,
@@ -817,7 +837,7 @@ class Reads:
             RunStatus(status),
             first_seq,
             session.last_seq,
-            owner,
+            cast("str | None", owner),
         )
 
     def session(self, session_id: str) -> SessionRow | None:

@@ -13,7 +13,7 @@ from typing import Final, Literal, Protocol, cast
 
 from windlass.adapters.journals.rules import ambiguous, corrupt, misconfigured, rejected, unavailable
 from windlass.adapters.journals.sqlite.files import may_change, may_make_files, sync_folder
-from windlass.adapters.journals.sqlite.integrity import INDEX, STORE, StoreKey
+from windlass.adapters.journals.sqlite.integrity import CONSUMED_COLUMNS, INDEX, STORE, StoreKey
 from windlass.errors import AgentError, Rejected
 from windlass.private_files import FILE_MODE
 from windlass_protocol.frozen import frozen
@@ -291,14 +291,27 @@ def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[s
         raise
 
 
+_ROW_IDS: Final = {
+    "runs": "run_id",
+    "settled": "request_id",
+    "contents": "hash",
+    "tombstones": "session_key",
+}
+
+
 def _seal(connection: Connection) -> None:
-    """Seal the rows of the index of an older version."""
+    """Seal the rows of the index and the consumed items of an older version."""
     key = StoreKey.load(connection.execute(STORE).fetchall())
     for table, columns in INDEX.items():
-        row_id = "run_id" if table == "runs" else "request_id" if table == "settled" else "number"
+        row_id = _ROW_IDS.get(table, "number")
         for *values, _, name in connection.execute(f"SELECT {columns}, {row_id} FROM {table}").fetchall():
             seal = key.row_seal(table, values)
             connection.execute(f"UPDATE {table} SET seal = ? WHERE {row_id} = ?", (seal, cast("Value", name)))
+    consumed = "consumed_seq IS NOT NULL AND session_key != 0"
+    for row in connection.execute(f"SELECT {CONSUMED_COLUMNS} FROM items WHERE {consumed}").fetchall():
+        number, session_key, kind, name, digest, seq = cast("tuple[int, int, str, str, bytes, int]", row[:-1])
+        seal = key.consumed_seal((number, session_key), kind=kind, key=name, digest=digest, consumed_seq=seq)
+        connection.execute("UPDATE items SET seal = ? WHERE number = ?", (seal, number))
 
 
 def _version(connection: Connection, path: Path) -> int:

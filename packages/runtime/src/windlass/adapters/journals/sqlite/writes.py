@@ -5,6 +5,7 @@ All checks precede the first write, so a refused request does not affect the oth
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -22,7 +23,13 @@ from windlass.adapters.journals.rules import (
     unavailable,
 )
 from windlass.adapters.journals.sqlite.files import take_lock
-from windlass.adapters.journals.sqlite.integrity import SESSION_KEYS_MAX, START, StoredSession, StoreKey
+from windlass.adapters.journals.sqlite.integrity import (
+    ITEM_COLUMNS,
+    SESSION_KEYS_MAX,
+    START,
+    StoredSession,
+    StoreKey,
+)
 from windlass.adapters.journals.sqlite.listing import IndexWrites
 from windlass.adapters.journals.sqlite.marks import Marks, State
 from windlass.adapters.journals.sqlite.queries import (
@@ -149,7 +156,8 @@ _LENGTHEN_SESSION: Final = """UPDATE sessions SET last_seq = ?, last_position = 
     WHERE session_key = ?"""
 _SAVE_STORE: Final = "UPDATE store SET last_position = ?, seal = ?, saves = saves + 1"
 _IS_PENDING: Final = "SELECT 1 FROM items WHERE number = ? AND session_key = ? AND consumed_seq IS NULL"
-_CONSUME: Final = "UPDATE items SET consumed_seq = ?, body = NULL WHERE number = ?"
+_ITEM: Final = f"SELECT {ITEM_COLUMNS} FROM items WHERE number = ?"
+_CONSUME: Final = "UPDATE items SET consumed_seq = ?, seal = ?, body = NULL WHERE number = ?"
 _COUNT_PENDING: Final = "SELECT count(*) FROM items WHERE session_key = ? AND consumed_seq IS NULL"
 _BY_KEY: Final = "SELECT number, digest FROM items WHERE session_key = ? AND key = ?"
 _BY_RUN: Final = "SELECT i.number, i.digest FROM runs r JOIN items i ON i.number = r.item WHERE r.run_id = ?"
@@ -160,11 +168,11 @@ _ENLIST: Final = """INSERT INTO leases VALUES (?, ?)
     ON CONFLICT (owner_id) DO UPDATE SET beat_at_ms = excluded.beat_at_ms"""
 _FREE: Final = "UPDATE sessions SET owner_id = NULL WHERE owner_id = ?"
 _STRIKE: Final = "DELETE FROM leases WHERE owner_id = ?"
-_KEEP: Final = "INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT (hash) DO NOTHING"
+_KEEP: Final = "INSERT INTO contents VALUES (?, ?, ?, ?) ON CONFLICT (hash) DO NOTHING"
 _USE: Final = "INSERT INTO content_uses VALUES (?, ?) ON CONFLICT DO NOTHING"
 _SHARE: Final = """INSERT INTO content_uses SELECT 0, hash FROM contents WHERE hash = ?1
     AND NOT EXISTS (SELECT 1 FROM content_uses WHERE hash = ?1)"""
-_REFUSE: Final = "INSERT INTO refused VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_REFUSE: Final = "INSERT INTO refused VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _FORGET_REFUSED: Final = "DELETE FROM refused WHERE number <= (SELECT max(number) FROM refused) - ?"
 _SNAPSHOT: Final = """INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (session_key) DO UPDATE
     SET seq = excluded.seq, seal = excluded.seal, state = excluded.state WHERE excluded.seq >= seq"""
@@ -295,7 +303,7 @@ class Transaction:
         else:
             self._count_at_commit()
         for number in batch.consumes:
-            self._connection.execute(_CONSUME, (appended.first_seq, number))
+            self._consume(session, number, appended.first_seq)
         moved = end if count else session.last_position
         self._save(StoredSession(session.key, _after(row, batch), moved, chain), row)
         self._index.follow(session.key, batch, first_seq=appended.first_seq if count else 0)
@@ -396,7 +404,8 @@ class Transaction:
         self._count_at_commit()
         # Content without a session, such as packages, stays when a session that also uses it is deleted.
         self._connection.execute(_SHARE, (ref.hash,))
-        self._connection.execute(_KEEP, (ref.hash, ref.media_type, content))
+        seal = self._key.row_seal("contents", (ref.hash, ref.media_type))
+        self._connection.execute(_KEEP, (ref.hash, ref.media_type, content, seal))
         key = 0 if session_id is None else self._key.session_key(session_id)
         self._connection.execute(_USE, (key, ref.hash))
 
@@ -422,7 +431,7 @@ class Transaction:
             one.retry.value,
             one.message,
         )
-        self._connection.execute(_REFUSE, columns)
+        self._connection.execute(_REFUSE, (*columns, self._key.row_seal("refused", columns)))
         self._connection.execute(_FORGET_REFUSED, (most,))
 
     def save(self, session_id: str, seq: int, *, state: bytes) -> None:
@@ -563,6 +572,19 @@ class Transaction:
             for number in batch.consumes
         ):
             raise conflict("an inbox item is unknown or already consumed", batch.claim.session_id)
+
+    def _consume(self, session: StoredSession, number: int, seq: int) -> None:
+        """Mark an item as consumed; its body is deleted, so its seal is made anew."""
+        columns = cast("Sequence[object]", self._connection.execute(_ITEM, (number,)).fetchone())
+        item = self._key.read_item((session.key, session.row.session_id), columns)
+        seal = self._key.consumed_seal(
+            (number, session.key),
+            kind=item.kind,
+            key=item.key,
+            digest=cast("bytes", columns[3]),
+            consumed_seq=seq,
+        )
+        self._connection.execute(_CONSUME, (seq, seal, number))
 
     def _check_runs(self, session: StoredSession, batch: Batch) -> None:
         if not batch.runs and not batch.new_runs:

@@ -15,10 +15,7 @@ _OTHERS: Final = 0o077
 
 
 def open_private(path: str | Path, flags: int) -> int:
-    """Return a file descriptor; others than the owner cannot use the file, whatever the umask.
-
-    As `opener` of `open`, it makes a private file.
-    """
+    """Return a file descriptor; others than the owner cannot use the file, whatever the umask."""
     handle = os.open(path, flags, FILE_MODE)
     mode = S_IMODE(os.fstat(handle).st_mode)
     if mode & _OTHERS or mode & FILE_MODE != FILE_MODE:
@@ -28,6 +25,12 @@ def open_private(path: str | Path, flags: int) -> int:
             if mode & _OTHERS:
                 _tell(path, mode, mode & ~_OTHERS | FILE_MODE)
     return handle
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner can use; OSError if that failed."""
+    with os.fdopen(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+        file.write(data)
 
 
 def make_database(path: Path) -> None:

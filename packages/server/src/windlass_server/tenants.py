@@ -18,7 +18,7 @@ from typing import Final, Literal, Self, TypeVar, Unpack
 from windlass import Agent, AgentError, AgentRuntime, Conflict, Unavailable, telemetry
 from windlass.ledger import Builder, BuilderQuery
 from windlass.parts import SqliteStore, Store, SystemClock
-from windlass.private_files import make_database, make_folder, open_private
+from windlass.private_files import make_database, make_folder, write_private
 from windlass.refusals import missing_provider
 from windlass.runtime.compose import Durability
 from windlass.runtime.options import RuntimeOptions
@@ -584,8 +584,7 @@ def _keep_name(path: Path, name: str) -> None:
     if not path.exists():
         # Atomically: half a name could be that of another tenant.
         new = path.with_suffix(f"{NAME_SUFFIX}-new")
-        with new.open("w", encoding="utf-8", opener=open_private) as file:
-            file.write(name)
+        write_private(new, name.encode())
         new.replace(path)
 
 

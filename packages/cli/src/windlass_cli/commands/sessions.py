@@ -1,5 +1,6 @@
 """`windlass sessions`: list, show, fork, export, import and delete sessions."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -171,7 +172,8 @@ async def export_session(command: Command, backend: Backend, *, session_id: str,
         return
     count = 0
     try:
-        with to.open("x", encoding="utf-8", opener=open_private) as file:
+        handle = open_private(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             async for line in backend.sessions.export(session_id):
                 file.write(line.rstrip("\n") + "\n")
                 count += 1

@@ -23,7 +23,7 @@ from windlass.adapters.telemetry.environment import Settings, settings
 from windlass.ports.clock import IDLE, Clock
 from windlass.ports.store import Store
 from windlass.ports.telemetry import Attribute, Sent, Span, TelemetrySink
-from windlass.private_files import open_private
+from windlass.private_files import write_private
 from windlass.refusals import bad_request, check_given, missing_port
 from windlass.runtime.core import CoreRuntime
 from windlass.telemetry.spans import (
@@ -83,8 +83,7 @@ class Bookmark:
         if self._path is None:
             return
         fresh = self._path.with_name(f"{self._path.name}.new")
-        with fresh.open("w", encoding="ascii", opener=open_private) as file:
-            file.write(f"{position}\n")
+        write_private(fresh, b"%d\n" % position)
         fresh.replace(self._path)
 
     def release(self) -> None:

@@ -108,8 +108,8 @@ def _marks_on(disk: Disk) -> Generator[None]:
     """Record the writes and syncs of the file of marks, which SQLite does not make."""
     write, name = Marks._write, "store.db-mark"
 
-    def written(self: Marks, state: State, slot: int) -> None:
-        write(self, state, slot)
+    def written(self: Marks, state: State, slot: int, kind: bytes) -> None:
+        write(self, state, slot, kind)
         at = slot * SLOT_BYTES
         content = self._path.read_bytes()
         if not any(isinstance(one, Write) and one.name == name for one in disk.happenings):

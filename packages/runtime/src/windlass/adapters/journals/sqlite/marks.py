@@ -110,7 +110,7 @@ class Marks:
         self._database = Path(os.path.realpath(database))
         self._path = self._database.with_name(f"{self._database.name}{MARK_SUFFIX}")
         self._boot = boot_digest()
-        self._is_power = durability == "power"
+        self._kind = _POWER if durability == "power" else _PROCESS
         self._store = b""
         self._noted: State | None = None
         """The last state that was noted."""
@@ -216,31 +216,34 @@ class Marks:
             state = read_state(connection, key)
         finally:
             connection.execute("COMMIT")
-        if os.fstat(self._handle).st_size < FILE_BYTES:
+        self._noted = state
+        is_new = os.fstat(self._handle).st_size < FILE_BYTES
+        if is_new:
             os.ftruncate(self._handle, FILE_BYTES)
-        self.note(state)
-        if self._is_power:
-            self.sync()
+        # Another process may have written what this mark counts, and not have synced it.
+        self._write(state, sum(state) % ACKNOWLEDGED, _PROCESS)
+        if is_new:
+            # From here on the disk has a mark, also if a loss of power garbles a newer one.
+            sync_file(self._handle)
             sync_folder(self._path.parent)
 
     def note(self, state: State) -> None:
         """Note that a store is as far as this; the commit has succeeded, and is not acknowledged yet."""
         self._noted = state
-        self._write(state, sum(state) % ACKNOWLEDGED)
+        self._write(state, sum(state) % ACKNOWLEDGED, self._kind)
 
     def sync(self) -> None:
         """Note that all that was noted is on the disk, and write the marks to the disk."""
         if self._noted is None:
             return
-        self._write(self._noted, ACKNOWLEDGED + sum(self._noted) % SYNCED)
+        self._write(self._noted, ACKNOWLEDGED + sum(self._noted) % SYNCED, self._kind)
         try:
             sync_file(self._handle)
         except OSError as error:
             self._fail(error)
 
-    def _write(self, state: State, slot: int) -> None:
+    def _write(self, state: State, slot: int, kind: bytes) -> None:
         position, item, saves = state
-        kind = _POWER if self._is_power else _PROCESS
         body = _BODY.pack(position, item, saves, self._boot, self._store, kind)
         try:
             os.pwrite(self._handle, body + _SUM.pack(crc32(body)), slot * SLOT_BYTES)

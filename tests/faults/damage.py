@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 from unittest.mock import patch
 
 from tests.contracts.stores import AT, NOW_MS, draft
@@ -317,14 +317,14 @@ def _is_less(shown: Any, true: Any) -> bool:
     if shown == true:
         return True
     if isinstance(true, tuple):
-        return isinstance(shown, tuple) and all(one in true for one in shown)
+        return isinstance(shown, tuple) and all(one in true for one in cast("tuple[object, ...]", shown))
     return shown is None
 
 
 def _uncounted(shown: Any) -> Any:
     """Return sessions without the number of their runs and requests, which decide nothing."""
     if isinstance(shown, tuple):
-        return tuple(_uncounted(one) for one in shown)
+        return tuple(_uncounted(one) for one in cast("tuple[object, ...]", shown))
     return replace(shown, run_count=0, request_count=0) if isinstance(shown, SessionInfo) else shown
 
 

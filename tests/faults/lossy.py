@@ -117,10 +117,10 @@ def _marks_on(disk: Disk) -> Generator[None]:
             disk.happenings += [Write(name, len(content) - 1, b"\0"), Sync(name)]
         disk.happenings.append(Write(name, at, content[at : at + SLOT_BYTES]))
 
-    with (
-        patch.object(Marks, "_write", written),
-        patch.object(marks, "sync_file", lambda _: disk.happenings.append(Sync(name))),
-    ):
+    def synced(handle: int) -> None:
+        disk.happenings.append(Sync(name))
+
+    with patch.object(Marks, "_write", written), patch.object(marks, "sync_file", synced):
         yield
 
 

@@ -80,9 +80,10 @@ def test_a_store_whose_log_is_gone_is_refused_with_words_and_left_as_it_is(path:
     path = killed(path, three)
     log_of(path).rename(path.with_name("away"))
     before = path.read_bytes()
-    for _ in range(2):
-        with pytest.raises(Corrupt) as refused:
-            found(path)
+    with pytest.raises(Corrupt):
+        found(path)
+    with pytest.raises(Corrupt) as refused:
+        found(path)
     for words in ("record 0", "record 3", "store.db-wal was lost", "Restore the log", "delete store.db-mark"):
         assert words in refused.value.message
     assert path.read_bytes() == before

@@ -89,7 +89,7 @@ _ROW_NAMES: Final = {
     "contents": "content {}",
     "tombstones": "a deleted session",
 }
-_KINDS: Final = {int: b"i", str: b"s", bytes: b"b", type(None): b"n"}
+_KINDS: Final[dict[type, bytes]] = {int: b"i", str: b"s", bytes: b"b", type(None): b"n"}
 
 
 def columns_of(alias: str, columns: str) -> str:

@@ -9,7 +9,7 @@ import os
 import random
 import shutil
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -265,7 +265,7 @@ async def fill(path: Path) -> None:
     await store.aclose()
 
 
-async def sight_of(path: Path) -> Sight:
+async def sight_of(path: Path, request_ids: Sequence[str]) -> Sight:
     """Look at everything that a store shows."""
     sight = Sight()
     try:
@@ -273,20 +273,15 @@ async def sight_of(path: Path) -> Sight:
     except AgentError:
         return sight
     names = ["talk0", "talk1", "talk2", "pay0", "pay1", "pay2", "copy1"]
-    try:
-        for name in names:
-            for what in ("read", "milestones", "pending", "session", "listed_session", "is_deleted", "load"):
-                await sight.ask(f"{what} {name}", lambda what=what, name=name: getattr(store, what)(name))
-            for what in ("kept_items", "contents_of", "appends"):
-                await sight.ask(f"{what} {name}", lambda what=what, name=name: getattr(store, what)(name))
-        for run_id in ("t0", "t1", "t2", "p0", "p1", "p2"):
-            await sight.ask(f"run {run_id}", lambda run_id=run_id: store.run(run_id))
-        requests = await store.listed_requests()
-        for number in range(3):
-            request_id = requests[number].request.request_id if number < len(requests) else "none"
-            await sight.ask(f"request {number}", lambda request_id=request_id: store.find_request(request_id))
-    except AgentError:
-        pass
+    for name in names:
+        for what in ("read", "milestones", "pending", "session", "listed_session", "is_deleted", "load"):
+            await sight.ask(f"{what} {name}", lambda what=what, name=name: getattr(store, what)(name))
+        for what in ("kept_items", "contents_of", "appends"):
+            await sight.ask(f"{what} {name}", lambda what=what, name=name: getattr(store, what)(name))
+    for run_id in ("t0", "t1", "t2", "p0", "p1", "p2"):
+        await sight.ask(f"run {run_id}", lambda run_id=run_id: store.run(run_id))
+    for request_id in request_ids:
+        await sight.ask(f"request {request_id}", lambda name=request_id: store.find_request(name))
     looks: dict[str, Callable[[], Awaitable[Any]]] = {
         "all": lambda: store.read_all(limit=10_000),
         "position": store.last_position,
@@ -333,7 +328,10 @@ async def bit_flips(folder: Path, *, trials: int, seed: int) -> dict[str, Any]:
     path = folder / "store.db"
     await fill(path)
     whole = path.read_bytes()
-    truth = (await sight_of(path)).shown
+    opened = await SqliteStore.open(path)
+    request_ids = [one.request.request_id for one in await opened.listed_requests()]
+    await opened.aclose()
+    truth = (await sight_of(path, request_ids)).shown
     assert not problems_of(path, is_deep=True), problems_of(path, is_deep=True)
     chance = random.Random(seed)
     used = [at for at, byte in enumerate(whole) if byte or at % PAGE_BYTES < HEAD_BYTES]
@@ -348,7 +346,7 @@ async def bit_flips(folder: Path, *, trials: int, seed: int) -> dict[str, Any]:
             problems = problems_of(path, is_deep=True)
         except AgentError as error:
             problems = (error.message,)
-        shown = (await sight_of(path)).shown
+        shown = (await sight_of(path, request_ids)).shown
         different = [name for name, value in truth.items() if name in shown and shown[name] != value]
         wrong = [
             name

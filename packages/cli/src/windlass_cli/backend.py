@@ -17,6 +17,7 @@ import typer
 
 import windlass
 from windlass import parts
+from windlass.private_files import make_folder
 from windlass_cli.output import Exit, Problem, Terminal
 from windlass_cli.settings import KEY, LOCAL, OWNER, Settings
 from windlass_protocol.frozen import sealed
@@ -431,7 +432,7 @@ def _check_file(store: Path) -> None:
 
 def _make_folder(folder: Path) -> None:
     try:
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         raise Problem(
             f"cannot create the folder {folder}: {error.strerror}", "Name another file: --store PATH"

@@ -149,6 +149,12 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     return app
 
 
+SWITCH_S: Final = 0.0005
+"""How long a thread may compute while the event loop waits for the interpreter, seconds; Python has 0.005.
+
+A request waits for it several times. While a large message is masked in a thread, small requests of other
+tenants must stay quick.
+"""
 BACKLOG: Final = 2_048
 """Connections that wait to be accepted."""
 _HEAD_BYTES_MAX: Final = 2 * (HEADER_BYTES_MAX + TARGET_BYTES_MAX)
@@ -165,6 +171,7 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
             the OpenTelemetry exporter of the environment cannot be used.
     """
     telemetry.check_environment()
+    sys.setswitchinterval(SWITCH_S)
     asyncio.run(tenants.check([LOCAL.tenant] if settings.is_open else []))
     config = uvicorn.Config(
         create_app(settings, tenants),

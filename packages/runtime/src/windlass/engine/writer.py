@@ -14,7 +14,7 @@ from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
 from windlass_harness.views.listing import RUN_STATUSES
 from windlass_harness.views.runs import DELIVERY_RECORDS
-from windlass_protocol import RetryClass, RunStatus
+from windlass_protocol import JsonObject, RetryClass, RunStatus
 from windlass_protocol.frozen import frozen
 
 T = TypeVar("T")
@@ -97,6 +97,10 @@ class Scribe(Protocol):
         """Return the drafts with secrets masked."""
         ...
 
+    async def masked(self, data: JsonObject) -> JsonObject:
+        """Return data with secrets masked, and remember it; large data does not hold up the event loop."""
+        ...
+
 
 class SessionWriter:
     """Appends records to a claimed session."""
@@ -172,6 +176,14 @@ class SessionWriter:
             record.session_id, record.epoch, record.seq = session_id, epoch, seq
         self._records += drafts
         return True
+
+    async def inspect(self, body: JsonObject) -> None:
+        """Inspect the body of an inbox item for secrets before records are drafted from it.
+
+        It was masked before it was posted, perhaps by another process. If it is large, inspecting it here
+        keeps the event loop free; the records of it are then recognised quickly.
+        """
+        await self._scribe.masked(body)
 
     def begin(self, run: NewRun, item: int) -> None:
         """Start a run in the next commit, from a message to an ended run."""

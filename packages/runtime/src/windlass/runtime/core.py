@@ -312,7 +312,7 @@ class CoreRuntime(RuntimeViews):
             at = moment(self._ports.machine.clock).at
             new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked, at=at)
             opening = start.session_opening(effective)
-            body = self._masked({**start.start_body(request, effective), "session": opening})
+            body = await self._masked({**start.start_body(request, effective), "session": opening})
             key = item_key(START, run_id)
             try:
                 posted = await self._store().post(session_id, kind=START, key=key, body=body, run=new_run)
@@ -360,7 +360,7 @@ class CoreRuntime(RuntimeViews):
             session_id = check_id(request.session_id, "session_id")
             await self._runs.known(session_id)
             await self._keeper.keep(effective, request.run_id)
-            body = self._masked({**start.start_body(request, effective), "messageId": message_id})
+            body = await self._masked({**start.start_body(request, effective), "messageId": message_id})
         except AgentError as error:
             await self._record_refusal(error, request)
             raise
@@ -374,12 +374,10 @@ class CoreRuntime(RuntimeViews):
         for one in dict.fromkeys((session_id, *asking)):
             await self._rouse(one)
 
-    def _masked(self, body: JsonObject) -> JsonObject:
+    async def _masked(self, body: JsonObject) -> JsonObject:
         """Return the body of an inbox item with its secrets masked."""
-        from windlass_harness.loop.events import Draft  # noqa: PLC0415 - slow to import
-
         # An inbox item is as durable as a record, so it must not hold a secret either.
-        return self._ports.scribe([Draft("inbox", "", body)])[0].data
+        return await self._ports.scribe.masked(body)
 
     @property
     def agent_sessions(self) -> AgentSessions:
@@ -499,7 +497,7 @@ class CoreRuntime(RuntimeViews):
         # An earlier cancel may have another reason; the run ends in any case.
         with suppress(Conflict):
             await self._store().post(
-                row.session_id, kind=CANCEL, key=item_key(CANCEL, run_id), body=self._masked(given)
+                row.session_id, kind=CANCEL, key=item_key(CANCEL, run_id), body=await self._masked(given)
             )
         await self._rouse(row.session_id)
 
@@ -590,6 +588,6 @@ class CoreRuntime(RuntimeViews):
             await self._runs.check_unanswered(one)
         for one in asking:
             key = item_key(ANSWER, self._ports.machine.new_id())
-            body = self._masked({**one.body, "givenMs": now_ms})
+            body = await self._masked({**one.body, "givenMs": now_ms})
             await self._store().post(one.session_id, kind=ANSWER, key=key, body=body)
         return [one.session_id for one in asking]

@@ -44,10 +44,7 @@ async def ask(port: int, head: str, body: bytes = b"") -> int:
 
 def _head(method: str, path: str, key: str, length: int = 0) -> str:
     kind = f"Content-Type: application/json\r\nContent-Length: {length}\r\n" if length else ""
-    return (
-        f"{method} /v1/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\n"
-        f"{kind}\r\n"
-    )
+    return f"{method} /v1/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\n{kind}\r\n"
 
 
 async def _timed(port: int, head: str) -> float:

@@ -24,7 +24,9 @@ from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from windlass.limits import LIGHT_CHARS_MAX
 from windlass.parts import Clock
+from windlass.tools.calling import in_masking_thread
 from windlass_protocol import CodecError, CodecLimits, parse
 from windlass_protocol.frozen import mutable
 from windlass_protocol.lazy import lazy_pattern
@@ -474,7 +476,11 @@ class Guard:
             raw = await read_body(receive, self._limits, declared=declared)
             if declared is None:
                 self._refuse_over(self._bytes, principal.tenant, amount=len(raw), reason="bytes")
-            state[BODY] = parse_body(raw, self._limits, kind=_header(scope, b"content-type"))
+            kind = _header(scope, b"content-type")
+            if len(raw) <= LIGHT_CHARS_MAX:
+                state[BODY] = parse_body(raw, self._limits, kind=kind)
+            else:
+                state[BODY] = await in_masking_thread(partial(parse_body, raw, self._limits, kind=kind))
         tenant = held.tenant = await self._tenants.take(
             principal.tenant, may_create=has_body or not principal.is_claimed
         )

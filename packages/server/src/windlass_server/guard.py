@@ -9,7 +9,6 @@ share.
 """
 
 import asyncio
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from dataclasses import field
@@ -28,8 +27,8 @@ from windlass.limits import LIGHT_CHARS_MAX
 from windlass.parts import Clock
 from windlass.tools.calling import in_masking_thread
 from windlass_protocol import CodecError, CodecLimits, parse
+from windlass_protocol.codec_scan import count_values
 from windlass_protocol.frozen import mutable
-from windlass_protocol.lazy import lazy_pattern
 from windlass_server.auth import Asked, Doorman, Principal
 from windlass_server.problems import Problem, is_expected, of_codec_error, problem_of
 from windlass_server.requests import EVE_PREFIX, PREFIX, PREFIXES, Caller
@@ -104,8 +103,6 @@ def _method(name: str) -> str:
 _JSON: Final = "application/json"
 _DIGITS_MAX: Final = 20
 """Digits of a Content-Length; a longer one is too large in any case."""
-_STRING: Final = lazy_pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-"""A string of JSON; an unterminated one extends to the end, so that matching stays linear."""
 
 
 async def read_body(receive: Receive, limits: Limits, *, declared: int | None) -> bytes:
@@ -164,20 +161,13 @@ def parse_body(raw: bytes, limits: Limits, *, kind: str) -> JsonValue:
         return None
     if kind.partition(";")[0].strip().lower() != _JSON:
         raise Problem(415, f"a body is {_JSON}")
-    # Strings are removed only if the count with them is too high: most bodies are one long string.
-    if _marks(raw) > BODY_VALUES_MAX:
-        count = _marks(_STRING.sub(b"", raw))
-        if count > BODY_VALUES_MAX:
-            raise Problem(413, f"the body has too many values: {count:,}, limit {BODY_VALUES_MAX:,}")
+    count = count_values(raw, BODY_VALUES_MAX)
+    if count > BODY_VALUES_MAX:
+        raise Problem(413, f"the body has too many values: {count:,}, limit {BODY_VALUES_MAX:,}")
     try:
         return parse(raw, CodecLimits(message_bytes_max=limits.body_bytes_max))
     except CodecError as error:
         raise of_codec_error(error) from None
-
-
-def _marks(raw: bytes) -> int:
-    """Return an upper bound of the number of values: each begins after one of these."""
-    return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
 
 
 @mutable

@@ -178,7 +178,10 @@ class ChatDraft {
       if (request === undefined) continue;
       this.ownRequests().delete(resolution.requestId);
       const answer = questionOutcome(request, resolution);
-      if (answer !== undefined) this.addResult(event, request.action.callId, answer);
+      // A request of a subagent is about its own calls, even if their ids are equal.
+      if (answer !== undefined && data.childSessionId === undefined) {
+        this.addResult(event, request.action.callId, answer);
+      }
     }
   }
 

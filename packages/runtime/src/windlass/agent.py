@@ -373,16 +373,7 @@ class Agent:
         # Imported through the package on first use: the runtime itself imports this module.
         runtime = windlass.AgentRuntime.in_memory([self], providers=providers or {}, is_attended=False)
         async with runtime:
-            handle = await runtime.start(self, message)
-            result = await handle.wait()
-        if result.error is not None:
-            # The output of a failed run is empty, so the reason is logged.
-            how = result.status.value
-            import logging  # noqa: PLC0415 - slow to import
-
-            log = logging.getLogger(__name__)
-            log.warning("a run of agent %s did not complete (%s): %s", self.name, how, result.error.message)
-        return result
+            return await (await runtime.start(self, message)).wait()
 
     def tool(self, name: str) -> Tool[..., object] | None:
         """Return the tool of exactly this name."""

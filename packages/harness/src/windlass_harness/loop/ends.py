@@ -173,7 +173,7 @@ def facts_of(body: JsonObject) -> JsonObject:
 
 
 SAID: Final = ("message", "parts", "context", "messageId", "sender")
-_NOT_OF_THE_RUN: Final = frozenset({*SAID, "contract", "session", "turnId"})
+_NOT_OF_THE_RUN: Final = frozenset({*SAID, "contract", "session", "turnId", "responses", "givenMs"})
 
 
 def ended_unstarted(state: LoopState, event: RunWithdrawn | RunRefused, *, now: Moment) -> list[Draft]:

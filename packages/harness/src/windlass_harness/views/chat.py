@@ -174,10 +174,12 @@ class _Draft:
             self._add_calls(record, data.turn_id, data.step_index, actions)
 
     def input_resolved(self, record: Record) -> None:
-        for resolution in read(InputResolvedData, record.data).resolutions:
+        data = read(InputResolvedData, record.data)
+        for resolution in data.resolutions:
             request = self._requests.pop(resolution.request_id, None)
             answer = None if request is None else question_outcome(request, resolution)
-            if request is not None and answer is not None:
+            # A request of a subagent is about its own calls, even if their ids are equal.
+            if request is not None and answer is not None and data.child_session_id is None:
                 self._add_result(record, request.action.call_id, answer)
 
     def run_started(self, record: Record) -> None:

@@ -107,6 +107,10 @@ def sort(
         if queued is not None:
             mail.left.remove(queued)
             mail.taken.append(queued.number)
+        if has_answers(item) and item.kind != ANSWER:
+            # Before the message: it dismisses the requests that are still open.
+            is_bare = item.number in quarantine.minimal
+            mail.events.append(_bare_answers(item) if is_bare else answers_in(item))
         mail.events.append(_asked(item, quarantine) if begins else _event(item, queued, quarantine))
     return mail
 
@@ -135,8 +139,10 @@ def _bare(item: InboxItem, queued: InboxItem | None) -> LoopEvent:
         return RunWithdrawn(_facts(queued))
     if item.kind in _BARE_EVENTS:
         return _BARE_EVENTS[item.kind](item)
-    if item.kind != ANSWER:
-        return ChildSaid(item.kind, {})
+    return ChildSaid(item.kind, {})
+
+
+def _bare_answers(item: InboxItem) -> AnswersGiven:
     given = answers_in(item).responses
     ids = [*dict.fromkeys(response.request_id for response in given)][:ANSWERS_NOTED_MAX]
     # The responses have no option, so none of them is accepted.
@@ -177,6 +183,11 @@ def _cancel(item: InboxItem) -> LoopEvent:
     )
 
 
+def has_answers(item: InboxItem) -> bool:
+    """Return whether an item has answers: alone, or with a message."""
+    return item.kind == ANSWER or (item.kind == STEER and "responses" in item.body)
+
+
 def answers_in(item: InboxItem) -> AnswersGiven:
     """Return the answers in an item."""
     responses, given_ms = item.body["responses"], item.body.get("givenMs")
@@ -212,6 +223,7 @@ def _bare_report(item: InboxItem) -> LoopEvent:
 
 _BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: lambda _: MessageSent({"message": _NOT_KEPT}),
+    ANSWER: _bare_answers,
     COMPACT: lambda _: CompactionRequested(),
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
     STATE: lambda _: StateGiven(StateChange({})),

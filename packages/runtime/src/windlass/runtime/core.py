@@ -9,8 +9,9 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
+from weakref import WeakValueDictionary
 
-from windlass.errors import AgentError, Conflict
+from windlass.errors import AgentError, Conflict, Unavailable
 from windlass.refusals import (
     check_given,
     check_id,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from windlass.runtime.decisions import DecisionFolds
     from windlass.runtime.folds import JournalFolds
     from windlass.runtime.registry import RuntimePorts
-    from windlass.runtime.runs import RunHandle, Runs
+    from windlass.runtime.runs import Asking, RunHandle, Runs
     from windlass.runtime.start import EffectivePackage
     from windlass_harness.loop.events import StateChange
     from windlass_harness.views.family import ChildSession
@@ -187,6 +188,7 @@ class CoreRuntime(RuntimeViews):
         self._run_count = 0
         self._keeper = PackageKeeper(ports)
         self._opening = asyncio.Lock()
+        self._answer_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closing: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -364,14 +366,21 @@ class CoreRuntime(RuntimeViews):
         except AgentError as error:
             await self._record_refusal(error, request)
             raise
-        # No session is woken before the message is there: the run must not end between the two.
-        asking = await self._post_answers(session_id, responses) if responses else ()
-        try:
-            await self._store().post(session_id, kind=STEER, key=item_key(STEER, message_id), body=body)
-        except AgentError as error:
-            await self._record_refusal(error, request)
-            raise
-        for one in dict.fromkeys((session_id, *asking)):
+        async with self._answering(session_id):
+            asking = await self._checked_answers(session_id, responses) if responses else ()
+            for one in asking:
+                if one.session_id == session_id:
+                    # In one item: a message that is refused answers nothing.
+                    body |= await self._masked(one.body)
+            try:
+                await self._store().post(session_id, kind=STEER, key=item_key(STEER, message_id), body=body)
+            except AgentError as error:
+                await self._record_refusal(error, request)
+                raise
+            for one in asking:
+                if one.session_id != session_id:
+                    await self._post_answers(one)
+        for one in dict.fromkeys((session_id, *(one.session_id for one in asking))):
             await self._rouse(one)
 
     async def _masked(self, body: JsonObject) -> JsonObject:
@@ -567,27 +576,42 @@ class CoreRuntime(RuntimeViews):
     async def _answer(
         self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
     ) -> None:
-        for one in await self._post_answers(session_id, responses, run_id):
-            await self._rouse(one)
+        async with self._answering(session_id):
+            asking = await self._checked_answers(session_id, responses, run_id)
+            numbers = [await self._post_answers(one) for one in asking]
+        for one in asking:
+            await self._rouse(one.session_id)
+        # The answers are durable: a store that cannot be read now does not change that.
+        with suppress(Unavailable):
+            for one, number in zip(asking, numbers, strict=True):
+                await self._runs.check_counts(one, number)
 
-    async def _post_answers(
-        self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
-    ) -> list[str]:
-        """Put answers into the inboxes of the sessions that asked; return these sessions."""
-        from windlass.engine.clocks import moment  # noqa: PLC0415 - slow to import
+    def _answering(self, session_id: str) -> asyncio.Lock:
+        """Return the lock of the answers of a session: of two at once, the second is not posted."""
+        import asyncio  # noqa: PLC0415 - slow to import
+
+        return self._answer_locks.setdefault(session_id, asyncio.Lock())
+
+    async def _post_answers(self, asking: Asking) -> int:
+        """Put answers into the inbox of the session that asked; return the number of the item."""
         from windlass.engine.inbox import ANSWER, item_key  # noqa: PLC0415 - slow to import
+
+        key, body = item_key(ANSWER, self._ports.machine.new_id()), await self._masked(asking.body)
+        return (await self._store().post(asking.session_id, kind=ANSWER, key=key, body=body)).number
+
+    async def _checked_answers(
+        self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
+    ) -> tuple[Asking, ...]:
+        """Return answers by the sessions that asked. The caller holds the lock until they are posted."""
+        from windlass.engine.clocks import moment  # noqa: PLC0415 - slow to import
         from windlass.runtime.runs import check_answers  # noqa: PLC0415 - slow to import
         from windlass_protocol import InputResponse  # noqa: PLC0415 - made on first use
 
         given = check_items(responses, InputResponse, what="responses", words="InputResponses")
         await self._runs.known(session_id)
         now_ms = moment(self._ports.machine.clock).ms
-        asking = await self._runs.sort(given, session_id, run_id=run_id)
+        asking = await self._runs.sort(given, session_id, run_id=run_id, given_ms=now_ms)
         for one in asking:
             check_answers(one.responses, one.requests, session_id=one.session_id, now_ms=now_ms)
             await self._runs.check_unanswered(one)
-        for one in asking:
-            key = item_key(ANSWER, self._ports.machine.new_id())
-            body = await self._masked({**one.body, "givenMs": now_ms})
-            await self._store().post(one.session_id, kind=ANSWER, key=key, body=body)
-        return [one.session_id for one in asking]
+        return asking

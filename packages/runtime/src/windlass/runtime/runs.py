@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Final, Generic, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from windlass.agent import Output
-from windlass.engine.inbox import ANSWER, answers_in, each_item
+from windlass.engine.inbox import answers_in, each_item, has_answers
 from windlass.errors import Rejected, kind_of
 from windlass.ports.feed import EventBus, EventStream, refused
 from windlass.ports.store import CANCEL, COMPACT, START, STATE, NewRun, RunRow, SettledRequest, Store
@@ -45,6 +46,7 @@ from windlass_protocol import (
     Cursor,
     ErrorKind,
     Event,
+    InputOutcome,
     InputRequest,
     InputResponse,
     JsonObject,
@@ -67,13 +69,17 @@ class Asking:
     session_id: str
     responses: tuple[InputResponse, ...]
     requests: Mapping[str, InputRequest]
+    given_ms: int
+    """Time of the answers, in milliseconds since 1970."""
 
     @property
     def body(self) -> dict[str, JsonValue]:
-        """The inbox item with the answers."""
-        return {"responses": [answer.model_dump(mode="json", by_alias=True) for answer in self.responses]}
+        """The answers as the body of an inbox item."""
+        responses: list[JsonValue] = [one.model_dump(mode="json", by_alias=True) for one in self.responses]
+        return {"responses": responses, "givenMs": self.given_ms}
 
 
+_BY_ANSWERS: Final = (InputOutcome.ANSWERED, InputOutcome.APPROVED, InputOutcome.DENIED)
 TERMINAL: Final = frozenset(RUN_ENDS.values())
 _CANCELLED: Final = "the run was cancelled, which closed its requests"
 
@@ -287,26 +293,45 @@ class Runs:
             return {}, set()
         return open_, homes
 
-    async def _answered(self, session_id: str, requests: Mapping[str, InputRequest]) -> set[str]:
-        """Return the ids of the requests that have a valid answer in an inbox."""
+    async def _answered(
+        self, session_id: str, requests: Mapping[str, InputRequest], *, before: float = inf
+    ) -> set[str]:
+        """Return the ids of the requests that have a valid answer in an inbox, before an item."""
         found: set[str] = set()
         async for item in each_item(self._store, session_id):
-            if item.kind == ANSWER:
+            if item.number >= before:
+                break
+            if has_answers(item):
                 given = answers_in(item)
                 found |= {one.request_id for one in given.responses if _counts(one, requests, given.given_ms)}
         return found
 
-    async def check_unanswered(self, asking: Asking) -> None:
-        """Refuse a second answer to a request while the first is still in the inbox.
+    async def check_unanswered(self, asking: Asking, *, before: float = inf) -> None:
+        """Refuse a second answer to a request while the first is still in the inbox, before an item.
 
         Raises:
             Conflict: a request has an answer in the inbox.
         """
-        answered = await self._answered(asking.session_id, asking.requests)
+        answered = await self._answered(asking.session_id, asking.requests, before=before)
         for response in asking.responses:
             if response.request_id in answered:
                 run = (await self._folds.session(asking.session_id)).run
                 raise answered_already(response, asking.session_id, agent_id=run and run.agent_id)
+
+    async def check_counts(self, asking: Asking, number: int) -> None:
+        """Refuse answers that were posted as an item if another process has posted others before.
+
+        Raises:
+            Conflict: a request has another answer, or it was closed without one.
+        """
+        await self.check_unanswered(asking, before=number)
+        for response in asking.responses:
+            found = await self._store.find_request(response.request_id)
+            given = matched(asking.requests[response.request_id], response)
+            if isinstance(found, SettledRequest) and (
+                found.outcome not in _BY_ANSWERS or found.option_id != given.option_id
+            ):
+                raise settled_already(found)
 
     async def _state(self, session_id: str, run_id: str | None) -> SessionFold | None:
         """Return the state of a session; None if it is running another run than `run_id`."""
@@ -315,7 +340,12 @@ class Runs:
         return None if is_other else state
 
     async def sort(
-        self, responses: Sequence[InputResponse], session_id: str, *, run_id: str | None = None
+        self,
+        responses: Sequence[InputResponse],
+        session_id: str,
+        *,
+        run_id: str | None = None,
+        given_ms: int,
     ) -> tuple[Asking, ...]:
         """Group answers by the session that made the requests: the session itself, or one of its subagents.
 
@@ -344,7 +374,7 @@ class Runs:
                     await self._check_unsettled(response.request_id, home)
             if await self._is_cancelled(home):
                 raise refused_answer(None, given[0], problem=_CANCELLED, session_id=home)
-            found.append(Asking(home, tuple(given), requests))
+            found.append(Asking(home, tuple(given), requests, given_ms))
         return tuple(found)
 
     async def _check_unsettled(self, request_id: str, session_id: str) -> None:

@@ -117,8 +117,3 @@ TAR_RISKY = (
     "--recursive-unlink --overwrite-dir --transform=*e --xform=*e --files-from=/* -T/* --one-top*=/* "
     "--one-top*=~* --one-top*=..* -C/* -C~* -C..*"
 )
-LOCAL_NETWORKS = (
-    "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 "
-    "192.168.0.0/16 198.18.0.0/15 224.0.0.0/4 240.0.0.0/4 100.100.100.200/32 168.63.129.16/32"
-)
-"""IPv4 networks that are not the public internet."""

@@ -3,11 +3,10 @@
 import ipaddress
 import re
 import unicodedata
-from functools import lru_cache
 
+from windlass_harness.addresses import is_public_address
 from windlass_harness.shell.paths import matches_any
 from windlass_harness.shell.tables_names import CAPTURE_HOSTS, LOCAL_HOSTS
-from windlass_harness.shell.tables_tools import LOCAL_NETWORKS
 from windlass_protocol.lazy import lazy_pattern
 
 _URL = lazy_pattern(r"(?:([A-Za-z][A-Za-z0-9+.-]*):/{0,3})?([^/?#]*)(.*)", re.DOTALL)
@@ -16,11 +15,6 @@ _PUBLIC_SCHEMES = frozenset({"", "http", "https", "ftp", "ftps", "git", "ssh"})
 _PARTS_MAX = 4
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _IPV4_BITS = 0xFFFFFFFF
-
-
-@lru_cache(maxsize=1)
-def _local_networks() -> tuple[ipaddress.IPv4Network, ...]:
-    return tuple(ipaddress.IPv4Network(text) for text in LOCAL_NETWORKS.split())
 
 
 def is_public_url(url: str) -> bool:
@@ -73,8 +67,7 @@ def _number(text: str) -> int:
 
 
 def _is_public_ipv4(number: int) -> bool:
-    address = ipaddress.IPv4Address(number)
-    return not any(address in network for network in _local_networks())
+    return is_public_address(ipaddress.IPv4Address(number))
 
 
 def _is_public_ipv6(host: str) -> bool:
@@ -87,4 +80,4 @@ def _is_public_ipv6(host: str) -> bool:
         inner = ipaddress.IPv4Address(int(address) & _IPV4_BITS)
     if inner is not None:
         return _is_public_ipv4(int(inner))
-    return address.is_global and not address.is_multicast
+    return is_public_address(address)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from email.message import Message
 from functools import partial
 from importlib import import_module
-from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from socket import SOCK_STREAM
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urljoin, urlsplit
@@ -29,6 +29,7 @@ from windlass.toolbox.read import Window, encoding_of
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.calling import in_thread
 from windlass.tools.context import ToolContext
+from windlass_harness.addresses import is_public_address
 from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
 
@@ -38,35 +39,6 @@ if TYPE_CHECKING:
 
 PORTS: Final = {"http": (80, 8080), "https": (443, 8443)}
 """Allowed ports by scheme; the first is the default. Other ports serve other protocols."""
-_NOT_PUBLIC_4: Final = tuple(
-    IPv4Network(text)
-    for text in (
-        "0.0.0.0/8",
-        "10.0.0.0/8",
-        "100.64.0.0/10",
-        "127.0.0.0/8",
-        "169.254.0.0/16",
-        "172.16.0.0/12",
-        "192.0.0.0/24",
-        "192.0.2.0/24",
-        "192.31.196.0/24",
-        "192.52.193.0/24",
-        "192.88.99.0/24",
-        "192.168.0.0/16",
-        "192.175.48.0/24",
-        "198.18.0.0/15",
-        "198.51.100.0/24",
-        "203.0.113.0/24",
-        "224.0.0.0/4",
-        "240.0.0.0/4",
-    )
-)
-_PUBLIC_6: Final = IPv6Network("2000::/3")
-_NOT_PUBLIC_6: Final = tuple(
-    # 2001::/23 holds Teredo and other tunnels, 2002::/16 is 6to4: both carry an IPv4 address inside.
-    IPv6Network(text)
-    for text in ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20")
-)
 _LABEL: Final = lazy_pattern(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER: Final = lazy_pattern(r"(?:\d+|0x[0-9a-f]*)")
 _UNCLEAN: Final = lazy_pattern(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029\ufeff]")
@@ -136,22 +108,9 @@ def check_public(addresses: Sequence[str]) -> list[str]:
     """
     if not addresses:
         raise ToolFailed("the host has no address")
-    if not all(is_public(address) for address in addresses):
+    if not all(is_public_address(address) for address in addresses):
         raise ToolFailed("the host is not on the public internet; only public addresses can be fetched")
     return list(addresses)
-
-
-def is_public(address: str) -> bool:
-    """Whether an IP address is on the public internet; an invalid one is not."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return False
-    if isinstance(parsed, IPv4Address):
-        return parsed.is_global and not any(parsed in network for network in _NOT_PUBLIC_4)
-    if parsed.scope_id is not None or parsed not in _PUBLIC_6:
-        return False
-    return parsed.is_global and not any(parsed in network for network in _NOT_PUBLIC_6)
 
 
 def _host(host: str, netloc: str) -> str:

@@ -116,20 +116,27 @@ class Finding:
     is_fatal: bool = True
 
 
-def doctor(context: typer.Context) -> None:
+def doctor(
+    context: typer.Context,
+    *,
+    load: Annotated[
+        bool, typer.Option("--load", help="Run the code that windlass.toml names, to check its agents.")
+    ] = False,
+) -> None:
     """Check the installation, the agents, their models, the store and the port.
 
-    Nothing is changed. Exit code 1 if a check failed.
+    Nothing is changed. Agents that a windlass.toml names are code of its folder: they are loaded only with
+    --load. Exit code 1 if a check failed.
 
-    Example: windlass doctor
+    Example: windlass doctor --load
     """
     command = command_of(context)
     command.check_store()
-    finish(_check(command))
+    finish(_check(command, may_load=load))
 
 
-async def _check(command: Command) -> Exit:
-    findings = await _findings(command)
+async def _check(command: Command, *, may_load: bool) -> Exit:
+    findings = await _findings(command, may_load=may_load)
     for finding in findings:
         mark, style = (
             ("✓", "green") if not finding.hint else ("✗", "red") if finding.is_fatal else ("!", "yellow")
@@ -141,8 +148,16 @@ async def _check(command: Command) -> Exit:
     return Exit.FAILED if has_failed else Exit.DONE
 
 
-async def _findings(command: Command) -> list[Finding]:
-    return [*_environment(), *_agents(command), *[one async for one in _store(command)], _port(command)]
+async def _findings(command: Command, *, may_load: bool) -> list[Finding]:
+    found = command.settings.values["agents"]
+    if found.is_from_file and not may_load:
+        agents = [Finding("agents", f"{found.value}, not loaded", _LOAD, is_fatal=False)]
+    else:
+        agents = [*_agents(command)]
+    return [*_environment(), *agents, *[one async for one in _store(command)], _port(command)]
+
+
+_LOAD: Final = "windlass.toml names this code. To run it and check the agents: windlass doctor --load"
 
 
 def _environment() -> Iterator[Finding]:

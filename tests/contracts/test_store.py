@@ -321,7 +321,7 @@ def test_an_owner_that_renews_its_lease_keeps_its_sessions(play: Play) -> None:
 DAY_MS = 86_400_000
 
 
-@pytest.mark.promise("R12")
+@pytest.mark.promise("J4")
 def test_a_heartbeat_from_the_future_expires_unless_it_is_renewed(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         await write(store, await claim(store), 1, standing=Standing.RUNNING)

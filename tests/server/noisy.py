@@ -12,6 +12,7 @@ import json
 import sys
 import tempfile
 import time
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,9 @@ TEXT: Final = "https://ann:hunter22@example.com/a?token=abcdef123&x=1 "
 BODIES: Final = 120
 BODY_BYTES: Final = 690_000
 SAMPLES: Final = 200
+LOAD_S: Final = 20.0
+"""How long refused bodies are sent again, seconds."""
+RETRY_S: Final = 2.0
 EVERY_S: Final = 0.05
 """The time between two small requests, seconds."""
 REFUSED_S: Final = 60.0
@@ -76,11 +80,21 @@ async def _load(port: int, key: str, *, bodies: int, size: int) -> dict[str, int
 
 
 async def load(port: int, key: str, bodies: int, size: int) -> dict[int, int]:
-    """Send large bodies at once; return the number of answers by status."""
+    """Send large bodies at once, and again those that were refused; return the answers by status."""
     text = (TEXT * (size // len(TEXT) + 1))[:size]
     body = json.dumps({"message": text}).encode()
     head = _head("POST", "sessions", key, len(body))
-    statuses = await asyncio.gather(*(ask(port, head, body) for _ in range(bodies)))
+    until = time.monotonic() + LOAD_S
+    statuses = list[int]()
+
+    async def send() -> None:
+        while time.monotonic() < until:
+            statuses.append(await ask(port, head, body))
+            if statuses[-1] != HTTPStatus.TOO_MANY_REQUESTS:
+                return
+            await asyncio.sleep(RETRY_S)
+
+    await asyncio.gather(*(send() for _ in range(bodies)))
     return {status: statuses.count(status) for status in sorted(set(statuses))}
 
 

@@ -424,4 +424,13 @@ def test_the_large_texts_that_are_remembered_are_few(monkeypatch: pytest.MonkeyP
     redactor = Redactor()
     texts = [f"{number} " * LARGE_CHARS for number in range(3)]
     assert all(redactor.text(text) == text for text in texts)
-    assert len(redactor._settled) == 1
+    seen = list[int]()
+    before = redact.mask_shapes
+
+    def mask_shapes(text: str) -> str:
+        seen.append(len(text))
+        return before(text)
+
+    monkeypatch.setattr(redact, "mask_shapes", mask_shapes)
+    assert all(redactor.text(text) == text for text in (texts[2], texts[2], texts[0]))
+    assert len(seen) == 1

@@ -13,7 +13,7 @@ from windlass.limits import LIGHT_CHARS_MAX
 from windlass.scribe import RedactingScribe
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_harness import redact
-from windlass_protocol import RunRequest
+from windlass_protocol import JsonObject, RunRequest
 
 URL = "https://ann:hunter22@example.com/a?token=abcdef123 "
 LARGE = URL * (2 * LIGHT_CHARS_MAX // len(URL))
@@ -100,7 +100,7 @@ def test_values_of_one_runtime_are_masked_one_after_the_other(monkeypatch: pytes
         await asyncio.to_thread(begun.wait, 300)
         # The event loop goes on meanwhile, and a small value does not wait for the large ones.
         assert values == ["a"]
-        small = {"text": "nothing to mask"}
+        small: JsonObject = {"text": "nothing to mask"}
         assert await scribe.masked(small) is small
         go.set()
         assert all("hunter22" not in str(masked) for masked in await asyncio.gather(*tasks))

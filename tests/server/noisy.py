@@ -9,6 +9,7 @@ not the one before it was answered, so a stall is counted by every request that 
 
 import asyncio
 import json
+import random
 import sys
 import tempfile
 import time
@@ -25,9 +26,12 @@ TEXT: Final = "https://ann:hunter22@example.com/a?token=abcdef123&x=1 "
 BODIES: Final = 120
 BODY_BYTES: Final = 690_000
 SAMPLES: Final = 200
+CONNECTIONS: Final = 16
+"""Bodies that are sent at the same time."""
 LOAD_S: Final = 20.0
 """How long refused bodies are sent again, seconds."""
 RETRY_S: Final = 2.0
+"""The mean time before a refused body is sent again, seconds."""
 EVERY_S: Final = 0.05
 """The time between two small requests, seconds."""
 REFUSED_S: Final = 60.0
@@ -80,19 +84,20 @@ async def _load(port: int, key: str, *, bodies: int, size: int) -> dict[str, int
 
 
 async def load(port: int, key: str, bodies: int, size: int) -> dict[int, int]:
-    """Send large bodies at once, and again those that were refused; return the answers by status."""
+    """Send large bodies, and again those that were refused; return the answers by status."""
     text = (TEXT * (size // len(TEXT) + 1))[:size]
     body = json.dumps({"message": text}).encode()
     head = _head("POST", "sessions", key, len(body))
     until = time.monotonic() + LOAD_S
-    statuses = list[int]()
+    statuses, chance, turn = list[int](), random.Random(7), asyncio.Semaphore(CONNECTIONS)
 
     async def send() -> None:
         while time.monotonic() < until:
-            statuses.append(await ask(port, head, body))
+            async with turn:
+                statuses.append(await ask(port, head, body))
             if statuses[-1] != HTTPStatus.TOO_MANY_REQUESTS:
                 return
-            await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(RETRY_S * (0.5 + chance.random()))
 
     await asyncio.gather(*(send() for _ in range(bodies)))
     return {status: statuses.count(status) for status in sorted(set(statuses))}

@@ -452,7 +452,9 @@ class Guard:
         retry_s = meter.take(key, amount)
         if retry_s:
             self._metrics.refused.labels(reason).inc()
-            raise Problem(429, _OVER[reason], retry_s=retry_s)
+            # The rest of a large body is not even read.
+            headers = {"connection": "close"} if amount > LIGHT_CHARS_MAX else None
+            raise Problem(429, _OVER[reason], retry_s=retry_s, headers=headers)
 
     async def _admit(self, scope: Scope, receive: Receive, held: "_Held") -> None:
         """Check a request; put its `Caller` and its body into its state."""

@@ -23,6 +23,8 @@ BODY_S_MAX: Final = 10.0
 """How long a client may take to send a body, seconds."""
 HEADER_BYTES_MAX: Final = 16_384
 """All headers of one request together."""
+LINGER_S: Final = 2.0
+"""How long a connection stays open for a client that is still sending a refused body, seconds."""
 HEAD_S_MAX: Final = 10.0
 """How long a client may take to send the request line and the headers, seconds."""
 TARGET_BYTES_MAX: Final = 8_192

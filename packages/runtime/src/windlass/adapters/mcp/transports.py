@@ -114,7 +114,8 @@ def result_problem(result: object) -> str | None:
     if isinstance(parts, list) and len(cast(list[object], parts)) > RESULT_PARTS_MAX:
         found = len(cast(list[object], parts))
         return f"the result has too many parts: {found:,}, limit {RESULT_PARTS_MAX:,}"
-    level, count = [result], 1
+    level: list[object] = [result]
+    count = 1
     for _ in range(RESULT_LEVELS_MAX + 1):
         below: list[object] = []
         for one in level:

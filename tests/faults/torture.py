@@ -183,7 +183,7 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "about 25 ms, spread over the whole engine: 10,000 do not fit into a minute on two cores. In `crowd`",
         "it is a reader of a feed of a server, and a kill one of its connections: every record comes once.",
         "In `noisy` it is a body of 690 kB with URL-like text from one tenant, while another one makes small",
-        "requests; it is wrong if the slowest percent of these takes more than ten times as long as without.",
+        "requests; it is wrong if the slowest percent of these takes more than 25 times as long as without.",
         "",
         "| id | part and options | trials | kills | repeated with key | parked | wrong | seconds |",
         "|---|---|---|---|---|---|---|---|",

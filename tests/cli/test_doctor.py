@@ -131,3 +131,19 @@ def test_a_store_that_lost_its_log_is_refused_with_words(capsys: pytest.CaptureF
     assert "delete local.db-mark" in ran.out
     Path(f"{STORE}-mark").unlink()
     assert run_here(capsys, "doctor").code == 0
+
+
+def test_code_that_the_folder_names_is_not_run_without_being_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = "from pathlib import Path\nfrom windlass.demo import agent\nPath('ran').touch()\n"
+    (tmp_path / "app.py").write_text(code, encoding="utf-8")
+    (tmp_path / "windlass.toml").write_text('agents = "app.py:agent"\n', encoding="utf-8")
+    ran = run_here(capsys, "doctor")
+    assert ran.code == 0, ran.out
+    assert "! agents: app.py:agent, not loaded" in ran.out
+    assert "windlass doctor --load" in ran.out
+    assert not (tmp_path / "ran").exists()
+    ran = run_here(capsys, "doctor", "--load")
+    assert "✓ agents: demo, of app.py:agent" in ran.out
+    assert (tmp_path / "ran").exists()

@@ -28,6 +28,7 @@ from tests.faults.rig import warm
 from tests.faults.rivals import sleepers, start_together
 from tests.faults.test_program_kills import chain
 from tests.server.crowd import crowds
+from tests.server.noisy import noisy
 from tests.sim.runner import start
 
 PAGE: Final = Path(__file__).parents[2] / "benchmarks" / "TORTURE.md"
@@ -118,6 +119,12 @@ def crowd(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def neighbour(args: argparse.Namespace) -> dict[str, Any]:
+    with scratch(args.place) as folder:
+        told = asyncio.run(noisy(Path(folder), bodies=args.trials))
+    return {**told, "trials": args.trials, "wrong": len(told["violations"])}
+
+
 PARTS: Final[dict[str, Part]] = {
     "every-point": every_point,
     "kills": kills,
@@ -129,6 +136,7 @@ PARTS: Final[dict[str, Part]] = {
     "simulations": simulations,
     "programs": programs,
     "crowd": crowd,
+    "noisy": neighbour,
 }
 ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R2", "every-point", ""),
@@ -144,6 +152,7 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R9", "simulations", "--trials 10000 --first 0"),
     ("R9", "programs", "--trials 100 --first 1"),
     ("F1", "crowd", "--trials 10000"),
+    ("L1", "noisy", "--trials 120"),
 )
 """The parts of a whole night, each with its promise."""
 
@@ -206,15 +215,23 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "cut, blanked in part, or has one other bit. The store refuses to open, or has everything that was",
         "acknowledged; anything else is wrong. In `bits` it is one other bit in a closed database. Every",
         "read shows the truth, less of it, or an error; `windlass doctor --deep` tells what is missing.",
+        "In `noisy` it is a body of 690 kB with URL-like text from one tenant, while another one makes small",
+        "requests; it is wrong if the slowest percent of these takes more than 25 times as long as without.",
         "",
         "| id | part and options | trials | kills | repeated with key | parked | wrong | seconds |",
         "|---|---|---|---|---|---|---|---|",
     ]
+    loud = ""
     for promise, part, told in rows:
         numbers = (told.get(name, "") for name in ("kills", "repeated", "parked", "wrong", "seconds"))
         trials = told.get("trials", told.get("starts"))
         lines.append(f"| {promise} | `{part}` | {trials} | {' | '.join(map(str, numbers))} |")
-    return "\n".join(lines) + "\n"
+        if "loaded_p99_ms" in told:
+            loud = (
+                f"In `noisy`, the p99 of a small request was {told['idle_p99_ms']} ms without the load and "
+                f"{told['loaded_p99_ms']} ms with it; {told['statuses'].get('202', 0)} bodies were accepted."
+            )
+    return "\n".join(lines) + "\n" + (f"\n{loud}\n" if loud else "")
 
 
 def main() -> int:

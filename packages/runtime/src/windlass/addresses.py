@@ -39,6 +39,9 @@ _NOT_PUBLIC_4: Final = tuple(
         "203.0.113.0/24",
         "224.0.0.0/4",
         "240.0.0.0/4",
+        # Services of cloud providers for their machines, with credentials: Azure, Alibaba Cloud.
+        "168.63.129.16/32",
+        "100.100.100.200/32",
     )
 )
 _PUBLIC_6: Final = IPv6Network("2000::/3")

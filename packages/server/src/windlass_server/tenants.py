@@ -326,6 +326,16 @@ class Tenant:
     """The OpenTelemetry export; None if the environment configures none."""
     users: int = 0
     """Number of requests that use it."""
+    blank: Path | None = None
+    """The store that a tenant without files would have; None if it has files.
+
+    Such a tenant is in memory and empty: only requests that may not create files get it.
+    """
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the tenant was without files and has some now."""
+        return self.blank is not None and _has_files(self.blank)
 
     @property
     def store(self) -> Store:
@@ -358,6 +368,13 @@ class Tenant:
 
     async def aclose(self) -> None:
         """Close it; open runs continue when it is opened again."""
+        if self.blank is not None:
+            # Its streams end, and their clients reconnect. The runtime has no engine, and shares its ports.
+            bus = self.runtime.ports.bus
+            assert bus is not None, "it was made with one"
+            bus.end(_unavailable("the tenant was opened: reconnect"))
+            await self.reservations.aclose()
+            return
         if self.exported is not None:
             await self.exported.aclose()
         await self.insight.aclose()
@@ -441,13 +458,15 @@ class Tenants:
         """The number of open tenants."""
         return len(self._open)
 
-    async def take(self, name: str) -> Tenant:
+    async def take(self, name: str, *, may_create: bool = True) -> Tenant:
         """Hold a tenant open until its `release`.
+
+        Without `may_create`, a tenant that has no files is empty, in memory, and stays without files.
 
         Raises:
             Unavailable: too many tenants are busy, or the store cannot be opened.
         """
-        tenant = await self._ensure(name)
+        tenant = await self._ensure(name, may_create=may_create)
         tenant.users += 1
         return tenant
 
@@ -460,16 +479,35 @@ class Tenants:
         finally:
             tenant.release()
 
-    async def _ensure(self, name: str) -> Tenant:
+    async def _ensure(self, name: str, *, may_create: bool) -> Tenant:
         tenant = self._open.get(name)
-        if tenant is None:
+        if tenant is None or not _serves(tenant, may_create=may_create):
             async with self._opening:
                 tenant = self._open.get(name)
-                if tenant is None:
-                    await self._make_room()
-                    tenant = self._open[name] = await self._try_to_make(name)
+                if tenant is None or not _serves(tenant, may_create=may_create):
+                    tenant = await self._opened(name, before=tenant, may_create=may_create)
         self._open.move_to_end(name)
         return tenant
+
+    async def _opened(self, name: str, *, before: Tenant | None, may_create: bool) -> Tenant:
+        """Open a tenant; `before` is the empty one that it replaces."""
+        if before is None:
+            await self._make_room()
+        if not may_create and not _has_files(self._path(name)):
+            tenant = await self._blank(name)
+        else:
+            tenant = await self._try_to_make(name)
+        self._open[name] = tenant
+        if before is not None:
+            await before.aclose()
+        return tenant
+
+    async def _blank(self, name: str) -> Tenant:
+        runtime = AgentRuntime.in_memory(self.agents.values(), **self._options)
+        reservations = await Reservations.open(Path(":memory:"))
+        return Tenant(
+            name, runtime, reservations, Insight(runtime), tuple(self.agents), blank=self._path(name)
+        )
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{file_name(name)}.db"
@@ -537,7 +575,10 @@ class Tenants:
 
     async def _park(self, name: str) -> None:
         """Close a tenant; open it again if a run became active meanwhile."""
-        await self._open.pop(name).aclose()
+        tenant = self._open.pop(name)
+        await tenant.aclose()
+        if tenant.blank is not None:
+            return
         path = self._path(name)
         try:
             is_due = await self._is_due(path)
@@ -546,6 +587,16 @@ class Tenants:
             return
         if is_due:
             self._open[name] = await self._try_to_make(name)
+
+
+def _serves(tenant: Tenant, *, may_create: bool) -> bool:
+    """Whether an open tenant can serve a request: one without files serves those that may create none."""
+    return tenant.blank is None or not (may_create or tenant.is_outdated)
+
+
+def _has_files(path: Path) -> bool:
+    """Whether there are files of a tenant, by the path of its store."""
+    return path.exists() or path.with_suffix(EMPTY_SUFFIX).exists()
 
 
 def _check_models(ports: RuntimePorts) -> None:

@@ -126,20 +126,24 @@ def doctor(
     deep: Annotated[
         bool, typer.Option("--deep", help="Read every record of the store, and compare its index with them.")
     ] = False,
+    load: Annotated[
+        bool, typer.Option("--load", help="Run the code that windlass.toml names, to check its agents.")
+    ] = False,
 ) -> None:
     """Check the installation, the agents, their models, the store and the port.
 
-    Nothing is changed. Exit code 1 if a check failed.
+    Nothing is changed. Agents that a windlass.toml names are code of its folder: they are loaded only with
+    --load. Exit code 1 if a check failed.
 
-    Example: windlass doctor
+    Example: windlass doctor --load
     """
     command = command_of(context)
     command.check_store()
-    finish(_check(command, is_deep=deep))
+    finish(_check(command, is_deep=deep, may_load=load))
 
 
-async def _check(command: Command, *, is_deep: bool) -> Exit:
-    findings = await _findings(command, is_deep=is_deep)
+async def _check(command: Command, *, is_deep: bool, may_load: bool) -> Exit:
+    findings = await _findings(command, is_deep=is_deep, may_load=may_load)
     for finding in findings:
         mark, style = (
             ("✓", "green") if not finding.hint else ("✗", "red") if finding.is_fatal else ("!", "yellow")
@@ -151,9 +155,17 @@ async def _check(command: Command, *, is_deep: bool) -> Exit:
     return Exit.FAILED if has_failed else Exit.DONE
 
 
-async def _findings(command: Command, *, is_deep: bool) -> list[Finding]:
+async def _findings(command: Command, *, is_deep: bool, may_load: bool) -> list[Finding]:
+    found = command.settings.values["agents"]
+    if found.is_from_file and not may_load:
+        agents = [Finding("agents", f"{found.value}, not loaded", _LOAD, is_fatal=False)]
+    else:
+        agents = [*_agents(command)]
     stores = [one async for one in _store(command, is_deep=is_deep)]
-    return [*_environment(), *_agents(command), *stores, _port(command)]
+    return [*_environment(), *agents, *stores, _port(command)]
+
+
+_LOAD: Final = "windlass.toml names this code. To run it and check the agents: windlass doctor --load"
 
 
 def _environment() -> Iterator[Finding]:

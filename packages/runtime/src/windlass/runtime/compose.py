@@ -460,10 +460,10 @@ class AgentRuntime(CoreRuntime):
             Conflict: the session is unknown.
         """
         check_given(values, Mapping, what="values", words="a mapping of keys to JSON")
-        change = self._change(values, tuple(check_items(remove, str, what="remove", words="keys")))
+        change = await self._change(values, tuple(check_items(remove, str, what="remove", words="keys")))
         await self._give_state(session_id, change)
 
-    def _change(self, values: Mapping[str, JsonValue], removed: tuple[str, ...]) -> StateChange:
+    async def _change(self, values: Mapping[str, JsonValue], removed: tuple[str, ...]) -> StateChange:
         from windlass_harness.loop.events import StateChange  # noqa: PLC0415 - slow to import
 
         try:
@@ -471,7 +471,7 @@ class AgentRuntime(CoreRuntime):
         except (TypeError, ToolFailed) as error:
             problem = str(error)
         else:
-            data = self._masked(change.data)
+            data = await self._masked(change.data)
             return StateChange(cast(JsonObject, data.get("set", {})), removed)
         raise bad_request(problem)
 

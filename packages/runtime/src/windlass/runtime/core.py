@@ -318,7 +318,7 @@ class CoreRuntime(RuntimeViews):
             at = moment(self._ports.machine.clock).at
             new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked, at=at)
             opening = start.session_opening(effective)
-            body = self._masked({**start.start_body(request, effective), "session": opening})
+            body = await self._masked({**start.start_body(request, effective), "session": opening})
             key = item_key(START, run_id)
             try:
                 posted = await self._store().post(session_id, kind=START, key=key, body=body, run=new_run)
@@ -366,7 +366,7 @@ class CoreRuntime(RuntimeViews):
             session_id = check_id(request.session_id, "session_id")
             await self._runs.known(session_id)
             await self._keeper.keep(effective, request.run_id)
-            body = self._masked({**start.start_body(request, effective), "messageId": message_id})
+            body = await self._masked({**start.start_body(request, effective), "messageId": message_id})
         except AgentError as error:
             await self._record_refusal(error, request)
             raise
@@ -375,7 +375,7 @@ class CoreRuntime(RuntimeViews):
             for one in asking:
                 if one.session_id == session_id:
                     # In one item: a message that is refused answers nothing.
-                    body |= self._masked(one.body)
+                    body |= await self._masked(one.body)
             try:
                 await self._store().post(session_id, kind=STEER, key=item_key(STEER, message_id), body=body)
             except AgentError as error:
@@ -387,12 +387,10 @@ class CoreRuntime(RuntimeViews):
         for one in dict.fromkeys((session_id, *(one.session_id for one in asking))):
             await self._rouse(one)
 
-    def _masked(self, body: JsonObject) -> JsonObject:
+    async def _masked(self, body: JsonObject) -> JsonObject:
         """Return the body of an inbox item with its secrets masked."""
-        from windlass_harness.loop.events import Draft  # noqa: PLC0415 - slow to import
-
         # An inbox item is as durable as a record, so it must not hold a secret either.
-        return self._ports.scribe([Draft("inbox", "", body)])[0].data
+        return await self._ports.scribe.masked(body)
 
     @property
     def agent_sessions(self) -> AgentSessions:
@@ -512,7 +510,7 @@ class CoreRuntime(RuntimeViews):
         # An earlier cancel may have another reason; the run ends in any case.
         with suppress(Conflict):
             await self._store().post(
-                row.session_id, kind=CANCEL, key=item_key(CANCEL, run_id), body=self._masked(given)
+                row.session_id, kind=CANCEL, key=item_key(CANCEL, run_id), body=await self._masked(given)
             )
         await self._rouse(row.session_id)
 
@@ -602,7 +600,7 @@ class CoreRuntime(RuntimeViews):
         """Put answers into the inbox of the session that asked; return the number of the item."""
         from windlass.engine.inbox import ANSWER, item_key  # noqa: PLC0415 - slow to import
 
-        key, body = item_key(ANSWER, self._ports.machine.new_id()), self._masked(asking.body)
+        key, body = item_key(ANSWER, self._ports.machine.new_id()), await self._masked(asking.body)
         return (await self._store().post(asking.session_id, kind=ANSWER, key=key, body=body)).number
 
     async def _checked_answers(

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from windlass.adapters.journals.sqlite.files import take_lock
 from windlass.adapters.telemetry.environment import Settings, settings
+from windlass.errors import install_hint
 from windlass.ports.clock import IDLE, Clock
 from windlass.ports.store import Store
 from windlass.ports.telemetry import Attribute, Sent, Span, TelemetrySink
@@ -367,7 +368,7 @@ def export(
         metric_exporter: the same for metrics; with either of them nothing is sent by OTLP.
 
     Raises:
-        Rejected: an argument or a variable is not valid, or `windlass[otel]` is not installed.
+        Rejected: an argument or a variable is not valid, or `packages/runtime[otel]` is not installed.
     """
     words = "whether content is exported: True or False"
     check_given(capture_content, bool, what="capture_content", words=words)
@@ -414,7 +415,7 @@ def trace_metadata() -> JsonObject:
     A caller with a `traceparent` from elsewhere, such as a request header, passes that instead.
 
     Raises:
-        Rejected: `windlass[otel]` is not installed.
+        Rejected: `packages/runtime[otel]` is not installed.
     """
     carrier: dict[str, str] = {}
     _imported("opentelemetry.trace.propagation.tracecontext").TraceContextTextMapPropagator().inject(carrier)
@@ -437,7 +438,7 @@ def _imported(name: str) -> ModuleType:
         return import_module(name)
     except ModuleNotFoundError as error:
         missing = error.name
-    raise bad_request(f"telemetry needs an optional dependency ({missing}): pip install 'windlass[otel]'")
+    raise bad_request(f"telemetry needs an optional dependency ({missing}): {install_hint('otel')}")
 
 
 def _sink(endpoint: str | None, chosen: Settings, exporters: Mapping[str, object]) -> "_Chosen":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import Field
 
 from windlass.addresses import URL_CHARS_MAX, Resolver, Target, resolve, target_of
-from windlass.errors import wrong
+from windlass.errors import install_hint, wrong
 from windlass.toolbox.html_text import html_text
 from windlass.toolbox.limits import (
     BODY_BYTES_MAX,
@@ -209,7 +209,7 @@ def _getter() -> Callable[..., Awaitable[Reply]]:
     try:
         return import_module("windlass.toolbox.web_connect").get
     except ModuleNotFoundError:
-        raise wrong("web_fetch needs an optional dependency: pip install 'windlass[web]'") from None
+        raise wrong(f"web_fetch needs an optional dependency: {install_hint('web')}") from None
 
 
 async def fetch(target: Target, get: Callable[[Target], Awaitable[Reply]]) -> tuple[Target, Reply]:

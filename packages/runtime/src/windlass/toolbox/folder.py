@@ -8,7 +8,6 @@ link.
 
 import os
 import stat
-import unicodedata
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from windlass.toolbox.limits import (
     WALK_ENTRIES_MAX,
     WALK_LEVELS_MAX,
 )
+from windlass.toolbox.protected import plain_name
 from windlass.tools import ToolFailed
 from windlass.tools.context import CompactionContext, SessionValues, ToolContext, ToolState
 from windlass_protocol.frozen import mutable, sealed
@@ -80,9 +80,7 @@ def check_name(name: str) -> None:
 
 def is_guarded(name: str) -> bool:
     """Whether some file system treats a name as that of Git's own folder."""
-    plain = "".join(one for one in unicodedata.normalize("NFKC", name) if unicodedata.category(one) != "Cf")
-    plain = plain.casefold().partition(":")[0].rstrip(" .")
-    return plain in {GUARDED, "git~1"}
+    return plain_name(name) in {GUARDED, "git~1"}
 
 
 def outside(path: str) -> ToolFailed:

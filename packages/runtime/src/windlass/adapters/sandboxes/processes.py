@@ -42,6 +42,9 @@ OWN_VARIABLES: Final = {
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_ATTR_NOSYSTEM": "1",
+    # `git status` does not rewrite the index, and no read fetches missing objects.
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
     "GIT_CONFIG_COUNT": str(len(_GIT)),
     **{f"GIT_CONFIG_KEY_{at}": name for at, name in enumerate(_GIT)},
     **{f"GIT_CONFIG_VALUE_{at}": value for at, value in enumerate(_GIT.values())},

@@ -13,11 +13,11 @@ from typing import Final, cast
 
 from windlass.adapters.journals.codec import EncodedPost
 from windlass.adapters.journals.rules import (
+    Leases,
     check_fence,
     check_room,
     conflict,
     deleted,
-    is_in_lease,
     new_run_ids,
     rejected,
     unavailable,
@@ -55,6 +55,7 @@ class OwnerLocks:
     def __init__(self, path: Path) -> None:
         self._folder = path.with_name(f"{path.name}-owners")
         self._held: dict[str, int] = {}
+        self._leases = Leases()
 
     def hold(self, owner_id: str) -> None:
         """Take the lock of an owner, and hold it until `drop` or the end of the process.
@@ -114,7 +115,7 @@ class OwnerLocks:
         A missing lock file proves nothing: it may have been removed while its owner lives. Neither does one
         that cannot be opened, such as when this process has no file descriptor left.
         """
-        if not is_in_lease(beat_at_ms, now_ms):
+        if not self._leases.is_valid(owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms):
             return True
         if owner_id in self._held:
             return False

@@ -1,7 +1,6 @@
 """A model runs commands in a sandbox: they see one folder, and neither secrets nor the network."""
 
 import asyncio
-import os
 from pathlib import Path
 
 from windlass import Agent, AgentRuntime, PolicySet, Rejected, Rule
@@ -12,16 +11,17 @@ from windlass.toolbox import Workspace
 ATTEMPTS = {
     "work in the folder": "echo 'print(6 * 7)' > a.py && ls",
     "read a secret": f"cat {Path('secret.txt').absolute()}",
-    "read a key": "cat /proc/*/environ | grep -a API_KEY || echo no key",
+    "see the processes of the machine": "ls /proc | grep -c '^[0-9]'",
     "reach the metadata service": ": < /dev/tcp/169.254.169.254/80",
     "leave a process behind": "setsid sleep 1000 & echo left",
-    "fill the machine with processes": "for i in $(seq 200); do sleep 9 & done 2>&1 | grep -m1 -o 'Resource .*'",
+    "start too many processes": "for i in $(seq 99); do sleep 9 & done 2>&1 | grep -m1 -o 'Resource .*'",
 }
 
 
+Path("secret.txt").write_text("the secret")
+
+
 async def main() -> None:
-    Path("secret.txt").write_text("the secret")
-    os.environ["API_KEY"] = "the key"
     model = ScriptedModel([*(call("bash", {"command": one}) for one in ATTEMPTS.values()), say("Done.")])
     agent = Agent(
         "worker",

@@ -272,7 +272,7 @@ def test_the_folder_of_a_session_is_copied_by_a_fork_and_removed_with_the_sessio
 def test_files_that_are_too_many_to_be_kept_are_not_restored_in_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.sandbox.SANDBOX_KEPT_FILES_MAX", 3)
+    monkeypatch.setattr("windlass.session_sandbox.SANDBOX_KEPT_FILES_MAX", 3)
 
     async def story() -> None:
         model = ScriptedModel(

@@ -57,8 +57,9 @@ async def results(runtime: AgentRuntime, session_id: str) -> list[Any]:
     for record in await records(runtime, session_id):
         if record.type == "action.result":
             data = cast(dict[str, Any], record.data)
-            output = data["result"].get("output")
-            shown = output.get("output", output) if isinstance(output, dict) else output
+            output: Any = data["result"].get("output")
+            is_command = isinstance(output, dict) and "exit_code" in output
+            shown: Any = output["output"] if is_command else output
             found.append(data["error"]["message"] if "error" in data else shown)
     return found
 
@@ -279,6 +280,7 @@ def test_files_that_are_too_many_to_be_kept_are_not_restored_in_part(
             [bash("touch a b c d"), say("done"), bash("ls"), say("done"), bash("ls"), say("done")]
         )
         agent = Agent("a", model=model, tools=Workspace().tools("bash"), policy=ALL, sandbox=NoSandbox())
+        told: list[Any] = []
         for turn in range(3):
             async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
                 told = await run(runtime, agent)

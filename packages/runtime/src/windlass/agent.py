@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field, replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Final, cast
+from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 from pydantic import Field, JsonValue, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -254,8 +254,11 @@ class Agent:
     compaction_model: str | LLMProvider | None = None
     """Writes the summaries; the model of the agent when left out."""
     temperature: float | None = None
-    code_mode: bool = False
-    """Whether the model calls tools and subagents from Python programs, with the tool `run_code`."""
+    code_mode: bool | Literal["session"] = False
+    """Whether the model calls tools and subagents from Python programs, with the tool `run_code`.
+
+    With "session", variables of a program live for the session, otherwise for the program.
+    """
     workflow: bool = False
     """Whether the model may write programs that call subagents, with the tool `run_workflow`."""
     sandbox: Bubblewrap | NoSandbox | packages.SandboxSpec | None = None
@@ -339,7 +342,10 @@ class Agent:
     @property
     def programs(self) -> tuple[ProgramKind, ...]:
         """The kinds of programs that the model may write."""
-        kinds: tuple[tuple[ProgramKind, bool], ...] = (("code", self.code_mode), ("workflow", self.workflow))
+        kinds: tuple[tuple[ProgramKind, bool], ...] = (
+            ("code", bool(self.code_mode)),
+            ("workflow", self.workflow),
+        )
         return tuple(kind for kind, is_on in kinds if is_on)
 
     @property
@@ -389,16 +395,7 @@ class Agent:
         # Imported through the package on first use: the runtime itself imports this module.
         runtime = windlass.AgentRuntime.in_memory([self], providers=providers or {}, is_attended=False)
         async with runtime:
-            handle = await runtime.start(self, message)
-            result = await handle.wait()
-        if result.error is not None:
-            # The output of a failed run is empty, so the reason is logged.
-            how = result.status.value
-            import logging  # noqa: PLC0415 - slow to import
-
-            log = logging.getLogger(__name__)
-            log.warning("a run of agent %s did not complete (%s): %s", self.name, how, result.error.message)
-        return result
+            return await (await runtime.start(self, message)).wait()
 
     def tool(self, name: str) -> Tool[..., object] | None:
         """Return the tool of exactly this name."""
@@ -440,8 +437,9 @@ class Agent:
 
     def _check_parts(self, where: str) -> None:
         _check_type(self.policy, PolicySet, f"{where}: policy")
-        for name in ("code_mode", "workflow"):
-            _check_type(getattr(self, name), bool, f"{where}: {name}")
+        if self.code_mode != "session":
+            _check_type(self.code_mode, bool, f'{where}: code_mode is "session" or')
+        _check_type(self.workflow, bool, f"{where}: workflow")
         if self.budget is not None:
             _check_type(self.budget, BudgetLimit, f"{where}: budget")
         if self.sandbox is not None:

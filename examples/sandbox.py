@@ -1,7 +1,6 @@
 """A model runs commands in a sandbox: they see one folder, and neither secrets nor the network."""
 
 import asyncio
-import os
 from pathlib import Path
 
 from windlass import Agent, AgentRuntime, PolicySet, Rejected, Rule
@@ -12,11 +11,14 @@ from windlass.toolbox import Workspace
 ATTEMPTS = {
     "work in the folder": "echo 'print(6 * 7)' > a.py && ls",
     "read a secret": f"cat {Path('secret.txt').absolute()}",
-    "read a key": "cat /proc/*/environ | grep -a API_KEY || echo no key",
+    "see the processes of the machine": "ls /proc | grep -c '^[0-9]'",
     "reach the metadata service": ": < /dev/tcp/169.254.169.254/80",
     "leave a process behind": "setsid sleep 1000 & echo left",
-    "make 200 processes": "for i in $(seq 200); do sleep 9 & done 2>&1 | grep -m1 -o 'Resource .*'",
+    "start too many processes": "for i in $(seq 99); do sleep 9 & done 2>&1 | grep -m1 -o 'Resource .*'",
 }
+
+
+Path("secret.txt").write_text("the secret")
 
 
 async def main() -> None:
@@ -39,6 +41,4 @@ async def main() -> None:
         print(f"{name}: {request.messages[-1].content}")
 
 
-Path("secret.txt").write_text("the secret")
-os.environ["API_KEY"] = "the key"  # noqa: TID251 - a key that the commands must not see
 asyncio.run(main())

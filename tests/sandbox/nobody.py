@@ -24,7 +24,8 @@ async def main() -> None:
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
     sys.executable = shutil.which("python3", path="/usr/local/bin:/usr/bin:/bin") or ""
-    sandboxes, found = BubblewrapSandboxes(folder.parent / "root"), []
+    sandboxes = BubblewrapSandboxes(folder.parent / "root")
+    found: list[list[int | str | None]] = []
     for text in attacks:
         is_online = text.startswith("#network\n") and sys.executable
         spec = SPEC.model_copy(update={"network": ("example.com",)}) if is_online else SPEC

@@ -57,8 +57,9 @@ async def results(runtime: AgentRuntime, session_id: str) -> list[Any]:
     for record in await records(runtime, session_id):
         if record.type == "action.result":
             data = cast(dict[str, Any], record.data)
-            output = data["result"].get("output")
-            shown = output.get("output", output) if isinstance(output, dict) else output
+            output: Any = data["result"].get("output")
+            is_command = isinstance(output, dict) and "exit_code" in output
+            shown: Any = output["output"] if is_command else output
             found.append(data["error"]["message"] if "error" in data else shown)
     return found
 
@@ -272,13 +273,14 @@ def test_the_folder_of_a_session_is_copied_by_a_fork_and_removed_with_the_sessio
 def test_files_that_are_too_many_to_be_kept_are_not_restored_in_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.sandbox.SANDBOX_KEPT_FILES_MAX", 3)
+    monkeypatch.setattr("windlass.session_sandbox.SANDBOX_KEPT_FILES_MAX", 3)
 
     async def story() -> None:
         model = ScriptedModel(
             [bash("touch a b c d"), say("done"), bash("ls"), say("done"), bash("ls"), say("done")]
         )
         agent = Agent("a", model=model, tools=Workspace().tools("bash"), policy=ALL, sandbox=NoSandbox())
+        told: list[Any] = []
         for turn in range(3):
             async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
                 told = await run(runtime, agent)

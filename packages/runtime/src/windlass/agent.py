@@ -29,6 +29,7 @@ from windlass.limits import (
     TOOLS_PER_AGENT_MAX,
 )
 from windlass.ports.model import LLMProvider
+from windlass.sandbox import Bubblewrap, NoSandbox
 from windlass.skills import Skill, Skills
 from windlass.tools import PROGRAM_TOOLS, ProgramKind, Tool, ToolFailed, library_tool
 from windlass.tools.schema import PlainSchema, plain_schema
@@ -52,7 +53,6 @@ from windlass_protocol.lazy import lazy_values
 from windlass_protocol.limits import INTEGER_MAX
 
 if TYPE_CHECKING:
-    from windlass.sandbox import Bubblewrap, NoSandbox
     from windlass_protocol import HookSpec, OutputContract, OutputSinkSpec, RunResult, UserContent
 
 _LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX)
@@ -533,8 +533,6 @@ def _check_type(value: object, kind: type, where: str) -> None:
 
 
 def _check_sandbox(sandbox: object, where: str) -> None:
-    from windlass.sandbox import Bubblewrap, NoSandbox  # noqa: PLC0415 - few agents have one
-
     if not isinstance(sandbox, Bubblewrap | NoSandbox | packages.SandboxSpec):
         raise wrong(
             f"{where}: sandbox must be Bubblewrap(…) or NoSandbox() of windlass.sandbox, "

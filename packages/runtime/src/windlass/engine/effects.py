@@ -49,7 +49,7 @@ from windlass.ports.host import Delivery, OutputSink
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMMessage
 from windlass.ports.store import ContentStore, Standing
-from windlass.sandbox import FindSandbox, SessionSandbox, attachments_of
+from windlass.session_sandbox import FindSandbox, SessionSandbox, attachments_of
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.calling import Arguments, ToolRun, call_tool, late, outcome_of
 from windlass.tools.context import ToolContext, ToolControl, ToolState
@@ -416,6 +416,7 @@ class _Call:
     started: float
     """Start of the call, by the monotonic clock."""
     context: ToolContext | None = None
+    sandbox: SessionSandbox | None = None
     on_end: Callable[[], None] | None = None
     """Ends the turn of the call at its concurrency limit."""
 
@@ -918,8 +919,8 @@ class Effects:
         duration_ms = elapsed_ms(clock, call.started)
         if outcome.error is not None and not isinstance(outcome.error, ToolFailed):
             log_failure(f"tool {tool.name} failed", outcome.error, redactor=redactor)
-        if call.context is not None and call.context.sandbox is not None:
-            changed = await call.context.sandbox.state()
+        if call.context is not None and call.sandbox is not None:
+            changed = await call.sandbox.state()
             if changed is not None:
                 call.context.state.keep_own(SANDBOX_KEY, changed)
         results = Results(self._shared.content, clock=clock, redactor=redactor)
@@ -946,7 +947,7 @@ class Effects:
         The call does not run outside of it.
         """
         try:
-            sandbox = self._find_sandbox(state, call)
+            sandbox = call.sandbox = self._find_sandbox(state, call)
         except AgentError as error:
             message = call.binding.redactor.text(error.message)
             return failed(call.effect.call_id, error.code.value, message=message)

@@ -5,8 +5,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from windlass_protocol import JsonObject, SandboxSpec
+from windlass_protocol import JsonObject
 from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import packages
 
 NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
 Output = Callable[[bytes], None]
@@ -109,10 +110,39 @@ class Sandbox(Protocol):
         ...
 
 
+class SandboxAccess(Protocol):
+    """The sandbox of a session, as the tools of its agent get it."""
+
+    async def open(self, folder: Path | None = None) -> Sandbox:
+        """Return the sandbox, with the folder of the session or with another one.
+
+        Raises:
+            SandboxFailed: this machine cannot make it, or its files are on another machine.
+        """
+        ...
+
+    async def send(self, sandbox: Sandbox, path: str) -> str:
+        """Hand a file over to the sessions of this family, those with the same root; return its id.
+
+        Raises:
+            SandboxFailed: it cannot be read.
+            AgentError: it cannot be stored.
+        """
+        ...
+
+    async def fetch(self, sandbox: Sandbox, content_id: str, path: str) -> int:
+        """Write a file that a session of this family has sent; return its size.
+
+        Raises:
+            SandboxFailed: there is no such file, or it cannot be written.
+        """
+        ...
+
+
 class SandboxAdapter(Protocol):
     """Makes sandboxes of one kind."""
 
-    async def check(self, spec: SandboxSpec) -> None:
+    async def check(self, spec: "packages.SandboxSpec") -> None:
         """Return if this machine can make such a sandbox.
 
         Raises:
@@ -120,7 +150,7 @@ class SandboxAdapter(Protocol):
         """
         ...
 
-    async def open(self, spec: SandboxSpec, *, key: str, folder: Path | None = None) -> Sandbox:
+    async def open(self, spec: "packages.SandboxSpec", *, key: str, folder: Path | None = None) -> Sandbox:
         """Return the sandbox with a key; `folder` replaces the folder that belongs to the key.
 
         The folder of a key is created when it is first needed, and kept. Sandboxes that are opened with the

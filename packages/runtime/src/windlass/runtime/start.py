@@ -49,7 +49,7 @@ from windlass.refusals import (
     unknown_agent,
 )
 from windlass.runtime.registry import RuntimePorts
-from windlass.sandbox import SandboxPlace
+from windlass.session_sandbox import SandboxPlace
 from windlass.tools import Tool, as_pinned
 from windlass_harness import __version__
 from windlass_harness.ledger.names import BUILDER, is_notes

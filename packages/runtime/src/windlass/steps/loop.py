@@ -39,8 +39,8 @@ from windlass.runtime.start import (
     start_body,
     with_contract,
 )
-from windlass.sandbox import SandboxPlace
 from windlass.scribe import RedactingScribe
+from windlass.session_sandbox import SandboxPlace
 from windlass.skills import Skills
 from windlass.steps.contract import (
     AgentTool,

@@ -5,8 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from windlass.errors import AgentError
-from windlass.ports.sandbox import SandboxFailed
-from windlass.sandbox import SessionSandbox
+from windlass.ports.sandbox import SandboxAccess, SandboxFailed
 from windlass.toolbox.folder import parts_of
 from windlass.toolbox.limits import SENT_FILES_MAX
 from windlass.toolbox.read import PathText
@@ -59,7 +58,7 @@ def fetch_files_tool(place: Place) -> Tool[..., object]:
     return fetch_files
 
 
-def _own(ctx: ToolContext) -> SessionSandbox:
+def _own(ctx: ToolContext) -> SandboxAccess:
     if ctx.sandbox is None:
         raise ToolFailed("files are handed over between sandboxes, and this agent has none")
     return ctx.sandbox

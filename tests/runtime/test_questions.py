@@ -314,6 +314,53 @@ def test_of_two_answers_at_once_the_second_is_refused(tmp_path: Path) -> None:
     assert paid == [5]
 
 
+class Yielding(WrappedStore):
+    """A store in which other tasks go on before a message is posted."""
+
+    async def post(
+        self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
+    ) -> Posted:
+        for _ in range(100 if kind == STEER else 0):
+            await asyncio.sleep(0)
+        return await super().post(session_id, kind=kind, key=key, body=body, run=run)
+
+
+def test_of_two_messages_with_answers_at_once_the_second_is_not_sent() -> None:
+    @tool(mode="destructive")
+    async def pay(cents: int) -> str:
+        return "paid"
+
+    async def story() -> None:
+        agent = Agent(
+            "shop", model=ScriptedModel(by_history([call("pay", {"cents": 5}), say("done")])), tools=[pay]
+        )
+        store = Yielding(MemoryStore())
+        parts = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
+        async with parts.agent(agent).policy(allow_start).attended().build() as runtime:
+            handle = await runtime.start(agent, "go", session_id="s1")
+            request_id = (await the_request(handle)).request_id
+            found = await asyncio.gather(
+                *(
+                    runtime.steer(
+                        agent,
+                        option,
+                        session_id="s1",
+                        responses=[InputResponse(request_id=request_id, option_id=option)],
+                    )
+                    for option in ("approve", "deny")
+                ),
+                return_exceptions=True,
+            )
+            assert [type(one) for one in found] == [str, Conflict]
+            assert (await handle.wait(timeout=300)).output == "done"
+            heard = [
+                event.data["message"] async for event in handle.events() if event.type == "message.received"
+            ]
+            assert heard == ["go", "approve"]
+
+    play(story())
+
+
 class Meeting(WrappedStore):
     """A store in which two answers are posted only when both are checked."""
 

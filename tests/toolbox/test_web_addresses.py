@@ -7,10 +7,9 @@ import pytest
 from tests.toolbox.rig import Failed, play, text
 from tests.toolbox.web_rig import OTHER, PUBLIC, Canary, canary, redirect, reply, web
 
+from windlass.addresses import PORTS, is_public, target_of
 from windlass.toolbox import web_fetch_tool
-from windlass.toolbox.fetch import PORTS, target_of
 from windlass.tools import ToolFailed
-from windlass_harness.addresses import is_public_address
 
 URLS_MIN = 80
 HOSTS = """
@@ -251,7 +250,7 @@ def test_invalid_host_names_are_refused(url: str) -> None:
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", PUBLIC, OTHER, "2a00:1450:4001::1"])
 def test_public_addresses_are_public(address: str) -> None:
-    assert is_public_address(address)
+    assert is_public(address)
 
 
 def test_a_fetch_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:

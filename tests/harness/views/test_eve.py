@@ -128,6 +128,24 @@ def test_a_call_of_a_subagent_may_have_the_id_of_a_call_of_its_caller() -> None:
     assert types(rest) == ["turn.started", "step.started", "action.result"]
 
 
+def test_calls_of_a_program_are_not_shown_and_their_requests_are() -> None:
+    grammar = EveGrammar()
+    shown([*BEGIN, *requested("p")], grammar)
+    inner = [(kind, {**data, "parentCallId": "p"}) for kind, data in (*requested("a")[:1], result("a"))]
+    asked = shown([inner[0], asks("a"), WAIT], grammar)
+    assert types(asked) == [
+        "actions.requested",
+        "step.completed",
+        "input.requested",
+        "turn.completed",
+        "session.waiting",
+    ]
+    assert [one["callId"] for one in _list(asked[0][1]["actions"])] == ["p"]
+    step: Shown = ("step.started", {**PLACE, "stepIndex": 1})
+    rest = shown([resolved("a", "approved"), inner[1], result("p"), step], grammar)
+    assert types(rest) == ["turn.started", "step.started", "action.result"]
+
+
 def test_a_task_that_asks_has_no_boundary() -> None:
     grammar = EveGrammar()
     run: Shown = ("run.started", {"runId": "r", "agentId": "a", "mode": "task"})

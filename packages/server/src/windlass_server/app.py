@@ -26,7 +26,7 @@ from windlass import Agent, AgentError, telemetry
 from windlass.demo import agent as demo
 from windlass.ledger.goals import Goal
 from windlass.loading import load
-from windlass.parts import Clock, SystemClock
+from windlass.parts import Clock, SystemClock, hide_environment
 from windlass_server import log
 from windlass_server.auth import LOCAL, Doorman
 from windlass_server.chat import agui, ai_sdk
@@ -430,6 +430,8 @@ def on_exit(close: Callable[[], None]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve; return the exit code."""
     options = _parser().parse_args(arguments)
+    # The commands of tools run as the same user.
+    hide_environment()
     try:
         goals = _loaded(options.goals, Goal, option="--goals")
         settings = Settings.read({one.name: getattr(options, one.name) for one in OPTIONS}, goals=goals)

@@ -18,6 +18,7 @@ from typing import Final, Literal, Self, TypeVar, Unpack
 from windlass import Agent, AgentError, AgentRuntime, Conflict, Unavailable, telemetry
 from windlass.ledger import Builder, BuilderQuery
 from windlass.parts import SqliteStore, Store, SystemClock
+from windlass.private_files import make_database, make_folder, write_private
 from windlass.refusals import missing_provider
 from windlass.runtime.compose import Durability
 from windlass.runtime.options import RuntimeOptions
@@ -184,6 +185,7 @@ class Reservations:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    make_database(path)
     connection = sqlite3.connect(path, check_same_thread=False)
     with ExitStack() as failed:
         failed.callback(connection.close)
@@ -429,7 +431,7 @@ class Tenants:
 
         A tenant that cannot be opened is skipped and logged.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder, parents=True)
         for path in sorted(self.folder.glob("*.db")):
             name_file = path.with_suffix(NAME_SUFFIX)
             if not name_file.exists():
@@ -638,7 +640,7 @@ def _keep_name(path: Path, name: str) -> None:
     if not path.exists():
         # Atomically: half a name could be that of another tenant.
         new = path.with_suffix(f"{NAME_SUFFIX}-new")
-        new.write_text(name, encoding="utf-8")
+        write_private(new, name.encode())
         new.replace(path)
 
 

@@ -138,7 +138,7 @@ class _Draft:
 
     def actions_requested(self, record: Record) -> None:
         data = read(ActionsRequestedData, record.data)
-        self._add_calls(record, data.turn_id, data.step_index, data.actions)
+        self._add_calls(record, data.turn_id, data.step_index, data.actions, parent_id=data.parent_call_id)
 
     def action_started(self, record: Record) -> None:
         data = read(ActionStartedData, record.data)
@@ -146,7 +146,9 @@ class _Draft:
         # The calls of a message that is about to be replaced are not marked.
         is_going = step is not None and step.is_tried_again and asked_in == self._step_message()
         if asked_in is None or is_going:
-            self._add_calls(record, data.turn_id, data.step_index, [started_action(data)])
+            self._add_calls(
+                record, data.turn_id, data.step_index, [started_action(data)], parent_id=data.parent_call_id
+            )
         if self._step is not None and self._open_calls[data.call_id] == self._step_message():
             self._step = replace(self._step, has_begun=True)
 
@@ -218,9 +220,15 @@ class _Draft:
         return at
 
     def _add_calls(
-        self, record: Record, turn_id: str, step_index: int, actions: Iterable[RuntimeActionRequest]
+        self,
+        record: Record,
+        turn_id: str,
+        step_index: int,
+        actions: Iterable[RuntimeActionRequest],
+        *,
+        parent_id: str | None = None,
     ) -> None:
-        calls = tuple(map(tool_call, actions))
+        calls = tuple(tool_call(action, parent_id) for action in actions)
         if calls:
             at = self._message_of(record, turn_id, step_index)
             message = self._messages[at]

@@ -7,7 +7,7 @@ made. So a method imports what it needs from them.
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
 
@@ -112,6 +112,7 @@ class RuntimeViews:
             content=self._content(),
             machine=self._ports.machine,
             redactor=self._ports.scribe.redactor,
+            sandboxes=tuple(self._ports.sandboxes.values()),
         )
 
     # runs
@@ -238,6 +239,8 @@ class CoreRuntime(RuntimeViews):
             await self._ports.provider_source.aclose()
         if self._ports.interpreter is not None:
             await self._ports.interpreter.aclose()
+        for sandboxes in self._ports.sandboxes.values():
+            await sandboxes.aclose()
         if self._ports.store is not None:
             await self._ports.store.aclose()
         if self._ports.bus is not None:
@@ -248,7 +251,7 @@ class CoreRuntime(RuntimeViews):
         from windlass.engine.engine import Engine, Ports  # noqa: PLC0415 - slow to import
         from windlass.runtime.approvals import ApprovalDesk  # noqa: PLC0415 - slow to import
         from windlass.runtime.binding import RuntimeBinder  # noqa: PLC0415 - slow to import
-        from windlass.runtime.start import RuntimeDelegator  # noqa: PLC0415 - slow to import
+        from windlass.runtime.start import RuntimeDelegator, sandbox_of  # noqa: PLC0415 - slow to import
 
         ports = self._ports
         store, bus, content = self._store(), self._bus(), self._content()
@@ -265,6 +268,7 @@ class CoreRuntime(RuntimeViews):
             calls_max=ports.rules.calls_per_step_max,
             delegator=RuntimeDelegator(ports, self._keeper),
             interpreter=ports.interpreter,
+            sandbox_of=partial(sandbox_of, ports),
         )
         return Engine(
             Ports(

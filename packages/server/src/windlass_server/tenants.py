@@ -94,7 +94,7 @@ class Reservations:
 
     @classmethod
     async def open(cls, path: Path | None, *, keys_max: int = KEYS_KEPT_MAX) -> Self:
-        """Open the file, or create it; in memory without one; the newest `keys_max` idempotency keys are kept."""
+        """Open the file, or create it, or use memory; the newest `keys_max` idempotency keys are kept."""
         return cls(await asyncio.to_thread(_connect, path), keys_max=keys_max)
 
     async def aclose(self) -> None:

@@ -58,7 +58,7 @@ async def results(runtime: AgentRuntime, session_id: str) -> list[Any]:
         if record.type == "action.result":
             data = cast(dict[str, Any], record.data)
             output: Any = data["result"].get("output")
-            is_command = isinstance(output, dict) and "exit_code" in output
+            is_command = "exit_code" in json.dumps(output)
             shown: Any = output["output"] if is_command else output
             found.append(data["error"]["message"] if "error" in data else shown)
     return found

@@ -279,7 +279,9 @@ def test_reading_with_a_new_tenant_in_the_token_makes_no_files(tmp_path: Path) -
     run(main())
 
 
-def test_an_empty_tenant_makes_room_for_another(tmp_path: Path) -> None:
+def test_an_empty_tenant_makes_room_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
     async def main() -> None:
         tenants = Tenants(tmp_path, [talker()], durability="process", open_max=1)
         await tenants.start()

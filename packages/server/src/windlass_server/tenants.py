@@ -93,8 +93,8 @@ class Reservations:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="windlass-reservations")
 
     @classmethod
-    async def open(cls, path: Path, *, keys_max: int = KEYS_KEPT_MAX) -> Self:
-        """Open the file, or create it; the newest `keys_max` idempotency keys are kept."""
+    async def open(cls, path: Path | None, *, keys_max: int = KEYS_KEPT_MAX) -> Self:
+        """Open the file, or create it, or use memory; the newest `keys_max` idempotency keys are kept."""
         return cls(await asyncio.to_thread(_connect, path), keys_max=keys_max)
 
     async def aclose(self) -> None:
@@ -184,9 +184,10 @@ class Reservations:
             db.execute(sql, (name,))
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    make_database(path)
-    connection = sqlite3.connect(path, check_same_thread=False)
+def _connect(path: Path | None) -> sqlite3.Connection:
+    if path is not None:
+        make_database(path)
+    connection = sqlite3.connect(path or ":memory:", check_same_thread=False)
     with ExitStack() as failed:
         failed.callback(connection.close)
         connection.execute("PRAGMA journal_mode = WAL")
@@ -504,7 +505,7 @@ class Tenants:
 
     async def _blank(self, name: str) -> Tenant:
         runtime = AgentRuntime.in_memory(self.agents.values(), **self._options)
-        reservations = await Reservations.open(Path(":memory:"))
+        reservations = await Reservations.open(None)
         return Tenant(
             name, runtime, reservations, Insight(runtime), tuple(self.agents), blank=self._path(name)
         )

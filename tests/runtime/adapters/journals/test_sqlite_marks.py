@@ -16,10 +16,10 @@ from tests.contracts.stores import claim, numbers, post, write
 
 from windlass.adapters.journals.sqlite import marks as sqlite_marks
 from windlass.adapters.journals.sqlite.audit import problems_of
-from windlass.adapters.journals.sqlite.integrity import STORE, StoreKey
+from windlass.adapters.journals.sqlite.integrity import RUN_COLUMNS, STORE, StoreKey
 from windlass.adapters.journals.sqlite.marks import ACKNOWLEDGED, SLOT_BYTES, Marks, State
 from windlass.adapters.journals.sqlite.recorded import RecordedStore
-from windlass.adapters.journals.sqlite.schema import Durability, connect
+from windlass.adapters.journals.sqlite.schema import MIGRATIONS, Durability, connect, prepare
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Corrupt
 from windlass.ports.recorded import NumberedRow
@@ -332,3 +332,19 @@ def test_a_kill_before_the_first_mark_leaves_no_claim(path: Path) -> None:
     assert found(path) == []
     mark_of(path).write_bytes(bytes(4_096))
     assert found(path) == []
+
+
+def test_a_process_of_version_7_that_has_the_file_open_cannot_append_rows_without_seals(path: Path) -> None:
+    old = connect(path)
+    prepare(old, path, durability="process", migrations=MIGRATIONS[:7])
+    old.execute("INSERT INTO runs VALUES ('r1', 5, 'a1', 'sha256:1', 'pending', 0, 0, NULL, NULL, NULL)")
+    assert found(path) == []
+    with pytest.raises(sqlite3.OperationalError, match="no column named is_milestone"):
+        old.execute(
+            "INSERT INTO appends (last_position, session_key, last_seq, epoch, chain, body, is_milestone) "
+            "VALUES (1, 1, 1, 1, x'', x'', 1)"
+        )
+    key = StoreKey.load(old.execute(STORE).fetchall())
+    [row] = old.execute(f"SELECT {RUN_COLUMNS} FROM runs").fetchall()
+    key.check_row("runs", row)
+    old.close()

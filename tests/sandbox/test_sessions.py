@@ -58,8 +58,9 @@ async def results(runtime: AgentRuntime, session_id: str) -> list[Any]:
         if record.type == "action.result":
             data = cast(dict[str, Any], record.data)
             output: Any = data["result"].get("output")
-            is_command = "exit_code" in json.dumps(output)
-            shown: Any = output["output"] if is_command else output
+            shown: Any = (
+                cast(dict[str, Any], output).get("output", output) if isinstance(output, dict) else output
+            )
             found.append(data["error"]["message"] if "error" in data else shown)
     return found
 

@@ -580,7 +580,7 @@ class CoreRuntime(RuntimeViews):
     async def _answer(
         self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
     ) -> None:
-        async with self._answering(session_id):
+        async with self._answering(check_id(session_id, "session_id")):
             asking = await self._checked_answers(session_id, responses, run_id)
             numbers = [await self._post_answers(one) for one in asking]
         for one in asking:

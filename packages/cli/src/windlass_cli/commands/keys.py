@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -10,7 +10,9 @@ from windlass import parts
 from windlass_cli.backend import Command, command_of
 from windlass_cli.output import Problem, show_table
 from windlass_cli.settings import OWNER
-from windlass_server.auth import ROLES, KeyEntry, change_keys, new_key, read_keys
+
+if TYPE_CHECKING:
+    from windlass_server.auth import KeyEntry
 
 app = typer.Typer(no_args_is_help=True, help="API keys of a server: add, list, revoke.")
 Id = Annotated[str, typer.Argument(help="The id of the key: lower case letters and digits.")]
@@ -44,6 +46,8 @@ def add(
 
     Example: windlass keys add ann1 ann --role approver
     """
+    from windlass_server.auth import ROLES, change_keys, new_key  # noqa: PLC0415 - slow to import
+
     command = command_of(context)
     roles = tuple(dict.fromkeys(role or ()))
     if unknown := [one for one in roles if one not in ROLES]:
@@ -52,7 +56,7 @@ def add(
     more = {"roles": roles, "operator": operator, "expires_at": expires and expires.replace(tzinfo=UTC)}
     entry = entry.model_copy(update=more)
 
-    def with_it(entries: tuple[KeyEntry, ...]) -> tuple[KeyEntry, ...]:
+    def with_it(entries: "tuple[KeyEntry, ...]") -> "tuple[KeyEntry, ...]":
         if any(one.id == key_id for one in entries):
             raise Problem(f"the key {key_id} exists already", "Choose another id, or revoke it first.")
         return (*entries, entry)
@@ -71,6 +75,8 @@ def list_keys(context: typer.Context) -> None:
 
     Example: windlass keys list
     """
+    from windlass_server.auth import read_keys  # noqa: PLC0415 - slow to import
+
     command = command_of(context)
     now = parts.SystemClock().now()
     rows = [
@@ -90,7 +96,7 @@ def list_keys(context: typer.Context) -> None:
         command.terminal.say("No keys. Add one: windlass keys add ID USER")
 
 
-def _state(entry: KeyEntry, now: datetime) -> str:
+def _state(entry: "KeyEntry", now: datetime) -> str:
     if entry.revoked:
         return "revoked"
     return "expired" if entry.expires_at is not None and entry.expires_at <= now else "valid"
@@ -102,9 +108,11 @@ def revoke(context: typer.Context, key_id: Id) -> None:
 
     Example: windlass keys revoke ann1
     """
+    from windlass_server.auth import change_keys  # noqa: PLC0415 - slow to import
+
     command = command_of(context)
 
-    def without_it(entries: tuple[KeyEntry, ...]) -> tuple[KeyEntry, ...]:
+    def without_it(entries: "tuple[KeyEntry, ...]") -> "tuple[KeyEntry, ...]":
         if all(one.id != key_id for one in entries):
             raise Problem(f"unknown key: {key_id}", "List the keys: windlass keys list")
         return tuple(one.model_copy(update={"revoked": True}) if one.id == key_id else one for one in entries)

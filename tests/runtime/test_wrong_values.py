@@ -305,6 +305,7 @@ SETUP: dict[str, tuple[object, str]] = {
     "four_eyes": (1, "four_eyes must be True or False, found int"),
     "hooks": ([1], "hooks must be functions with @hook; number 0 is int"),
     "package_change": (5, "package_change must be one of continue, move, refuse; found 5"),
+    "retry_for_ms": (-1, "retry_for_ms must be 0 or more, found -1"),
     "rules": (5, "rules must be Rules(…) of windlass.parts"),
     "secrets": ("abc", "secrets must be a list of texts, found str"),
     "machine": (5, "machine must be a Machine(clock, new_id, random) of windlass.parts, found int"),
@@ -352,7 +353,10 @@ def test_agents_are_a_list_of_agents(agents: Any) -> None:
     assert message.startswith("agents ")
 
 
-BUILDER_FINE = {("default_package_id", 2), ("provider", 2), ("approvals_expire", 1), ("policy_timeout", 1)}
+BUILDER_FINE = {
+    *((name, 2) for name in ("default_package_id", "provider")),
+    *((name, 1) for name in ("approvals_expire", "policy_timeout", "retry_for")),
+}
 
 
 @pytest.mark.parametrize(
@@ -451,7 +455,8 @@ FIELDS = [field.name for field in fields(Agent) if field.name not in ("_", "name
 AGENT_FINE = {
     *((name, 2) for name in ("name", "instructions", "description", "version")),
     *((name, 0) for name in ("version", "budget", "output", "compaction", "compaction_model", "temperature")),
-    ("compaction", 1),
+    *((name, 1) for name in ("compaction", "retry_for_ms")),
+    ("retry_for_ms", 0),
 }
 
 

@@ -196,7 +196,7 @@ def test_a_compaction_that_fails_is_tried_again_after_a_while() -> None:
 
 
 def test_a_failing_compaction_is_given_up() -> None:
-    rules = replace(SOFT, retry=RetryPolicy(max_attempts=3))
+    rules = replace(SOFT, retry=RetryPolicy(max_attempts=3), retry_for_ms=0)
     session = World(LONG, compactions=[error()] * 3).drive(Session(rules=rules), run_asked())
     failures = session.all("compaction.failed")
     assert ["delayMs" in one for one in failures] == [True, True, False]

@@ -160,7 +160,7 @@ def test_every_model_call_has_a_count_of_its_own() -> None:
 
 
 def test_recorded_failures_and_interruptions_are_counted_separately() -> None:
-    session = Session()
+    session = Session(rules=Rules(retry_for_ms=0))
     session.tell(run_asked())
     for _ in range(2):
         session = crashes(session, 2)

@@ -361,7 +361,10 @@ class Command:
         _check_file(settings.store)
         _make_folder(settings.store.parent)
         runtime = await windlass.AgentRuntime.open(
-            settings.store, agents=self.agents(), durability=settings.durability
+            settings.store,
+            agents=self.agents(),
+            durability=settings.durability,
+            retry_for_ms=settings.retry_for_ms,
         )
         exported = settings.store.with_suffix(telemetry.STATE_SUFFIX)
         async with runtime, telemetry.export_from_environment(runtime, state_path=exported):

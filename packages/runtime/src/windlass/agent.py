@@ -27,6 +27,7 @@ from windlass.limits import (
     SUBAGENT_LEVELS_MAX,
     SUBAGENTS_MAX,
     TOOLS_PER_AGENT_MAX,
+    WAIT_MS_MAX,
 )
 from windlass.ports.model import LLMProvider
 from windlass.skills import Skill, Skills
@@ -252,6 +253,8 @@ class Agent:
     compaction_model: str | LLMProvider | None = None
     """Writes the summaries; the model of the agent when left out."""
     temperature: float | None = None
+    retry_for_ms: int | None = None
+    """How long model calls are retried while the provider is away; the runtime's setting when left out."""
     code_mode: bool = False
     """Whether the model calls tools and subagents from Python programs, with the tool `run_code`."""
     workflow: bool = False
@@ -364,14 +367,17 @@ class Agent:
         """Run the agent once, in memory, and return the result.
 
         A failed run has a result too: its `status` is not completed, its `error` holds the reason, and a
-        warning is logged. No person can be asked, so calls that need approval are denied. For a durable run,
-        with events and approvals, open an AgentRuntime.
+        warning is logged. No person can be asked, so calls that need approval are denied. A provider that is
+        away is tried a few times, unless the agent has a `retry_for_ms`. For a durable run, with events and
+        approvals, open an AgentRuntime.
 
         Raises:
             Unavailable: the model is a string, and `providers` has no provider for its route.
         """
         # Imported through the package on first use: the runtime itself imports this module.
-        runtime = windlass.AgentRuntime.in_memory([self], providers=providers or {}, is_attended=False)
+        runtime = windlass.AgentRuntime.in_memory(
+            [self], providers=providers or {}, is_attended=False, retry_for_ms=0
+        )
         async with runtime:
             handle = await runtime.start(self, message)
             result = await handle.wait()
@@ -429,6 +435,8 @@ class Agent:
         if self.budget is not None:
             _check_type(self.budget, BudgetLimit, f"{where}: budget")
         object.__setattr__(self, "compaction", _compaction(self.compaction, f"{where}: compaction"))
+        if self.retry_for_ms not in (None, 0):
+            check_whole(self.retry_for_ms, f"{where}: retry_for_ms", most=WAIT_MS_MAX)
         for spec in self.hook_specs:
             check_hook(spec)
         for one in self.event_hooks:

@@ -157,12 +157,20 @@ def compaction_route(package: RuntimePackage) -> ProviderRoute | None:
     return None if found is None else ProviderRoute.model_validate(found)
 
 
+def retry_for_ms(package: RuntimePackage, default: int) -> int:
+    """Return how long the agent's model calls are retried while the provider is away."""
+    found = (package.provider_route.settings or {}).get("retryForMs")
+    return found if isinstance(found, int) else default
+
+
 def _settings(agent: Agent) -> JsonObject | None:
     settings: JsonObject = {}
     if agent.temperature is not None:
         settings["temperature"] = agent.temperature
     if isinstance(agent.compaction, CompactionConfig):  # the agent turned a number into one
         settings["compaction"] = agent.compaction.model_dump(mode="json", by_alias=True)
+    if agent.retry_for_ms is not None:
+        settings["retryForMs"] = agent.retry_for_ms
     if agent.compaction_route is not None:
         route_id, model_id = agent.compaction_route
         settings["compactionModel"] = {"routeId": route_id, "modelId": model_id}

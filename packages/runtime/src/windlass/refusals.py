@@ -402,12 +402,12 @@ def check_flag(value: object, what: str) -> bool:
     return value
 
 
-def check_ms(value: object, what: str) -> int:
-    """Return a whole number of milliseconds from 1 to `WAIT_MS_MAX`."""
+def check_ms(value: object, what: str, *, least: int = 1) -> int:
+    """Return a whole number of milliseconds from `least` to `WAIT_MS_MAX`."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise bad_setup(f"{what} must be a whole number of milliseconds, found {kind_of(value)}")
-    if value < 1:
-        raise bad_setup(f"{what} must be 1 or more, found {value:,}")
+    if value < least:
+        raise bad_setup(f"{what} must be {least} or more, found {value:,}")
     if value > WAIT_MS_MAX:
         raise bad_setup(f"{what} must be at most {WAIT_MS_MAX:,}, found {value:,}")
     return value

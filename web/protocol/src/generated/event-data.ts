@@ -270,12 +270,14 @@ export type RunResumedData = z.infer<typeof RunResumedData>;
 export const RunWaitingData = open({
   /** The run. */
   runId: Id,
-  /** What for: input, recovery, subagent, timer or budget. */
+  /** What for: input, recovery, subagent, provider, timer or budget. */
   on: z.string(),
   /** Requests it waits for. */
   requestIds: z.array(Id).optional(),
   /** When it stops waiting. */
   until: Timestamp.optional(),
+  /** Why, for people. */
+  reason: z.string().optional(),
 });
 export type RunWaitingData = z.infer<typeof RunWaitingData>;
 
@@ -373,7 +375,7 @@ export const TurnWaitingData = open({
   sequence: Count,
   /** The turn. */
   turnId: Id,
-  /** What for: input, tasks, recovery or timer. */
+  /** What for: input, tasks, recovery, provider or timer. */
   on: z.string(),
   /** What it used. */
   usage: Usage.optional(),

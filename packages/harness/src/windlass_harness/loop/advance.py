@@ -9,7 +9,7 @@ from collections.abc import Set
 from pydantic import JsonValue
 
 from windlass_harness.loop import compaction as compacting
-from windlass_harness.loop import ends, failures, hooks, people, programs
+from windlass_harness.loop import ends, failures, hooks, outage, people, programs
 from windlass_harness.loop.ends import denied
 from windlass_harness.loop.events import (
     NOTHING,
@@ -83,12 +83,13 @@ def _end(state: LoopState, now: Moment, rules: Rules) -> Plan:
 
 def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
     """No call is open: end the run, or call the model when it is due."""
-    resumed = _resume(state, "ready", now)
-    if resumed:
-        return Plan(resumed)
+    wake_at_ms = outage.wake_ms(state, now)
+    if wake_at_ms is not None:
+        return Plan(wake_at_ms=wake_at_ms)
+    ready = resumed(state, "ready", now=now)
+    if ready:
+        return Plan(ready)
     notes = state.run_notes
-    if notes.is_retry and notes.pause is not None and now.is_in(notes.pause):
-        return Plan(wake_at_ms=notes.pause.until_ms)
     if notes.refusals > rules.refusals_max:
         return Plan(ends.failed(state, failures.too_many_refusals(rules), now=now))
     if state.has_answered:
@@ -210,7 +211,7 @@ def _advance_calls(
 ) -> Plan:
     late = people.expired(state, now)
     if late:
-        return Plan((*_resume(state, "expired", now), *late))
+        return Plan((*resumed(state, "expired", now=now), *late))
     plan = _Calls()
     for call in calls:
         if under_way and (run_key(call.call_id) in under_way or judge_key(call.call_id) in under_way):
@@ -225,7 +226,7 @@ def _advance_calls(
     if under_way and effects:
         effects = [effect for effect in effects if effect.key not in under_way]
     if plan.drafts or effects:
-        return Plan((*_resume(state, "ready", now), *plan.drafts), tuple(effects))
+        return Plan((*resumed(state, "ready", now=now), *plan.drafts), tuple(effects))
     if under_way:
         return NOTHING
     return Plan(ends.exhausted(state, plan.exceeded, now=now)) if plan.exceeded else _wait(state, plan, now)
@@ -391,7 +392,8 @@ def _wait(state: LoopState, plan: _Calls, now: Moment) -> Plan:
     return Plan((turn, state.draft("run.waiting", data, now=now)), wake_at_ms=wake)
 
 
-def _resume(state: LoopState, reason: str, now: Moment) -> tuple[Draft, ...]:
+def resumed(state: LoopState, reason: str, *, now: Moment) -> tuple[Draft, ...]:
+    """Return the record of a run that stops waiting; empty if it does not wait."""
     run = state.run
     if state.run_notes.waits_on is None or run is None:
         return ()

@@ -5,9 +5,10 @@ so an interrupted one is repeated.
 """
 
 from collections.abc import Set
+from dataclasses import replace
 
 from windlass_harness.compaction import BYTES_PER_TOKEN, JSON_BYTES_MAX, estimate_tokens
-from windlass_harness.loop import ends, failures
+from windlass_harness.loop import ends, failures, outage
 from windlass_harness.loop.events import (
     NOTHING,
     Compact,
@@ -20,7 +21,6 @@ from windlass_harness.loop.events import (
 from windlass_harness.loop.notes import ASKED, HANDED_OVER, INTERRUPTED, OVERFLOW, THRESHOLD, lowered
 from windlass_harness.loop.rules import CompactionRule, Rules
 from windlass_harness.loop.state import LoopState
-from windlass_harness.retry import next_retry_delay_ms, should_retry
 from windlass_harness.views.runs import UNKNOWN_MODEL
 from windlass_protocol import CompactionConfig, JsonObject
 from windlass_protocol.limits import INTEGER_MAX
@@ -87,11 +87,12 @@ def broken(state: LoopState, event: CompactionBroken, *, now: Moment, rules: Rul
         data["modelId"] = event.model_id
     if event.usage:
         data["usage"] = event.usage
-    if should_retry(rules.retry, note.failures + 1, retry_class=error.retry):
-        data["delayMs"] = next_retry_delay_ms(
-            rules.retry, note.failures + 1, lambda: event.chance, retry_after_ms=error.retry_after_ms
-        )
-        return [_draft(state, "compaction.failed", data, now)]
+    # Between runs nothing waits for the compaction, and a wait would hold back the next run.
+    bound = rules if state.run is not None else replace(rules, retry_for_ms=0)
+    delay_ms = outage.retry_delay_ms(note, error, event.chance, now=now, rules=bound)
+    if delay_ms is not None:
+        failed = _draft(state, "compaction.failed", {**data, "delayMs": delay_ms}, now)
+        return [failed, *outage.waiting(state, delay_ms, error.message, now=now)]
     drafts = [_draft(state, "compaction.failed", data, now)]
     if event.fallback is not None:
         drafts.append(_draft(state, "compaction.completed", event.fallback, now))

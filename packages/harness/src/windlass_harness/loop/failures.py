@@ -18,6 +18,9 @@ from windlass_protocol import (
 )
 from windlass_protocol.limits import ERROR_MESSAGE_CHARS_MAX
 
+_BAD_ANSWERS: Final = frozenset({"empty", "malformed"})
+"""Faults of a provider that answers: more attempts cost tokens and do not help."""
+
 
 def cut_off(reason: FinishReason) -> ErrorInfo:
     """Return the error of an answer that stopped early."""
@@ -64,6 +67,12 @@ def interrupted_too_often(times: int) -> ErrorInfo:
 def is_overflow(error: ErrorInfo) -> bool:
     """Whether the prompt was too long for the model."""
     return (error.details or {}).get("fault") == CONTEXT_OVERFLOW
+
+
+def is_outage(error: ErrorInfo) -> bool:
+    """Whether the provider is away for a while: it can be waited for."""
+    is_answer = (error.details or {}).get("fault") in _BAD_ANSWERS
+    return error.retry is RetryClass.RETRYABLE and not is_answer
 
 
 def overflowed(error: ErrorInfo) -> ErrorInfo:

@@ -77,6 +77,8 @@ HANDED_OVER: Final = "handed_over"
 """Retry code: the owner released the session in order."""
 SUBAGENT: Final = "subagent"
 """`waits_on` value of a run that waits for subagents."""
+PROVIDER: Final = "provider"
+"""`waits_on` value of a run that waits for its model provider."""
 CONTEXT_OVERFLOW: Final = "context_overflow"
 """Retry code: the prompt exceeded the context window."""
 
@@ -225,6 +227,8 @@ class RunNotes:
     """Pause before the retry."""
     failures: int = 0
     """Failures of the current model call; interruptions do not count."""
+    retried_ms: int = 0
+    """Time since the first of these failures: pauses and attempts, without the time of a stopped process."""
     interruptions: int = 0
     """Interrupted attempts of the current model call."""
     finish_reason: FinishReason | None = None
@@ -247,13 +251,13 @@ class RunNotes:
         """Start waiting, or change what is waited for."""
         self.rest(record.at)
         self.waits_on = str(record.data["on"])
-        # Subagents work on behalf of the run, so their time counts; time of people does not.
-        self.active_since = record.at if self.waits_on == SUBAGENT else None
+        # Time of subagents and of retries counts for the run; time of people does not.
+        self.active_since = record.at if self.waits_on in (SUBAGENT, PROVIDER) else None
 
     def resume(self, record: Record) -> None:
         """Stop waiting."""
         self.rest(record.at)
-        self.active_since, self.waits_on = record.at, None
+        self.active_since, self.waits_on, self.pause = record.at, None, None
 
     def use(
         self, *, tokens: int = 0, steps: int = 0, tool_calls: int = 0, cost: int = 0, wall_ms: int = 0
@@ -304,6 +308,10 @@ class RunNotes:
         if self.active_since is not None:
             self.rest(self.left_at(record.at, paused_until_ms))
             self.active_since = record.at
+
+    def retrying_ms(self, at: str) -> int:
+        """Return the time since the first failure of the current model call."""
+        return 0 if not self.failures else self.retried_ms + elapsed_ms(self.last_at or at, at)
 
     def charge(self, usage: JsonValue) -> None:
         """Add the usage of a model call."""
@@ -383,6 +391,8 @@ class CompactionNotes:
     pause: Pause | None = None
     """Pause before the retry."""
     failures: int = 0
+    retried_ms: int = 0
+    """Pauses after these failures."""
     interruptions: int = 0
     """Interrupted attempts."""
     tokens_after: int = 0
@@ -393,6 +403,10 @@ class CompactionNotes:
     """Whether the model refused the prompt length: a compaction is due."""
     has_overflowed: bool = False
     """Whether a compaction after an overflow was done for the current step."""
+
+    def retrying_ms(self, _: str) -> int:
+        """Return the time since the first failure, without the attempts."""
+        return self.retried_ms if self.failures else 0
 
     @property
     def is_open(self) -> bool:
@@ -443,7 +457,9 @@ class CompactionNotes:
         code = record.data.get("code")
         self.epoch, self.is_retry = None, True
         self.pause = pause_after(record, number_in(record.data, "delayMs"))
-        self.failures += code not in (INTERRUPTED, HANDED_OVER)
+        if code not in (INTERRUPTED, HANDED_OVER):
+            self.retried_ms = number_in(record.data, "delayMs") + (self.retried_ms if self.failures else 0)
+            self.failures += 1
         self.interruptions += code == INTERRUPTED
 
     def completed(self, record: Record) -> None:

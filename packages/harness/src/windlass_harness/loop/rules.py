@@ -22,7 +22,11 @@ INTERRUPTIONS_MAX: Final = 5
 SUBAGENT_DEPTH_MAX: Final = 3
 SUBAGENT_CALLS_MAX: Final = 32
 PROGRAM_CALLS_MAX: Final = 256
-DEFAULT_RETRY: Final = RetryPolicy()
+RETRY_FOR_MS: Final = 3_600_000
+"""How long transient faults of a provider are retried: one hour."""
+AWAKE_MS_MAX: Final = 30_000
+"""A wait up to this long is spent awake; a longer one is a row in the store, without a task."""
+DEFAULT_RETRY: Final = RetryPolicy(max_delay_ms=60_000)
 COMPACTION_THRESHOLD_TOKENS: Final = 100_000
 """Threshold for a model with an unknown context window."""
 RECENT_MESSAGES: Final = 10
@@ -90,6 +94,9 @@ class Rules:
     """Limits and settings of a run's loop."""
 
     retry: RetryPolicy = DEFAULT_RETRY
+    """Attempts and delays of model calls. `max_attempts` is exceeded while `retry_for_ms` lasts."""
+    retry_for_ms: int = RETRY_FOR_MS
+    """How long a model call is retried whose provider is away, since its first failure."""
     refusals_max: int = REFUSALS_MAX
     """Refused calls in a row (unknown tool, invalid arguments) before the run fails."""
     calls_per_step_max: int = CALLS_PER_STEP_MAX

@@ -261,6 +261,11 @@ def _run_started(state: LoopState, record: Record) -> None:
     state.compacting.begin_run()
 
 
+def _resumed(state: LoopState, record: Record) -> None:
+    state.run_notes.resume(record)
+    state.compacting.pause = None
+
+
 def _subagent(state: LoopState, record: Record) -> None:
     follow_child(record, note=_note(state, str(record.data["callId"])), run=state.run_notes)
 
@@ -283,7 +288,9 @@ def _step_retrying(state: LoopState, record: Record) -> None:
     notes.is_retry = True
     notes.pause = pause_after(record, number_in(record.data, "delayMs"))
     code = record.data.get("code")
-    notes.failures += code not in (INTERRUPTED, HANDED_OVER, CONTEXT_OVERFLOW)
+    if code not in (INTERRUPTED, HANDED_OVER, CONTEXT_OVERFLOW):
+        notes.retried_ms = notes.retrying_ms(record.at) + number_in(record.data, "delayMs")
+        notes.failures += 1
     notes.interruptions += code == INTERRUPTED
     state.compacting.is_overflow |= code == CONTEXT_OVERFLOW
     notes.charge(record.data.get("usage"))
@@ -482,7 +489,7 @@ _BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
 _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "run.started": _run_started,
     "run.waiting": lambda state, record: state.run_notes.wait(record),
-    "run.resumed": lambda state, record: state.run_notes.resume(record),
+    "run.resumed": _resumed,
     "subagent.called": _subagent,
     "subagent.completed": _subagent,
     "step.started": _step_started,

@@ -12,11 +12,12 @@ from windlass_harness.loop import (
     ends,
     failures,
     hooks,
+    outage,
     people,
     programs,
     subagents,
 )
-from windlass_harness.loop.advance import found, give_up, retried
+from windlass_harness.loop.advance import found, give_up, resumed, retried
 from windlass_harness.loop.ends import refused
 from windlass_harness.loop.events import (
     AnswersGiven,
@@ -51,10 +52,9 @@ from windlass_harness.loop.events import (
     Stopped,
     within_limit,
 )
-from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER
+from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER, PROVIDER
 from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, Rules
 from windlass_harness.loop.state import LoopState
-from windlass_harness.retry import next_retry_delay_ms, should_retry
 from windlass_harness.views.history import Call, CallStage
 from windlass_harness.views.payloads import CORRECTION
 from windlass_harness.views.session import SessionStatus
@@ -106,7 +106,11 @@ def _steered(state: LoopState, event: MessageSent, now: Moment) -> list[Draft]:
     sender: JsonObject = {"sender": source["id"]} if isinstance(source, dict) else {}
     said = {"message": "", **sender, **_said(event.body)}
     message: JsonObject = {**said, "delivery": "steer", **state.turn_place()}
-    return [*people.passed_over(state, now), state.draft("message.received", message, now=now)]
+    heard = state.draft("message.received", message, now=now)
+    if state.run_notes.waits_on == PROVIDER:
+        # The message is a reason to call the model at once.
+        return [heard, *resumed(state, "steered", now=now)]
+    return [*people.passed_over(state, now), heard]
 
 
 def _said(body: JsonObject) -> JsonObject:
@@ -322,12 +326,11 @@ def _model_failed(state: LoopState, event: ModelFailed, now: Moment, rules: Rule
         return [give_up(state, failures.overflowed(error), now=now, usage=event.usage)]
     if failures.is_overflow(error):
         return [_retrying(state, event, now, code=CONTEXT_OVERFLOW, delay_ms=0)]
-    if not should_retry(rules.retry, notes.failures + 1, retry_class=error.retry):
+    delay_ms = outage.retry_delay_ms(notes, error, event.chance, now=now, rules=rules)
+    if delay_ms is None:
         return [give_up(state, error, now=now, usage=event.usage)]
-    delay_ms = next_retry_delay_ms(
-        rules.retry, notes.failures + 1, lambda: event.chance, retry_after_ms=error.retry_after_ms
-    )
-    return [_retrying(state, event, now, code=error.kind.value, delay_ms=delay_ms)]
+    retrying = _retrying(state, event, now, code=error.kind.value, delay_ms=delay_ms)
+    return [retrying, *outage.waiting(state, delay_ms, error.message, now=now)]
 
 
 def _retrying(state: LoopState, event: ModelFailed, now: Moment, *, code: str, delay_ms: int) -> Draft:

@@ -363,6 +363,7 @@ def _make_RunWaitingData() -> object:
         on: Str
         request_ids: Maybe[tuple[Id, ...]] = None
         until: Maybe[Timestamp] = None
+        reason: Maybe[Str] = None
 
     return RunWaitingData
 

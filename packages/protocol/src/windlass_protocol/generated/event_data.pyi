@@ -302,11 +302,13 @@ class RunWaitingData(Open):
     run_id: Id
     """The run."""
     on: Str
-    """What for: input, recovery, subagent, timer or budget."""
+    """What for: input, recovery, subagent, provider, timer or budget."""
     request_ids: Maybe[tuple[Id, ...]] = None
     """Requests it waits for."""
     until: Maybe[Timestamp] = None
     """When it stops waiting."""
+    reason: Maybe[Str] = None
+    """Why, for people."""
 
 class RunCancelRequestedData(Open):
     """A cancel of the run was requested."""
@@ -398,7 +400,7 @@ class TurnWaitingData(Open):
     turn_id: Id
     """The turn."""
     on: Str
-    """What for: input, tasks, recovery or timer."""
+    """What for: input, tasks, recovery, provider or timer."""
     usage: Maybe[Usage] = None
     """What it used."""
 

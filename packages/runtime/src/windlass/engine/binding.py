@@ -9,7 +9,7 @@ from windlass.agent import check_sink
 from windlass.dynamic import Placed
 from windlass.engine.hooks import NO_HOOKS, Hooks
 from windlass.limits import POLICY_TIMEOUT_MS
-from windlass.package import compaction_config, compaction_route
+from windlass.package import compaction_config, compaction_route, retry_for_ms
 from windlass.ports.host import OutputSink, ToolPolicy
 from windlass.ports.model import LLMProvider, window_tokens
 from windlass.skills import Skills
@@ -123,7 +123,13 @@ class Binding:
             sinks = tuple(check_sink(spec) for spec in self.package.output_sinks or ())
             definitions = self.definitions(can_ask=True)
             compaction = compaction_rule(self.package, window, definitions=definitions)
-            made = replace(rules, hook_points=self.hooks.points, sinks=sinks, compaction=compaction)
+            made = replace(
+                rules,
+                hook_points=self.hooks.points,
+                sinks=sinks,
+                compaction=compaction,
+                retry_for_ms=retry_for_ms(self.package, rules.retry_for_ms),
+            )
             self._rules.clear()
             self._rules[window] = rules, made
         return made

@@ -8,7 +8,6 @@ journal refuses them, this driver is dropped with its state, and the next driver
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Final
 
 from windlass.engine.clocks import PauseClock, moment
 from windlass.engine.deadline import Interruptible
@@ -41,13 +40,10 @@ from windlass_harness.loop.events import (
     Stopped,
     is_errand,
 )
-from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.rules import AWAKE_MS_MAX, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.take import take
 from windlass_harness.views.runs import RunState
-
-SHORT_WAIT_MS: Final = 30_000
-"""A wait up to this long is spent awake; a longer one costs a row, not a task."""
 
 
 class Driver:
@@ -291,7 +287,7 @@ class Driver:
     def _take_events(self, now: Moment) -> None:
         while self._events:
             aged = self._pause_clock.aged(self.state, now)
-            self._writer.add(take(self.state, self._events.popleft(), now=aged, rules=self._rules))
+            self._writer.add(take(self.state, self._events.popleft(), now=aged, rules=self._run_rules))
 
     async def _bind(self, run: RunState) -> bool:
         """Bind a run to the agent of this process; return whether it is bound."""
@@ -440,7 +436,7 @@ class Driver:
             return True
         if self.state.run is None:
             return False  # a compaction between runs: a waiting row would hold back the next run
-        return self._pause_clock.delay_ms(self._wake_at_ms, moment(self._clock)) > SHORT_WAIT_MS
+        return self._pause_clock.delay_ms(self._wake_at_ms, moment(self._clock)) > AWAKE_MS_MAX
 
     def _has_untaken(self) -> bool:
         """Return whether there are items that need not wait for the run to end."""

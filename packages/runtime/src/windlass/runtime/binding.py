@@ -79,7 +79,7 @@ class RuntimeBinder:
             provider,
             tools=tools_of(ports, package),
             policy=policy,
-            rules=ports.rules,
+            rules=ports.loop_rules,
             temperature=temperature if isinstance(temperature, int | float) else None,
             approval_expires_ms=ports.approval_expires_ms,
             responders=ports.responders,

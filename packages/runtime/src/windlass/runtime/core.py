@@ -275,7 +275,7 @@ class CoreRuntime(RuntimeViews):
                 clock=machine.clock,
                 binder=RuntimeBinder(ports),
                 agents=self._agents,
-                rules=ports.rules,
+                rules=ports.loop_rules,
                 owner_id=machine.new_id(),
                 event_hooks=ports.registry.event_hooks,
             )

@@ -1,0 +1,56 @@
+"""Outages of a provider: when a failed call is tried again, and the records of a run that waits for that.
+
+A short pause is spent awake. During a longer one the run waits: a row in the store, without a task. A message
+to the run, a cancel or the end of its time budget ends the wait early.
+"""
+
+from windlass_harness.loop import failures
+from windlass_harness.loop.events import Draft, Moment
+from windlass_harness.loop.notes import PROVIDER, CompactionNotes, RunNotes
+from windlass_harness.loop.rules import AWAKE_MS_MAX, Rules
+from windlass_harness.loop.state import LoopState
+from windlass_harness.retry import RETRY_AFTER_MS_MAX, next_retry_delay_ms, should_retry
+from windlass_harness.times import stamp_of
+from windlass_protocol import ErrorInfo, JsonObject
+
+
+def retry_delay_ms(
+    notes: RunNotes | CompactionNotes, error: ErrorInfo, chance: float, *, now: Moment, rules: Rules
+) -> int | None:
+    """Return the pause before the next attempt of a failed call; None if there is none.
+
+    The attempts of the retry policy are always made. An outage is retried for `Rules.retry_for_ms`, the last
+    time at its end, unless the provider asks for a longer pause than that.
+    """
+    attempt, asked_ms = notes.failures + 1, error.retry_after_ms
+    delay_ms = next_retry_delay_ms(rules.retry, attempt, lambda: chance, retry_after_ms=asked_ms)
+    if should_retry(rules.retry, attempt, retry_class=error.retry):
+        return delay_ms
+    left_ms = rules.retry_for_ms - notes.retrying_ms(now.at)
+    if not failures.is_outage(error) or left_ms <= 0 or min(asked_ms or 0, RETRY_AFTER_MS_MAX) > left_ms:
+        return None
+    return min(delay_ms, left_ms)
+
+
+def waiting(state: LoopState, delay_ms: int, reason: str, *, now: Moment) -> list[Draft]:
+    """Return the records of a run that waits for its provider; none if the pause is spent awake."""
+    run = state.run
+    if run is None or delay_ms <= AWAKE_MS_MAX:
+        return []
+    until = stamp_of(now.ms + delay_ms)
+    turn = state.draft("turn.waiting", {**state.turn_place(), "on": PROVIDER}, now=now)
+    data: JsonObject = {"runId": run.run_id, "on": PROVIDER, "until": until, "reason": reason}
+    return [turn, state.draft("run.waiting", data, now=now)]
+
+
+def wake_ms(state: LoopState, now: Moment) -> int | None:
+    """Return the time of the next attempt, or of the end of the time budget; None if it has come."""
+    notes = state.run_notes
+    waits = (notes, state.compacting) if notes.waits_on == PROVIDER else (notes,)
+    pauses = [one.pause for one in waits if one.is_retry and one.pause is not None]
+    ends = [pause.until_ms for pause in pauses if now.is_in(pause)]
+    if not ends or state.exceeding(now):
+        return None
+    if notes.limits.max_wall_ms is not None:
+        ends.append(now.ms + notes.limits.max_wall_ms - state.wall_ms(now) + 1)
+    return min(ends)

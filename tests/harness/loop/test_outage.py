@@ -1,0 +1,239 @@
+"""Outages of a provider: retries for a time, the wait in the records, and what ends it early."""
+
+from dataclasses import replace
+
+import pytest
+from tests.harness.loop.stage import (
+    Session,
+    World,
+    asked,
+    call,
+    calls,
+    error,
+    failure,
+    interrupt,
+    long_call,
+    moment,
+    run_asked,
+    says,
+)
+
+from windlass_harness.loop.events import (
+    CallModel,
+    CancelRequested,
+    CompactionBroken,
+    CompactionRequested,
+    MessageSent,
+    ModelFailed,
+)
+from windlass_harness.loop.rules import AWAKE_MS_MAX, CompactionRule, Rules
+from windlass_harness.retry import RETRY_AFTER_MS_MAX, RetryPolicy
+from windlass_harness.views.runs import fold_runs
+from windlass_protocol import RunWait
+
+HOUR_MS = 3_600_000
+STEADY = Rules(retry=RetryPolicy(max_delay_ms=60_000, jitter=False))
+
+
+def fails(session: Session, event: ModelFailed | None = None) -> list[str]:
+    """The next model call fails."""
+    (effect,) = session.turn()
+    assert isinstance(effect, CallModel)
+    return session.done(effect, event or failure())
+
+
+def parked(rules: Rules = STEADY, **start: dict[str, int]) -> Session:
+    """A run whose provider is away until the run waits."""
+    session = Session(rules=rules)
+    session.tell(run_asked("r1", **start))
+    while "run.waiting" not in session.types:
+        fails(session)
+        wake = session.plan().wake_at_ms
+        assert wake is not None
+        if "run.waiting" not in session.types:
+            session.ms = wake - moment(0).ms
+    return session
+
+
+def test_an_outage_of_most_of_an_hour_does_not_end_a_run() -> None:
+    session = Session(rules=STEADY)
+    session.tell(run_asked())
+    while session.ms < HOUR_MS - 60_000:
+        fails(session)
+        wake = session.plan().wake_at_ms
+        assert wake is not None
+        session.ms = wake - moment(0).ms
+    (effect,) = session.turn()
+    session.done(effect, says())
+    session.turn()
+    assert session.end == "completed"
+    pauses = [one["delayMs"] for one in session.all("step.retrying")]
+    assert pauses[:4] == [200, 400, 800, 1600]
+    assert pauses[-1] == 60_000
+
+
+def test_retries_end_with_their_time_and_the_last_one_is_at_its_end() -> None:
+    session = Session(rules=replace(STEADY, retry_for_ms=100_000))
+    session.tell(run_asked())
+    while session.end is None:
+        fails(session)
+        session.turn()
+        session.ms = (session.plan().wake_at_ms or moment(session.ms).ms) - moment(0).ms
+    assert session.end == "failed"
+    assert session.ms == 100_000
+    assert sum(int(str(one["delayMs"])) for one in session.all("step.retrying")) == 100_000
+
+
+def test_attempts_count_for_the_time_of_retries_and_a_stopped_process_does_not() -> None:
+    session = Session(
+        rules=replace(STEADY, retry_for_ms=60_000, retry=RetryPolicy(max_attempts=1, jitter=False))
+    )
+    session.tell(run_asked())
+    fails(session)
+    session = interrupt(session, len(session.records), epoch=2)
+    session.pass_ms(24 * HOUR_MS)
+    (effect,) = session.turn()
+    session.pass_ms(30_000)
+    assert session.done(effect, failure()) == ["step.retrying"], "half a minute is left"
+    session.pass_ms(5_000)
+    (effect,) = session.turn()
+    session.pass_ms(30_000)
+    assert session.done(effect, failure()) == ["step.failed"]
+
+
+def test_a_pause_that_the_provider_asks_for_is_kept_unless_it_is_longer_than_the_time() -> None:
+    rules = replace(STEADY, retry=RetryPolicy(max_attempts=1), retry_for_ms=600_000)
+    session = asked(rules=rules)
+    fails(session, failure(after=600_000))
+    assert session.data("step.retrying")["delayMs"] == 600_000
+    session = asked(rules=rules)
+    assert fails(session, failure(after=600_001)) == ["step.failed"]
+    session = asked(rules=replace(rules, retry_for_ms=RETRY_AFTER_MS_MAX))
+    fails(session, failure(after=2 * RETRY_AFTER_MS_MAX))
+    assert session.data("step.retrying")["delayMs"] == RETRY_AFTER_MS_MAX
+
+
+@pytest.mark.parametrize("fault", ["empty", "malformed"])
+def test_answers_that_cannot_be_used_get_the_attempts_of_the_policy_only(fault: str) -> None:
+    told = error().model_copy(update={"details": {"fault": fault}})
+    session = World([[ModelFailed(told)] * 3 + [says()]]).drive(Session(rules=STEADY), run_asked())
+    assert session.end == "failed"
+    assert session.types.count("step.started") == 3
+
+
+def test_a_long_pause_is_a_wait_with_its_reason() -> None:
+    session = parked()
+    assert session.types[-3:] == ["step.retrying", "turn.waiting", "run.waiting"]
+    data = session.data("run.waiting")
+    wait_ms = session.data("step.retrying")["delayMs"]
+    assert isinstance(wait_ms, int)
+    assert wait_ms > AWAKE_MS_MAX
+    until = moment(session.ms + wait_ms)
+    assert data == {"runId": "r1", "on": "provider", "until": until.at, "reason": "it broke"}
+    assert session.plan().wake_at_ms == until.ms
+    run = fold_runs(session.records).runs["r1"]
+    assert (run.status, run.waiting) == (
+        "waiting",
+        RunWait(on="provider", until=until.at, reason="it broke"),
+    )
+
+
+def test_the_wait_survives_its_process_and_ends_with_the_next_attempt() -> None:
+    session = parked()
+    wake = session.plan().wake_at_ms
+    assert wake is not None
+    session = interrupt(session, len(session.records), epoch=2)
+    assert session.turn() == [], "it still waits"
+    assert session.plan().wake_at_ms == wake
+    session.ms = wake - moment(0).ms
+    (effect,) = session.turn()
+    assert session.types[-2:] == ["run.resumed", "step.started"]
+    assert fold_runs(session.records).runs["r1"].waiting is None
+    assert session.done(effect, failure()) == ["step.retrying", "turn.waiting", "run.waiting"]
+
+
+def test_a_message_ends_the_wait() -> None:
+    session = parked()
+    assert session.tell(MessageSent({"message": "still there?", "messageId": "m1"})) == [
+        "message.received",
+        "run.resumed",
+    ]
+    assert session.data("run.resumed")["reason"] == "steered"
+    (effect,) = session.turn()
+    session.done(effect, says())
+    session.turn()
+    assert session.end == "completed"
+
+
+def test_a_cancel_ends_the_wait_and_the_run() -> None:
+    session = parked()
+    session.tell(CancelRequested("r1"))
+    assert fold_runs(session.records).runs["r1"].waiting is None
+    session.turn()
+    assert session.end == "cancelled"
+
+
+def test_the_time_budget_ends_the_wait() -> None:
+    session = parked(budget={"maxWallMs": 60_000})
+    wake = session.plan().wake_at_ms
+    assert wake == moment(60_001).ms
+    session.ms = 60_001
+    session.turn()
+    assert session.end == "budget_exhausted"
+
+
+LONG = [[long_call(number)] for number in range(20)] + [[says()]]
+SOFT = replace(STEADY, compaction=CompactionRule(threshold=1_000, recent_window_size=4))
+
+
+def test_a_compaction_waits_for_its_provider_too() -> None:
+    session = World(LONG, compactions=[error(after=120_000)]).drive(Session(rules=SOFT), run_asked())
+    assert session.end == "completed"
+    at = session.types.index("run.waiting")
+    assert session.types[at - 2 : at + 3] == [
+        "compaction.failed",
+        "turn.waiting",
+        "run.waiting",
+        "run.resumed",
+        "compaction.requested",
+    ]
+    assert session.records[at].data["on"] == "provider"
+
+
+def test_a_message_ends_the_wait_of_a_compaction() -> None:
+    session, world = Session(rules=SOFT), World(LONG, compactions=[error(after=120_000)])
+    session.tell(run_asked())
+    while "run.waiting" not in session.types:
+        for effect in session.turn():
+            session.done(effect, world.perform(session, effect))
+    session.tell(MessageSent({"message": "go on", "messageId": "m1"}))
+    (effect,) = session.turn()
+    assert effect.key == "compact"
+
+
+def test_a_compaction_between_runs_makes_the_attempts_of_the_policy_only() -> None:
+    session = Session(rules=SOFT)
+    session.tell(run_asked())
+    (effect,) = session.turn()
+    session.done(effect, says())
+    session.turn()
+    session.tell(CompactionRequested())
+    (effect,) = session.turn()
+    del session.under_way[effect.key]
+    for _ in range(2):
+        assert session.tell(CompactionBroken(error())) == ["compaction.failed"]
+        assert "delayMs" in session.data("compaction.failed")
+        session.pass_ms(60_000)
+        (effect,) = session.turn()
+        del session.under_way[effect.key]
+    session.tell(CompactionBroken(error()))
+    assert "delayMs" not in session.data("compaction.failed")
+
+
+def test_every_step_has_its_own_time_of_retries() -> None:
+    rules = replace(STEADY, retry_for_ms=1_000, retry=RetryPolicy(max_attempts=1, jitter=False))
+    session = World([[failure(), failure(), calls(call("look"))], [failure(), failure(), says()]]).drive(
+        Session(rules=rules), run_asked()
+    )
+    assert session.end == "completed"
+    assert [one["delayMs"] for one in session.all("step.retrying")] == [200, 400, 200, 400]

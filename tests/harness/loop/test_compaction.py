@@ -33,6 +33,7 @@ from windlass_harness.loop.events import (
     HistoryCompacted,
     ModelAnswered,
     ModelFailed,
+    SessionClaimed,
     SessionReleased,
 )
 from windlass_harness.loop.rules import DEFAULT_RULES, INTERRUPTIONS_MAX, CompactionRule, Rules
@@ -462,3 +463,21 @@ def test_records_of_others_are_understood() -> None:
     session.write("context.cleared", {})
     assert session.state.compacting.tokens_after == 0
     assert session.tell(HistoryCompacted({})) == [], "no caller waits for it"
+
+
+def test_a_compaction_is_repeated_after_a_pause_when_others_shared_its_process() -> None:
+    session, world = Session(rules=SOFT), World(LONG)
+    session.tell(run_asked())
+    while "compaction.requested" not in session.types:
+        for effect in session.turn():
+            if effect.key != "compact":
+                session.done(effect, world.perform(session, effect))
+    for _ in range(8):
+        session = Session(session.records, epoch=session.epoch + 1, rules=SOFT, ms=session.ms)
+        session.tell(SessionClaimed(session.epoch, "recovery", is_alone=False))
+        session.turn()
+        assert session.data("compaction.failed")["shared"] is True
+        session.pass_ms(int(str(session.data("compaction.failed")["delayMs"])))
+        session.turn()
+    assert session.data("run.waiting")["on"] == "recovery"
+    assert world.drive(session).end == "completed"

@@ -539,6 +539,8 @@ export const StepRetryingData = open({
   attempt: Count,
   /** Wait before the next one. */
   delayMs: Count,
+  /** Whether other runs were at work when the process ended; absent means no. */
+  shared: z.boolean().optional(),
   /** What went wrong. */
   message: z.string().optional(),
   /** What it used, when known. */
@@ -993,6 +995,8 @@ export const CompactionFailedData = open({
   message: z.string(),
   /** Further facts, already redacted. */
   details: JsonObject.optional(),
+  /** Whether other runs were at work when the process ended; absent means no. */
+  shared: z.boolean().optional(),
   /** Wait before the next attempt; absent if there is none. */
   delayMs: Count.optional(),
   /** Model that was asked for a summary. */
@@ -1399,6 +1403,8 @@ export const RecoveryStartedData = open({
   epoch: Count,
   /** Why. */
   reason: z.string().optional(),
+  /** Whether other runs were at work when the process ended; absent means no. */
+  shared: z.boolean().optional(),
   /** The run. */
   runId: Id.optional(),
 });
@@ -1410,6 +1416,10 @@ export const RecoveryEffectFoundData = open({
   callId: Id,
   /** What happens to it. */
   effect: EffectClass,
+  /** Whether other runs were at work when the process ended; absent means no. */
+  shared: z.boolean().optional(),
+  /** Wait before it is run again; absent if there is none. */
+  delayMs: Count.optional(),
   /** Name of the tool. */
   toolName: z.string(),
   /** Key it was given. */

@@ -25,7 +25,7 @@ from windlass_harness.loop.events import (
     judge_key,
     run_key,
 )
-from windlass_harness.loop.notes import INTERRUPTED, SUBAGENT, CallNotes
+from windlass_harness.loop.notes import INTERRUPTED, RECOVERY, SUBAGENT, CallNotes
 from windlass_harness.loop.rules import (
     AFTER_APPROVAL_DECISION,
     BEFORE_RUN_COMPLETE,
@@ -111,16 +111,21 @@ def _ask_on(state: LoopState, step: Step, under_way: Set[str], now: Moment, rule
         return NOTHING
     if step.epoch == state.epoch:
         return Plan(effects=(effect,))
-    times = state.run_notes.interruptions + 1
+    notes = state.run_notes
+    times = notes.interruptions + (not notes.was_shared)
     if times >= rules.interruptions_max:
         return Plan((give_up(state, failures.interrupted_too_often(times), now=now),))
-    return Plan((retried(state, INTERRUPTED, now=now),))
+    more, delay_ms, reason = outage.after_crash(state, notes)
+    again = retried(state, INTERRUPTED, now=now, delay_ms=delay_ms, more=more)
+    return Plan((again, *outage.waiting(state, delay_ms, reason, now=now, on=RECOVERY)))
 
 
-def retried(state: LoopState, code: str, *, now: Moment) -> Draft:
-    """Return the record of a model call that was interrupted and is retried at once."""
-    data: JsonObject = {"code": code, "attempt": state.run_notes.attempt, "delayMs": 0, **state.place()}
-    return state.draft("step.retrying", data, now=now)
+def retried(
+    state: LoopState, code: str, *, now: Moment, delay_ms: int = 0, more: JsonObject | None = None
+) -> Draft:
+    """Return the record of a model call that was interrupted and is retried."""
+    data: JsonObject = {"code": code, "attempt": state.run_notes.attempt, "delayMs": delay_ms}
+    return state.draft("step.retrying", {**data, **(more or {}), **state.place()}, now=now)
 
 
 def give_up(state: LoopState, error: ErrorInfo, *, now: Moment, usage: JsonObject | None = None) -> Draft:
@@ -319,9 +324,12 @@ def _advance_child(state: LoopState, call: Call, note: CallNotes, plan: _Calls, 
 def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
     """Retry an interrupted call if that is safe and within the limit; otherwise ask a person."""
     effect, _ = _intent(call)
-    times = state.note(call.call_id).interruptions + 1
+    note = state.note(call.call_id)
+    times = note.interruptions + (not state.run_notes.was_shared)
     if effect is not EffectClass.ONCE and times < rules.interruptions_max:
-        plan.drafts.append(found(state, call, now=now))
+        more, delay_ms, _ = outage.after_crash(state, note)
+        paused: JsonObject = {"delayMs": delay_ms} if delay_ms else {}
+        plan.drafts.append(found(state, call, now=now, more={**more, **paused}))
         return
     request = people.recovery_request(
         state, call, times=1 if effect is EffectClass.ONCE else times, responders=rules.responders

@@ -18,7 +18,15 @@ from windlass_harness.loop.events import (
     Moment,
     Plan,
 )
-from windlass_harness.loop.notes import ASKED, HANDED_OVER, INTERRUPTED, OVERFLOW, THRESHOLD, lowered
+from windlass_harness.loop.notes import (
+    ASKED,
+    HANDED_OVER,
+    INTERRUPTED,
+    OVERFLOW,
+    RECOVERY,
+    THRESHOLD,
+    lowered,
+)
 from windlass_harness.loop.rules import CompactionRule, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import UNKNOWN_MODEL
@@ -167,9 +175,12 @@ def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
         return Plan((_requested(state, note.reason, now, rule),))
     if note.epoch == state.epoch:
         return Plan(effects=(_effect(state, rule),))
-    times = note.interruptions + 1
+    times = note.interruptions + (not state.run_notes.was_shared)
     if times < rules.interruptions_max:
-        return Plan((_again(state, INTERRUPTED, "The process ended during the compaction.", now),))
+        more, delay_ms, reason = outage.after_crash(state, note)
+        told = "The process ended during the compaction."
+        again = _again(state, INTERRUPTED, told, now, more={"delayMs": delay_ms, **more})
+        return Plan((again, *outage.waiting(state, delay_ms, reason, now=now, on=RECOVERY)))
     error = failures.interrupted_too_often(times)
     data: JsonObject = {"code": "interrupted_too_often", "message": error.message}
     told = _draft(state, "compaction.failed", data, now)
@@ -199,9 +210,10 @@ def _requested(state: LoopState, reason: str, now: Moment, rule: CompactionRule)
     return _draft(state, "compaction.requested", data, now)
 
 
-def _again(state: LoopState, code: str, message: str, now: Moment) -> Draft:
-    """Return the record of an attempt that was interrupted and is retried at once."""
-    return _draft(state, "compaction.failed", {"code": code, "message": message, "delayMs": 0}, now)
+def _again(state: LoopState, code: str, message: str, now: Moment, more: JsonObject | None = None) -> Draft:
+    """Return the record of an attempt that was interrupted and is retried."""
+    data: JsonObject = {"code": code, "message": message, "delayMs": 0, **(more or {})}
+    return _draft(state, "compaction.failed", data, now)
 
 
 def _draft(state: LoopState, kind: str, data: JsonObject, now: Moment) -> Draft:

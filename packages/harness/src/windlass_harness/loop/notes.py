@@ -79,6 +79,10 @@ SUBAGENT: Final = "subagent"
 """`waits_on` value of a run that waits for subagents."""
 PROVIDER: Final = "provider"
 """`waits_on` value of a run that waits for its model provider."""
+RECOVERY: Final = "recovery"
+"""`waits_on` value of a run that waits because processes end again and again."""
+HELD: Final = (PROVIDER, RECOVERY)
+"""`waits_on` values of a run that waits for its next attempt."""
 CONTEXT_OVERFLOW: Final = "context_overflow"
 """Retry code: the prompt exceeded the context window."""
 
@@ -111,6 +115,11 @@ def pause_after(record: Record, wait_ms: int) -> Pause:
     """Return the pause that starts with a record."""
     since_ms = ms_of(record.at)
     return Pause(since_ms, since_ms + wait_ms)
+
+
+def is_shared(record: Record) -> bool:
+    """Whether other runs were at work when the process of an interrupted effect ended."""
+    return record.data.get("shared") is True
 
 
 @frozen
@@ -184,7 +193,8 @@ class CallNotes:
     asks: int = 0
     """Number of requests about the call."""
     interruptions: int = 0
-    """Interruptions in a row after which it was restarted without asking."""
+    """Interruptions in a row after which it was restarted without asking, while no other run was at work."""
+    shared_interruptions: int = 0
     passed_on: int = 0
     """Number of handovers before it began."""
     child: Child | None = None
@@ -230,7 +240,11 @@ class RunNotes:
     retried_ms: int = 0
     """Time since the first of these failures: pauses and attempts, without the time of a stopped process."""
     interruptions: int = 0
-    """Interrupted attempts of the current model call."""
+    """Interrupted attempts of the current model call, while no other run was at work."""
+    shared_interruptions: int = 0
+    """Interrupted attempts of the current model call, while other runs were at work."""
+    was_shared: bool = False
+    """Whether other runs were at work when the previous process ended."""
     finish_reason: FinishReason | None = None
     """Finish reason of the newest answer; None if there is none."""
     failure: ErrorInfo | None = None
@@ -257,7 +271,7 @@ class RunNotes:
     def resume(self, record: Record) -> None:
         """Stop waiting."""
         self.rest(record.at)
-        self.active_since, self.waits_on, self.pause = record.at, None, None
+        self.active_since, self.waits_on = record.at, None
 
     def use(
         self, *, tokens: int = 0, steps: int = 0, tool_calls: int = 0, cost: int = 0, wall_ms: int = 0
@@ -308,6 +322,10 @@ class RunNotes:
         if self.active_since is not None:
             self.rest(self.left_at(record.at, paused_until_ms))
             self.active_since = record.at
+
+    def end_call(self) -> None:
+        """The model call ended: its attempts do not count for the next one."""
+        self.retried_ms = self.interruptions = self.shared_interruptions = 0
 
     def retrying_ms(self, at: str) -> int:
         """Return the time since the first failure of the current model call."""
@@ -394,7 +412,8 @@ class CompactionNotes:
     retried_ms: int = 0
     """Pauses after these failures."""
     interruptions: int = 0
-    """Interrupted attempts."""
+    """Interrupted attempts, while no other run was at work."""
+    shared_interruptions: int = 0
     tokens_after: int = 0
     """Tokens of the history after the last one of this run; 0 if there was none."""
     learned: int | None = None
@@ -460,7 +479,8 @@ class CompactionNotes:
         if code not in (INTERRUPTED, HANDED_OVER):
             self.retried_ms = number_in(record.data, "delayMs") + (self.retried_ms if self.failures else 0)
             self.failures += 1
-        self.interruptions += code == INTERRUPTED
+        self.interruptions += code == INTERRUPTED and not is_shared(record)
+        self.shared_interruptions += code == INTERRUPTED and is_shared(record)
 
     def completed(self, record: Record) -> None:
         """Apply a completion."""
@@ -478,7 +498,7 @@ class CompactionNotes:
 
     def _close(self) -> None:
         self.epoch, self.is_retry, self.pause = None, False, None
-        self.failures = self.interruptions = 0
+        self.failures = self.retried_ms = self.interruptions = self.shared_interruptions = 0
 
 
 def lowered(tokens: int) -> int:

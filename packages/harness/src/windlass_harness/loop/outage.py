@@ -4,14 +4,41 @@ A short pause is spent awake. During a longer one the run waits: a row in the st
 to the run, a cancel or the end of its time budget ends the wait early.
 """
 
+from hashlib import sha256
+from typing import Final
+
 from windlass_harness.loop import failures
 from windlass_harness.loop.events import Draft, Moment
-from windlass_harness.loop.notes import PROVIDER, CompactionNotes, RunNotes
+from windlass_harness.loop.notes import HELD, PROVIDER, CallNotes, CompactionNotes, RunNotes
 from windlass_harness.loop.rules import AWAKE_MS_MAX, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import RETRY_AFTER_MS_MAX, next_retry_delay_ms, should_retry
 from windlass_harness.times import stamp_of
 from windlass_protocol import ErrorInfo, JsonObject
+
+_CRASH_DELAY_MS: Final = 1_000
+_CRASH_DELAY_MS_MAX: Final = 600_000
+_CRASHED: Final = (
+    "The process ended {times} times while this run and others were at work, so the run is continued after a "
+    "pause. Find out what ends the process: memory, a provider or a tool that crashes."
+)
+
+
+def after_crash(
+    state: LoopState, notes: RunNotes | CompactionNotes | CallNotes
+) -> tuple[JsonObject, int, str]:
+    """Return what the record of an interrupted effect says, the pause before it is repeated, and the reason.
+
+    An effect that was alone is repeated at once, because its attempts are limited. One that was interrupted
+    together with others may be innocent: it is repeated without a limit, with growing pauses that differ from
+    run to run, so that the guilty one is alone sooner or later.
+    """
+    if not state.run_notes.was_shared:
+        return {}, 0, ""
+    times, run = notes.shared_interruptions + 1, state.session.run
+    spread = sha256(f"{run and run.run_id}/{times}".encode()).digest()[0] / 255 + 0.5
+    delay_ms = min(_CRASH_DELAY_MS * 2 ** min(times - 2, 20), _CRASH_DELAY_MS_MAX) if times > 1 else 0
+    return {"shared": True}, int(delay_ms * spread), _CRASHED.format(times=times)
 
 
 def retry_delay_ms(
@@ -32,21 +59,21 @@ def retry_delay_ms(
     return min(delay_ms, left_ms)
 
 
-def waiting(state: LoopState, delay_ms: int, reason: str, *, now: Moment) -> list[Draft]:
-    """Return the records of a run that waits for its provider; none if the pause is spent awake."""
+def waiting(state: LoopState, delay_ms: int, reason: str, *, now: Moment, on: str = PROVIDER) -> list[Draft]:
+    """Return the records of a run that waits for its next attempt; none if the pause is spent awake."""
     run = state.run
     if run is None or delay_ms <= AWAKE_MS_MAX:
         return []
     until = stamp_of(now.ms + delay_ms)
-    turn = state.draft("turn.waiting", {**state.turn_place(), "on": PROVIDER}, now=now)
-    data: JsonObject = {"runId": run.run_id, "on": PROVIDER, "until": until, "reason": reason}
+    turn = state.draft("turn.waiting", {**state.turn_place(), "on": on}, now=now)
+    data: JsonObject = {"runId": run.run_id, "on": on, "until": until, "reason": reason}
     return [turn, state.draft("run.waiting", data, now=now)]
 
 
 def wake_ms(state: LoopState, now: Moment) -> int | None:
     """Return the time of the next attempt, or of the end of the time budget; None if it has come."""
     notes = state.run_notes
-    waits = (notes, state.compacting) if notes.waits_on == PROVIDER else (notes,)
+    waits = (notes, state.compacting) if notes.waits_on in HELD else (notes,)
     pauses = [one.pause for one in waits if one.is_retry and one.pause is not None]
     ends = [pause.until_ms for pause in pauses if now.is_in(pause)]
     if not ends or state.exceeding(now):

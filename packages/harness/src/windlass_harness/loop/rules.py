@@ -105,8 +105,9 @@ class Rules:
     interruptions_max: int = INTERRUPTIONS_MAX
     """Interrupted attempts of a model or tool call before it is no longer retried automatically.
 
-    A handed-over model call does not count; a tool call that outlives the grace period does. A person's
-    `retry` resets the count.
+    Only a process that ended while no other run was at work counts: the call may be what ends it. After other
+    ends of the process the call is retried with growing pauses. A handed-over model call does not count; a
+    tool call that outlives the grace period does. A person's `retry` resets the count.
     """
     subagent_depth_max: int = SUBAGENT_DEPTH_MAX
     """Levels of subagents below the root run; deeper calls are refused."""

@@ -18,6 +18,7 @@ from windlass_harness.loop.notes import (
     CONSENTED,
     CONTEXT_OVERFLOW,
     HANDED_OVER,
+    HELD,
     INTERRUPTED,
     NO_LIMITS,
     REFUSALS,
@@ -28,6 +29,7 @@ from windlass_harness.loop.notes import (
     ProgramResult,
     RunNotes,
     follow_child,
+    is_shared,
     limits_of,
     number_in,
     objects_in,
@@ -262,8 +264,10 @@ def _run_started(state: LoopState, record: Record) -> None:
 
 
 def _resumed(state: LoopState, record: Record) -> None:
+    if state.run_notes.waits_on in HELD:
+        # The next attempt is made now.
+        state.run_notes.pause = state.compacting.pause = None
     state.run_notes.resume(record)
-    state.compacting.pause = None
 
 
 def _subagent(state: LoopState, record: Record) -> None:
@@ -291,13 +295,14 @@ def _step_retrying(state: LoopState, record: Record) -> None:
     if code not in (INTERRUPTED, HANDED_OVER, CONTEXT_OVERFLOW):
         notes.retried_ms = notes.retrying_ms(record.at) + number_in(record.data, "delayMs")
         notes.failures += 1
-    notes.interruptions += code == INTERRUPTED
+    notes.interruptions += code == INTERRUPTED and not is_shared(record)
+    notes.shared_interruptions += code == INTERRUPTED and is_shared(record)
     state.compacting.is_overflow |= code == CONTEXT_OVERFLOW
     notes.charge(record.data.get("usage"))
 
 
 def _step_failed(state: LoopState, record: Record) -> None:
-    state.run_notes.interruptions = 0
+    state.run_notes.end_call()
     state.compacting.end_step()
     state.run_notes.charge(record.data.get("usage"))
     details = record.data.get("details")
@@ -307,7 +312,7 @@ def _step_failed(state: LoopState, record: Record) -> None:
 
 
 def _step_completed(state: LoopState, record: Record) -> None:
-    state.run_notes.interruptions = 0
+    state.run_notes.end_call()
     state.compacting.end_step()
     reason = FinishReason(str(record.data["finishReason"]))
     state.run_notes.finish_reason = reason
@@ -447,10 +452,13 @@ def _input_resolved(state: LoopState, record: Record) -> None:
 def _effect_found(state: LoopState, record: Record) -> None:
     note = _note(state, str(record.data.get("callId")))
     has_begun = record.data.get("begun") is not False
-    note.interruptions += has_begun
+    note.interruptions += has_begun and not is_shared(record)
+    note.shared_interruptions += has_begun and is_shared(record)
     note.passed_on += not has_begun
     if "requestId" not in record.data:
         note.choice = RecoveryChoice.RETRY
+        delay_ms = number_in(record.data, "delayMs")
+        note.pause = pause_after(record, delay_ms) if delay_ms else note.pause
 
 
 def _effect_settled(state: LoopState, record: Record) -> None:
@@ -462,8 +470,12 @@ def _effect_settled(state: LoopState, record: Record) -> None:
         if program is not None:
             program.results.append(ProgramResult(str(record.data.get("callId")), SKIPPED, code=_SKIPPED))
     note.is_consented = note.is_consented or note.choice is RecoveryChoice.RETRY
-    note.interruptions = 0
+    note.interruptions = note.shared_interruptions = 0
     note.request_id = None
+
+
+def _recovery_started(state: LoopState, record: Record) -> None:
+    state.run_notes.was_shared = is_shared(record)
 
 
 def _hook_ran(state: LoopState, record: Record) -> None:
@@ -506,6 +518,7 @@ _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "input.resolved": _input_resolved,
     "approval.dispatched": _dispatched,
     "approval.settled": _approval_settled,
+    "recovery.started": _recovery_started,
     "recovery.effect_found": _effect_found,
     "recovery.effect_settled": _effect_settled,
     "session.forked": lambda state, _: state.disown(),

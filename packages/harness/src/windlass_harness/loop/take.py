@@ -52,7 +52,7 @@ from windlass_harness.loop.events import (
     Stopped,
     within_limit,
 )
-from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER, PROVIDER
+from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER, HELD
 from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import Call, CallStage
@@ -107,7 +107,7 @@ def _steered(state: LoopState, event: MessageSent, now: Moment) -> list[Draft]:
     said = {"message": "", **sender, **_said(event.body)}
     message: JsonObject = {**said, "delivery": "steer", **state.turn_place()}
     heard = state.draft("message.received", message, now=now)
-    if state.run_notes.waits_on == PROVIDER:
+    if state.run_notes.waits_on in HELD:
         # The message is a reason to call the model at once.
         return [heard, *resumed(state, "steered", now=now)]
     return [*people.passed_over(state, now), heard]
@@ -254,6 +254,8 @@ def _taken(state: LoopState, event: SessionClaimed, now: Moment) -> list[Draft]:
     if run is None or not _is_interrupted(state, event.epoch):
         return []
     data: JsonObject = {"epoch": event.epoch, "reason": event.reason, "runId": run.run_id}
+    if not event.is_alone:
+        data["shared"] = True
     return [state.draft("recovery.started", data, now=now)]
 
 

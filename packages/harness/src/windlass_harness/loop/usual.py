@@ -157,7 +157,8 @@ def fold_begun_call(state: LoopState, records: list[Record], answer: ModelAnswer
     usage = answer.usage
     session.follow_answer(started, tokens=usage.get("inputTokens") if usage else None)
     state.compacting.end_step()
-    notes.interruptions = notes.refusals = 0
+    notes.end_call()
+    notes.refusals = 0
     notes.finish_reason = answer.finish_reason
     notes.charge(usage)
     notes.budget.tool_calls_used += 1

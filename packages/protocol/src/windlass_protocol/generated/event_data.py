@@ -670,7 +670,7 @@ def _make_StepStartedData() -> object:
 
 
 def _make_StepRetryingData() -> object:
-    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol._wire import Bool, Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Id, Usage
 
     class StepRetryingData(Open):
@@ -684,6 +684,7 @@ def _make_StepRetryingData() -> object:
         code: Str
         attempt: Count
         delay_ms: Count
+        shared: Maybe[Bool] = None
         message: Maybe[Str] = None
         usage: Maybe[Usage] = None
 
@@ -1182,7 +1183,7 @@ def _make_CompactionCompletedData() -> object:
 
 
 def _make_CompactionFailedData() -> object:
-    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
+    from windlass_protocol._wire import Bool, JsonObject, Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Id, Usage
 
     class CompactionFailedData(Open):
@@ -1193,6 +1194,7 @@ def _make_CompactionFailedData() -> object:
         code: Str
         message: Str
         details: Maybe[JsonObject] = None
+        shared: Maybe[Bool] = None
         delay_ms: Maybe[Count] = None
         model_id: Maybe[Str] = None
         usage: Maybe[Usage] = None
@@ -1721,7 +1723,7 @@ def _make_DeliveryUnknownData() -> object:
 
 
 def _make_RecoveryStartedData() -> object:
-    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol._wire import Bool, Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Id
 
     class RecoveryStartedData(Open):
@@ -1731,6 +1733,7 @@ def _make_RecoveryStartedData() -> object:
 
         epoch: Count
         reason: Maybe[Str] = None
+        shared: Maybe[Bool] = None
         run_id: Maybe[Id] = None
 
     return RecoveryStartedData
@@ -1738,7 +1741,7 @@ def _make_RecoveryStartedData() -> object:
 
 def _make_RecoveryEffectFoundData() -> object:
     from windlass_protocol._wire import Bool, Maybe, Open, Str
-    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.common import Count, Id
     from windlass_protocol.generated.tools import EffectClass
 
     class RecoveryEffectFoundData(Open):
@@ -1749,6 +1752,8 @@ def _make_RecoveryEffectFoundData() -> object:
         call_id: Id
         effect: EffectClass
         tool_name: Str
+        shared: Maybe[Bool] = None
+        delay_ms: Maybe[Count] = None
         idempotency_key: Maybe[Id] = None
         request_id: Maybe[Id] = None
         begun: Maybe[Bool] = None

@@ -555,6 +555,8 @@ class StepRetryingData(Open):
     """Attempt that failed, from 1."""
     delay_ms: Count
     """Wait before the next one."""
+    shared: Maybe[Bool] = None
+    """Whether other runs were at work when the process ended; absent means no."""
     message: Maybe[Str] = None
     """What went wrong."""
     usage: Maybe[Usage] = None
@@ -985,6 +987,8 @@ class CompactionFailedData(Open):
     """What went wrong and what to do next."""
     details: Maybe[JsonObject] = None
     """Further facts, already redacted."""
+    shared: Maybe[Bool] = None
+    """Whether other runs were at work when the process ended; absent means no."""
     delay_ms: Maybe[Count] = None
     """Wait before the next attempt; absent if there is none."""
     model_id: Maybe[Str] = None
@@ -1361,6 +1365,8 @@ class RecoveryStartedData(Open):
     """Ownership number of the session."""
     reason: Maybe[Str] = None
     """Why."""
+    shared: Maybe[Bool] = None
+    """Whether other runs were at work when the process ended; absent means no."""
     run_id: Maybe[Id] = None
     """The run."""
 
@@ -1373,6 +1379,10 @@ class RecoveryEffectFoundData(Open):
     """What happens to it."""
     tool_name: Str
     """Name of the tool."""
+    shared: Maybe[Bool] = None
+    """Whether other runs were at work when the process ended; absent means no."""
+    delay_ms: Maybe[Count] = None
+    """Wait before it is run again; absent if there is none."""
     idempotency_key: Maybe[Id] = None
     """Key it was given."""
     request_id: Maybe[Id] = None

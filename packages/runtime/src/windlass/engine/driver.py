@@ -58,9 +58,12 @@ class Driver:
         effects: Effects,
         pause_clock: PauseClock,
         rules: Rules,
+        is_alone: bool = True,
         is_enough: Callable[[Plan], bool] | None = None,
     ) -> None:
         self.state = state
+        self._is_alone = is_alone
+        """Whether no other session was at work when the previous owner ended."""
         self._is_enough = is_enough
         """Whether to leave a plan to the next drive: none of it is written or performed."""
         self._writer = writer
@@ -140,7 +143,7 @@ class Driver:
             AgentError: the journal refuses the records; the session has to be read again.
         """
         self._quarantine = quarantine
-        self._events.append(SessionClaimed(self.state.epoch, "recovery"))
+        self._events.append(SessionClaimed(self.state.epoch, "recovery", self._is_alone))
         if quarantine.stop is not None:
             self._events.append(quarantine.stop)
         try:

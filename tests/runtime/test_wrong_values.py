@@ -165,6 +165,7 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "change_state values": lambda runtime, bad: runtime.change_state("s", bad),
     "change_state remove": lambda runtime, bad: runtime.change_state("s", {}, remove=bad),
     "cancel_run": lambda runtime, bad: runtime.cancel_run(bad),
+    "retry_run": lambda runtime, bad: runtime.retry_run(bad),
     "deliveries": lambda runtime, bad: runtime.deliveries(bad),
     "decisions": lambda runtime, bad: runtime.decisions(bad),
     "run_requests": lambda runtime, bad: runtime.run_requests(bad),
@@ -247,7 +248,7 @@ def test_the_table_of_entries_is_complete() -> None:
     apart |= {"provider_registry", "output_sinks", "subscribe_events"}
     methods = {name for name in dir(AgentRuntime) if not name.startswith("_")} - apart
     assert not {name for name in methods if name not in known}
-    used = {"status", "wait", "events", "cancel", "answer", "requests"}
+    used = {"status", "wait", "events", "cancel", "answer", "requests", "retry"}
     assert {name for name in dir(RunHandle) if not name.startswith("_")} == used
 
 

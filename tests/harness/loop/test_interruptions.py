@@ -130,7 +130,7 @@ def test_a_model_call_that_always_ends_its_process_fails_the_run_with_advice() -
         RetryClass.USER_ACTION_NEEDED,
     )
     assert error.details == {"reason": "interrupted_too_often", "attempts": INTERRUPTIONS_MAX}
-    assert "start a new run" in error.message
+    assert "retry the run" in error.message
 
 
 def test_one_crash_below_the_limit_the_model_is_called_again() -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.harness.loop.stage import (
+    CONTRACT,
     Session,
     World,
     asked,
@@ -25,11 +26,12 @@ from windlass_harness.loop.events import (
     CompactionRequested,
     MessageSent,
     ModelFailed,
+    RunRequested,
 )
 from windlass_harness.loop.rules import AWAKE_MS_MAX, CompactionRule, Rules
 from windlass_harness.retry import RETRY_AFTER_MS_MAX, RetryPolicy
 from windlass_harness.views.runs import fold_runs
-from windlass_protocol import RunWait
+from windlass_protocol import FinishReason, JsonValue, RetryClass, RunWait
 
 HOUR_MS = 3_600_000
 STEADY = Rules(retry=RetryPolicy(max_delay_ms=60_000, jitter=False))
@@ -42,7 +44,7 @@ def fails(session: Session, event: ModelFailed | None = None) -> list[str]:
     return session.done(effect, event or failure())
 
 
-def parked(rules: Rules = STEADY, **start: dict[str, int]) -> Session:
+def parked(rules: Rules = STEADY, **start: JsonValue) -> Session:
     """A run whose provider is away until the run waits."""
     session = Session(rules=rules)
     session.tell(run_asked("r1", **start))
@@ -237,3 +239,43 @@ def test_every_step_has_its_own_time_of_retries() -> None:
     )
     assert session.end == "completed"
     assert [one["delayMs"] for one in session.all("step.retrying")] == [200, 400, 200, 400]
+
+
+# runs that continue a failed one
+
+
+def retry_asked() -> RunRequested:
+    return RunRequested({"runId": "r2", "agentId": "helper", "retryOf": "r1"})
+
+
+def test_a_run_continues_a_failed_one_without_a_message_of_its_own() -> None:
+    failing = [[calls(call("put"))], [failure(RetryClass.NOT_RETRYABLE), says()]]
+    world = World(failing)
+    session = world.drive(Session(), run_asked())
+    assert session.end == "failed"
+    before = list(session.state.session.history.messages)
+    assert session.tell(retry_asked()) == ["run.started", "turn.started"]
+    assert session.data("run.started")["retryOf"] == "r1"
+    (effect,) = session.turn()
+    assert list(session.state.session.history.messages) == before, "the model sees what the failed run left"
+    session.done(effect, says())
+    session.turn()
+    assert session.end == "completed"
+    assert world.ledger == ["r1/0/c-put"], "a finished call is not repeated"
+
+
+def test_a_run_that_continues_an_answer_says_so_to_the_model() -> None:
+    session = World([[says("half", FinishReason.LENGTH)]]).drive(Session(), run_asked())
+    assert session.end == "failed"
+    assert session.tell(retry_asked()) == ["run.started", "turn.started", "message.received"]
+    assert session.data("message.received")["delivery"] == "correction"
+    assert "Continue" in str(session.data("message.received")["context"])
+
+
+def test_a_run_that_continues_a_failed_one_keeps_its_contract() -> None:
+    session = Session()
+    session.tell(run_asked("r1", contract=CONTRACT))
+    (effect,) = session.turn()
+    session.done(effect, failure(RetryClass.NOT_RETRYABLE))
+    session.turn()
+    assert session.tell(retry_asked()) == ["run.started", "turn.started", "output.requested"]

@@ -183,6 +183,14 @@ class Backend(Protocol):
         """Return a run."""
         ...
 
+    async def retry(self, run_id: str) -> Run:
+        """Continue a failed run; return the run that does.
+
+        Raises:
+            Conflict: the run is unknown or cannot be continued.
+        """
+        ...
+
     async def run_snapshot(self, run_id: str) -> "RunSnapshot":
         """Return the status and usage of a run.
 
@@ -211,6 +219,7 @@ class LocalStore:
         self.runtime = runtime
         self.sessions = runtime.sessions
         self.handle = runtime.handle
+        self.retry = runtime.retry_run
         self.run_snapshot = runtime.run_snapshot
         self.decisions = runtime.decisions
         self._agents = agents

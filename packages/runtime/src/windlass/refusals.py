@@ -178,6 +178,16 @@ def taken_run(run_id: str, differs: str) -> Conflict:
     )
 
 
+def not_retryable(run_id: str, why: str) -> Conflict:
+    """Return the error for a run that cannot be retried."""
+    return Conflict(
+        f"run {shown(run_id, NAME_SHOWN_CHARS_MAX)} cannot be retried: {why}",
+        kind=ErrorKind.INVALID_STATE_TRANSITION,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=common.CausalIds(run_id=run_id),
+    )
+
+
 def kept_name(what: str) -> Rejected:
     """Return the error for an id with a prefix that is reserved for subagents."""
     return bad_request(

@@ -250,6 +250,8 @@ export const RunStartedData = open({
   inputData: JsonObject.optional(),
   /** Free JSON of the caller. */
   metadata: JsonObject.optional(),
+  /** Failed run of the session that it continues, without a message. */
+  retryOf: Id.optional(),
   /** Call that it works for, when it is a subagent's. */
   parent: ParentRun.optional(),
 });

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from windlass_protocol import Decision, Event, Outcome, RunStatus, RunWait
 
 app = typer.Typer(
-    no_args_is_help=True, help="Runs: list, refused, show, tail, resume, cancel, replay, diff, fork, export."
+    no_args_is_help=True,
+    help="Runs: list, refused, show, tail, resume, retry, cancel, replay, diff, fork, export.",
 )
 Id = Annotated[str, typer.Argument(help="The run.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
@@ -269,6 +270,32 @@ def resume(
         if not as_json:
             terminal.write(f"{result.output}\n")
         return watch.end(result, run_id=run_id)
+
+    command.ask(work, drives=True)
+
+
+@app.command()
+def retry(
+    context: typer.Context,
+    run_id: Id,
+    *,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write events and result as lines of JSON.")
+    ] = False,
+) -> None:
+    """Continue a failed run in a new run of its session, here, without repeating finished calls.
+
+    Example: windlass runs retry 019a8f…
+    """
+    command = command_of(context)
+    terminal = command.terminal
+
+    async def work(backend: Backend) -> Exit:
+        await run_status(backend, run_id)
+        run = await backend.retry(run_id)
+        terminal.say(f"Run {run.run_id} continues it.", "dim")
+        watch = Watch(terminal, command.user, is_json=as_json, is_asking=terminal.is_interactive)
+        return await follow_run(command, backend, watch=watch, run=run)
 
     command.ask(work, drives=True)
 

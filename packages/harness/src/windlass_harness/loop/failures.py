@@ -53,7 +53,7 @@ def interrupted_too_often(times: int) -> ErrorInfo:
     """Return the error of a model call that was interrupted too often."""
     message = (
         f"The process ended {times} times during this model call, so it is not made again by itself. "
-        "Find out what ends the process (memory, a provider that crashes), then start a new run."
+        "Find out what ends the process (memory, a provider that crashes), then retry the run."
     )
     return ErrorInfo(
         code=ErrorCode.AMBIGUOUS,

@@ -58,7 +58,7 @@ from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import Call, CallStage
 from windlass_harness.views.payloads import CORRECTION
 from windlass_harness.views.session import SessionStatus
-from windlass_protocol import JsonObject, OutputError, PolicyDecision, RecoveryChoice
+from windlass_protocol import AssistantMessage, JsonObject, OutputError, PolicyDecision, RecoveryChoice
 
 
 def _start(state: LoopState, event: RunRequested, now: Moment) -> list[Draft]:
@@ -78,16 +78,26 @@ def _start(state: LoopState, event: RunRequested, now: Moment) -> list[Draft]:
         return Draft(kind, now.at, data, run_id=run_id, agent_id=agent_id, turn_id=turn_id)
 
     message: JsonObject = {"message": "", **_said(body), **place}
+    messages, is_said = state.session.history.messages, "retryOf" not in body
+    if not is_said and (not messages or isinstance(messages[-1], AssistantMessage)):
+        # A model answers a message, not its own answer.
+        message, is_said = {**message, "context": [_AGAIN], "delivery": CORRECTION}, True
     drafts: list[Draft] = []
     if state.session.status is SessionStatus.NEW:
         opening = body.get("session")
         data: JsonObject = opening if isinstance(opening, dict) else {}
         drafts.append(Draft("session.started", now.at, data, agent_id=agent_id))
-    drafts += [draft("run.started", run), draft("turn.started", place), draft("message.received", message)]
+    drafts += [draft("run.started", run), draft("turn.started", place)]
+    if is_said:
+        drafts.append(draft("message.received", message))
     contract = body.get("contract") or _unmet_contract(state, agent_id)
     if contract is not None:
         drafts.append(draft("output.requested", {"contract": contract, "runId": run_id}))
     return drafts
+
+
+_AGAIN: Final = "The last attempt to complete the task failed. Continue from here."
+"""The message of a run that continues a failed one, if the history ends with an answer."""
 
 
 def _unmet_contract(state: LoopState, agent_id: str) -> JsonObject | None:

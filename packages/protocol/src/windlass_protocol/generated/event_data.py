@@ -329,6 +329,7 @@ def _make_RunStartedData() -> object:
         goal_description: Maybe[Str] = None
         input_data: Maybe[JsonObject] = None
         metadata: Maybe[JsonObject] = None
+        retry_of: Maybe[Id] = None
         parent: Maybe[ParentRun] = None
 
     return RunStartedData

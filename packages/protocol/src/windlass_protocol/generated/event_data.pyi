@@ -283,6 +283,8 @@ class RunStartedData(Open):
     """What it was given."""
     metadata: Maybe[JsonObject] = None
     """Free JSON of the caller."""
+    retry_of: Maybe[Id] = None
+    """Failed run of the session that it continues, without a message."""
     parent: Maybe[ParentRun] = None
     """Call that it works for, when it is a subagent's."""
 

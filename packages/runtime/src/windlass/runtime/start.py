@@ -527,8 +527,13 @@ _KEPT: Final = (
 """Fields that the inbox item copies from the request."""
 
 
-def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
-    """Return the inbox item of a request; equal requests give equal items."""
+def start_body(
+    request: RunRequest, effective: EffectivePackage, *, retry_of: str | None = None
+) -> JsonObject:
+    """Return the inbox item of a request; equal requests give equal items.
+
+    A run that continues a failed one has no message.
+    """
     package = effective.package
     body: JsonObject = {
         "runId": request.run_id,
@@ -543,7 +548,9 @@ def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
         if given.get(name) is not None:
             body[name] = given[name]
     content = given["input"]
-    if isinstance(content, str):
+    if retry_of is not None:
+        body["retryOf"] = retry_of
+    elif isinstance(content, str):
         body["message"] = content
     else:
         # The text of the message, for lists and views.

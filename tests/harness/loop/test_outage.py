@@ -31,7 +31,7 @@ from windlass_harness.loop.events import (
 from windlass_harness.loop.rules import AWAKE_MS_MAX, CompactionRule, Rules
 from windlass_harness.retry import RETRY_AFTER_MS_MAX, RetryPolicy
 from windlass_harness.views.runs import fold_runs
-from windlass_protocol import FinishReason, JsonValue, RetryClass, RunWait
+from windlass_protocol import ErrorKind, FinishReason, JsonValue, RetryClass, RunWait
 
 HOUR_MS = 3_600_000
 STEADY = Rules(retry=RetryPolicy(max_delay_ms=60_000, jitter=False))
@@ -279,3 +279,67 @@ def test_a_run_that_continues_a_failed_one_keeps_its_contract() -> None:
     session.done(effect, failure(RetryClass.NOT_RETRYABLE))
     session.turn()
     assert session.tell(retry_asked()) == ["run.started", "turn.started", "output.requested"]
+
+
+# fallback models
+
+CHAIN = replace(
+    STEADY, fallbacks=("b/2", "c/3"), retry=RetryPolicy(max_attempts=2, max_delay_ms=60_000, jitter=False)
+)
+NO_CREDIT = ModelFailed(error(RetryClass.USER_ACTION_NEEDED, kind=ErrorKind.PROVIDER_FAILURE))
+
+
+def models(session: Session) -> list[object]:
+    return [one["modelId"] for one in session.all("step.started")]
+
+
+def test_the_next_model_is_called_when_one_is_away() -> None:
+    script = [[failure(), failure(), calls(call("look"))], [says()]]
+    session = World(script).drive(Session(rules=CHAIN), run_asked("r1", modelId="1"))
+    assert session.end == "completed"
+    assert models(session) == ["1", "1", "b/2", "b/2"], "the run stays with the model that answered"
+    assert [one.get("nextModelId") for one in session.all("step.retrying")] == [None, "b/2"]
+    assert [one["delayMs"] for one in session.all("step.retrying")] == [200, 0]
+
+
+def test_the_next_model_is_called_when_one_refuses_the_account() -> None:
+    session = World([[NO_CREDIT, NO_CREDIT, says()]]).drive(
+        Session(rules=CHAIN), run_asked("r1", modelId="1")
+    )
+    assert (session.end, models(session)) == ("completed", ["1", "b/2", "c/3"])
+
+
+def test_a_run_whose_models_all_refuse_the_account_fails() -> None:
+    session = World([[NO_CREDIT] * 3 + [says()]]).drive(Session(rules=CHAIN), run_asked("r1", modelId="1"))
+    assert (session.end, models(session)) == ("failed", ["1", "b/2", "c/3"])
+
+
+def test_after_the_last_model_the_first_is_waited_for() -> None:
+    script = [[failure(), failure(), NO_CREDIT, NO_CREDIT, failure(), says()]]
+    session = World(script).drive(Session(rules=CHAIN), run_asked("r1", modelId="1"))
+    assert (session.end, models(session)) == ("completed", ["1", "1", "b/2", "c/3", "1", "1"])
+    pauses = [one["delayMs"] for one in session.all("step.retrying")]
+    assert pauses == [200, 0, 0, 1600, 200]
+
+
+def test_a_request_that_no_provider_would_take_calls_no_other_model() -> None:
+    session = World([[failure(RetryClass.NOT_RETRYABLE), says()]]).drive(
+        Session(rules=CHAIN), run_asked("r1", modelId="1")
+    )
+    assert (session.end, models(session)) == ("failed", ["1"])
+
+
+def test_models_that_stay_away_fail_the_run_at_the_end_of_the_time() -> None:
+    rules = replace(CHAIN, retry_for_ms=60_000)
+    session = World([[failure()] * 100]).drive(Session(rules=rules), run_asked("r1", modelId="1"))
+    assert session.end == "failed"
+    assert {"1", "b/2", "c/3"} == set(models(session))
+    assert sum(int(str(one["delayMs"])) for one in session.all("step.retrying")) >= 60_000
+
+
+def test_a_run_without_the_name_of_its_model_has_no_fallback() -> None:
+    session = asked(rules=CHAIN)
+    fails(session)
+    session.pass_ms(1_000)
+    fails(session)
+    assert "nextModelId" not in session.data("step.retrying")

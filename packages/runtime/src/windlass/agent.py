@@ -213,6 +213,7 @@ def receipt_of(receipt: object) -> JsonObject | None:
 
 
 TEMPERATURE_MAX: Final = 2.0
+MODELS_PER_AGENT_MAX: Final = 8
 OBJECT_ROUTE: Final = "object"
 """The route of a model that is an object and does not name one."""
 
@@ -236,7 +237,8 @@ class Agent:
 
     name: str
     _: KW_ONLY
-    model: str | LLMProvider
+    model: str | LLMProvider | Sequence[str | LLMProvider]
+    """The model; of several, each is called when the one before is away or refuses the account."""
     instructions: str | Dynamic | Resolver = ""
     description: str = ""
     version: str | None = None
@@ -263,7 +265,14 @@ class Agent:
     def __post_init__(self) -> None:
         check_name(self.name, "an agent")
         where = f"agent {self.name}"
-        _check_model(self.model, f"{where}: model")
+        if isinstance(self.model, list | tuple):
+            check_count(len(self.model), MODELS_PER_AGENT_MAX, f"{where}: model")
+            if not self.model:
+                raise wrong(f"{where}: model must not be an empty list")
+            object.__setattr__(self, "model", tuple(self.model))
+        for one in (self.first_model, *self.fallback_models):
+            _check_model(one, f"{where}: model")
+        check_unique(["/".join(route) for route in (self.route, *self.fallback_routes)], f"{where}: model")
         if self.compaction_model is not None:
             _check_model(self.compaction_model, f"{where}: compaction_model")
         object.__setattr__(self, "instructions", words_of(self.instructions, where))
@@ -285,7 +294,29 @@ class Agent:
     @property
     def route(self) -> tuple[str, str]:
         """The route of the model: provider and model."""
-        return _route_of(self.model)
+        return _route_of(self.first_model)
+
+    @property
+    def first_model(self) -> str | LLMProvider:
+        """The model that is called first."""
+        return self._models[0]
+
+    @property
+    def fallback_models(self) -> tuple[str | LLMProvider, ...]:
+        """The models that are called when the first one is away, in order."""
+        return self._models[1:]
+
+    @property
+    def fallback_routes(self) -> tuple[tuple[str, str], ...]:
+        """The routes of the fallback models."""
+        return tuple(_route_of(model) for model in self.fallback_models)
+
+    @property
+    def _models(self) -> tuple[str | LLMProvider, ...]:
+        given = self.model
+        if isinstance(given, list | tuple):
+            return tuple(cast("Sequence[str | LLMProvider]", given))
+        return (cast("str | LLMProvider", given),)
 
     @property
     def compaction_route(self) -> tuple[str, str] | None:

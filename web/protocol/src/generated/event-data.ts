@@ -543,6 +543,8 @@ export const StepRetryingData = open({
   delayMs: Count,
   /** Whether other runs were at work when the process ended; absent means no. */
   shared: z.boolean().optional(),
+  /** Model that is called next, if it is another one. */
+  nextModelId: z.string().optional(),
   /** What went wrong. */
   message: z.string().optional(),
   /** What it used, when known. */

@@ -156,8 +156,8 @@ def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
     last = -1 if turn.step_index is None else turn.step_index
     index = last if notes.is_retry else last + 1
     data: JsonObject = {**state.place(index), "promptMessageCount": len(state.session.history.messages)}
-    if run.model_id is not None:
-        data["modelId"] = run.model_id
+    if state.model_id is not None:
+        data["modelId"] = state.model_id
     attempt = notes.attempt + 1 if notes.is_retry else 1
     draft = Draft(
         "step.started",

@@ -18,6 +18,7 @@ from windlass_protocol import (
 )
 from windlass_protocol.limits import ERROR_MESSAGE_CHARS_MAX
 
+_OF_ACCOUNT: Final = (RetryClass.HOST_CONFIGURATION_NEEDED, RetryClass.USER_ACTION_NEEDED)
 _BAD_ANSWERS: Final = frozenset({"empty", "malformed"})
 """Faults of a provider that answers: more attempts cost tokens and do not help."""
 
@@ -73,6 +74,11 @@ def is_outage(error: ErrorInfo) -> bool:
     """Whether the provider is away for a while: it can be waited for."""
     is_answer = (error.details or {}).get("fault") in _BAD_ANSWERS
     return error.retry is RetryClass.RETRYABLE and not is_answer
+
+
+def is_refusal_of_account(error: ErrorInfo) -> bool:
+    """Whether the provider refuses the key or the account: another provider may serve the request."""
+    return error.kind is ErrorKind.PROVIDER_FAILURE and error.retry in _OF_ACCOUNT
 
 
 def overflowed(error: ErrorInfo) -> ErrorInfo:

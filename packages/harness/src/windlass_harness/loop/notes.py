@@ -237,6 +237,12 @@ class RunNotes:
     """Pause before the retry."""
     failures: int = 0
     """Failures of the current model call; interruptions do not count."""
+    model_id: str | None = None
+    """Fallback model of the run; None means the first model."""
+    model_failures: int = 0
+    """Failures of the current model call since the model was chosen."""
+    was_away: bool = False
+    """Whether a model was away during the current model call: its failure was followed by a pause."""
     retried_ms: int = 0
     """Time since the first of these failures: pauses and attempts, without the time of a stopped process."""
     interruptions: int = 0
@@ -325,7 +331,8 @@ class RunNotes:
 
     def end_call(self) -> None:
         """The model call ended: its attempts do not count for the next one."""
-        self.retried_ms = self.interruptions = self.shared_interruptions = 0
+        self.model_failures = self.retried_ms = self.interruptions = self.shared_interruptions = 0
+        self.was_away = False
 
     def retrying_ms(self, at: str) -> int:
         """Return the time since the first failure of the current model call."""

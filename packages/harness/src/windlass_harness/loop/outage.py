@@ -50,6 +50,8 @@ def retry_delay_ms(
     time at its end, unless the provider asks for a longer pause than that.
     """
     attempt, asked_ms = notes.failures + 1, error.retry_after_ms
+    if isinstance(notes, RunNotes) and rules.fallbacks:
+        attempt = notes.model_failures + 1
     delay_ms = next_retry_delay_ms(rules.retry, attempt, lambda: chance, retry_after_ms=asked_ms)
     if should_retry(rules.retry, attempt, retry_class=error.retry):
         return delay_ms
@@ -57,6 +59,38 @@ def retry_delay_ms(
     if not failures.is_outage(error) or left_ms <= 0 or min(asked_ms or 0, RETRY_AFTER_MS_MAX) > left_ms:
         return None
     return min(delay_ms, left_ms)
+
+
+def next_model(state: LoopState, error: ErrorInfo, *, rules: Rules) -> str | None:
+    """Return the model that is called after a failure, if it is another one.
+
+    A model that is away gets the attempts of the retry policy. After the last model the first one is next.
+    """
+    run, notes = state.run, state.run_notes
+    if run is None or run.model_id is None or not rules.fallbacks:
+        return None
+    is_away = failures.is_outage(error) and notes.model_failures + 1 >= rules.retry.max_attempts
+    if not is_away and not failures.is_refusal_of_account(error):
+        return None
+    models = (run.model_id, *rules.fallbacks)
+    current = state.model_id
+    return models[(models.index(current) + 1) % len(models) if current in models else 0]
+
+
+def fallback_delay_ms(
+    state: LoopState, error: ErrorInfo, chance: float, *, model_id: str, now: Moment, rules: Rules
+) -> int | None:
+    """Return the pause before another model is called; None if none is.
+
+    There is none between two models. After the last one the outage is waited for, if any model is away.
+    """
+    run, notes = state.run, state.run_notes
+    if run is None or model_id != run.model_id:
+        return 0
+    left_ms = rules.retry_for_ms - notes.retrying_ms(now.at)
+    if not (failures.is_outage(error) or notes.was_away) or left_ms <= 0:
+        return None
+    return min(next_retry_delay_ms(rules.retry, notes.failures + 1, lambda: chance), left_ms)
 
 
 def waiting(state: LoopState, delay_ms: int, reason: str, *, now: Moment, on: str = PROVIDER) -> list[Draft]:

@@ -97,6 +97,8 @@ class Rules:
     """Attempts and delays of model calls. `max_attempts` is exceeded while `retry_for_ms` lasts."""
     retry_for_ms: int = RETRY_FOR_MS
     """How long a model call is retried whose provider is away, since its first failure."""
+    fallbacks: tuple[str, ...] = ()
+    """Models that are called in turn when the one before is away or refuses the account; set by the agent."""
     refusals_max: int = REFUSALS_MAX
     """Refused calls in a row (unknown tool, invalid arguments) before the run fails."""
     calls_per_step_max: int = CALLS_PER_STEP_MAX

@@ -156,6 +156,11 @@ class LoopState:
         return self.session.seq
 
     @property
+    def model_id(self) -> str | None:
+        """The model of the next call; None if the run names none."""
+        return self.run_notes.model_id or (None if self.run is None else self.run.model_id)
+
+    @property
     def has_answered(self) -> bool:
         """Whether the newest message is an answer of the model."""
         if self.run_notes.finish_reason is None:
@@ -295,6 +300,12 @@ def _step_retrying(state: LoopState, record: Record) -> None:
     if code not in (INTERRUPTED, HANDED_OVER, CONTEXT_OVERFLOW):
         notes.retried_ms = notes.retrying_ms(record.at) + number_in(record.data, "delayMs")
         notes.failures += 1
+        notes.model_failures += 1
+        notes.was_away |= number_in(record.data, "delayMs") > 0
+    chosen = record.data.get("nextModelId")
+    if isinstance(chosen, str) and state.run is not None:
+        notes.model_id = None if chosen == state.run.model_id else chosen
+        notes.model_failures = 0
     notes.interruptions += code == INTERRUPTED and not is_shared(record)
     notes.shared_interruptions += code == INTERRUPTED and is_shared(record)
     state.compacting.is_overflow |= code == CONTEXT_OVERFLOW

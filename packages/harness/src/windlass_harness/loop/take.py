@@ -338,10 +338,18 @@ def _model_failed(state: LoopState, event: ModelFailed, now: Moment, rules: Rule
         return [give_up(state, failures.overflowed(error), now=now, usage=event.usage)]
     if failures.is_overflow(error):
         return [_retrying(state, event, now, code=CONTEXT_OVERFLOW, delay_ms=0)]
-    delay_ms = outage.retry_delay_ms(notes, error, event.chance, now=now, rules=rules)
+    model_id = outage.next_model(state, error, rules=rules)
+    if model_id is None:
+        delay_ms = outage.retry_delay_ms(notes, error, event.chance, now=now, rules=rules)
+    else:
+        delay_ms = outage.fallback_delay_ms(
+            state, error, event.chance, model_id=model_id, now=now, rules=rules
+        )
     if delay_ms is None:
         return [give_up(state, error, now=now, usage=event.usage)]
     retrying = _retrying(state, event, now, code=error.kind.value, delay_ms=delay_ms)
+    if model_id is not None:
+        retrying.data["nextModelId"] = model_id
     return [retrying, *outage.waiting(state, delay_ms, error.message, now=now)]
 
 

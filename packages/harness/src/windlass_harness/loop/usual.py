@@ -254,8 +254,8 @@ def begin_step(state: LoopState, *, now: Moment, rules: Rules) -> Draft | None:
         **state.place(index),
         "promptMessageCount": len(state.session.history.messages),
     }
-    if run.model_id is not None:
-        data["modelId"] = run.model_id
+    if state.model_id is not None:
+        data["modelId"] = state.model_id
     return Draft("step.started", now.at, data, run.run_id, run.agent_id, turn.turn_id, index, 1)
 
 

@@ -686,6 +686,7 @@ def _make_StepRetryingData() -> object:
         attempt: Count
         delay_ms: Count
         shared: Maybe[Bool] = None
+        next_model_id: Maybe[Str] = None
         message: Maybe[Str] = None
         usage: Maybe[Usage] = None
 

@@ -559,6 +559,8 @@ class StepRetryingData(Open):
     """Wait before the next one."""
     shared: Maybe[Bool] = None
     """Whether other runs were at work when the process ended; absent means no."""
+    next_model_id: Maybe[Str] = None
+    """Model that is called next, if it is another one."""
     message: Maybe[Str] = None
     """What went wrong."""
     usage: Maybe[Usage] = None

@@ -88,6 +88,8 @@ class Binding:
     policy_timeout_ms: int = POLICY_TIMEOUT_MS
     hooks: Hooks = NO_HOOKS
     sinks: Mapping[str, OutputSink] = field(default_factory=dict[str, OutputSink])
+    fallbacks: Mapping[str, LLMProvider] = field(default_factory=dict[str, LLMProvider])
+    """Providers that are called when the one before is away, by route and model, in order."""
     summarises: LLMProvider | None = None
     """The provider that writes summaries; None means the provider of the run."""
     notes: tuple[Note, ...] = ()
@@ -129,10 +131,15 @@ class Binding:
                 sinks=sinks,
                 compaction=compaction,
                 retry_for_ms=retry_for_ms(self.package, rules.retry_for_ms),
+                fallbacks=tuple(self.fallbacks),
             )
             self._rules.clear()
             self._rules[window] = rules, made
         return made
+
+    def provider_for(self, model_id: str | None) -> LLMProvider:
+        """Return the provider of the next model call; `model_id` names a fallback."""
+        return self.provider if model_id is None else self.fallbacks.get(model_id, self.provider)
 
     @property
     def summary_provider(self) -> LLMProvider:

@@ -74,7 +74,7 @@ def register_agent(agent: Agent) -> Registered:
         hooks={hook.spec.hook_id: hook for hook in agent.hooks if isinstance(hook, Hook)},
         resolvers={placed.dynamic.name: placed for placed in agent.resolvers},
         policy=RulesPolicy(agent.policy),
-        provider=None if isinstance(agent.model, str) else agent.model,
+        provider=None if isinstance(agent.first_model, str) else agent.first_model,
         summary_provider=None if isinstance(agent.compaction_model, str) else agent.compaction_model,
         agent=agent,
     )

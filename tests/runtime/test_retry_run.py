@@ -7,7 +7,7 @@ from tests.runtime.runtime_rig import play
 
 from windlass import Agent, AgentRuntime, BudgetLimit, Conflict, ToolContext, tool
 from windlass.testing import ScriptedModel, call, fail, say
-from windlass_protocol import RunStatus, SourceRef
+from windlass_protocol import RunStatus, SourceKind, SourceRef
 
 BROKEN = ValueError("the provider has a bug")
 
@@ -32,7 +32,7 @@ def test_a_failed_run_is_continued_and_its_finished_calls_are_not_repeated() -> 
     async def story() -> None:
         desk = Desk()
         async with AgentRuntime.in_memory([desk.agent]) as runtime:
-            source = SourceRef(kind="user", id="ann")
+            source = SourceRef(kind=SourceKind.USER, id="ann")
             failed = await runtime.start(
                 desk.agent, "Book.", session_id="s1", run_id="r1", source=source, owner="ann"
             )

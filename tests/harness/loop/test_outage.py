@@ -343,3 +343,20 @@ def test_a_run_without_the_name_of_its_model_has_no_fallback() -> None:
     session.pass_ms(1_000)
     fails(session)
     assert "nextModelId" not in session.data("step.retrying")
+
+
+def test_a_model_that_asks_for_a_long_pause_is_passed_over_at_once() -> None:
+    session = World([[failure(after=AWAKE_MS_MAX + 1), says()]]).drive(
+        Session(rules=CHAIN), run_asked("r1", modelId="1")
+    )
+    assert (session.end, models(session)) == ("completed", ["1", "b/2"])
+
+
+def test_a_fallback_that_the_agent_has_no_more_is_followed_by_the_first_model() -> None:
+    session = Session(rules=CHAIN)
+    session.tell(run_asked("r1", modelId="1"))
+    fails(session, NO_CREDIT)
+    session.rules = replace(CHAIN, fallbacks=("d/4",))
+    fails(session, NO_CREDIT)
+    assert session.end is None or models(session) == ["1", "b/2"]
+    assert session.types[-1] == "step.failed", "no model was away"

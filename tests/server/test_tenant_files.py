@@ -86,6 +86,26 @@ def test_a_damaged_file_of_empty_sessions_is_not_kept_open(tmp_path: Path) -> No
     run(main())
 
 
+def test_only_the_user_of_the_server_can_use_the_files_of_tenants(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "data"
+
+    async def main() -> None:
+        tenants = Tenants(folder, [talker()], durability="process")
+        await tenants.start()
+        async with tenants.use("ann@example.org"):
+            pass
+        await tenants.aclose()
+
+    before = os.umask(0)
+    try:
+        run(main())
+    finally:
+        os.umask(before)
+    found = {path: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert {path.suffix for path in found} == {"", ".db", ".empty", ".tenant"}
+    assert found == {path: 0o700 if path.is_dir() else 0o600 for path in found}
+
+
 def test_one_damaged_tenant_keeps_no_other_from_being_served(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:

@@ -7,8 +7,8 @@ import pytest
 from tests.toolbox.rig import Failed, play, text
 from tests.toolbox.web_rig import OTHER, PUBLIC, Canary, canary, redirect, reply, web
 
+from windlass.addresses import PORTS, is_public, target_of
 from windlass.toolbox import web_fetch_tool
-from windlass.toolbox.fetch import PORTS, is_public, target_of
 from windlass.tools import ToolFailed
 
 URLS_MIN = 80

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field, replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Final, cast
+from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 from pydantic import Field, JsonValue, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -53,6 +53,7 @@ from windlass_protocol.lazy import lazy_values
 from windlass_protocol.limits import INTEGER_MAX
 
 if TYPE_CHECKING:
+    from windlass.sandbox import Bubblewrap, NoSandbox
     from windlass_protocol import HookSpec, OutputContract, OutputSinkSpec, RunResult, UserContent
 
 _LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX)
@@ -117,6 +118,7 @@ def _named(output: object) -> str:
     return getattr(output, "__name__", type(output).__name__)
 
 
+_ATTACHED: Final = "Files that people attach to a message are in the folder attachments of the workspace."
 MESSAGE_CHARS_MAX: Final = 100_000
 """Characters of the message to a subagent."""
 ITSELF: Final = ""
@@ -257,10 +259,15 @@ class Agent:
     temperature: float | None = None
     retry_for_ms: int | None = None
     """How long model calls are retried while the provider is away; the runtime's setting when left out."""
-    code_mode: bool = False
-    """Whether the model calls tools and subagents from Python programs, with the tool `run_code`."""
+    code_mode: bool | Literal["session"] = False
+    """Whether the model calls tools and subagents from Python programs, with the tool `run_code`.
+
+    With "session", variables of a program live for the session, otherwise for the program.
+    """
     workflow: bool = False
     """Whether the model may write programs that call subagents, with the tool `run_workflow`."""
+    sandbox: Bubblewrap | NoSandbox | packages.SandboxSpec | None = None
+    """Where the commands and files of a session live; a subagent without one shares that of its caller."""
 
     def __post_init__(self) -> None:
         check_name(self.name, "an agent")
@@ -357,7 +364,8 @@ class Agent:
         The values of resolvers are added in a run.
         """
         words = self.instructions if isinstance(self.instructions, str) else ""
-        return "\n\n".join(part for part in (words, self.loaded_skills.words) if part)
+        files = "" if self.sandbox is None else _ATTACHED
+        return "\n\n".join(part for part in (words, self.loaded_skills.words, files) if part)
 
     @property
     def skill_refs(self) -> tuple[str, ...]:
@@ -368,8 +376,22 @@ class Agent:
     @property
     def programs(self) -> tuple[ProgramKind, ...]:
         """The kinds of programs that the model may write."""
-        kinds: tuple[tuple[ProgramKind, bool], ...] = (("code", self.code_mode), ("workflow", self.workflow))
+        kinds: tuple[tuple[ProgramKind, bool], ...] = (
+            ("code", bool(self.code_mode)),
+            ("workflow", self.workflow),
+        )
         return tuple(kind for kind, is_on in kinds if is_on)
+
+    @property
+    def sandbox_spec(self) -> packages.SandboxSpec | None:
+        """The sandbox as data."""
+        given = self.sandbox
+        return given if given is None or isinstance(given, packages.SandboxSpec) else given.spec
+
+    @property
+    def has_sandbox(self) -> bool:
+        """Whether the agent or a subagent of it has a sandbox."""
+        return self.sandbox is not None or any(agent.has_sandbox for agent in self.subagents)
 
     @property
     def writes_programs(self) -> bool:
@@ -410,16 +432,7 @@ class Agent:
             [self], providers=providers or {}, is_attended=False, retry_for_ms=0
         )
         async with runtime:
-            handle = await runtime.start(self, message)
-            result = await handle.wait()
-        if result.error is not None:
-            # The output of a failed run is empty, so the reason is logged.
-            how = result.status.value
-            import logging  # noqa: PLC0415 - slow to import
-
-            log = logging.getLogger(__name__)
-            log.warning("a run of agent %s did not complete (%s): %s", self.name, how, result.error.message)
-        return result
+            return await (await runtime.start(self, message)).wait()
 
     def tool(self, name: str) -> Tool[..., object] | None:
         """Return the tool of exactly this name."""
@@ -461,10 +474,13 @@ class Agent:
 
     def _check_parts(self, where: str) -> None:
         _check_type(self.policy, PolicySet, f"{where}: policy")
-        for name in ("code_mode", "workflow"):
-            _check_type(getattr(self, name), bool, f"{where}: {name}")
+        if self.code_mode != "session":
+            _check_type(self.code_mode, bool, f'{where}: code_mode is "session" or')
+        _check_type(self.workflow, bool, f"{where}: workflow")
         if self.budget is not None:
             _check_type(self.budget, BudgetLimit, f"{where}: budget")
+        if self.sandbox is not None:
+            _check_sandbox(self.sandbox, where)
         object.__setattr__(self, "compaction", _compaction(self.compaction, f"{where}: compaction"))
         if self.retry_for_ms not in (None, 0):
             check_whole(self.retry_for_ms, f"{where}: retry_for_ms", most=WAIT_MS_MAX)
@@ -553,6 +569,16 @@ def check_count(count: int, most: int, where: str) -> None:
 def _check_type(value: object, kind: type, where: str) -> None:
     if not isinstance(value, kind):
         raise wrong(f"{where} must be a {kind.__name__}, found {kind_of(value)}")
+
+
+def _check_sandbox(sandbox: object, where: str) -> None:
+    from windlass.sandbox import Bubblewrap, NoSandbox  # noqa: PLC0415 - few agents have one
+
+    if not isinstance(sandbox, Bubblewrap | NoSandbox | packages.SandboxSpec):
+        raise wrong(
+            f"{where}: sandbox must be Bubblewrap(…) or NoSandbox() of windlass.sandbox, "
+            f"found {kind_of(sandbox)}"
+        )
 
 
 def _is_temperature(value: object) -> bool:

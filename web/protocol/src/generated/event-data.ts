@@ -61,6 +61,15 @@ export const Invocation = open({
 });
 export type Invocation = z.infer<typeof Invocation>;
 
+/** The session and the agent whose sandbox a run shares. */
+export const SandboxOwner = open({
+  /** The session. */
+  sessionId: Id,
+  /** The agent that declares the sandbox. */
+  agentId: Id,
+});
+export type SandboxOwner = z.infer<typeof SandboxOwner>;
+
 /** The call that a delegated run works for. */
 export const ParentRun = open({
   /** Session of the run that called. */
@@ -75,6 +84,8 @@ export const ParentRun = open({
   depth: Count,
   /** Agents above, the root's first. */
   agents: z.array(Id).optional(),
+  /** Sandbox of a caller that the run shares; it has its own, or none, when left out. */
+  sandbox: SandboxOwner.optional(),
 });
 export type ParentRun = z.infer<typeof ParentRun>;
 
@@ -659,7 +670,7 @@ export const ProgramPausedData = open({
 });
 export type ProgramPausedData = z.infer<typeof ProgramPausedData>;
 
-/** A program ended while calls of it are open; its result follows them. */
+/** A program ended while calls of it are open, or with variables that are kept; its result follows. */
 export const ProgramEndedData = open({
   /** The call of the program. */
   callId: Id,
@@ -673,6 +684,12 @@ export const ProgramEndedData = open({
   error: ActionError.optional(),
   /** The whole output, if `output` is a part of it. */
   contentRef: ContentRef.optional(),
+  /** Name and version of the interpreter that wrote the variables. */
+  interpreter: z.string().optional(),
+  /** The variables that the next programs of the session begin with. */
+  variables: ContentRef.optional(),
+  /** The names of these variables. */
+  names: z.array(z.string()).optional(),
   /** Number of the turn in its session, from 0. */
   sequence: Count,
   /** Number of the step in its turn, from 0. */

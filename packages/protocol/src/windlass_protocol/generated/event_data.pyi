@@ -97,6 +97,14 @@ class Invocation(Tagged, Open):
     kind: Literal["subagent"] = "subagent"
     """How it was started."""
 
+class SandboxOwner(Open):
+    """The session and the agent whose sandbox a run shares."""
+
+    session_id: Id
+    """The session."""
+    agent_id: Id
+    """The agent that declares the sandbox."""
+
 class ParentRun(Open):
     """The call that a delegated run works for."""
 
@@ -112,6 +120,8 @@ class ParentRun(Open):
     """Levels below the root, from 1."""
     agents: Maybe[tuple[Id, ...]] = None
     """Agents above, the root's first."""
+    sandbox: Maybe[SandboxOwner] = None
+    """Sandbox of a caller that the run shares; it has its own, or none, when left out."""
 
 class RuntimeIdentity(Open):
     """Which agent and build serve the session."""
@@ -669,7 +679,7 @@ class ProgramPausedData(Open):
     """Text that the program has printed since the last pause."""
 
 class ProgramEndedData(Open):
-    """A program ended while calls of it are open; its result follows them."""
+    """A program ended while calls of it are open, or with variables that are kept; its result follows."""
 
     call_id: Id
     """The call of the program."""
@@ -689,6 +699,12 @@ class ProgramEndedData(Open):
     """Why it failed."""
     content_ref: Maybe[ContentRef] = None
     """The whole output, if `output` is a part of it."""
+    interpreter: Maybe[Str] = None
+    """Name and version of the interpreter that wrote the variables."""
+    variables: Maybe[ContentRef] = None
+    """The variables that the next programs of the session begin with."""
+    names: Maybe[tuple[Str, ...]] = None
+    """The names of these variables."""
 
 class ActionInputAppendedData(Open):
     """A piece of a call's arguments; live only, never stored."""

@@ -162,6 +162,7 @@ class AgentRuntime(CoreRuntime):
             providers: LLMProviders by route, for agents that name their model as a string.
             provider_source: makes the providers of all other routes; default: from environment variables.
             interpreter: runs the programs of agents with code mode or workflows; default: Monty.
+            sandboxes: adapters of sandboxes by name; default: none and bubblewrap, beside the store.
             policy: decides whether a run may start; default: every run may.
             tool_policy: decides about tool calls, instead of the policies of the agents.
             policy_timeout_ms: how long either policy may take; default: 10,000.
@@ -244,6 +245,15 @@ class AgentRuntime(CoreRuntime):
             from windlass.adapters.monty import MontyInterpreter  # noqa: PLC0415 - slow to import
 
             builder.interpreter(MontyInterpreter())
+        path = getattr(store, "path", None)
+        root = None if path is None else path.with_name(f"{path.name}.sandboxes")
+        # Without such an agent, sessions that have folders can be deleted.
+        has_sandboxes = any(agent.has_sandbox for agent in known) or (root is not None and root.is_dir())
+        if given.get("sandboxes") is None and has_sandboxes:
+            from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes  # noqa: PLC0415 - slow
+            from windlass.adapters.sandboxes.none import HostSandboxes  # noqa: PLC0415 - slow to import
+
+            builder.sandboxes({"bubblewrap": BubblewrapSandboxes(root), "none": HostSandboxes(root)})
         for agent in known:
             builder.agent(agent)
         return builder.build()

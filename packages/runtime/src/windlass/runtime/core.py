@@ -7,11 +7,11 @@ made. So a method imports what it needs from them.
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
 
-from windlass.errors import AgentError, Conflict
+from windlass.errors import AgentError, Conflict, Unavailable
 from windlass.refusals import (
     check_given,
     check_id,
@@ -112,6 +112,7 @@ class RuntimeViews:
             content=self._content(),
             machine=self._ports.machine,
             redactor=self._ports.scribe.redactor,
+            sandboxes=tuple(self._ports.sandboxes.values()),
         )
 
     # runs
@@ -238,6 +239,8 @@ class CoreRuntime(RuntimeViews):
             await self._ports.provider_source.aclose()
         if self._ports.interpreter is not None:
             await self._ports.interpreter.aclose()
+        for sandboxes in self._ports.sandboxes.values():
+            await sandboxes.aclose()
         if self._ports.store is not None:
             await self._ports.store.aclose()
         if self._ports.bus is not None:
@@ -248,7 +251,7 @@ class CoreRuntime(RuntimeViews):
         from windlass.engine.engine import Engine, Ports  # noqa: PLC0415 - slow to import
         from windlass.runtime.approvals import ApprovalDesk  # noqa: PLC0415 - slow to import
         from windlass.runtime.binding import RuntimeBinder  # noqa: PLC0415 - slow to import
-        from windlass.runtime.start import RuntimeDelegator  # noqa: PLC0415 - slow to import
+        from windlass.runtime.start import RuntimeDelegator, sandbox_of  # noqa: PLC0415 - slow to import
 
         ports = self._ports
         store, bus, content = self._store(), self._bus(), self._content()
@@ -265,6 +268,7 @@ class CoreRuntime(RuntimeViews):
             calls_max=ports.rules.calls_per_step_max,
             delegator=RuntimeDelegator(ports, self._keeper),
             interpreter=ports.interpreter,
+            sandbox_of=partial(sandbox_of, ports),
         )
         return Engine(
             Ports(
@@ -382,7 +386,9 @@ class CoreRuntime(RuntimeViews):
             except AgentError as error:
                 await self._record_refusal(error, request)
                 raise
-            await self._post_answers([one for one in asking if one.session_id != session_id])
+            for one in asking:
+                if one.session_id != session_id:
+                    await self._post_answers(one)
         for one in dict.fromkeys((session_id, *(one.session_id for one in asking))):
             await self._rouse(one)
 
@@ -605,23 +611,26 @@ class CoreRuntime(RuntimeViews):
     ) -> None:
         async with self._answering(session_id):
             asking = await self._checked_answers(session_id, responses, run_id)
-            await self._post_answers(asking)
+            numbers = [await self._post_answers(one) for one in asking]
         for one in asking:
             await self._rouse(one.session_id)
+        # The answers are durable: a store that cannot be read now does not change that.
+        with suppress(Unavailable):
+            for one, number in zip(asking, numbers, strict=True):
+                await self._runs.check_counts(one, number)
 
     def _answering(self, session_id: str) -> asyncio.Lock:
-        """Return the lock of the answers of a session: of two at once, the second is refused."""
+        """Return the lock of the answers of a session: of two at once, the second is not posted."""
         import asyncio  # noqa: PLC0415 - slow to import
 
         return self._answer_locks.setdefault(session_id, asyncio.Lock())
 
-    async def _post_answers(self, asking: Sequence[Asking]) -> None:
-        """Put answers into the inboxes of the sessions that asked."""
+    async def _post_answers(self, asking: Asking) -> int:
+        """Put answers into the inbox of the session that asked; return the number of the item."""
         from windlass.engine.inbox import ANSWER, item_key  # noqa: PLC0415 - slow to import
 
-        for one in asking:
-            key = item_key(ANSWER, self._ports.machine.new_id())
-            await self._store().post(one.session_id, kind=ANSWER, key=key, body=self._masked(one.body))
+        key, body = item_key(ANSWER, self._ports.machine.new_id()), self._masked(asking.body)
+        return (await self._store().post(asking.session_id, kind=ANSWER, key=key, body=body)).number
 
     async def _checked_answers(
         self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None

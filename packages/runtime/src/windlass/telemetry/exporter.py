@@ -23,6 +23,7 @@ from windlass.adapters.telemetry.environment import Settings, settings
 from windlass.ports.clock import IDLE, Clock
 from windlass.ports.store import Store
 from windlass.ports.telemetry import Attribute, Sent, Span, TelemetrySink
+from windlass.private_files import write_private
 from windlass.refusals import bad_request, check_given, missing_port
 from windlass.runtime.core import CoreRuntime
 from windlass.telemetry.spans import (
@@ -82,7 +83,7 @@ class Bookmark:
         if self._path is None:
             return
         fresh = self._path.with_name(f"{self._path.name}.new")
-        fresh.write_text(f"{position}\n", encoding="ascii")
+        write_private(fresh, b"%d\n" % position)
         fresh.replace(self._path)
 
     def release(self) -> None:

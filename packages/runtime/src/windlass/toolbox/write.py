@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from windlass.toolbox.folder import Folder, Marks, Place, shown_path
+from windlass.toolbox.folder import FindFolder, Folder, Marks, Place, shown_path
 from windlass.toolbox.limits import CHUNK_BYTES, MARKED_FILE_BYTES_MAX, WRITE_CHARS_MAX
 from windlass.toolbox.read import Digest, PathText
 from windlass.tools import Tool, ToolFailed, tool
@@ -48,7 +48,7 @@ class Written:
     path: str
 
 
-def write_file_tool(folder: Folder, marks: Marks) -> Tool[..., object]:
+def write_file_tool(folder_of: FindFolder, marks: Marks) -> Tool[..., object]:
     """Return the tool that writes files of a folder."""
     lock = Lock()
 
@@ -68,6 +68,7 @@ def write_file_tool(folder: Folder, marks: Marks) -> Tool[..., object]:
             body = content.encode("utf-8")
         except UnicodeEncodeError:
             raise ToolFailed("the content contains a lone surrogate; write it in UTF-8") from None
+        folder = await folder_of(ctx)
         where = await in_thread(partial(_where, folder, path))
         seen = marks.seen(ctx.state, where)
         # Hashed: a key may contain characters that a file name must not.

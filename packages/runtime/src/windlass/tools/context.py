@@ -27,6 +27,7 @@ from windlass_protocol.generated import policy
 if TYPE_CHECKING:
     import asyncio
 
+    from windlass.sandbox import SessionSandbox
     from windlass_harness.loop.events import StateChange
 
 
@@ -248,6 +249,8 @@ class ToolContext:
     """The state of the session: JSON values by key, as of the start of the call. Changes are recorded with
     the result, and dropped if the call fails."""
     control: ToolControl = field(default_factory=ToolControl, repr=False, compare=False)
+    sandbox: "SessionSandbox | None" = field(default=None, repr=False, compare=False)
+    """The sandbox of the session, if the agent has one: `await ctx.sandbox.open()` returns it."""
 
     def __post_init__(self) -> None:
         if not self.idempotency_key:

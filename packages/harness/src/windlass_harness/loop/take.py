@@ -81,7 +81,8 @@ def _start(state: LoopState, event: RunRequested, now: Moment) -> list[Draft]:
     messages, is_said = state.session.history.messages, "retryOf" not in body
     if not is_said and (not messages or isinstance(messages[-1], AssistantMessage)):
         # A model answers a message, not its own answer.
-        message["context"], message["delivery"], is_said = [_AGAIN], CORRECTION, True
+        message["context"] = [_AGAIN]
+        message["delivery"], is_said = CORRECTION, True
     drafts: list[Draft] = []
     if state.session.status is SessionStatus.NEW:
         opening = body.get("session")

@@ -11,6 +11,7 @@ from tests.cli.commands import Typed, run_here
 
 from windlass import AgentRuntime, Rejected
 from windlass.demo import agent as demo
+from windlass.loading import load_agents
 from windlass_cli.output import show_table, standard_terminal
 
 Row = dict[str, object]
@@ -254,6 +255,75 @@ def test_a_run_that_waits_is_cancelled(capsys: pytest.CaptureFixture[str]) -> No
     assert f"If no process drives it, end it here: windlass runs resume {run_id}" in ran.err
     assert run_here(capsys, "runs", "resume", run_id).code == 4
     assert "The run has ended already: cancelled" in run_here(capsys, "runs", "cancel", run_id).err
+
+
+FAILS_ONCE = '''
+from pathlib import Path
+from windlass import Agent, tool
+from windlass.testing import ScriptedModel, call, fail, say
+
+@tool(mode="safe_write", effect="once")
+def book() -> str:
+    """Book a room."""
+    with open("booked", "a") as file:
+        file.write("x")
+    return "booked"
+
+def answer(messages):
+    if messages[-1].role == "user":
+        return call("book")
+    return say("Done.") if Path("mended").exists() else fail(ValueError("broken"))
+
+agent = Agent("a", model=ScriptedModel(answer), tools=[book])
+'''
+
+
+def test_a_failed_run_is_retried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "once.py").write_text(FAILS_ONCE, encoding="utf-8")
+    agents = ("--agents", "once.py:agent")
+    assert run_here(capsys, *agents, "run", "Book.").code == 1
+    failed = str(lines(capsys, "runs", "list")[0]["runId"])
+    (tmp_path / "mended").touch()
+    ran = run_here(capsys, *agents, "runs", "retry", failed)
+    assert (ran.code, "Done." in ran.out, f"retry:{failed}" in ran.err) == (0, True, True), ran
+    assert (tmp_path / "booked").read_text(encoding="utf-8") == "x", "it was booked once"
+    ran = run_here(capsys, *agents, "runs", "retry", f"retry:{failed}")
+    assert ran.code != 0
+    assert "only a failed run is continued" in ran.err
+
+
+AWAY = """
+from windlass import Agent
+from windlass.testing import ScriptedModel, fail
+from windlass.errors import Unavailable
+from windlass_protocol import ErrorKind, RetryClass
+
+facts = {"kind": ErrorKind.PROVIDER_FAILURE, "retry": RetryClass.RETRYABLE}
+busy = Unavailable("busy", retry_after_ms=600_000, **facts)
+agent = Agent("a", model=ScriptedModel(lambda _: fail(busy)))
+"""
+
+
+def test_a_run_that_waits_for_its_provider_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def park() -> None:
+        (tmp_path / "away.py").write_text(AWAY, encoding="utf-8")
+        (agent,) = load_agents("away.py:agent", tmp_path)
+        (tmp_path / "windlass-data").mkdir()
+        async with AgentRuntime.open(tmp_path / "windlass-data" / "local.db", agents=[agent]) as runtime:
+            handle = await runtime.start(agent, "go", run_id="r1")
+            async for event in handle.events():
+                if event.type == "run.waiting":
+                    break
+
+    asyncio.run(park())
+    listed = run_here(capsys, "runs", "list").out
+    assert "waiting for provider until" in " ".join(listed.split())
+    shown = run_here(capsys, "runs", "show", "r1")
+    assert "waiting for provider until" in shown.out
+    assert "busy" in shown.err
+    assert lines(capsys, "runs", "show", "r1")[0]["run"]["waiting"]["on"] == "provider"  # pyright: ignore[reportIndexIssue]
 
 
 def test_resuming_an_ended_run_shows_its_output_only(capsys: pytest.CaptureFixture[str]) -> None:

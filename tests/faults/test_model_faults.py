@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 from unittest.mock import patch
 
@@ -87,7 +87,7 @@ def run(chunks: Chunks, *, budget: BudgetLimits | None = None, script: Sequence[
             return at
 
         provider = ScriptedModel(script, chunk_chars=1) if script else RawModel(chunks, scene.clock)
-        agent = agent_of(provider, [look])
+        agent = replace(agent_of(provider, [look]), retry_for_ms=0)
         async with scene.runtime([agent]) as runtime:
             began = scene.clock.monotonic()
             handle = await runtime.start(agent, "go", session_id="s1", run_id="r1", budget=budget)

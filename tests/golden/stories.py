@@ -180,6 +180,7 @@ def tell(name: str) -> Sequence[Record]:
             .clock(clock)
             .ids(sequential_ids())
             .random(seeded_random(1))
+            .retry_for(0)
             .journal(store)
             .event_bus(Feed(store, clock))
             .content(store)

@@ -165,6 +165,7 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "change_state values": lambda runtime, bad: runtime.change_state("s", bad),
     "change_state remove": lambda runtime, bad: runtime.change_state("s", {}, remove=bad),
     "cancel_run": lambda runtime, bad: runtime.cancel_run(bad),
+    "retry_run": lambda runtime, bad: runtime.retry_run(bad),
     "deliveries": lambda runtime, bad: runtime.deliveries(bad),
     "decisions": lambda runtime, bad: runtime.decisions(bad),
     "run_requests": lambda runtime, bad: runtime.run_requests(bad),
@@ -247,7 +248,7 @@ def test_the_table_of_entries_is_complete() -> None:
     apart |= {"provider_registry", "output_sinks", "subscribe_events"}
     methods = {name for name in dir(AgentRuntime) if not name.startswith("_")} - apart
     assert not {name for name in methods if name not in known}
-    used = {"status", "wait", "events", "cancel", "answer", "requests"}
+    used = {"status", "wait", "events", "cancel", "answer", "requests", "retry"}
     assert {name for name in dir(RunHandle) if not name.startswith("_")} == used
 
 
@@ -306,6 +307,7 @@ SETUP: dict[str, tuple[object, str]] = {
     "four_eyes": (1, "four_eyes must be True or False, found int"),
     "hooks": ([1], "hooks must be functions with @hook; number 0 is int"),
     "package_change": (5, "package_change must be one of continue, move, refuse; found 5"),
+    "retry_for_ms": (-1, "retry_for_ms must be 0 or more, found -1"),
     "rules": (5, "rules must be Rules(…) of windlass.parts"),
     "secrets": ("abc", "secrets must be a list of texts, found str"),
     "machine": (5, "machine must be a Machine(clock, new_id, random) of windlass.parts, found int"),
@@ -353,7 +355,10 @@ def test_agents_are_a_list_of_agents(agents: Any) -> None:
     assert message.startswith("agents ")
 
 
-BUILDER_FINE = {("default_package_id", 2), ("provider", 2), ("approvals_expire", 1), ("policy_timeout", 1)}
+BUILDER_FINE = {
+    *((name, 2) for name in ("default_package_id", "provider")),
+    *((name, 1) for name in ("approvals_expire", "policy_timeout", "retry_for")),
+}
 
 
 @pytest.mark.parametrize(
@@ -463,7 +468,8 @@ AGENT_FINE = {
             "sandbox",
         )
     ),
-    ("compaction", 1),
+    *((name, 1) for name in ("compaction", "retry_for_ms")),
+    ("retry_for_ms", 0),
 }
 
 

@@ -35,6 +35,7 @@ ENTRIES: dict[str, Callable[[AgentRuntime, str], Awaitable[object]]] = {
     "steer_session": lambda runtime, name: runtime.steer_session(request(runtime), message_id=name),
     "status": lambda runtime, name: runtime.handle(name).status(),
     "cancel": lambda runtime, name: runtime.cancel_run(name),
+    "retry": lambda runtime, name: runtime.retry_run(name),
     "compact": lambda runtime, name: runtime.compact(name),
 }
 

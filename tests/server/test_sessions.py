@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from tests.client.rig import client_of
 from tests.server.rig import Json, Wire, ended, payer, run, serving, talker, waiting
 
 from windlass import Agent
-from windlass.testing import ScriptedModel, say
+from windlass.testing import ScriptedModel, fail, say
 
 
 def test_a_first_message_begins_a_session_and_its_run_ends_with_the_answer(tmp_path: Path) -> None:
@@ -110,6 +111,25 @@ def test_a_run_can_be_cancelled(tmp_path: Path) -> None:
             assert (await ended(client, begun["runId"]))["run"]["status"] == "cancelled"
             again = await client.post(f"/runs/{begun['runId']}/cancel")
             assert again.status_code == 202
+
+    run(main())
+
+
+def test_a_failed_run_can_be_continued(tmp_path: Path) -> None:
+    async def main() -> None:
+        script = [fail(ValueError("broken")), say("Done.")]
+        agent = Agent("clerk", model=ScriptedModel(script))
+        async with serving(tmp_path, [agent]) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Go."})).json()
+            assert (await ended(client, begun["runId"]))["run"]["status"] == "failed"
+            told = await client.post(f"/runs/{begun['runId']}/retry")
+            assert told.status_code == 202
+            assert told.json() == {"sessionId": begun["sessionId"], "runId": f"retry:{begun['runId']}"}
+            assert (await ended(client, told.json()["runId"]))["result"]["output"] == "Done."
+            again = await client.post(f"/runs/{told.json()['runId']}/retry")
+            assert again.status_code == 409
+            async with client_of(server.port) as remote:
+                assert (await remote.runs.retry(begun["runId"])).run_id == told.json()["runId"]
 
     run(main())
 

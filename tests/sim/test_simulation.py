@@ -10,6 +10,7 @@ SEEDS = 1_000
 DIGEST_SEEDS = 40
 FORGETFUL_SEEDS = 60
 SINGLE_PASS_SEEDS = 90
+OUTAGE_SEEDS = 20
 JUMPING_SEEDS = (0, 23, 24, 25, 28, 29, 30, 31, 41, 46, 48, 52, 58, 64, 65, 68, 71, 72, 75, 82, 433)
 """Seed 433 once waited for a day, because the clock was put back during a pause."""
 
@@ -55,3 +56,12 @@ def test_timers_and_leases_hold_when_the_wall_clock_jumps() -> None:
     reports = [simulate(seed) for seed in JUMPING_SEEDS]
     assert all(report.jumps for report in reports)
     assert [report.text() for report in reports if report.problems] == []
+
+
+def test_runs_wait_for_a_provider_that_is_away() -> None:
+    """Every fourth seed has spans in which the model cannot be reached, of up to 400 s."""
+    reports = [simulate(seed) for seed in range(2, 2 + 4 * OUTAGE_SEEDS, 4)]
+    assert [report.text() for report in reports if report.problems] == []
+    records = [one for report in reports for journal in report.journals.values() for one in journal]
+    waits = [one for one in records if one.type == "run.waiting" and one.data["on"] == "provider"]
+    assert len(waits) > OUTAGE_SEEDS

@@ -33,6 +33,7 @@ from windlass_harness.loop.events import (
     HistoryCompacted,
     ModelAnswered,
     ModelFailed,
+    SessionClaimed,
     SessionReleased,
 )
 from windlass_harness.loop.rules import DEFAULT_RULES, INTERRUPTIONS_MAX, CompactionRule, Rules
@@ -196,7 +197,7 @@ def test_a_compaction_that_fails_is_tried_again_after_a_while() -> None:
 
 
 def test_a_failing_compaction_is_given_up() -> None:
-    rules = replace(SOFT, retry=RetryPolicy(max_attempts=3))
+    rules = replace(SOFT, retry=RetryPolicy(max_attempts=3), retry_for_ms=0)
     session = World(LONG, compactions=[error()] * 3).drive(Session(rules=rules), run_asked())
     failures = session.all("compaction.failed")
     assert ["delayMs" in one for one in failures] == [True, True, False]
@@ -462,3 +463,21 @@ def test_records_of_others_are_understood() -> None:
     session.write("context.cleared", {})
     assert session.state.compacting.tokens_after == 0
     assert session.tell(HistoryCompacted({})) == [], "no caller waits for it"
+
+
+def test_a_compaction_is_repeated_after_a_pause_when_others_shared_its_process() -> None:
+    session, world = Session(rules=SOFT), World(LONG)
+    session.tell(run_asked())
+    while "compaction.requested" not in session.types:
+        for effect in session.turn():
+            if effect.key != "compact":
+                session.done(effect, world.perform(session, effect))
+    for _ in range(8):
+        session = Session(session.records, epoch=session.epoch + 1, rules=SOFT, ms=session.ms)
+        session.tell(SessionClaimed(session.epoch, "recovery", is_alone=False))
+        session.turn()
+        assert session.data("compaction.failed")["shared"] is True
+        session.pass_ms(int(str(session.data("compaction.failed")["delayMs"])))
+        session.turn()
+    assert session.data("run.waiting")["on"] == "recovery"
+    assert world.drive(session).end == "completed"

@@ -28,9 +28,10 @@ from windlass_harness.loop.events import (
     CancelRequested,
     JudgeCall,
     RunTool,
+    SessionClaimed,
     SessionReleased,
 )
-from windlass_harness.loop.rules import INTERRUPTIONS_MAX, Rules
+from windlass_harness.loop.rules import AWAKE_MS_MAX, INTERRUPTIONS_MAX, Rules
 from windlass_protocol import ActionStatus, ErrorInfo, InputResponse, RetryClass
 
 
@@ -129,7 +130,7 @@ def test_a_model_call_that_always_ends_its_process_fails_the_run_with_advice() -
         RetryClass.USER_ACTION_NEEDED,
     )
     assert error.details == {"reason": "interrupted_too_often", "attempts": INTERRUPTIONS_MAX}
-    assert "start a new run" in error.message
+    assert "retry the run" in error.message
 
 
 def test_one_crash_below_the_limit_the_model_is_called_again() -> None:
@@ -160,7 +161,7 @@ def test_every_model_call_has_a_count_of_its_own() -> None:
 
 
 def test_recorded_failures_and_interruptions_are_counted_separately() -> None:
-    session = Session()
+    session = Session(rules=Rules(retry_for_ms=0))
     session.tell(run_asked())
     for _ in range(2):
         session = crashes(session, 2)
@@ -269,3 +270,84 @@ def test_a_call_that_never_began_and_is_denied_now_was_not_interrupted() -> None
     judge_all(session, DENY)
     error = session.data("action.result")["error"]
     assert error == {"code": "no", "message": "not allowed"}
+
+
+# processes that end while other runs are at work
+
+
+def crash_with_others(session: Session) -> Session:
+    """The process ends while other sessions are at work too."""
+    again = Session(session.records, epoch=session.epoch + 1, rules=session.rules, ms=session.ms)
+    again.tell(SessionClaimed(again.epoch, "recovery", is_alone=False))
+    return again
+
+
+def test_a_model_call_is_not_blamed_for_a_process_that_others_shared() -> None:
+    session = Session()
+    session.tell(run_asked())
+    pauses: list[int] = []
+    for _ in range(3 * INTERRUPTIONS_MAX):
+        session.turn()
+        assert CallModel.key in session.under_way
+        session = crash_with_others(session)
+        assert session.data("recovery.started")["shared"] is True
+        session.turn()
+        told = session.data("step.retrying")
+        assert (told["code"], told["shared"]) == ("interrupted", True)
+        pauses.append(int(str(told["delayMs"])))
+        session.pass_ms(pauses[-1])
+    assert pauses[0] == 0, "a first end of the process delays nothing"
+    assert all(500 * 2**at <= pause <= 1_500 * 2**at for at, pause in enumerate(pauses[1:8]))
+    assert max(pauses) <= 900_000
+    waits = session.all("run.waiting")
+    assert len(waits) == sum(pause > AWAKE_MS_MAX for pause in pauses) > 0
+    assert waits[-1]["on"] == "recovery"
+    assert "process ended" in str(waits[-1]["reason"])
+    (effect,) = session.turn()
+    session.done(effect, says())
+    session.turn()
+    assert session.end == "completed"
+
+
+def test_runs_that_end_together_pause_for_different_times() -> None:
+    pauses: set[object] = set()
+    for run_id in ("r1", "r2", "r3"):
+        session = Session()
+        session.tell(run_asked(run_id))
+        for _ in range(4):
+            session.turn()
+            session = crash_with_others(session)
+            session.turn()
+            session.pass_ms(60_000)
+        pauses.add(session.data("step.retrying")["delayMs"])
+    assert len(pauses) == 3
+
+
+def test_only_ends_of_a_process_without_others_are_counted() -> None:
+    session = Session()
+    session.tell(run_asked())
+    for _ in range(INTERRUPTIONS_MAX - 1):
+        session.turn()
+        session = crash_with_others(session)
+        session.turn()
+        session.pass_ms(900_000)
+        session.turn()
+        session = crash(session)
+    error = ended(crashes(session, 1))
+    assert error.details == {"reason": "interrupted_too_often", "attempts": INTERRUPTIONS_MAX}
+
+
+def test_a_tool_call_is_run_again_after_a_pause_when_others_shared_its_process() -> None:
+    session = asked(calls(call("put")))
+    begin_all(session)
+    for _ in range(2 * INTERRUPTIONS_MAX):
+        session = crash_with_others(session)
+        if not begin_all(session):
+            session.pass_ms(900_000)
+            begin_all(session)
+    assert not session.state.session.requests, "nobody is asked"
+    found = session.all("recovery.effect_found")
+    assert all(one["shared"] for one in found)
+    assert "delayMs" not in found[0]
+    assert int(str(found[-1]["delayMs"])) > AWAKE_MS_MAX
+    assert session.data("run.waiting")["on"] == "timer"

@@ -20,7 +20,7 @@ from windlass_harness.loop.rules import Rules
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import RetryClass
 
-STEADY = Rules(retry=RetryPolicy(max_attempts=3, base_delay_ms=100, jitter=False))
+STEADY = Rules(retry=RetryPolicy(max_attempts=3, base_delay_ms=100, jitter=False), retry_for_ms=0)
 
 
 def begun(rules: Rules = STEADY) -> tuple[Session, CallModel]:

@@ -136,7 +136,7 @@ async def by_runtime(story: Story, clock: FakeClock) -> list[Event]:
     machine = Machine(clock, lambda: f"id{next(ids)}", lambda: 0.5)
     contract = output_contract(SCHEMA, "output").model_copy(update={"max_repair_attempts": 2})
     events: list[Event] = []
-    async with AgentRuntime.in_memory([agent], machine=machine) as runtime:
+    async with AgentRuntime.in_memory([agent], machine=machine, retry_for_ms=0) as runtime:
         stream = runtime.subscribe_session(SESSION)
         await runtime.start(
             agent,

@@ -206,7 +206,11 @@ const DETAIL_CHARS_MAX = 240;
 const TELLERS: Tellers = {
   "run.started": ({ agentId, modelId }) => ({ title: "Run began", detail: `${agentId}, model ${modelId}` }),
   "run.resumed": ({ reason }) => ({ title: "Run goes on", detail: reason }),
-  "run.waiting": ({ on }) => ({ title: "Run waits", detail: on, tone: "wait" }),
+  "run.waiting": ({ on, until, reason }) => ({
+    title: "Run waits",
+    detail: [until === undefined ? on : `${on} until ${until}`, reason].filter((part) => part !== undefined).join(": "),
+    tone: "wait",
+  }),
   "run.cancel_requested": ({ reason }) => ({ title: "Cancellation requested", detail: reason ?? "", tone: "bad" }),
   "run.completed": ({ output }) => ({ title: "Run completed", detail: output ?? "", tone: "good" }),
   "run.failed": ({ error }) => ({ title: "Run failed", detail: `${error.code}: ${error.message}`, tone: "bad" }),

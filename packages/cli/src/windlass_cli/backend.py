@@ -184,6 +184,14 @@ class Backend(Protocol):
         """Return a run."""
         ...
 
+    async def retry(self, run_id: str) -> Run:
+        """Continue a failed run; return the run that does.
+
+        Raises:
+            Conflict: the run is unknown or cannot be continued.
+        """
+        ...
+
     async def run_snapshot(self, run_id: str) -> "RunSnapshot":
         """Return the status and usage of a run.
 
@@ -212,6 +220,7 @@ class LocalStore:
         self.runtime = runtime
         self.sessions = runtime.sessions
         self.handle = runtime.handle
+        self.retry = runtime.retry_run
         self.run_snapshot = runtime.run_snapshot
         self.decisions = runtime.decisions
         self._agents = agents
@@ -365,7 +374,10 @@ class Command:
         _check_file(settings.store)
         _make_folder(settings.store.parent)
         runtime = await windlass.AgentRuntime.open(
-            settings.store, agents=self.agents(), durability=settings.durability
+            settings.store,
+            agents=self.agents(),
+            durability=settings.durability,
+            retry_for_ms=settings.retry_for_ms,
         )
         exported = settings.store.with_suffix(telemetry.STATE_SUFFIX)
         async with runtime, telemetry.export_from_environment(runtime, state_path=exported):

@@ -60,6 +60,9 @@ class RemoteServer:
     def handle(self, run_id: str) -> "RemoteRun":
         return RemoteRun(self._client, run_id)
 
+    async def retry(self, run_id: str) -> "RemoteRun":
+        return RemoteRun(self._client, str((await known(self._client.runs.retry(run_id))).run_id))
+
     async def run_snapshot(self, run_id: str) -> "RunSnapshot":
         return (await known(self._client.runs.get(run_id))).run
 

@@ -18,6 +18,7 @@ KEY: Final = "WINDLASS_KEY"
 """The variable with the API key for a server. No file and no option holds it, where others could read it."""
 FILE_BYTES_MAX: Final = 1_048_576
 PORT_MAX: Final = 65_535
+SECONDS_MAX: Final = 30 * 24 * 3_600
 DURABILITIES: Final = ("power", "process")
 
 Durability = Literal["power", "process"]
@@ -34,6 +35,16 @@ def _durability(value: object) -> str:
     if value not in DURABILITIES:
         raise ValueError(f"one of {', '.join(DURABILITIES)}")
     return cast(str, value)
+
+
+def _seconds(value: object) -> str:
+    words = f"a whole number of seconds from 0 to {SECONDS_MAX:,}"
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(words)
+    digits = str(value)
+    if not digits.isascii() or not digits.isdigit() or int(digits[:10]) > SECONDS_MAX:
+        raise ValueError(words)
+    return str(int(digits))
 
 
 def _port(value: object) -> str:
@@ -71,6 +82,12 @@ SETTINGS: Final = (
         "power",
         "what a stored record survives: power (loss of power) or process (a killed process)",
         _durability,
+    ),
+    Setting(
+        "retry_for_s",
+        "3600",
+        "how long model calls are retried while the provider is away, in seconds",
+        _seconds,
     ),
     Setting("user", "", "the name under which you answer requests; the login name when empty"),
     Setting("server", "", "the address of a server to use instead of a local store"),
@@ -128,6 +145,11 @@ class Settings:
     def durability(self) -> Durability:
         """The crash that a stored record survives: of the process, or of the machine."""
         return cast(Durability, self.values["durability"].value)
+
+    @property
+    def retry_for_ms(self) -> int:
+        """How long model calls are retried while the provider is away."""
+        return int(self.values["retry_for_s"].value) * 1_000
 
     @property
     def user(self) -> str:

@@ -27,6 +27,7 @@ from windlass.limits import (
     SUBAGENT_LEVELS_MAX,
     SUBAGENTS_MAX,
     TOOLS_PER_AGENT_MAX,
+    WAIT_MS_MAX,
 )
 from windlass.ports.model import LLMProvider
 from windlass.sandbox import Bubblewrap, NoSandbox
@@ -214,6 +215,7 @@ def receipt_of(receipt: object) -> JsonObject | None:
 
 
 TEMPERATURE_MAX: Final = 2.0
+MODELS_PER_AGENT_MAX: Final = 8
 OBJECT_ROUTE: Final = "object"
 """The route of a model that is an object and does not name one."""
 
@@ -237,7 +239,8 @@ class Agent:
 
     name: str
     _: KW_ONLY
-    model: str | LLMProvider
+    model: str | LLMProvider | Sequence[str | LLMProvider]
+    """The model; of several, each is called when the one before is away or refuses the account."""
     instructions: str | Dynamic | Resolver = ""
     description: str = ""
     version: str | None = None
@@ -254,6 +257,8 @@ class Agent:
     compaction_model: str | LLMProvider | None = None
     """Writes the summaries; the model of the agent when left out."""
     temperature: float | None = None
+    retry_for_ms: int | None = None
+    """How long model calls are retried while the provider is away; the runtime's setting when left out."""
     code_mode: bool | Literal["session"] = False
     """Whether the model calls tools and subagents from Python programs, with the tool `run_code`.
 
@@ -267,7 +272,14 @@ class Agent:
     def __post_init__(self) -> None:
         check_name(self.name, "an agent")
         where = f"agent {self.name}"
-        _check_model(self.model, f"{where}: model")
+        if isinstance(self.model, list | tuple):
+            check_count(len(self.model), MODELS_PER_AGENT_MAX, f"{where}: model")
+            if not self.model:
+                raise wrong(f"{where}: model must not be an empty list")
+            object.__setattr__(self, "model", tuple(self.model))
+        for one in (self.first_model, *self.fallback_models):
+            _check_model(one, f"{where}: model")
+        check_unique(["/".join(route) for route in (self.route, *self.fallback_routes)], f"{where}: model")
         if self.compaction_model is not None:
             _check_model(self.compaction_model, f"{where}: compaction_model")
         object.__setattr__(self, "instructions", words_of(self.instructions, where))
@@ -289,7 +301,29 @@ class Agent:
     @property
     def route(self) -> tuple[str, str]:
         """The route of the model: provider and model."""
-        return _route_of(self.model)
+        return _route_of(self.first_model)
+
+    @property
+    def first_model(self) -> str | LLMProvider:
+        """The model that is called first."""
+        return self._models[0]
+
+    @property
+    def fallback_models(self) -> tuple[str | LLMProvider, ...]:
+        """The models that are called when the first one is away, in order."""
+        return self._models[1:]
+
+    @property
+    def fallback_routes(self) -> tuple[tuple[str, str], ...]:
+        """The routes of the fallback models."""
+        return tuple(_route_of(model) for model in self.fallback_models)
+
+    @property
+    def _models(self) -> tuple[str | LLMProvider, ...]:
+        given = self.model
+        if isinstance(given, list | tuple):
+            return tuple(cast("Sequence[str | LLMProvider]", given))
+        return (cast("str | LLMProvider", given),)
 
     @property
     def compaction_route(self) -> tuple[str, str] | None:
@@ -386,14 +420,17 @@ class Agent:
         """Run the agent once, in memory, and return the result.
 
         A failed run has a result too: its `status` is not completed, its `error` holds the reason, and a
-        warning is logged. No person can be asked, so calls that need approval are denied. For a durable run,
-        with events and approvals, open an AgentRuntime.
+        warning is logged. No person can be asked, so calls that need approval are denied. A provider that is
+        away is tried a few times, unless the agent has a `retry_for_ms`. For a durable run, with events and
+        approvals, open an AgentRuntime.
 
         Raises:
             Unavailable: the model is a string, and `providers` has no provider for its route.
         """
         # Imported through the package on first use: the runtime itself imports this module.
-        runtime = windlass.AgentRuntime.in_memory([self], providers=providers or {}, is_attended=False)
+        runtime = windlass.AgentRuntime.in_memory(
+            [self], providers=providers or {}, is_attended=False, retry_for_ms=0
+        )
         async with runtime:
             return await (await runtime.start(self, message)).wait()
 
@@ -445,6 +482,8 @@ class Agent:
         if self.sandbox is not None:
             _check_sandbox(self.sandbox, where)
         object.__setattr__(self, "compaction", _compaction(self.compaction, f"{where}: compaction"))
+        if self.retry_for_ms not in (None, 0):
+            check_whole(self.retry_for_ms, f"{where}: retry_for_ms", most=WAIT_MS_MAX)
         for spec in self.hook_specs:
             check_hook(spec)
         for one in self.event_hooks:

@@ -159,12 +159,34 @@ def compaction_route(package: RuntimePackage) -> ProviderRoute | None:
     return None if found is None else ProviderRoute.model_validate(found)
 
 
+def retry_for_ms(package: RuntimePackage, default: int) -> int:
+    """Return how long the agent's model calls are retried while the provider is away."""
+    found = (package.provider_route.settings or {}).get("retryForMs")
+    return found if isinstance(found, int) else default
+
+
+def fallback_routes(package: RuntimePackage) -> tuple[ProviderRoute, ...]:
+    """Return the routes of the models that are called when the model of the package is away.
+
+    Raises:
+        ValidationError: a route in the package is not valid.
+    """
+    found = (package.provider_route.settings or {}).get("fallbacks")
+    return tuple(ProviderRoute.model_validate(one) for one in found) if isinstance(found, list) else ()
+
+
 def _settings(agent: Agent) -> JsonObject | None:
     settings: JsonObject = {}
     if agent.temperature is not None:
         settings["temperature"] = agent.temperature
     if isinstance(agent.compaction, CompactionConfig):  # the agent turned a number into one
         settings["compaction"] = agent.compaction.model_dump(mode="json", by_alias=True)
+    if agent.retry_for_ms is not None:
+        settings["retryForMs"] = agent.retry_for_ms
+    if agent.fallback_routes:
+        settings["fallbacks"] = [
+            {"routeId": route_id, "modelId": model_id} for route_id, model_id in agent.fallback_routes
+        ]
     if agent.compaction_route is not None:
         route_id, model_id = agent.compaction_route
         settings["compactionModel"] = {"routeId": route_id, "modelId": model_id}
@@ -298,6 +320,7 @@ def _check_shape(package: RuntimePackage) -> None:
         RuntimePackage.model_validate(package.model_dump(mode="json", by_alias=True, warnings=False))
         compaction_config(package)
         compaction_route(package)
+        fallback_routes(package)
     except ValidationError as error:
         # The message of pydantic quotes the value, so only the place and the type of the error are used.
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]

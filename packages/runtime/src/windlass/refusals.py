@@ -178,6 +178,16 @@ def taken_run(run_id: str, differs: str) -> Conflict:
     )
 
 
+def not_retryable(run_id: str, why: str) -> Conflict:
+    """Return the error for a run that cannot be retried."""
+    return Conflict(
+        f"run {shown(run_id, NAME_SHOWN_CHARS_MAX)} cannot be retried: {why}",
+        kind=ErrorKind.INVALID_STATE_TRANSITION,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=common.CausalIds(run_id=run_id),
+    )
+
+
 def kept_name(what: str) -> Rejected:
     """Return the error for an id with a prefix that is reserved for subagents."""
     return bad_request(
@@ -402,12 +412,12 @@ def check_flag(value: object, what: str) -> bool:
     return value
 
 
-def check_ms(value: object, what: str) -> int:
-    """Return a whole number of milliseconds from 1 to `WAIT_MS_MAX`."""
+def check_ms(value: object, what: str, *, least: int = 1) -> int:
+    """Return a whole number of milliseconds from `least` to `WAIT_MS_MAX`."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise bad_setup(f"{what} must be a whole number of milliseconds, found {kind_of(value)}")
-    if value < 1:
-        raise bad_setup(f"{what} must be 1 or more, found {value:,}")
+    if value < least:
+        raise bad_setup(f"{what} must be {least} or more, found {value:,}")
     if value > WAIT_MS_MAX:
         raise bad_setup(f"{what} must be at most {WAIT_MS_MAX:,}, found {value:,}")
     return value

@@ -261,6 +261,8 @@ export const RunStartedData = open({
   inputData: JsonObject.optional(),
   /** Free JSON of the caller. */
   metadata: JsonObject.optional(),
+  /** Failed run of the session that it continues, without a message. */
+  retryOf: Id.optional(),
   /** Call that it works for, when it is a subagent's. */
   parent: ParentRun.optional(),
 });
@@ -281,12 +283,14 @@ export type RunResumedData = z.infer<typeof RunResumedData>;
 export const RunWaitingData = open({
   /** The run. */
   runId: Id,
-  /** What for: input, recovery, subagent, timer or budget. */
+  /** What for: input, recovery, subagent, provider, timer or budget. */
   on: z.string(),
   /** Requests it waits for. */
   requestIds: z.array(Id).optional(),
   /** When it stops waiting. */
   until: Timestamp.optional(),
+  /** Why, for people. */
+  reason: z.string().optional(),
 });
 export type RunWaitingData = z.infer<typeof RunWaitingData>;
 
@@ -384,7 +388,7 @@ export const TurnWaitingData = open({
   sequence: Count,
   /** The turn. */
   turnId: Id,
-  /** What for: input, tasks, recovery or timer. */
+  /** What for: input, tasks, recovery, provider or timer. */
   on: z.string(),
   /** What it used. */
   usage: Usage.optional(),
@@ -548,6 +552,10 @@ export const StepRetryingData = open({
   attempt: Count,
   /** Wait before the next one. */
   delayMs: Count,
+  /** Whether other runs were at work when the process ended; absent means no. */
+  shared: z.boolean().optional(),
+  /** Model that is called next, if it is another one. */
+  nextModelId: z.string().optional(),
   /** What went wrong. */
   message: z.string().optional(),
   /** What it used, when known. */
@@ -1008,6 +1016,8 @@ export const CompactionFailedData = open({
   message: z.string(),
   /** Further facts, already redacted. */
   details: JsonObject.optional(),
+  /** Whether other runs were at work when the process ended; absent means no. */
+  shared: z.boolean().optional(),
   /** Wait before the next attempt; absent if there is none. */
   delayMs: Count.optional(),
   /** Model that was asked for a summary. */
@@ -1414,6 +1424,8 @@ export const RecoveryStartedData = open({
   epoch: Count,
   /** Why. */
   reason: z.string().optional(),
+  /** Whether other runs were at work when the process ended; absent means no. */
+  shared: z.boolean().optional(),
   /** The run. */
   runId: Id.optional(),
 });
@@ -1425,6 +1437,10 @@ export const RecoveryEffectFoundData = open({
   callId: Id,
   /** What happens to it. */
   effect: EffectClass,
+  /** Whether other runs were at work when the process ended; absent means no. */
+  shared: z.boolean().optional(),
+  /** Wait before it is run again; absent if there is none. */
+  delayMs: Count.optional(),
   /** Name of the tool. */
   toolName: z.string(),
   /** Key it was given. */

@@ -2,7 +2,7 @@
 /** One turn of a session, from an input to its end. */
 import { z } from "zod";
 import { Json, JsonObject, open } from "../wire.js";
-import { Id, SourceRef, Usage } from "./common.js";
+import { Id, SourceRef, Timestamp, Usage } from "./common.js";
 import { ErrorInfo } from "./errors.js";
 import { OutputContract } from "./output.js";
 import { BudgetLimits } from "./policy.js";
@@ -70,6 +70,17 @@ export const RunResult = open({
 });
 export type RunResult = z.infer<typeof RunResult>;
 
+/** What a run waits for. */
+export const RunWait = open({
+  /** What for: input, recovery, subagent, provider, timer or budget. */
+  on: z.string(),
+  /** When it stops waiting. */
+  until: Timestamp.optional(),
+  /** Why, for people. */
+  reason: z.string().optional(),
+});
+export type RunWait = z.infer<typeof RunWait>;
+
 /** Where a run is now. */
 export const RunSnapshot = open({
   /** The run. */
@@ -94,5 +105,7 @@ export const RunSnapshot = open({
   modelId: Id,
   /** Whether a cancel was requested. */
   cancellationRequested: z.boolean(),
+  /** What it waits for, while it waits. */
+  waiting: RunWait.optional(),
 });
 export type RunSnapshot = z.infer<typeof RunSnapshot>;

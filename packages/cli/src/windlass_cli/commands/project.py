@@ -198,15 +198,18 @@ def _agents(command: Command) -> Iterator[Finding]:
     names = ", ".join(agent.name for agent in agents)
     yield Finding("agents", f"{names}, of {command.settings.agents}")
     for agent in agents:
-        if not isinstance(agent.model, str):
-            yield Finding(f"model of {agent.name}", type(agent.model).__name__)
-            continue
-        try:
-            models.provider_for(agent.model, os.environ)  # noqa: TID251 - the command is where the environment comes from
-        except windlass.AgentError as error:
-            yield Finding(f"model of {agent.name}", agent.model, error.message)
-        else:
-            yield Finding(f"model of {agent.name}", f"{agent.model}; not called")
+        for model in (agent.first_model, *agent.fallback_models):
+            yield _model(f"model of {agent.name}", model)
+
+
+def _model(what: str, model: str | windlass.LLMProvider) -> Finding:
+    if not isinstance(model, str):
+        return Finding(what, type(model).__name__)
+    try:
+        models.provider_for(model, os.environ)  # noqa: TID251 - the command is where the environment comes from
+    except windlass.AgentError as error:
+        return Finding(what, model, error.message)
+    return Finding(what, f"{model}; not called")
 
 
 async def _store(command: Command, *, is_deep: bool) -> AsyncIterator[Finding]:

@@ -1,7 +1,7 @@
 """`windlass runs`, `trace` and `decisions`: list, inspect, resume, cancel and compare runs."""
 
 import difflib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -31,10 +31,11 @@ from windlass_cli.output import (
 if TYPE_CHECKING:
     from windlass_cli.backend import RefusedRow, RunRow
     from windlass_harness.record import Record
-    from windlass_protocol import Decision, Event, Outcome
+    from windlass_protocol import Decision, Event, Outcome, RunStatus, RunWait
 
 app = typer.Typer(
-    no_args_is_help=True, help="Runs: list, refused, show, tail, resume, cancel, replay, diff, fork, export."
+    no_args_is_help=True,
+    help="Runs: list, refused, show, tail, resume, retry, cancel, replay, diff, fork, export.",
 )
 Id = Annotated[str, typer.Argument(help="The run.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
@@ -70,10 +71,13 @@ def list_runs(
 
     async def work(backend: Backend) -> None:
         page = await backend.sessions.runs(session_id=session, agent_id=agent, status=status, limit=limit)
+        waits = {} if as_json else await _waits(backend, page.items)
         show_page(
             command.terminal,
             page,
-            show=lambda items: show_table(command.terminal, _HEADER, rows=map(_row, items)),
+            show=lambda items: show_table(
+                command.terminal, _HEADER, rows=(_row(one, waits.get(one.run_id)) for one in items)
+            ),
             empty='No runs found. Start one: windlass run "…"',
             as_json=as_json,
         )
@@ -81,10 +85,25 @@ def list_runs(
     command.ask(work)
 
 
-def _row(one: "RunRow") -> tuple[str, ...]:
+async def _waits(backend: Backend, rows: "Iterable[RunRow]") -> "dict[str, RunWait]":
+    """Return what each waiting run waits for."""
+    ids = [one.run_id for one in rows if one.status == "waiting"]
+    found = [(run_id, (await backend.run_snapshot(run_id)).waiting) for run_id in ids]
+    return {run_id: wait for run_id, wait in found if wait is not None}
+
+
+def _row(one: "RunRow", wait: "RunWait | None") -> tuple[str, ...]:
     took = lasted(one.started_at, one.ended_at)
     began, used = when(one.started_at), (tokens(one.usage), cost(one.usage))
-    return (one.run_id, one.status.value, one.agent_id, began, took, *used, one.session_id)
+    return (one.run_id, _status(one.status, wait), one.agent_id, began, took, *used, one.session_id)
+
+
+def _status(status: "RunStatus", wait: "RunWait | None") -> str:
+    """Return the status of a run, with what it waits for."""
+    if wait is None:
+        return status.value
+    until = "" if wait.until is None else f" until {when(wait.until)}"
+    return f"{status.value} for {wait.on}{until}"
 
 
 @app.command()
@@ -133,7 +152,9 @@ def show(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
         if as_json:
             command.terminal.line(to_json({"run": snapshot, "trace": found}))
         else:
-            show_tree(command.terminal, found, status=snapshot.status.value)
+            show_tree(command.terminal, found, status=_status(snapshot.status, snapshot.waiting))
+            if snapshot.waiting is not None and snapshot.waiting.reason is not None:
+                command.terminal.say(snapshot.waiting.reason, "yellow")
 
     command.ask(work)
 
@@ -249,6 +270,32 @@ def resume(
         if not as_json:
             terminal.write(f"{result.output}\n")
         return watch.end(result, run_id=run_id)
+
+    command.ask(work, drives=True)
+
+
+@app.command()
+def retry(
+    context: typer.Context,
+    run_id: Id,
+    *,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write events and result as lines of JSON.")
+    ] = False,
+) -> None:
+    """Continue a failed run in a new run of its session, here, without repeating finished calls.
+
+    Example: windlass runs retry 019a8f…
+    """
+    command = command_of(context)
+    terminal = command.terminal
+
+    async def work(backend: Backend) -> Exit:
+        await run_status(backend, run_id)
+        run = await backend.retry(run_id)
+        terminal.say(f"Run {run.run_id} continues it.", "dim")
+        watch = Watch(terminal, command.user, is_json=as_json, is_asking=terminal.is_interactive)
+        return await follow_run(command, backend, watch=watch, run=run)
 
     command.ask(work, drives=True)
 

@@ -80,7 +80,9 @@ def serve_agents(
     agents = command.agents()
     where = server_settings(command, port)
     make_folder(settings.data)
-    tenants = windlass_server.Tenants(settings.data, agents, durability=settings.durability)
+    tenants = windlass_server.Tenants(
+        settings.data, agents, durability=settings.durability, retry_for_ms=settings.retry_for_ms
+    )
 
     def told(address: str) -> None:
         terminal.say(f"Windlass is running on {address}")

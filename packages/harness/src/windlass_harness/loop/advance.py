@@ -9,7 +9,7 @@ from collections.abc import Set
 from pydantic import JsonValue
 
 from windlass_harness.loop import compaction as compacting
-from windlass_harness.loop import ends, failures, hooks, people, programs
+from windlass_harness.loop import ends, failures, hooks, outage, people, programs
 from windlass_harness.loop.ends import denied
 from windlass_harness.loop.events import (
     NOTHING,
@@ -25,7 +25,7 @@ from windlass_harness.loop.events import (
     judge_key,
     run_key,
 )
-from windlass_harness.loop.notes import INTERRUPTED, SUBAGENT, CallNotes
+from windlass_harness.loop.notes import INTERRUPTED, RECOVERY, SUBAGENT, CallNotes
 from windlass_harness.loop.rules import (
     AFTER_APPROVAL_DECISION,
     BEFORE_RUN_COMPLETE,
@@ -83,12 +83,13 @@ def _end(state: LoopState, now: Moment, rules: Rules) -> Plan:
 
 def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
     """No call is open: end the run, or call the model when it is due."""
-    resumed = _resume(state, "ready", now)
-    if resumed:
-        return Plan(resumed)
+    wake_at_ms = outage.wake_ms(state, now)
+    if wake_at_ms is not None:
+        return Plan(wake_at_ms=wake_at_ms)
+    ready = resumed(state, "ready", now=now)
+    if ready:
+        return Plan(ready)
     notes = state.run_notes
-    if notes.is_retry and notes.pause is not None and now.is_in(notes.pause):
-        return Plan(wake_at_ms=notes.pause.until_ms)
     if notes.refusals > rules.refusals_max:
         return Plan(ends.failed(state, failures.too_many_refusals(rules), now=now))
     if state.has_answered:
@@ -110,16 +111,21 @@ def _ask_on(state: LoopState, step: Step, under_way: Set[str], now: Moment, rule
         return NOTHING
     if step.epoch == state.epoch:
         return Plan(effects=(effect,))
-    times = state.run_notes.interruptions + 1
+    notes = state.run_notes
+    times = notes.interruptions + (not notes.was_shared)
     if times >= rules.interruptions_max:
         return Plan((give_up(state, failures.interrupted_too_often(times), now=now),))
-    return Plan((retried(state, INTERRUPTED, now=now),))
+    more, delay_ms, reason = outage.after_crash(state, notes)
+    again = retried(state, INTERRUPTED, now=now, delay_ms=delay_ms, more=more)
+    return Plan((again, *outage.waiting(state, delay_ms, reason, now=now, on=RECOVERY)))
 
 
-def retried(state: LoopState, code: str, *, now: Moment) -> Draft:
-    """Return the record of a model call that was interrupted and is retried at once."""
-    data: JsonObject = {"code": code, "attempt": state.run_notes.attempt, "delayMs": 0, **state.place()}
-    return state.draft("step.retrying", data, now=now)
+def retried(
+    state: LoopState, code: str, *, now: Moment, delay_ms: int = 0, more: JsonObject | None = None
+) -> Draft:
+    """Return the record of a model call that was interrupted and is retried."""
+    data: JsonObject = {"code": code, "attempt": state.run_notes.attempt, "delayMs": delay_ms}
+    return state.draft("step.retrying", {**data, **(more or {}), **state.place()}, now=now)
 
 
 def give_up(state: LoopState, error: ErrorInfo, *, now: Moment, usage: JsonObject | None = None) -> Draft:
@@ -150,8 +156,8 @@ def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
     last = -1 if turn.step_index is None else turn.step_index
     index = last if notes.is_retry else last + 1
     data: JsonObject = {**state.place(index), "promptMessageCount": len(state.session.history.messages)}
-    if run.model_id is not None:
-        data["modelId"] = run.model_id
+    if state.model_id is not None:
+        data["modelId"] = state.model_id
     attempt = notes.attempt + 1 if notes.is_retry else 1
     draft = Draft(
         "step.started",
@@ -210,7 +216,7 @@ def _advance_calls(
 ) -> Plan:
     late = people.expired(state, now)
     if late:
-        return Plan((*_resume(state, "expired", now), *late))
+        return Plan((*resumed(state, "expired", now=now), *late))
     plan = _Calls()
     for call in calls:
         if under_way and (run_key(call.call_id) in under_way or judge_key(call.call_id) in under_way):
@@ -225,7 +231,7 @@ def _advance_calls(
     if under_way and effects:
         effects = [effect for effect in effects if effect.key not in under_way]
     if plan.drafts or effects:
-        return Plan((*_resume(state, "ready", now), *plan.drafts), tuple(effects))
+        return Plan((*resumed(state, "ready", now=now), *plan.drafts), tuple(effects))
     if under_way:
         return NOTHING
     return Plan(ends.exhausted(state, plan.exceeded, now=now)) if plan.exceeded else _wait(state, plan, now)
@@ -318,9 +324,12 @@ def _advance_child(state: LoopState, call: Call, note: CallNotes, plan: _Calls, 
 def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules) -> None:
     """Retry an interrupted call if that is safe and within the limit; otherwise ask a person."""
     effect, _ = _intent(call)
-    times = state.note(call.call_id).interruptions + 1
+    note = state.note(call.call_id)
+    times = note.interruptions + (not state.run_notes.was_shared)
     if effect is not EffectClass.ONCE and times < rules.interruptions_max:
-        plan.drafts.append(found(state, call, now=now))
+        more, delay_ms, _ = outage.after_crash(state, note)
+        paused: JsonObject = {"delayMs": delay_ms} if delay_ms else {}
+        plan.drafts.append(found(state, call, now=now, more={**more, **paused}))
         return
     request = people.recovery_request(
         state, call, times=1 if effect is EffectClass.ONCE else times, responders=rules.responders
@@ -391,7 +400,8 @@ def _wait(state: LoopState, plan: _Calls, now: Moment) -> Plan:
     return Plan((turn, state.draft("run.waiting", data, now=now)), wake_at_ms=wake)
 
 
-def _resume(state: LoopState, reason: str, now: Moment) -> tuple[Draft, ...]:
+def resumed(state: LoopState, reason: str, *, now: Moment) -> tuple[Draft, ...]:
+    """Return the record of a run that stops waiting; empty if it does not wait."""
     run = state.run
     if state.run_notes.waits_on is None or run is None:
         return ()

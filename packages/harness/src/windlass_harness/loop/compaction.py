@@ -5,9 +5,10 @@ so an interrupted one is repeated.
 """
 
 from collections.abc import Set
+from dataclasses import replace
 
 from windlass_harness.compaction import BYTES_PER_TOKEN, JSON_BYTES_MAX, estimate_tokens
-from windlass_harness.loop import ends, failures
+from windlass_harness.loop import ends, failures, outage
 from windlass_harness.loop.events import (
     NOTHING,
     Compact,
@@ -17,10 +18,17 @@ from windlass_harness.loop.events import (
     Moment,
     Plan,
 )
-from windlass_harness.loop.notes import ASKED, HANDED_OVER, INTERRUPTED, OVERFLOW, THRESHOLD, lowered
+from windlass_harness.loop.notes import (
+    ASKED,
+    HANDED_OVER,
+    INTERRUPTED,
+    OVERFLOW,
+    RECOVERY,
+    THRESHOLD,
+    lowered,
+)
 from windlass_harness.loop.rules import CompactionRule, Rules
 from windlass_harness.loop.state import LoopState
-from windlass_harness.retry import next_retry_delay_ms, should_retry
 from windlass_harness.views.runs import UNKNOWN_MODEL
 from windlass_protocol import CompactionConfig, JsonObject
 from windlass_protocol.limits import INTEGER_MAX
@@ -87,11 +95,12 @@ def broken(state: LoopState, event: CompactionBroken, *, now: Moment, rules: Rul
         data["modelId"] = event.model_id
     if event.usage:
         data["usage"] = event.usage
-    if should_retry(rules.retry, note.failures + 1, retry_class=error.retry):
-        data["delayMs"] = next_retry_delay_ms(
-            rules.retry, note.failures + 1, lambda: event.chance, retry_after_ms=error.retry_after_ms
-        )
-        return [_draft(state, "compaction.failed", data, now)]
+    # Between runs nothing waits for the compaction, and a wait would hold back the next run.
+    bound = rules if state.run is not None else replace(rules, retry_for_ms=0)
+    delay_ms = outage.retry_delay_ms(note, error, event.chance, now=now, rules=bound)
+    if delay_ms is not None:
+        failed = _draft(state, "compaction.failed", {**data, "delayMs": delay_ms}, now)
+        return [failed, *outage.waiting(state, delay_ms, error.message, now=now)]
     drafts = [_draft(state, "compaction.failed", data, now)]
     if event.fallback is not None:
         drafts.append(_draft(state, "compaction.completed", event.fallback, now))
@@ -166,9 +175,12 @@ def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
         return Plan((_requested(state, note.reason, now, rule),))
     if note.epoch == state.epoch:
         return Plan(effects=(_effect(state, rule),))
-    times = note.interruptions + 1
+    times = note.interruptions + (not state.run_notes.was_shared)
     if times < rules.interruptions_max:
-        return Plan((_again(state, INTERRUPTED, "The process ended during the compaction.", now),))
+        more, delay_ms, reason = outage.after_crash(state, note)
+        told = "The process ended during the compaction."
+        again = _again(state, INTERRUPTED, told, now, more={"delayMs": delay_ms, **more})
+        return Plan((again, *outage.waiting(state, delay_ms, reason, now=now, on=RECOVERY)))
     error = failures.interrupted_too_often(times)
     data: JsonObject = {"code": "interrupted_too_often", "message": error.message}
     told = _draft(state, "compaction.failed", data, now)
@@ -198,9 +210,10 @@ def _requested(state: LoopState, reason: str, now: Moment, rule: CompactionRule)
     return _draft(state, "compaction.requested", data, now)
 
 
-def _again(state: LoopState, code: str, message: str, now: Moment) -> Draft:
-    """Return the record of an attempt that was interrupted and is retried at once."""
-    return _draft(state, "compaction.failed", {"code": code, "message": message, "delayMs": 0}, now)
+def _again(state: LoopState, code: str, message: str, now: Moment, more: JsonObject | None = None) -> Draft:
+    """Return the record of an attempt that was interrupted and is retried."""
+    data: JsonObject = {"code": code, "message": message, "delayMs": 0, **(more or {})}
+    return _draft(state, "compaction.failed", data, now)
 
 
 def _draft(state: LoopState, kind: str, data: JsonObject, now: Moment) -> Draft:

@@ -349,6 +349,8 @@ class SessionClaimed:
 
     epoch: int
     reason: str
+    is_alone: bool = True
+    """Whether no other session was at work when the previous owner ended."""
 
 
 @frozen

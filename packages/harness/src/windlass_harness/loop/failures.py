@@ -18,6 +18,10 @@ from windlass_protocol import (
 )
 from windlass_protocol.limits import ERROR_MESSAGE_CHARS_MAX
 
+_OF_ACCOUNT: Final = (RetryClass.HOST_CONFIGURATION_NEEDED, RetryClass.USER_ACTION_NEEDED)
+_BAD_ANSWERS: Final = frozenset({"empty", "malformed"})
+"""Faults of a provider that answers: more attempts cost tokens and do not help."""
+
 
 def cut_off(reason: FinishReason) -> ErrorInfo:
     """Return the error of an answer that stopped early."""
@@ -50,7 +54,7 @@ def interrupted_too_often(times: int) -> ErrorInfo:
     """Return the error of a model call that was interrupted too often."""
     message = (
         f"The process ended {times} times during this model call, so it is not made again by itself. "
-        "Find out what ends the process (memory, a provider that crashes), then start a new run."
+        "Find out what ends the process (memory, a provider that crashes), then retry the run."
     )
     return ErrorInfo(
         code=ErrorCode.AMBIGUOUS,
@@ -64,6 +68,17 @@ def interrupted_too_often(times: int) -> ErrorInfo:
 def is_overflow(error: ErrorInfo) -> bool:
     """Whether the prompt was too long for the model."""
     return (error.details or {}).get("fault") == CONTEXT_OVERFLOW
+
+
+def is_outage(error: ErrorInfo) -> bool:
+    """Whether the provider is away for a while: it can be waited for."""
+    is_answer = (error.details or {}).get("fault") in _BAD_ANSWERS
+    return error.retry is RetryClass.RETRYABLE and not is_answer
+
+
+def is_refusal_of_account(error: ErrorInfo) -> bool:
+    """Whether the provider refuses the key or the account: another provider may serve the request."""
+    return error.kind is ErrorKind.PROVIDER_FAILURE and error.retry in _OF_ACCOUNT
 
 
 def overflowed(error: ErrorInfo) -> ErrorInfo:

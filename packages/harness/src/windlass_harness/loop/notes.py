@@ -77,6 +77,12 @@ HANDED_OVER: Final = "handed_over"
 """Retry code: the owner released the session in order."""
 SUBAGENT: Final = "subagent"
 """`waits_on` value of a run that waits for subagents."""
+PROVIDER: Final = "provider"
+"""`waits_on` value of a run that waits for its model provider."""
+RECOVERY: Final = "recovery"
+"""`waits_on` value of a run that waits because processes end again and again."""
+HELD: Final = (PROVIDER, RECOVERY)
+"""`waits_on` values of a run that waits for its next attempt."""
 CONTEXT_OVERFLOW: Final = "context_overflow"
 """Retry code: the prompt exceeded the context window."""
 
@@ -109,6 +115,11 @@ def pause_after(record: Record, wait_ms: int) -> Pause:
     """Return the pause that starts with a record."""
     since_ms = ms_of(record.at)
     return Pause(since_ms, since_ms + wait_ms)
+
+
+def is_shared(record: Record) -> bool:
+    """Whether other runs were at work when the process of an interrupted effect ended."""
+    return record.data.get("shared") is True
 
 
 @frozen
@@ -195,7 +206,8 @@ class CallNotes:
     asks: int = 0
     """Number of requests about the call."""
     interruptions: int = 0
-    """Interruptions in a row after which it was restarted without asking."""
+    """Interruptions in a row after which it was restarted without asking, while no other run was at work."""
+    shared_interruptions: int = 0
     passed_on: int = 0
     """Number of handovers before it began."""
     child: Child | None = None
@@ -238,8 +250,20 @@ class RunNotes:
     """Pause before the retry."""
     failures: int = 0
     """Failures of the current model call; interruptions do not count."""
+    model_id: str | None = None
+    """Fallback model of the run; None means the first model."""
+    model_failures: int = 0
+    """Failures of the current model call since the model was chosen."""
+    was_away: bool = False
+    """Whether a model was away during the current model call: its failure was followed by a pause."""
+    retried_ms: int = 0
+    """Time since the first of these failures: pauses and attempts, without the time of a stopped process."""
     interruptions: int = 0
-    """Interrupted attempts of the current model call."""
+    """Interrupted attempts of the current model call, while no other run was at work."""
+    shared_interruptions: int = 0
+    """Interrupted attempts of the current model call, while other runs were at work."""
+    was_shared: bool = False
+    """Whether other runs were at work when the previous process ended."""
     finish_reason: FinishReason | None = None
     """Finish reason of the newest answer; None if there is none."""
     failure: ErrorInfo | None = None
@@ -260,8 +284,8 @@ class RunNotes:
         """Start waiting, or change what is waited for."""
         self.rest(record.at)
         self.waits_on = str(record.data["on"])
-        # Subagents work on behalf of the run, so their time counts; time of people does not.
-        self.active_since = record.at if self.waits_on == SUBAGENT else None
+        # Time of subagents and of retries counts for the run; time of people does not.
+        self.active_since = record.at if self.waits_on in (SUBAGENT, PROVIDER) else None
 
     def resume(self, record: Record) -> None:
         """Stop waiting."""
@@ -317,6 +341,15 @@ class RunNotes:
         if self.active_since is not None:
             self.rest(self.left_at(record.at, paused_until_ms))
             self.active_since = record.at
+
+    def end_call(self) -> None:
+        """The model call ended: its attempts do not count for the next one."""
+        self.model_failures = self.retried_ms = self.interruptions = self.shared_interruptions = 0
+        self.was_away = False
+
+    def retrying_ms(self, at: str) -> int:
+        """Return the time since the first failure of the current model call."""
+        return 0 if not self.failures else self.retried_ms + elapsed_ms(self.last_at or at, at)
 
     def charge(self, usage: JsonValue) -> None:
         """Add the usage of a model call."""
@@ -396,8 +429,11 @@ class CompactionNotes:
     pause: Pause | None = None
     """Pause before the retry."""
     failures: int = 0
+    retried_ms: int = 0
+    """Pauses after these failures."""
     interruptions: int = 0
-    """Interrupted attempts."""
+    """Interrupted attempts, while no other run was at work."""
+    shared_interruptions: int = 0
     tokens_after: int = 0
     """Tokens of the history after the last one of this run; 0 if there was none."""
     learned: int | None = None
@@ -406,6 +442,10 @@ class CompactionNotes:
     """Whether the model refused the prompt length: a compaction is due."""
     has_overflowed: bool = False
     """Whether a compaction after an overflow was done for the current step."""
+
+    def retrying_ms(self, _: str) -> int:
+        """Return the time since the first failure, without the attempts."""
+        return self.retried_ms if self.failures else 0
 
     @property
     def is_open(self) -> bool:
@@ -456,8 +496,11 @@ class CompactionNotes:
         code = record.data.get("code")
         self.epoch, self.is_retry = None, True
         self.pause = pause_after(record, number_in(record.data, "delayMs"))
-        self.failures += code not in (INTERRUPTED, HANDED_OVER)
-        self.interruptions += code == INTERRUPTED
+        if code not in (INTERRUPTED, HANDED_OVER):
+            self.retried_ms = number_in(record.data, "delayMs") + (self.retried_ms if self.failures else 0)
+            self.failures += 1
+        self.interruptions += code == INTERRUPTED and not is_shared(record)
+        self.shared_interruptions += code == INTERRUPTED and is_shared(record)
 
     def completed(self, record: Record) -> None:
         """Apply a completion."""
@@ -475,7 +518,7 @@ class CompactionNotes:
 
     def _close(self) -> None:
         self.epoch, self.is_retry, self.pause = None, False, None
-        self.failures = self.interruptions = 0
+        self.failures = self.retried_ms = self.interruptions = self.shared_interruptions = 0
 
 
 def lowered(tokens: int) -> int:

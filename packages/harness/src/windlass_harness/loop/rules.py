@@ -22,7 +22,11 @@ INTERRUPTIONS_MAX: Final = 5
 SUBAGENT_DEPTH_MAX: Final = 3
 SUBAGENT_CALLS_MAX: Final = 32
 PROGRAM_CALLS_MAX: Final = 256
-DEFAULT_RETRY: Final = RetryPolicy()
+RETRY_FOR_MS: Final = 3_600_000
+"""How long transient faults of a provider are retried: one hour."""
+AWAKE_MS_MAX: Final = 30_000
+"""A wait up to this long is spent awake; a longer one is a row in the store, without a task."""
+DEFAULT_RETRY: Final = RetryPolicy(max_delay_ms=60_000)
 COMPACTION_THRESHOLD_TOKENS: Final = 100_000
 """Threshold for a model with an unknown context window."""
 RECENT_MESSAGES: Final = 10
@@ -90,6 +94,11 @@ class Rules:
     """Limits and settings of a run's loop."""
 
     retry: RetryPolicy = DEFAULT_RETRY
+    """Attempts and delays of model calls. `max_attempts` is exceeded while `retry_for_ms` lasts."""
+    retry_for_ms: int = RETRY_FOR_MS
+    """How long a model call is retried whose provider is away, since its first failure."""
+    fallbacks: tuple[str, ...] = ()
+    """Models that are called in turn when the one before is away or refuses the account; set by the agent."""
     refusals_max: int = REFUSALS_MAX
     """Refused calls in a row (unknown tool, invalid arguments) before the run fails."""
     calls_per_step_max: int = CALLS_PER_STEP_MAX
@@ -98,8 +107,9 @@ class Rules:
     interruptions_max: int = INTERRUPTIONS_MAX
     """Interrupted attempts of a model or tool call before it is no longer retried automatically.
 
-    A handed-over model call does not count; a tool call that outlives the grace period does. A person's
-    `retry` resets the count.
+    Only a process that ended while no other run was at work counts: the call may be what ends it. After other
+    ends of the process the call is retried with growing pauses. A handed-over model call does not count; a
+    tool call that outlives the grace period does. A person's `retry` resets the count.
     """
     subagent_depth_max: int = SUBAGENT_DEPTH_MAX
     """Levels of subagents below the root run; deeper calls are refused."""

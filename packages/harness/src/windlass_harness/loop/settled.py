@@ -169,7 +169,7 @@ class _Sum:
 
     def charge(self, notes: RunNotes) -> None:
         """Add the steps to the notes of their run."""
-        notes.interruptions = 0
+        notes.end_call()
         notes.refusals = self._refusals
         sums = self._usage
         for name, value in sums.items():

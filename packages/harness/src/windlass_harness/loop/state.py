@@ -18,6 +18,7 @@ from windlass_harness.loop.notes import (
     CONSENTED,
     CONTEXT_OVERFLOW,
     HANDED_OVER,
+    HELD,
     INTERRUPTED,
     NO_LIMITS,
     REFUSALS,
@@ -29,6 +30,7 @@ from windlass_harness.loop.notes import (
     ProgramVariables,
     RunNotes,
     follow_child,
+    is_shared,
     limits_of,
     number_in,
     objects_in,
@@ -157,6 +159,11 @@ class LoopState:
         return self.session.seq
 
     @property
+    def model_id(self) -> str | None:
+        """The model of the next call; None if the run names none."""
+        return self.run_notes.model_id or (None if self.run is None else self.run.model_id)
+
+    @property
     def has_answered(self) -> bool:
         """Whether the newest message is an answer of the model."""
         if self.run_notes.finish_reason is None:
@@ -264,6 +271,13 @@ def _run_started(state: LoopState, record: Record) -> None:
     state.compacting.begin_run()
 
 
+def _resumed(state: LoopState, record: Record) -> None:
+    if state.run_notes.waits_on in HELD:
+        # The next attempt is made now.
+        state.run_notes.pause = state.compacting.pause = None
+    state.run_notes.resume(record)
+
+
 def _subagent(state: LoopState, record: Record) -> None:
     follow_child(record, note=_note(state, str(record.data["callId"])), run=state.run_notes)
 
@@ -286,14 +300,23 @@ def _step_retrying(state: LoopState, record: Record) -> None:
     notes.is_retry = True
     notes.pause = pause_after(record, number_in(record.data, "delayMs"))
     code = record.data.get("code")
-    notes.failures += code not in (INTERRUPTED, HANDED_OVER, CONTEXT_OVERFLOW)
-    notes.interruptions += code == INTERRUPTED
+    if code not in (INTERRUPTED, HANDED_OVER, CONTEXT_OVERFLOW):
+        notes.retried_ms = notes.retrying_ms(record.at) + number_in(record.data, "delayMs")
+        notes.failures += 1
+        notes.model_failures += 1
+        notes.was_away |= number_in(record.data, "delayMs") > 0
+    chosen = record.data.get("nextModelId")
+    if isinstance(chosen, str) and state.run is not None:
+        notes.model_id = None if chosen == state.run.model_id else chosen
+        notes.model_failures = 0
+    notes.interruptions += code == INTERRUPTED and not is_shared(record)
+    notes.shared_interruptions += code == INTERRUPTED and is_shared(record)
     state.compacting.is_overflow |= code == CONTEXT_OVERFLOW
     notes.charge(record.data.get("usage"))
 
 
 def _step_failed(state: LoopState, record: Record) -> None:
-    state.run_notes.interruptions = 0
+    state.run_notes.end_call()
     state.compacting.end_step()
     state.run_notes.charge(record.data.get("usage"))
     details = record.data.get("details")
@@ -303,7 +326,7 @@ def _step_failed(state: LoopState, record: Record) -> None:
 
 
 def _step_completed(state: LoopState, record: Record) -> None:
-    state.run_notes.interruptions = 0
+    state.run_notes.end_call()
     state.compacting.end_step()
     reason = FinishReason(str(record.data["finishReason"]))
     state.run_notes.finish_reason = reason
@@ -448,10 +471,13 @@ def _input_resolved(state: LoopState, record: Record) -> None:
 def _effect_found(state: LoopState, record: Record) -> None:
     note = _note(state, str(record.data.get("callId")))
     has_begun = record.data.get("begun") is not False
-    note.interruptions += has_begun
+    note.interruptions += has_begun and not is_shared(record)
+    note.shared_interruptions += has_begun and is_shared(record)
     note.passed_on += not has_begun
     if "requestId" not in record.data:
         note.choice = RecoveryChoice.RETRY
+        delay_ms = number_in(record.data, "delayMs")
+        note.pause = pause_after(record, delay_ms) if delay_ms else note.pause
 
 
 def _effect_settled(state: LoopState, record: Record) -> None:
@@ -463,8 +489,12 @@ def _effect_settled(state: LoopState, record: Record) -> None:
         if program is not None:
             program.results.append(ProgramResult(str(record.data.get("callId")), SKIPPED, code=_SKIPPED))
     note.is_consented = note.is_consented or note.choice is RecoveryChoice.RETRY
-    note.interruptions = 0
+    note.interruptions = note.shared_interruptions = 0
     note.request_id = None
+
+
+def _recovery_started(state: LoopState, record: Record) -> None:
+    state.run_notes.was_shared = is_shared(record)
 
 
 def _hook_ran(state: LoopState, record: Record) -> None:
@@ -490,7 +520,7 @@ _BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
 _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "run.started": _run_started,
     "run.waiting": lambda state, record: state.run_notes.wait(record),
-    "run.resumed": lambda state, record: state.run_notes.resume(record),
+    "run.resumed": _resumed,
     "subagent.called": _subagent,
     "subagent.completed": _subagent,
     "step.started": _step_started,
@@ -507,6 +537,7 @@ _FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
     "input.resolved": _input_resolved,
     "approval.dispatched": _dispatched,
     "approval.settled": _approval_settled,
+    "recovery.started": _recovery_started,
     "recovery.effect_found": _effect_found,
     "recovery.effect_settled": _effect_settled,
     "session.forked": lambda state, _: state.disown(),

@@ -12,11 +12,12 @@ from windlass_harness.loop import (
     ends,
     failures,
     hooks,
+    outage,
     people,
     programs,
     subagents,
 )
-from windlass_harness.loop.advance import found, give_up, retried
+from windlass_harness.loop.advance import found, give_up, resumed, retried
 from windlass_harness.loop.ends import refused
 from windlass_harness.loop.events import (
     AnswersGiven,
@@ -51,14 +52,13 @@ from windlass_harness.loop.events import (
     Stopped,
     within_limit,
 )
-from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER
+from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER, HELD
 from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, Rules
 from windlass_harness.loop.state import LoopState
-from windlass_harness.retry import next_retry_delay_ms, should_retry
 from windlass_harness.views.history import Call, CallStage
 from windlass_harness.views.payloads import CORRECTION
 from windlass_harness.views.session import SessionStatus
-from windlass_protocol import JsonObject, OutputError, PolicyDecision, RecoveryChoice
+from windlass_protocol import AssistantMessage, JsonObject, OutputError, PolicyDecision, RecoveryChoice
 
 
 def _start(state: LoopState, event: RunRequested, now: Moment) -> list[Draft]:
@@ -78,16 +78,27 @@ def _start(state: LoopState, event: RunRequested, now: Moment) -> list[Draft]:
         return Draft(kind, now.at, data, run_id=run_id, agent_id=agent_id, turn_id=turn_id)
 
     message: JsonObject = {"message": "", **_said(body), **place}
+    messages, is_said = state.session.history.messages, "retryOf" not in body
+    if not is_said and (not messages or isinstance(messages[-1], AssistantMessage)):
+        # A model answers a message, not its own answer.
+        message["context"] = [_AGAIN]
+        message["delivery"], is_said = CORRECTION, True
     drafts: list[Draft] = []
     if state.session.status is SessionStatus.NEW:
         opening = body.get("session")
         data: JsonObject = opening if isinstance(opening, dict) else {}
         drafts.append(Draft("session.started", now.at, data, agent_id=agent_id))
-    drafts += [draft("run.started", run), draft("turn.started", place), draft("message.received", message)]
+    drafts += [draft("run.started", run), draft("turn.started", place)]
+    if is_said:
+        drafts.append(draft("message.received", message))
     contract = body.get("contract") or _unmet_contract(state, agent_id)
     if contract is not None:
         drafts.append(draft("output.requested", {"contract": contract, "runId": run_id}))
     return drafts
+
+
+_AGAIN: Final = "The last attempt to complete the task failed. Continue from here."
+"""The message of a run that continues a failed one, if the history ends with an answer."""
 
 
 def _unmet_contract(state: LoopState, agent_id: str) -> JsonObject | None:
@@ -106,7 +117,11 @@ def _steered(state: LoopState, event: MessageSent, now: Moment) -> list[Draft]:
     sender: JsonObject = {"sender": source["id"]} if isinstance(source, dict) else {}
     said = {"message": "", **sender, **_said(event.body)}
     message: JsonObject = {**said, "delivery": "steer", **state.turn_place()}
-    return [*people.passed_over(state, now), state.draft("message.received", message, now=now)]
+    heard = state.draft("message.received", message, now=now)
+    if state.run_notes.waits_on in HELD:
+        # The message is a reason to call the model at once.
+        return [heard, *resumed(state, "steered", now=now)]
+    return [*people.passed_over(state, now), heard]
 
 
 def _said(body: JsonObject) -> JsonObject:
@@ -250,6 +265,8 @@ def _taken(state: LoopState, event: SessionClaimed, now: Moment) -> list[Draft]:
     if run is None or not _is_interrupted(state, event.epoch):
         return []
     data: JsonObject = {"epoch": event.epoch, "reason": event.reason, "runId": run.run_id}
+    if not event.is_alone:
+        data["shared"] = True
     return [state.draft("recovery.started", data, now=now)]
 
 
@@ -322,12 +339,19 @@ def _model_failed(state: LoopState, event: ModelFailed, now: Moment, rules: Rule
         return [give_up(state, failures.overflowed(error), now=now, usage=event.usage)]
     if failures.is_overflow(error):
         return [_retrying(state, event, now, code=CONTEXT_OVERFLOW, delay_ms=0)]
-    if not should_retry(rules.retry, notes.failures + 1, retry_class=error.retry):
+    model_id = outage.next_model(state, error, rules=rules)
+    if model_id is None:
+        delay_ms = outage.retry_delay_ms(notes, error, event.chance, now=now, rules=rules)
+    else:
+        delay_ms = outage.fallback_delay_ms(
+            state, error, event.chance, model_id=model_id, now=now, rules=rules
+        )
+    if delay_ms is None:
         return [give_up(state, error, now=now, usage=event.usage)]
-    delay_ms = next_retry_delay_ms(
-        rules.retry, notes.failures + 1, lambda: event.chance, retry_after_ms=error.retry_after_ms
-    )
-    return [_retrying(state, event, now, code=error.kind.value, delay_ms=delay_ms)]
+    retrying = _retrying(state, event, now, code=error.kind.value, delay_ms=delay_ms)
+    if model_id is not None:
+        retrying.data["nextModelId"] = model_id
+    return [retrying, *outage.waiting(state, delay_ms, error.message, now=now)]
 
 
 def _retrying(state: LoopState, event: ModelFailed, now: Moment, *, code: str, delay_ms: int) -> Draft:

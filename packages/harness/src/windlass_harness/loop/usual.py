@@ -157,7 +157,8 @@ def fold_begun_call(state: LoopState, records: list[Record], answer: ModelAnswer
     usage = answer.usage
     session.follow_answer(started, tokens=usage.get("inputTokens") if usage else None)
     state.compacting.end_step()
-    notes.interruptions = notes.refusals = 0
+    notes.end_call()
+    notes.refusals = 0
     notes.finish_reason = answer.finish_reason
     notes.charge(usage)
     notes.budget.tool_calls_used += 1
@@ -253,8 +254,8 @@ def begin_step(state: LoopState, *, now: Moment, rules: Rules) -> Draft | None:
         **state.place(index),
         "promptMessageCount": len(state.session.history.messages),
     }
-    if run.model_id is not None:
-        data["modelId"] = run.model_id
+    if state.model_id is not None:
+        data["modelId"] = state.model_id
     return Draft("step.started", now.at, data, run.run_id, run.agent_id, turn.turn_id, index, 1)
 
 

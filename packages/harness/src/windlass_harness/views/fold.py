@@ -97,7 +97,7 @@ def text_in(mapping: Mapping[str, object] | None, key: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-VIEW_VERSION: Final = 7
+VIEW_VERSION: Final = 8
 """Increased whenever a fold or a state changes, so that old snapshots are not read."""
 
 

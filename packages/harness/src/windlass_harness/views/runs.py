@@ -20,6 +20,7 @@ from windlass_protocol import (
     RunResult,
     RunSnapshot,
     RunStatus,
+    RunWait,
     SourceRef,
     Usage,
 )
@@ -165,6 +166,8 @@ class RunState:
     session_id: str
     started_at: str
     status: RunStatus = RunStatus.RUNNING
+    waiting: RunWait | None = None
+    """What the run waits for."""
     is_cancel_requested: bool = False
     cancel_reason: str | None = None
     """The reason of the cancel request."""
@@ -204,6 +207,7 @@ class RunState:
             session_id=self.session_id,
             turn_id=self.turn_id,
             source=self.source,
+            waiting=self.waiting,
         )
 
 
@@ -295,11 +299,15 @@ def advance_run(run: RunState, record: Record) -> RunState:
 
 
 def _wait(run: RunState, record: Record) -> RunState:
-    return run if run.is_cancel_requested else replace(run, status=RunStatus.WAITING)
+    if run.is_cancel_requested:
+        return run
+    data = read(event_data.RunWaitingData, record.data)
+    wait = RunWait(on=data.on, until=data.until, reason=data.reason)
+    return replace(run, status=RunStatus.WAITING, waiting=wait)
 
 
 def _resume(run: RunState, record: Record) -> RunState:
-    return run if run.is_cancel_requested else replace(run, status=RunStatus.RUNNING)
+    return run if run.is_cancel_requested else replace(run, status=RunStatus.RUNNING, waiting=None)
 
 
 def _cancel(run: RunState, record: Record) -> RunState:
@@ -307,6 +315,7 @@ def _cancel(run: RunState, record: Record) -> RunState:
     return replace(
         run,
         status=RunStatus.CANCELLING,
+        waiting=None,
         is_cancel_requested=True,
         cancel_reason=reason if isinstance(reason, str) else None,
     )
@@ -370,7 +379,7 @@ def _unsuccessful(
 
 
 def _seal(run: RunState, record: Record, result: RunResult) -> RunState:
-    return replace(run, status=result.status, ended_at=record.at, result=result)
+    return replace(run, status=result.status, waiting=None, ended_at=record.at, result=result)
 
 
 _CHANGES: Final[dict[str, Callable[[RunState, Record], RunState]]] = {

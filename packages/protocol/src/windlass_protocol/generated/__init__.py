@@ -293,6 +293,7 @@ if TYPE_CHECKING:
         RunResult as RunResult,
         RunSnapshot as RunSnapshot,
         RunStatus as RunStatus,
+        RunWait as RunWait,
     )
     from windlass_protocol.generated.sessions import (
         ApprovalRequestPart as ApprovalRequestPart,
@@ -585,6 +586,7 @@ MODULE_OF: dict[str, str] = {
     "RunStartedData": "event_data",
     "RunStatus": "runs",
     "RunSummary": "decisions",
+    "RunWait": "runs",
     "RunWaitingData": "event_data",
     "RuntimeActionRequest": "input",
     "RuntimeActionResult": "input",

@@ -346,6 +346,7 @@ def _make_RunStartedData() -> object:
         goal_description: Maybe[Str] = None
         input_data: Maybe[JsonObject] = None
         metadata: Maybe[JsonObject] = None
+        retry_of: Maybe[Id] = None
         parent: Maybe[ParentRun] = None
 
     return RunStartedData
@@ -380,6 +381,7 @@ def _make_RunWaitingData() -> object:
         on: Str
         request_ids: Maybe[tuple[Id, ...]] = None
         until: Maybe[Timestamp] = None
+        reason: Maybe[Str] = None
 
     return RunWaitingData
 
@@ -686,7 +688,7 @@ def _make_StepStartedData() -> object:
 
 
 def _make_StepRetryingData() -> object:
-    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol._wire import Bool, Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Id, Usage
 
     class StepRetryingData(Open):
@@ -700,6 +702,8 @@ def _make_StepRetryingData() -> object:
         code: Str
         attempt: Count
         delay_ms: Count
+        shared: Maybe[Bool] = None
+        next_model_id: Maybe[Str] = None
         message: Maybe[Str] = None
         usage: Maybe[Usage] = None
 
@@ -1201,7 +1205,7 @@ def _make_CompactionCompletedData() -> object:
 
 
 def _make_CompactionFailedData() -> object:
-    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
+    from windlass_protocol._wire import Bool, JsonObject, Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Id, Usage
 
     class CompactionFailedData(Open):
@@ -1212,6 +1216,7 @@ def _make_CompactionFailedData() -> object:
         code: Str
         message: Str
         details: Maybe[JsonObject] = None
+        shared: Maybe[Bool] = None
         delay_ms: Maybe[Count] = None
         model_id: Maybe[Str] = None
         usage: Maybe[Usage] = None
@@ -1740,7 +1745,7 @@ def _make_DeliveryUnknownData() -> object:
 
 
 def _make_RecoveryStartedData() -> object:
-    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol._wire import Bool, Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Id
 
     class RecoveryStartedData(Open):
@@ -1750,6 +1755,7 @@ def _make_RecoveryStartedData() -> object:
 
         epoch: Count
         reason: Maybe[Str] = None
+        shared: Maybe[Bool] = None
         run_id: Maybe[Id] = None
 
     return RecoveryStartedData
@@ -1757,7 +1763,7 @@ def _make_RecoveryStartedData() -> object:
 
 def _make_RecoveryEffectFoundData() -> object:
     from windlass_protocol._wire import Bool, Maybe, Open, Str
-    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.common import Count, Id
     from windlass_protocol.generated.tools import EffectClass
 
     class RecoveryEffectFoundData(Open):
@@ -1768,6 +1774,8 @@ def _make_RecoveryEffectFoundData() -> object:
         call_id: Id
         effect: EffectClass
         tool_name: Str
+        shared: Maybe[Bool] = None
+        delay_ms: Maybe[Count] = None
         idempotency_key: Maybe[Id] = None
         request_id: Maybe[Id] = None
         begun: Maybe[Bool] = None

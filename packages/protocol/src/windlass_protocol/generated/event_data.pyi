@@ -293,6 +293,8 @@ class RunStartedData(Open):
     """What it was given."""
     metadata: Maybe[JsonObject] = None
     """Free JSON of the caller."""
+    retry_of: Maybe[Id] = None
+    """Failed run of the session that it continues, without a message."""
     parent: Maybe[ParentRun] = None
     """Call that it works for, when it is a subagent's."""
 
@@ -312,11 +314,13 @@ class RunWaitingData(Open):
     run_id: Id
     """The run."""
     on: Str
-    """What for: input, recovery, subagent, timer or budget."""
+    """What for: input, recovery, subagent, provider, timer or budget."""
     request_ids: Maybe[tuple[Id, ...]] = None
     """Requests it waits for."""
     until: Maybe[Timestamp] = None
     """When it stops waiting."""
+    reason: Maybe[Str] = None
+    """Why, for people."""
 
 class RunCancelRequestedData(Open):
     """A cancel of the run was requested."""
@@ -408,7 +412,7 @@ class TurnWaitingData(Open):
     turn_id: Id
     """The turn."""
     on: Str
-    """What for: input, tasks, recovery or timer."""
+    """What for: input, tasks, recovery, provider or timer."""
     usage: Maybe[Usage] = None
     """What it used."""
 
@@ -563,6 +567,10 @@ class StepRetryingData(Open):
     """Attempt that failed, from 1."""
     delay_ms: Count
     """Wait before the next one."""
+    shared: Maybe[Bool] = None
+    """Whether other runs were at work when the process ended; absent means no."""
+    next_model_id: Maybe[Str] = None
+    """Model that is called next, if it is another one."""
     message: Maybe[Str] = None
     """What went wrong."""
     usage: Maybe[Usage] = None
@@ -999,6 +1007,8 @@ class CompactionFailedData(Open):
     """What went wrong and what to do next."""
     details: Maybe[JsonObject] = None
     """Further facts, already redacted."""
+    shared: Maybe[Bool] = None
+    """Whether other runs were at work when the process ended; absent means no."""
     delay_ms: Maybe[Count] = None
     """Wait before the next attempt; absent if there is none."""
     model_id: Maybe[Str] = None
@@ -1375,6 +1385,8 @@ class RecoveryStartedData(Open):
     """Ownership number of the session."""
     reason: Maybe[Str] = None
     """Why."""
+    shared: Maybe[Bool] = None
+    """Whether other runs were at work when the process ended; absent means no."""
     run_id: Maybe[Id] = None
     """The run."""
 
@@ -1387,6 +1399,10 @@ class RecoveryEffectFoundData(Open):
     """What happens to it."""
     tool_name: Str
     """Name of the tool."""
+    shared: Maybe[Bool] = None
+    """Whether other runs were at work when the process ended; absent means no."""
+    delay_ms: Maybe[Count] = None
+    """Wait before it is run again; absent if there is none."""
     idempotency_key: Maybe[Id] = None
     """Key it was given."""
     request_id: Maybe[Id] = None

@@ -84,10 +84,26 @@ def _make_RunResult() -> object:
     return RunResult
 
 
+def _make_RunWait() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Timestamp
+
+    class RunWait(Open):
+        """What a run waits for."""
+
+        __qualname__ = "RunWait"
+
+        on: Str
+        until: Maybe[Timestamp] = None
+        reason: Maybe[Str] = None
+
+    return RunWait
+
+
 def _make_RunSnapshot() -> object:
     from windlass_protocol._wire import Bool, Maybe, Open, Str
     from windlass_protocol.generated.common import Id, SourceRef
-    from windlass_protocol.generated.runs import RunStatus
+    from windlass_protocol.generated.runs import RunStatus, RunWait
 
     class RunSnapshot(Open):
         """Where a run is now."""
@@ -105,6 +121,7 @@ def _make_RunSnapshot() -> object:
         session_id: Maybe[Id] = None
         turn_id: Maybe[Id] = None
         source: Maybe[SourceRef] = None
+        waiting: Maybe[RunWait] = None
 
     return RunSnapshot
 
@@ -115,6 +132,7 @@ __getattr__, __dir__ = _lazy_values(
         "RunStatus": _make_RunStatus,
         "RunRequest": _make_RunRequest,
         "RunResult": _make_RunResult,
+        "RunWait": _make_RunWait,
         "RunSnapshot": _make_RunSnapshot,
     },
 )

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pydantic import JsonValue
 
 from windlass_protocol._wire import Bool, Closed, JsonObject, KeepsNulls, Maybe, Open, Str
-from windlass_protocol.generated.common import Id, SourceRef, Usage
+from windlass_protocol.generated.common import Id, SourceRef, Timestamp, Usage
 from windlass_protocol.generated.errors import ErrorInfo
 from windlass_protocol.generated.output import OutputContract
 from windlass_protocol.generated.policy import BudgetLimits
@@ -82,6 +82,16 @@ class RunResult(KeepsNulls, Open):
     usage: Maybe[Usage] = None
     """What it used."""
 
+class RunWait(Open):
+    """What a run waits for."""
+
+    on: Str
+    """What for: input, recovery, subagent, provider, timer or budget."""
+    until: Maybe[Timestamp] = None
+    """When it stops waiting."""
+    reason: Maybe[Str] = None
+    """Why, for people."""
+
 class RunSnapshot(Open):
     """Where a run is now."""
 
@@ -107,3 +117,5 @@ class RunSnapshot(Open):
     """Its turn."""
     source: Maybe[SourceRef] = None
     """Where it came from."""
+    waiting: Maybe[RunWait] = None
+    """What it waits for, while it waits."""

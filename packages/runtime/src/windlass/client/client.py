@@ -129,6 +129,11 @@ class Runs:
         call = Call("POST", path_of("runs", run_id, "cancel"), body=body, key=key_for(self._link, None))
         return await self._link.ask(Accepted, call)
 
+    async def retry(self, run_id: str) -> Accepted:
+        """Continue a failed run in a new run of its session; the result names that run."""
+        call = Call("POST", path_of("runs", run_id, "retry"), key=key_for(self._link, None))
+        return await self._link.ask(Accepted, call)
+
     async def trace(self, run_id: str) -> TraceInfo:
         """Return the trace of a run: its spans with their durations."""
         return await self._link.ask(TraceInfo, Call("GET", path_of("runs", run_id, "trace")))

@@ -9,7 +9,7 @@ from windlass.agent import check_sink
 from windlass.dynamic import Placed
 from windlass.engine.hooks import NO_HOOKS, Hooks
 from windlass.limits import POLICY_TIMEOUT_MS
-from windlass.package import compaction_config, compaction_route
+from windlass.package import compaction_config, compaction_route, retry_for_ms
 from windlass.ports.host import OutputSink, ToolPolicy
 from windlass.ports.model import LLMProvider, window_tokens
 from windlass.skills import Skills
@@ -89,6 +89,8 @@ class Binding:
     policy_timeout_ms: int = POLICY_TIMEOUT_MS
     hooks: Hooks = NO_HOOKS
     sinks: Mapping[str, OutputSink] = field(default_factory=dict[str, OutputSink])
+    fallbacks: Mapping[str, LLMProvider] = field(default_factory=dict[str, LLMProvider])
+    """Providers that are called when the one before is away, by route and model, in order."""
     summarises: LLMProvider | None = None
     """The provider that writes summaries; None means the provider of the run."""
     notes: tuple[Note, ...] = ()
@@ -124,10 +126,21 @@ class Binding:
             sinks = tuple(check_sink(spec) for spec in self.package.output_sinks or ())
             definitions = self.definitions(can_ask=True)
             compaction = compaction_rule(self.package, window, definitions=definitions)
-            made = replace(rules, hook_points=self.hooks.points, sinks=sinks, compaction=compaction)
+            made = replace(
+                rules,
+                hook_points=self.hooks.points,
+                sinks=sinks,
+                compaction=compaction,
+                retry_for_ms=retry_for_ms(self.package, rules.retry_for_ms),
+                fallbacks=tuple(self.fallbacks),
+            )
             self._rules.clear()
             self._rules[window] = rules, made
         return made
+
+    def provider_for(self, model_id: str | None) -> LLMProvider:
+        """Return the provider of the next model call; `model_id` names a fallback."""
+        return self.provider if model_id is None else self.fallbacks.get(model_id, self.provider)
 
     @property
     def summary_provider(self) -> LLMProvider:

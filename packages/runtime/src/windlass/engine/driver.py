@@ -8,7 +8,6 @@ journal refuses them, this driver is dropped with its state, and the next driver
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Final
 
 from windlass.engine.clocks import PauseClock, moment
 from windlass.engine.deadline import Interruptible
@@ -41,13 +40,10 @@ from windlass_harness.loop.events import (
     Stopped,
     is_errand,
 )
-from windlass_harness.loop.rules import Rules
+from windlass_harness.loop.rules import AWAKE_MS_MAX, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.take import take
 from windlass_harness.views.runs import RunState
-
-SHORT_WAIT_MS: Final = 30_000
-"""A wait up to this long is spent awake; a longer one costs a row, not a task."""
 
 
 class Driver:
@@ -62,9 +58,12 @@ class Driver:
         effects: Effects,
         pause_clock: PauseClock,
         rules: Rules,
+        is_alone: bool = True,
         is_enough: Callable[[Plan], bool] | None = None,
     ) -> None:
         self.state = state
+        self._is_alone = is_alone
+        """Whether no other session was at work when the previous owner ended."""
         self._is_enough = is_enough
         """Whether to leave a plan to the next drive: none of it is written or performed."""
         self._writer = writer
@@ -144,7 +143,7 @@ class Driver:
             AgentError: the journal refuses the records; the session has to be read again.
         """
         self._quarantine = quarantine
-        self._events.append(SessionClaimed(self.state.epoch, "recovery"))
+        self._events.append(SessionClaimed(self.state.epoch, "recovery", self._is_alone))
         if quarantine.stop is not None:
             self._events.append(quarantine.stop)
         try:
@@ -291,7 +290,7 @@ class Driver:
     def _take_events(self, now: Moment) -> None:
         while self._events:
             aged = self._pause_clock.aged(self.state, now)
-            self._writer.add(take(self.state, self._events.popleft(), now=aged, rules=self._rules))
+            self._writer.add(take(self.state, self._events.popleft(), now=aged, rules=self._run_rules))
 
     async def _bind(self, run: RunState) -> bool:
         """Bind a run to the agent of this process; return whether it is bound."""
@@ -440,7 +439,7 @@ class Driver:
             return True
         if self.state.run is None:
             return False  # a compaction between runs: a waiting row would hold back the next run
-        return self._pause_clock.delay_ms(self._wake_at_ms, moment(self._clock)) > SHORT_WAIT_MS
+        return self._pause_clock.delay_ms(self._wake_at_ms, moment(self._clock)) > AWAKE_MS_MAX
 
     def _has_untaken(self) -> bool:
         """Return whether there are items that need not wait for the run to end."""

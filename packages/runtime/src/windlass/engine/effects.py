@@ -765,7 +765,7 @@ class Effects:
         started = shared.clock.monotonic()
         tools = binding.definitions(can_ask=self._can_ask(state))
         provider = self._structured_output.of(
-            binding.provider, state.run_notes.contract, has_tools=bool(tools)
+            binding.provider_for(state.run_notes.model_id), state.run_notes.contract, has_tools=bool(tools)
         )
 
         def leave() -> None:

@@ -263,6 +263,10 @@ class Engine:
         self._clock_jumps = ClockJumpWakes(ports.store, ports.clock, wake=self.wake)
         self._watched = ports.store if isinstance(ports.store, SharedStore) else None
         self._change: int | None = None
+        self._shared: set[str] = set()
+        """Sessions that were at work together when their owners ended."""
+        self._left_count = 0
+        """Sessions at work without an owner that the last sweep found."""
         self._newest_item = 0
         """Largest item number at the last look for new items."""
         self.is_closed = False
@@ -294,6 +298,7 @@ class Engine:
     def _done(self, session_id: str) -> None:
         task = self._tasks.pop(session_id)
         driver = self._drivers.pop(session_id, None)
+        self._shared.discard(session_id)
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._drop(session_id, error)
@@ -403,7 +408,13 @@ class Engine:
             has_agent=self._availability.has_agent,
         )
         driver = Driver(
-            state, writer, inbox=ports.store, effects=effects, pause_clock=pause_clock, rules=ports.rules
+            state,
+            writer,
+            inbox=ports.store,
+            effects=effects,
+            pause_clock=pause_clock,
+            rules=ports.rules,
+            is_alone=session_id not in self._shared,
         )
         self._drivers[session_id] = driver
         if self.is_closed:
@@ -518,12 +529,23 @@ class Engine:
             if driver is not None:
                 driver.ring()
 
+    async def _note_shared(self, due: Sequence[str]) -> None:
+        """Note which sessions were left together: none of them must be taken for what ended its process."""
+        new = [one for one in due if one not in self._tasks]
+        rows = [await self._ports.store.session(one) for one in new]
+        left = [row.session_id for row in rows if row is not None and row.standing is Standing.RUNNING]
+        # A sweep wakes a part of many sessions; the last of them is not alone either.
+        if len(left) > 1 or self._left_count > 1:
+            self._shared.update(left)
+        self._left_count = len(left)
+
     async def _sweep(self) -> None:
         ports = self._ports
         # Sessions that were given up on are still due; make room so that they do not hide others.
         room = SWEPT_MAX + len(self._dropped) + len(self._availability.left)
         now_ms = moment(ports.clock).ms
         due = await ports.store.due(now_ms=now_ms, limit=room, agents=ports.agents())
+        await self._note_shared(due)
         again = [one for one, times in self._dropped.items() if times < ATTEMPTS_MAX]
         # The store returns sessions that have waited longest first.
         for session_id in dict.fromkeys((*due, *again)):

@@ -1,5 +1,6 @@
 """Binding of a run to the agent of this process, also after the agent changed."""
 
+from dataclasses import replace
 from typing import Final
 
 from windlass.engine.approval import maybe_await
@@ -13,7 +14,14 @@ from windlass.ports.model import LLMProvider
 from windlass.ports.store import ContentStore
 from windlass.refusals import invalid_package, missing_agent, missing_port
 from windlass.runtime.registry import PackageChange, Registered, RuntimePorts
-from windlass.runtime.start import check_no_secret, hooks_of, provider_of, summary_provider_of, tools_of
+from windlass.runtime.start import (
+    check_no_secret,
+    fallbacks_of,
+    hooks_of,
+    provider_of,
+    summary_provider_of,
+    tools_of,
+)
 from windlass.skills import Skills
 from windlass_harness.loop.events import Note
 from windlass_harness.policy import PolicySet
@@ -46,16 +54,20 @@ class RuntimeBinder:
         package, notes = await self._package(run)
         provider = provider_of(self._ports, package, run_id=run.run_id)
         summarises = summary_provider_of(self._ports, package, run_id=run.run_id)
+        fallbacks = fallbacks_of(self._ports, package, run_id=run.run_id)
         policy = self._policy(package, run)
         registered = self._ports.registry.agent(run.agent_id)
         if registered is None or registered.package is not package:
-            return self._binding(run, package, provider, summarises=summarises, policy=policy, notes=notes)
+            made = self._binding(run, package, provider, summarises=summarises, policy=policy, notes=notes)
+            return replace(made, fallbacks=fallbacks)
         known = self._bound.get(run.agent_id)
         if known is not None and known[0] is registered:
             found = known[1]
-            if found.provider is provider and found.summarises is summarises and found.policy is policy:
+            same = found.provider is provider and found.summarises is summarises and found.policy is policy
+            if same and found.fallbacks == fallbacks:
                 return found
         made = self._binding(run, package, provider, summarises=summarises, policy=policy)
+        made = replace(made, fallbacks=fallbacks)
         self._bound[run.agent_id] = registered, made
         return made
 
@@ -79,7 +91,7 @@ class RuntimeBinder:
             provider,
             tools=tools_of(ports, package),
             policy=policy,
-            rules=ports.rules,
+            rules=ports.loop_rules,
             temperature=temperature if isinstance(temperature, int | float) else None,
             approval_expires_ms=ports.approval_expires_ms,
             responders=ports.responders,

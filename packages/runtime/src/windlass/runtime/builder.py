@@ -283,6 +283,10 @@ class AgentRuntimeBuilder(Generic[R]):
         """Set the limits of the loop."""
         return self._with(replace=replace, rules=rules)
 
+    def retry_for(self, duration_ms: int, *, replace: bool = False) -> Self:
+        """Set how long model calls are retried while the provider is away."""
+        return self._with(replace=replace, retry_for_ms=duration_ms)
+
     def secrets(self, secrets: Iterable[str]) -> Self:
         """Add texts that must never reach a record, event, trace or error."""
         known = [*self._secrets, *check_items(secrets, str, what="secrets", words="texts")]

@@ -175,6 +175,7 @@ class AgentRuntime(CoreRuntime):
                 default: False.
             hooks: functions for hooks that packages name; agents bring their own.
             package_change: continue (the default), move or refuse runs of an agent that has changed.
+            retry_for_ms: how long model calls are retried while the provider is away; default: 3,600,000.
             rules: the limits of the loop.
             secrets: texts that must never reach a record, event, trace or error.
             machine: the clock, ids and randomness.

@@ -279,7 +279,7 @@ class CoreRuntime(RuntimeViews):
                 clock=machine.clock,
                 binder=RuntimeBinder(ports),
                 agents=self._agents,
-                rules=ports.rules,
+                rules=ports.loop_rules,
                 owner_id=machine.new_id(),
                 event_hooks=ports.registry.event_hooks,
             )
@@ -300,6 +300,9 @@ class CoreRuntime(RuntimeViews):
             Denied: the start policy does not allow it, or the session belongs to another owner.
             Conflict: the run id was used with another request, or the session was deleted.
         """
+        return await self._start(request)
+
+    async def _start(self, request: RunRequest, *, retry_of: str | None = None) -> RunHandle:
         from windlass.engine.clocks import moment  # noqa: PLC0415 - slow to import
         from windlass.engine.inbox import item_key  # noqa: PLC0415 - slow to import
         from windlass.ports.store import START, NewRun  # noqa: PLC0415 - slow to import
@@ -318,7 +321,9 @@ class CoreRuntime(RuntimeViews):
             at = moment(self._ports.machine.clock).at
             new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked, at=at)
             opening = start.session_opening(effective)
-            body = await self._masked({**start.start_body(request, effective), "session": opening})
+            body = await self._masked(
+                {**start.start_body(request, effective, retry_of=retry_of), "session": opening}
+            )
             key = item_key(START, run_id)
             try:
                 posted = await self._store().post(session_id, kind=START, key=key, body=body, run=new_run)
@@ -513,6 +518,28 @@ class CoreRuntime(RuntimeViews):
                 row.session_id, kind=CANCEL, key=item_key(CANCEL, run_id), body=await self._masked(given)
             )
         await self._rouse(row.session_id)
+
+    async def retry_run(self, run_id: str) -> RunHandle:
+        """Continue a failed run in a new run of its session; return once that is durable.
+
+        The new run has the options of the failed one and the current package of its agent. It has no message:
+        the model is called with the history that the failed run left, so calls with a result are not
+        repeated. Its id follows from that of the failed run: a second retry returns the same run.
+
+        Raises:
+            Conflict: the run is unknown, has not failed or was started by a subagent call, or its session has
+                gone on since.
+            Rejected, Unavailable, Denied: as for `start_run`.
+        """
+        from windlass.runtime.runs import RunHandle  # noqa: PLC0415 - slow to import
+        from windlass_harness.loop.events import within_limit  # noqa: PLC0415 - slow to import
+
+        row = await self._runs.row(run_id)
+        new_id = within_limit(f"retry:{run_id}")
+        if await self._store().run(new_id) is not None:
+            return RunHandle(self, new_id)
+        request = await self._runs.retry_request(row, new_id)
+        return await self._start(request, retry_of=run_id)
 
     async def compact(self, session_id: str) -> None:
         """Compact the history of a session: now, or before the next model call of a run.

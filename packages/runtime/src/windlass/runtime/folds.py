@@ -161,6 +161,11 @@ class SessionFold:
         run = self._session.run
         return None if run is None or run.result is not None else run
 
+    @property
+    def newest_run(self) -> RunState | None:
+        """The newest run, which may have ended; None if there is none."""
+        return self._session.run
+
     def apply(self, records: Sequence[Record]) -> None:
         """Apply the next milestones."""
         session = self._session

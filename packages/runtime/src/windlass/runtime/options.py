@@ -54,6 +54,9 @@ class RuntimeOptions(TypedDict, total=False):
     """Functions for hooks that packages name; agents bring their own."""
     package_change: PackageChange | str
     """Continue (when left out), move or refuse runs of an agent that has changed since they began."""
+    retry_for_ms: int
+    """How long model calls are retried while the provider is away, an hour when left out; 0 makes a few
+    attempts. An agent may set its own."""
     rules: Rules
     secrets: Iterable[str]
     """Texts that must never reach a record, event, trace or error."""

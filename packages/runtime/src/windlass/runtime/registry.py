@@ -1,7 +1,7 @@
 """The agents, packages and ports that a runtime was built with."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Final, cast, get_origin, get_type_hints
@@ -75,7 +75,7 @@ def register_agent(agent: Agent) -> Registered:
         hooks={hook.spec.hook_id: hook for hook in agent.hooks if isinstance(hook, Hook)},
         resolvers={placed.dynamic.name: placed for placed in agent.resolvers},
         policy=RulesPolicy(agent.policy),
-        provider=None if isinstance(agent.model, str) else agent.model,
+        provider=None if isinstance(agent.first_model, str) else agent.first_model,
         summary_provider=None if isinstance(agent.compaction_model, str) else agent.compaction_model,
         agent=agent,
     )
@@ -387,6 +387,8 @@ class RuntimePorts:
             words="Rules(…) of windlass.parts, such as Rules(steps_max=100)",
         ),
     ] = DEFAULT_RULES
+    retry_for_ms: Annotated[int | None, partial(check_ms, what="retry_for_ms", least=0)] = None
+    """How long model calls are retried while the provider is away; None leaves it to the rules."""
     is_attended: Annotated[bool, partial(check_flag, what="is_attended")] = True
     approval_expires_ms: Annotated[int | None, partial(check_ms, what="approval_expires_ms")] = None
     responders: Annotated[
@@ -395,6 +397,13 @@ class RuntimePorts:
     four_eyes: Annotated[bool, partial(check_flag, what="four_eyes")] = False
     policy_timeout_ms: Annotated[int, partial(check_ms, what="policy_timeout_ms")] = POLICY_TIMEOUT_MS
     package_change: Annotated[PackageChange, _package_change] = PackageChange.CONTINUE
+
+    @property
+    def loop_rules(self) -> Rules:
+        """The rules of the loop, with the options that are set beside them."""
+        return (
+            self.rules if self.retry_for_ms is None else replace(self.rules, retry_for_ms=self.retry_for_ms)
+        )
 
 
 _CHECKS: Final[Mapping[str, Callable[[object], object]]] = {

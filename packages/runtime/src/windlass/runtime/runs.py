@@ -22,6 +22,7 @@ from windlass.refusals import (
     check_seconds,
     misfit,
     no_value,
+    not_retryable,
     refused_answer,
     settled_already,
     unknown_run,
@@ -53,6 +54,7 @@ from windlass_protocol import (
     OutputContract,
     RetryClass,
     RunCursor,
+    RunRequest,
     RunResult,
     RunSnapshot,
     RunStatus,
@@ -81,6 +83,21 @@ class Asking:
 
 _BY_ANSWERS: Final = (InputOutcome.ANSWERED, InputOutcome.APPROVED, InputOutcome.DENIED)
 TERMINAL: Final = frozenset(RUN_ENDS.values())
+_RETRYABLE: Final = frozenset({RunStatus.FAILED, RunStatus.BUDGET_EXHAUSTED})
+_RETRIED: Final = (
+    "source",
+    "owner",
+    "packageId",
+    "mode",
+    "capabilities",
+    "budget",
+    "metadata",
+    "goalId",
+    "goalDescription",
+)
+"""Fields of a failed run that the run which continues it shares."""
+_OPENING_RECORDS: Final = 64
+"""A run begins with its start, its turn and its message; records of its session may precede them."""
 _CANCELLED: Final = "the run was cancelled, which closed its requests"
 
 
@@ -147,6 +164,33 @@ class Runs:
         if problem is not None:
             raise bad_request(problem)
         await self._store.post(session_id, kind=STATE, key=f"{STATE}:{key}", body=change.data)
+
+    async def retry_request(self, row: RunRow, run_id: str) -> RunRequest:
+        """Return the request of a run that continues a failed one: that of the failed run, under a new id.
+
+        Raises:
+            Conflict: the run has not failed, is one of a subagent, or is not the newest of its session.
+        """
+        newest = (await self._folds.session(row.session_id)).newest_run
+        if row.status not in _RETRYABLE:
+            raise not_retryable(row.run_id, f"it is {row.status.value}; only a failed run is continued")
+        if newest is None or newest.run_id != row.run_id:
+            raise not_retryable(row.run_id, "it never started, or its session has gone on; start a new run")
+        if newest.parent is not None:
+            raise not_retryable(row.run_id, "it is one of a subagent; retry the run that called it")
+        facts, said = await self._opening(row)
+        asked: JsonObject = {name: facts[name] for name in _RETRIED if name in facts}
+        asked |= {"runId": run_id, "agentId": row.agent_id, "sessionId": row.session_id}
+        while isinstance(first := facts.get("retryOf"), str):
+            facts, said = await self._opening(await self.row(first))
+        asked["input"] = said.get("parts") or said.get("message") or ""
+        return RunRequest.model_validate(asked, by_alias=True, by_name=False)
+
+    async def _opening(self, row: RunRow) -> tuple[JsonObject, JsonObject]:
+        """Return how a run started, and its message."""
+        records = await self._store.read(row.session_id, after=row.first_seq - 1, limit=_OPENING_RECORDS)
+        data = {one.type: one.data for one in reversed(records) if one.run_id == row.run_id}
+        return data["run.started"], data.get("message.received", {})
 
     async def known(self, session_id: str) -> None:
         """Check that a session exists.
@@ -514,6 +558,10 @@ class RunHost(Protocol):
         """Cancel a run."""
         ...
 
+    async def retry_run(self, run_id: str) -> "RunHandle":
+        """Continue a failed run."""
+        ...
+
     async def run_requests(self, run_id: str) -> tuple[InputRequest, ...]:
         """Return the open requests of a run."""
         ...
@@ -562,6 +610,17 @@ class RunHandle:
     async def cancel(self, *, by: str | None = None, reason: str | None = None) -> None:
         """Cancel the run; has no effect on a run that has ended."""
         await self._host.cancel_run(self.run_id, by=by, reason=reason)
+
+    async def retry(self) -> "RunHandle":
+        """Continue a run that failed, in a new run of its session; return the handle of that run.
+
+        The model is called with the history of the failed run: calls that have a result are not repeated. A
+        second call returns the same run.
+
+        Raises:
+            Conflict: the run has not failed, or its session has gone on since.
+        """
+        return await self._host.retry_run(self.run_id)
 
     async def requests(self) -> tuple[InputRequest, ...]:
         """Return the open requests of the run, for people to answer."""

@@ -25,6 +25,7 @@ from windlass.package import (
     check_package,
     compaction_config,
     compaction_route,
+    fallback_routes,
     fingerprint,
     package_json,
 )
@@ -71,6 +72,7 @@ from windlass_protocol import (
     ModelReference,
     ModifyDecision,
     OutputContract,
+    ProviderRoute,
     RetryClass,
     RunMode,
     RunRequest,
@@ -333,6 +335,7 @@ async def check_start(
     check_parts(request)
     effective = await effective_package(ports, request)
     provider_of(ports, effective.package, run_id=request.run_id)
+    fallbacks_of(ports, effective.package, run_id=request.run_id)
     summary_provider_of(ports, effective.package, run_id=request.run_id)
     _check_hooks(ports, effective.package, request.run_id)
     _check_tools(ports, effective.package, request.run_id)
@@ -396,14 +399,40 @@ def provider_of(ports: RuntimePorts, package: RuntimePackage, *, run_id: str | N
         # The agent's own model serves the current route of the agent, not an earlier one.
         is_same = registered.package.provider_route.route_id == route_id
         provider = registered.provider if is_same else None
+    return _served(ports, package.provider_route, run_id) if provider is None else provider
+
+
+def _served(ports: RuntimePorts, route: ProviderRoute, run_id: str | None) -> LLMProvider:
+    """Return the model of a route that no agent brings."""
+    provider = ports.providers.get(route.route_id)
     if provider is None and ports.provider_source is not None:
         try:
-            provider = ports.provider_source.provider(route_id, package.provider_route.model_id)
+            provider = ports.provider_source.provider(route.route_id, route.model_id)
         except AgentError as error:
             raise error.caused_by(CausalIds(run_id=run_id)) from None
     if provider is None:
-        raise missing_provider(route_id, run_id, known=_routes(ports))
+        raise missing_provider(route.route_id, run_id, known=_routes(ports))
     return provider
+
+
+def fallbacks_of(
+    ports: RuntimePorts, package: RuntimePackage, *, run_id: str | None = None
+) -> dict[str, LLMProvider]:
+    """Return the models that are called when the model of a package is away, by route and model, in order.
+
+    Raises:
+        Unavailable: no provider serves one of them.
+    """
+    registered = ports.registry.agent(package.agent.agent_id)
+    agent = None if registered is None else registered.agent
+    own = {} if agent is None else dict(zip(agent.fallback_routes, agent.fallback_models, strict=True))
+    found: dict[str, LLMProvider] = {}
+    for route in fallback_routes(package):
+        model = own.get((route.route_id, route.model_id))
+        if model is None or isinstance(model, str):
+            model = _served(ports, route, run_id)
+        found[f"{route.route_id}/{route.model_id}"] = model
+    return found
 
 
 def _routes(ports: RuntimePorts) -> list[str]:
@@ -581,8 +610,13 @@ _KEPT: Final = (
 """Fields that the inbox item copies from the request."""
 
 
-def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
-    """Return the inbox item of a request; equal requests give equal items."""
+def start_body(
+    request: RunRequest, effective: EffectivePackage, *, retry_of: str | None = None
+) -> JsonObject:
+    """Return the inbox item of a request; equal requests give equal items.
+
+    A run that continues a failed one has no message.
+    """
     package = effective.package
     body: JsonObject = {
         "runId": request.run_id,
@@ -597,7 +631,9 @@ def start_body(request: RunRequest, effective: EffectivePackage) -> JsonObject:
         if given.get(name) is not None:
             body[name] = given[name]
     content = given["input"]
-    if isinstance(content, str):
+    if retry_of is not None:
+        body["retryOf"] = retry_of
+    elif isinstance(content, str):
         body["message"] = content
     else:
         # The text of the message, for lists and views.

@@ -121,7 +121,7 @@ class _Harness:
         self.agents = {name: one for name, one in config.tools.items() if isinstance(one, AgentTool)}
         self.budget = budget_limits(config.budget)
         self.scribe = RedactingScribe(redactor=config.redactor)
-        self.rules = Rules(retry=config.retry)
+        self.rules = Rules(retry=config.retry, retry_for_ms=0)
         self.agent_id = (
             _UNNAMED_AGENT if config.runtime_identity is None else config.runtime_identity.agent_id
         )

@@ -147,6 +147,19 @@ async def cancel(
     return reply(Accepted(session_id=run.session_id, run_id=run.run_id), 202)
 
 
+@router.post(
+    "/runs/{run_id:path}/retry",
+    status_code=202,
+    response_model=Accepted,
+    responses=answers(202, {"sessionId": "019a8f…", "runId": "retry:019a8f…"}, 404, 409),
+    summary="Continue a failed run",
+)
+async def retry(caller: CallerDep, run: OwnRun) -> Response:
+    """Continue a failed run in a new run of its session, without repeating finished calls."""
+    handle = await caller.tenant.runtime.retry_run(run.run_id)
+    return reply(Accepted(session_id=run.session_id, run_id=handle.run_id), 202)
+
+
 @router.get(
     "/runs/{run_id:path}",
     response_model=RunInfo,

@@ -5,6 +5,7 @@ from typing import Final, Literal, TypeVar
 
 from windlass.testing.simulator.world import World
 from windlass.testing.stores import FaultRates
+from windlass.testing.time import seeded_random
 from windlass_protocol.frozen import sealed
 
 Tool = Literal["look", "put", "pay"]
@@ -82,6 +83,8 @@ class Scenario:
     """The probability that a subscriber reconnects after an event."""
     children: tuple[RunPlan, ...] = ()
     """Runs of subagents, which only calls start."""
+    outages: tuple[tuple[float, float], ...] = ()
+    """Spans in which the provider of the model is away."""
     is_ruled: bool = False
     """Whether rules decide about calls, and allow all of them; otherwise a policy of the host decides."""
 
@@ -126,8 +129,22 @@ def draw(world: World, *, has_family: bool = False) -> Scenario:
         jumps=tuple(sorted(jumps)),
         reconnects=(0.0, 0.05, 0.3)[world.below(3)],
         children=children,
+        outages=_outages(world.seed),
         is_ruled=is_ruled,
     )
+
+
+_OUTAGES_EVERY: Final = 4
+_OUTAGE_S: Final = (5.0, 40.0, 90.0, 400.0)
+
+
+def _outages(seed: int) -> tuple[tuple[float, float], ...]:
+    """Draw the outages of the provider, with numbers of their own: other seeds keep their scenarios."""
+    if seed % _OUTAGES_EVERY != 2:
+        return ()
+    random = seeded_random(seed)
+    starts = [random() * HORIZON_S / 2 for _ in range(1 + int(random() * 2))]
+    return tuple((start, start + _OUTAGE_S[int(random() * len(_OUTAGE_S))]) for start in starts)
 
 
 def _run(world: World, number: int, sessions: int) -> RunPlan:

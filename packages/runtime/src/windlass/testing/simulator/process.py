@@ -301,6 +301,9 @@ class Model:
         await process.pass_through()
         world.ask(run_id, step, is_late=process.was_gated)
         await process.pass_through()
+        now_s = world.clock.monotonic()
+        if any(since <= now_s < until for since, until in process.scenario.outages):
+            raise ConnectionError("away")
         plan = process.scenario.plan(run_id)
         is_last = step >= len(plan.steps)
         text = plan.output if is_last else f"step {step}"

@@ -1,0 +1,119 @@
+"""Outages of a provider: when a failed call is tried again, and the records of a run that waits for that.
+
+A short pause is spent awake. During a longer one the run waits: a row in the store, without a task. A message
+to the run, a cancel or the end of its time budget ends the wait early.
+"""
+
+from hashlib import sha256
+from typing import Final
+
+from windlass_harness.loop import failures
+from windlass_harness.loop.events import Draft, Moment
+from windlass_harness.loop.notes import HELD, PROVIDER, CallNotes, CompactionNotes, RunNotes
+from windlass_harness.loop.rules import AWAKE_MS_MAX, Rules
+from windlass_harness.loop.state import LoopState
+from windlass_harness.retry import RETRY_AFTER_MS_MAX, next_retry_delay_ms, should_retry
+from windlass_harness.times import stamp_of
+from windlass_protocol import ErrorInfo, JsonObject
+
+_CRASH_DELAY_MS: Final = 1_000
+_CRASH_DELAY_MS_MAX: Final = 600_000
+_CRASHED: Final = (
+    "The process ended {times} times while this run and others were at work, so the run is continued after a "
+    "pause. Find out what ends the process: memory, a provider or a tool that crashes."
+)
+
+
+def after_crash(
+    state: LoopState, notes: RunNotes | CompactionNotes | CallNotes
+) -> tuple[JsonObject, int, str]:
+    """Return what the record of an interrupted effect says, the pause before it is repeated, and the reason.
+
+    An effect that was alone is repeated at once, because its attempts are limited. One that was interrupted
+    together with others may be innocent: it is repeated without a limit, with growing pauses that differ from
+    run to run, so that the guilty one is alone sooner or later.
+    """
+    if not state.run_notes.was_shared:
+        return {}, 0, ""
+    times, run = notes.shared_interruptions + 1, state.session.run
+    spread = sha256(f"{run and run.run_id}/{times}".encode()).digest()[0] / 255 + 0.5
+    delay_ms = min(_CRASH_DELAY_MS * 2 ** min(times - 2, 20), _CRASH_DELAY_MS_MAX) if times > 1 else 0
+    return {"shared": True}, int(delay_ms * spread), _CRASHED.format(times=times)
+
+
+def retry_delay_ms(
+    notes: RunNotes | CompactionNotes, error: ErrorInfo, chance: float, *, now: Moment, rules: Rules
+) -> int | None:
+    """Return the pause before the next attempt of a failed call; None if there is none.
+
+    The attempts of the retry policy are always made. An outage is retried for `Rules.retry_for_ms`, the last
+    time at its end, unless the provider asks for a longer pause than that.
+    """
+    attempt, asked_ms = notes.failures + 1, error.retry_after_ms
+    if isinstance(notes, RunNotes) and rules.fallbacks:
+        attempt = notes.model_failures + 1
+    delay_ms = next_retry_delay_ms(rules.retry, attempt, lambda: chance, retry_after_ms=asked_ms)
+    if should_retry(rules.retry, attempt, retry_class=error.retry):
+        return delay_ms
+    left_ms = rules.retry_for_ms - notes.retrying_ms(now.at)
+    if not failures.is_outage(error) or left_ms <= 0 or min(asked_ms or 0, RETRY_AFTER_MS_MAX) > left_ms:
+        return None
+    return min(delay_ms, left_ms)
+
+
+def next_model(state: LoopState, error: ErrorInfo, *, rules: Rules) -> str | None:
+    """Return the model that is called after a failure, if it is another one.
+
+    A model that is away gets the attempts of the retry policy, unless it asks for a pause in which the run
+    would be parked. After the last model the first one is next.
+    """
+    run, notes = state.run, state.run_notes
+    if run is None or run.model_id is None or not rules.fallbacks:
+        return None
+    is_last = notes.model_failures + 1 >= rules.retry.max_attempts
+    is_away = failures.is_outage(error) and (is_last or (error.retry_after_ms or 0) > AWAKE_MS_MAX)
+    if not is_away and not failures.is_refusal_of_account(error):
+        return None
+    models = (run.model_id, *rules.fallbacks)
+    current = state.model_id
+    return models[(models.index(current) + 1) % len(models) if current in models else 0]
+
+
+def fallback_delay_ms(
+    state: LoopState, error: ErrorInfo, chance: float, *, model_id: str, now: Moment, rules: Rules
+) -> int | None:
+    """Return the pause before another model is called; None if none is.
+
+    There is none between two models. After the last one the outage is waited for, if any model is away.
+    """
+    notes = state.run_notes
+    if model_id in rules.fallbacks:
+        return 0
+    left_ms = rules.retry_for_ms - notes.retrying_ms(now.at)
+    if not (failures.is_outage(error) or notes.was_away) or left_ms <= 0:
+        return None
+    return min(next_retry_delay_ms(rules.retry, notes.failures + 1, lambda: chance), left_ms)
+
+
+def waiting(state: LoopState, delay_ms: int, reason: str, *, now: Moment, on: str = PROVIDER) -> list[Draft]:
+    """Return the records of a run that waits for its next attempt; none if the pause is spent awake."""
+    run = state.run
+    if run is None or delay_ms <= AWAKE_MS_MAX:
+        return []
+    until = stamp_of(now.ms + delay_ms)
+    turn = state.draft("turn.waiting", {**state.turn_place(), "on": on}, now=now)
+    data: JsonObject = {"runId": run.run_id, "on": on, "until": until, "reason": reason}
+    return [turn, state.draft("run.waiting", data, now=now)]
+
+
+def wake_ms(state: LoopState, now: Moment) -> int | None:
+    """Return the time of the next attempt, or of the end of the time budget; None if it has come."""
+    notes = state.run_notes
+    waits = (notes, state.compacting) if notes.waits_on in HELD else (notes,)
+    pauses = [one.pause for one in waits if one.is_retry and one.pause is not None]
+    ends = [pause.until_ms for pause in pauses if now.is_in(pause)]
+    if not ends or state.exceeding(now):
+        return None
+    if notes.limits.max_wall_ms is not None:
+        ends.append(now.ms + notes.limits.max_wall_ms - state.wall_ms(now) + 1)
+    return min(ends)

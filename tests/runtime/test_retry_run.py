@@ -1,0 +1,117 @@
+"""`retry_run`: a run that continues a failed one, in the same session."""
+
+from dataclasses import replace
+
+import pytest
+from tests.runtime.runtime_rig import play
+
+from windlass import Agent, AgentRuntime, BudgetLimit, Conflict, ToolContext, tool
+from windlass.testing import ScriptedModel, call, fail, say
+from windlass_protocol import RunStatus, SourceKind, SourceRef
+
+BROKEN = ValueError("the provider has a bug")
+
+
+class Desk:
+    """An agent that books, fails once, and says so."""
+
+    def __init__(self, *script: object) -> None:
+        self.booked: list[str] = []
+
+        @tool(mode="safe_write", effect="once")
+        async def book(ctx: ToolContext) -> str:
+            """Book a room."""
+            self.booked.append(ctx.idempotency_key)
+            return "booked"
+
+        self.model = ScriptedModel(list(script) or [call("book"), fail(BROKEN), say("It is booked.")])  # pyright: ignore[reportArgumentType]
+        self.agent = Agent("desk", model=self.model, tools=[book])
+
+
+def test_a_failed_run_is_continued_and_its_finished_calls_are_not_repeated() -> None:
+    async def story() -> None:
+        desk = Desk()
+        async with AgentRuntime.in_memory([desk.agent]) as runtime:
+            source = SourceRef(kind=SourceKind.USER, id="ann")
+            failed = await runtime.start(
+                desk.agent, "Book.", session_id="s1", run_id="r1", source=source, owner="ann"
+            )
+            assert (await failed.wait()).status is RunStatus.FAILED
+            again = await failed.retry()
+            assert again.run_id == "retry:r1"
+            result = await again.wait()
+            assert (result.status, result.output, result.session_id) == (
+                RunStatus.COMPLETED,
+                "It is booked.",
+                "s1",
+            )
+            assert len(desk.booked) == 1
+            roles = [message.role for message in desk.model.requests[-1].messages]
+            assert roles == ["user", "assistant", "tool"], "the history of the failed run, and no more"
+            assert (await failed.retry()).run_id == again.run_id, "a second retry is the same run"
+            assert (await runtime.run_snapshot("retry:r1")).source == source
+            started = [event async for event in again.events() if event.type == "run.started"]
+            assert (started[0].data or {})["retryOf"] == "r1"
+            assert (await failed.wait()).status is RunStatus.FAILED, "its end stays"
+
+    play(story())
+
+
+def test_a_run_that_continues_a_failed_one_can_be_continued_itself() -> None:
+    async def story() -> None:
+        desk = Desk(fail(BROKEN), fail(BROKEN), say("done"))
+        async with AgentRuntime.in_memory([desk.agent]) as runtime:
+            handle = await runtime.start(desk.agent, "Book.", run_id="r1")
+            await handle.wait()
+            second = await handle.retry()
+            assert (await second.wait()).status is RunStatus.FAILED
+            assert (await (await second.retry()).wait()).output == "done"
+
+    play(story())
+
+
+def test_a_retry_uses_the_agent_as_it_is_now() -> None:
+    async def story() -> None:
+        desk = Desk(call("book"), call("book"))
+        agent = replace(desk.agent, budget=BudgetLimit(max_steps=1))
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "Book.", run_id="r1")
+            assert (await handle.wait()).status is RunStatus.BUDGET_EXHAUSTED
+            assert (await (await handle.retry()).wait()).status is RunStatus.BUDGET_EXHAUSTED
+            assert len(desk.booked) == 2, "the new run has a budget of its own"
+
+    play(story())
+
+
+def test_only_the_failed_newest_run_of_a_session_is_continued() -> None:
+    async def story() -> None:
+        desk = Desk(say("fine"), fail(BROKEN), say("later"))
+        async with AgentRuntime.in_memory([desk.agent]) as runtime:
+            fine = await runtime.start(desk.agent, "One.", session_id="s1", run_id="r1")
+            await fine.wait()
+            with pytest.raises(Conflict, match="it is completed; only a failed run"):
+                await fine.retry()
+            failed = await runtime.start(desk.agent, "Two.", session_id="s1", run_id="r2")
+            await failed.wait()
+            await (await runtime.start(desk.agent, "Three.", session_id="s1", run_id="r3")).wait()
+            with pytest.raises(Conflict, match="its session has gone on"):
+                await failed.retry()
+            with pytest.raises(Conflict, match="unknown run"):
+                await runtime.retry_run("r9")
+
+    play(story())
+
+
+def test_the_run_of_a_subagent_is_not_continued_by_itself() -> None:
+    async def story() -> None:
+        child = Agent("child", model=ScriptedModel([fail(BROKEN)]))
+        root = Agent(
+            "root", model=ScriptedModel([call("child", {"message": "go"}), say("ok")]), subagents=[child]
+        )
+        async with AgentRuntime.in_memory([root]) as runtime:
+            await (await runtime.start(root, "go", run_id="r1")).wait()
+            (row,) = [one for one in (await runtime.sessions.runs()).items if one.run_id != "r1"]
+            with pytest.raises(Conflict, match="retry the run that called it"):
+                await runtime.retry_run(row.run_id)
+
+    play(story())

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,10 +10,9 @@ from tests.faults.forks import in_lanes, run_story
 from tests.faults.rig import runtime_on
 from tests.faults.scene import ends_of, records_of
 
-from windlass import Agent, tool
+from windlass import Agent, Approval, tool
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.monty import MontyInterpreter
-from windlass.errors import Conflict
 from windlass.ports.store import Appended, Batch
 from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
@@ -84,12 +82,9 @@ def buyer(ledger: Path) -> Agent:
 
 async def approve_all(handle: RunHandle) -> None:
     """Approve all requests of a run, until it ends."""
-    async for event in handle.events():
-        if event.type == "run.waiting":
-            for request in await handle.requests():
-                # A process that was killed may have left an answer behind.
-                with suppress(Conflict):
-                    await handle.answer(request.request_id, "approve")
+    async for request in handle.requests():
+        assert isinstance(request, Approval)
+        await request.approve()
 
 
 async def live(folder: Path, number: int, is_durable: bool, is_other: bool) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.runtime.runtime_rig import look, mail, model_of, play, shop, until
 
-from windlass import Agent, AgentRuntime, run_sync
+from windlass import Agent, AgentRuntime
 from windlass.errors import Rejected, Unavailable
 from windlass.policy import RulesPolicy
 from windlass.ports.host import Delivery
@@ -47,13 +47,13 @@ ASKS = [call("mail", {"to": "ada"}), say("done")]
 
 def test_an_agent_runs_in_one_line() -> None:
     agent = Agent("a", model=ScriptedModel([call("look", {"item": "key"}), say("found")]), tools=[look])
-    result = run_sync(agent.run("Where is the key?"))
+    result = agent.run_sync("Where is the key?")
     assert (result.status, result.output) == (RunStatus.COMPLETED, "found")
 
 
 def test_a_call_that_needs_approval_is_denied_in_agent_run() -> None:
     model = ScriptedModel(ASKS)
-    result = run_sync(Agent("a", model=model, tools=[mail]).run("Write to Ada."))
+    result = Agent("a", model=model, tools=[mail]).run_sync("Write to Ada.")
     assert result.output == "done"
     assert model.requests[1].messages[-1].is_error
 
@@ -61,29 +61,17 @@ def test_a_call_that_needs_approval_is_denied_in_agent_run() -> None:
 def test_an_agent_with_a_model_name_needs_a_provider() -> None:
     agent = Agent("a", model="nobody/gpt-5")
     with pytest.raises(Unavailable, match="missing provider adapter for package route nobody"):
-        run_sync(agent.run("Hello?"))
-    assert run_sync(agent.run("Hello?", providers={"nobody": model_of("Hello.")})).output == "Hello."
+        agent.run_sync("Hello?")
+    assert agent.run_sync("Hello?", providers={"nobody": model_of("Hello.")}).output == "Hello."
 
 
 def test_run_sync_is_refused_inside_an_event_loop_and_leaves_nothing_unawaited() -> None:
     async def story() -> None:
-        with pytest.raises(Rejected, match="write await instead") as caught:
-            run_sync(shop().run("go"))
+        with pytest.raises(Rejected, match=r"write await agent\.run") as caught:
+            shop().run_sync("go")
         assert caught.value.kind is ErrorKind.INVALID_STATE_TRANSITION
-        future = asyncio.get_running_loop().create_future()
-        with pytest.raises(Rejected):
-            run_sync(future)
 
     play(story())
-
-
-def test_run_sync_takes_anything_that_can_be_awaited() -> None:
-    class Ready:
-        def __await__(self):
-            return "ready"
-            yield
-
-    assert run_sync(Ready()) == "ready"
 
 
 # Starting
@@ -216,7 +204,7 @@ def test_a_timed_out_wait_names_the_status_and_the_open_requests() -> None:
             with pytest.raises(TimeoutError) as caught:
                 await handle.wait(timeout=0)
             assert str(caught.value) == "not ended after 0 s: waiting, 2 requests open, see handle.requests()"
-            (first, _) = await handle.requests()
+            (first, _) = await handle.open_requests()
             await handle.answer(first.request_id, "deny")
 
     play(story())
@@ -269,7 +257,7 @@ def test_a_runtime_takes_all_its_options(tmp_path: Path) -> None:
         async with runtime:
             handle = await runtime.start("shop", "go")
             await until(handle, "run.waiting")
-            (asked,) = await handle.requests()
+            (asked,) = await handle.open_requests()
             assert asked.responders == ("ada",)
             assert asked.expires_at == "2026-01-01T00:00:01.000Z"
             result = await handle.wait()

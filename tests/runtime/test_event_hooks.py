@@ -203,7 +203,7 @@ def test_a_run_that_waits_is_shown_further_by_the_process_that_continues_it(tmp_
         agent = agent_of(watch(after), script=ASKING)
         async with await AgentRuntime.open(path, agents=[agent]) as runtime:
             handle = runtime.handle("r1")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             await handle.answer(request.request_id, "approve")
             assert (await handle.wait(timeout=STORY_S_MAX)).status == "completed"
 
@@ -331,7 +331,7 @@ def test_a_run_that_cannot_be_bound_is_shown(tmp_path: Path) -> None:
         changed = Agent("shop", model=agent.model, instructions="New.", hooks=[watch(seen)])
         async with await AgentRuntime.open(path, agents=[changed]) as runtime:
             handle = runtime.handle("r1")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             await handle.answer(request.request_id, "approve")
             assert (await handle.wait(timeout=STORY_S_MAX)).status == "failed"
 

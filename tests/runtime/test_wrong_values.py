@@ -1,6 +1,5 @@
 """Wrong values at every public entry: one of our errors, with the expected value."""
 
-import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import fields
@@ -10,7 +9,7 @@ from typing import Any, cast, get_type_hints
 import pytest
 from tests.runtime.runtime_rig import look, model_of, play, shop
 
-from windlass import Agent, AgentRuntime, BudgetLimit, RunHandle, hook, run_sync, tool
+from windlass import Agent, AgentRuntime, BudgetLimit, RunHandle, hook, tool
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import AgentError, Rejected
 from windlass.hooks import HookOptions
@@ -215,7 +214,6 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "sessions export": lambda runtime, bad: anext(runtime.sessions.export(bad)),
     "sessions import_": lambda runtime, bad: runtime.sessions.import_(bad),
     "sessions delete": lambda runtime, bad: runtime.sessions.delete(bad),
-    "run_sync": lambda runtime, bad: asyncio.to_thread(run_sync, bad),
 }
 LISTS = ("sessions list", "sessions runs", "sessions refused_starts", "sessions requests")
 FINE: set[tuple[str, int]] = {
@@ -247,7 +245,7 @@ def test_the_table_of_entries_is_complete() -> None:
     apart |= {"provider_registry", "output_sinks", "subscribe_events"}
     methods = {name for name in dir(AgentRuntime) if not name.startswith("_")} - apart
     assert not {name for name in methods if name not in known}
-    used = {"status", "wait", "events", "cancel", "answer", "requests"}
+    used = {"status", "wait", "events", "cancel", "answer", "requests", "open_requests", "stream_text"}
     assert {name for name in dir(RunHandle) if not name.startswith("_")} == used
 
 

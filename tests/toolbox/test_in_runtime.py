@@ -64,7 +64,7 @@ def test_a_command_runs_as_approved_after_a_request(command: str, tmp_path: Path
             async for event in handle.events():
                 if event.type == "input.requested":
                     break
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             assert command in request.prompt
             assert (tmp_path / "kept").exists()
             assert not (tmp_path / "made").exists()

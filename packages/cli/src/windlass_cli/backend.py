@@ -56,7 +56,7 @@ class Run(Protocol):
         """
         ...
 
-    async def requests(self) -> "tuple[InputRequest, ...]":
+    async def open_requests(self) -> "tuple[InputRequest, ...]":
         """Return the open requests of the run."""
         ...
 

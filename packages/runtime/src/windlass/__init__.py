@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from windlass.ports.model import LLMUsage as LLMUsage
     from windlass.ports.model import ToolCallDelta as ToolCallDelta
     from windlass.runtime.compose import AgentRuntime as AgentRuntime
-    from windlass.runtime.registry import PackageChange as PackageChange
-    from windlass.runtime.registry import ToolRoute as ToolRoute
+    from windlass.runtime.requests import Approval as Approval
+    from windlass.runtime.requests import Interrupted as Interrupted
+    from windlass.runtime.requests import Question as Question
     from windlass.runtime.runs import RunHandle as RunHandle
     from windlass.runtime.runs import TypedResult as TypedResult
-    from windlass.script import run_sync as run_sync
     from windlass.tools import Tool as Tool
     from windlass.tools import ToolFailed as ToolFailed
     from windlass.tools import tool as tool
@@ -74,15 +74,15 @@ _HOMES = {
         "ToolCallDelta",
     ),
     "windlass.runtime.compose": ("AgentRuntime",),
-    "windlass.runtime.registry": (
-        "PackageChange",
-        "ToolRoute",
+    "windlass.runtime.requests": (
+        "Approval",
+        "Interrupted",
+        "Question",
     ),
     "windlass.runtime.runs": (
         "RunHandle",
         "TypedResult",
     ),
-    "windlass.script": ("run_sync",),
     "windlass.tools": (
         "Tool",
         "ToolFailed",

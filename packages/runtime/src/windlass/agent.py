@@ -384,6 +384,20 @@ class Agent:
             log.warning("a run of agent %s did not complete (%s): %s", self.name, how, result.error.message)
         return result
 
+    def run_sync(
+        self, message: UserContent, *, providers: Mapping[str, LLMProvider] | None = None
+    ) -> RunResult:
+        """Run the agent once, as `run` does, from a program without an event loop.
+
+        Raises:
+            Rejected: an event loop is running already; use `await agent.run(…)` there. Or a server or a
+                command imports the module for its agents.
+            Unavailable: as for `run`.
+        """
+        from windlass.script import run_sync  # noqa: PLC0415 - slow to import
+
+        return run_sync(self.run(message, providers=providers))
+
     def tool(self, name: str) -> Tool[..., object] | None:
         """Return the tool of exactly this name."""
         return next((tool for tool in self.offered_tools if tool.name == name), None)

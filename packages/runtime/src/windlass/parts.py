@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from windlass.ports.store import ContentStore as ContentStore
     from windlass.ports.store import Store as Store
     from windlass.runtime.registry import Machine as Machine
+    from windlass.runtime.registry import PackageChange as PackageChange
+    from windlass.runtime.registry import ToolRoute as ToolRoute
     from windlass_harness.loop.rules import Rules as Rules
     from windlass_harness.policy import CallFacts as CallFacts
 
@@ -67,7 +69,11 @@ _HOMES = {
         "ContentStore",
         "Store",
     ),
-    "windlass.runtime.registry": ("Machine",),
+    "windlass.runtime.registry": (
+        "Machine",
+        "PackageChange",
+        "ToolRoute",
+    ),
     "windlass_harness.loop.rules": ("Rules",),
     "windlass_harness.policy": ("CallFacts",),
 }

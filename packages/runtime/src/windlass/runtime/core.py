@@ -586,7 +586,7 @@ class CoreRuntime(RuntimeViews):
         """Return the lock of the answers of a session: of two at once, the second is refused."""
         import asyncio  # noqa: PLC0415 - slow to import
 
-        return self._answer_locks.setdefault(session_id, asyncio.Lock())
+        return self._answer_locks.setdefault(check_id(session_id, "a session id"), asyncio.Lock())
 
     async def _post_answers(self, asking: Sequence[Asking]) -> None:
         """Put answers into the inboxes of the sessions that asked."""

@@ -1,9 +1,10 @@
 """Runs and their handles: status, result, events, answers, cancel."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
-from typing import Final, Generic, Protocol, TypeVar, cast
+from typing import Final, Generic, TypeVar, cast
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -27,6 +28,7 @@ from windlass.refusals import (
     unknown_session,
 )
 from windlass.runtime.folds import JournalFolds, SessionFold
+from windlass.runtime.requests import Request, RunHost, requests_of
 from windlass.tools.context import SessionValues
 from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.authored import state_problem
@@ -40,6 +42,7 @@ from windlass_harness.views.runs import (
     RunState,
     advance_run,
 )
+from windlass_harness.views.stream import ChatFold, StepVoided, TextDelta
 from windlass_protocol import (
     CausalIds,
     Cursor,
@@ -471,36 +474,6 @@ def record_of(event: Event, session_id: str) -> Record:
     )
 
 
-class RunHost(Protocol):
-    """The methods of a runtime that a `RunHandle` calls."""
-
-    async def run_status(self, run_id: str) -> RunStatus:
-        """Return the status of a run."""
-        ...
-
-    async def run_result(self, run_id: str, timeout: float | None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
-        """Return the result of a run, once it has ended."""
-        ...
-
-    def subscribe_run(
-        self, run_id: str, cursor: Cursor | None = None, *, until_terminal: bool = False
-    ) -> EventStream:
-        """Subscribe to the events of a run."""
-        ...
-
-    async def cancel_run(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> None:
-        """Cancel a run."""
-        ...
-
-    async def run_requests(self, run_id: str) -> tuple[InputRequest, ...]:
-        """Return the open requests of a run."""
-        ...
-
-    async def answer_run(self, run_id: str, responses: Sequence[InputResponse]) -> None:
-        """Answer requests of a run."""
-        ...
-
-
 class RunHandle:
     """Handle of a run, in whichever process the run is driven."""
 
@@ -541,8 +514,44 @@ class RunHandle:
         """Cancel the run; has no effect on a run that has ended."""
         await self._host.cancel_run(self.run_id, by=by, reason=reason)
 
-    async def requests(self) -> tuple[InputRequest, ...]:
-        """Return the open requests of the run, for people to answer."""
+    def requests(self) -> AsyncGenerator[Request]:
+        """Yield the requests of the run to people, each once, up to the end of the run.
+
+        Each is an `Approval`, a `Question` or an `Interrupted` call, with the answers that fit. Only open
+        requests are shown: the same loop is right after a crash, and when others answer too. Requests of
+        subagents are included.
+
+            async for request in handle.requests():
+                match request:
+                    case Approval():
+                        await request.approve(by="ann")
+                    case Question():
+                        await request.reply("the blue one")
+                    case Interrupted():
+                        await request.retry()
+        """
+        return requests_of(self._host, self.run_id)
+
+    async def stream_text(self) -> AsyncGenerator[str]:
+        """Yield the text of the model as it is written, up to the end of the run.
+
+        The text of an earlier step is whole, and an empty line is between the texts of two messages. If a
+        model call fails and is repeated, its text starts anew, also after an empty line.
+        """
+        chat, key, has_text = ChatFold(), "", False
+        async with aclosing(self.events()) as events:
+            async for event in events:
+                for change in chat.apply(event):
+                    if isinstance(change, StepVoided):
+                        key = ""
+                    elif isinstance(change, TextDelta) and change.kind == "text":
+                        if has_text and (change.key != key or change.is_whole):
+                            yield "\n\n"
+                        key, has_text = change.key, True
+                        yield change.delta
+
+    async def open_requests(self) -> tuple[InputRequest, ...]:
+        """Return the open requests of the run as data; those with `is_answered` wait for a process."""
         return await self._host.run_requests(self.run_id)
 
     async def answer(

@@ -162,10 +162,10 @@ def test_a_typed_run_is_asked_for_with_an_agent_a_message_and_a_type() -> None:
         agent = shop(model_of('{"city": "Oslo"}', '{"city": "Bergen"}', "7"))
         async with AgentRuntime.in_memory([agent]) as runtime:
             first = await runtime.run_typed(agent, "plan", Trip, run_id="r1", session_id="s1")
-            assert first.value == Trip("Oslo")
+            assert first.output == Trip("Oslo")
             assert (first.result.run_id, first.result.session_id) == ("r1", "s1")
-            assert (await runtime.run_typed("shop", "plan", Trip)).value == Trip("Bergen")
-            assert (await runtime.run_typed("shop", "count", {"type": "integer"})).value == 7
+            assert (await runtime.run_typed("shop", "plan", Trip)).output == Trip("Bergen")
+            assert (await runtime.run_typed("shop", "count", {"type": "integer"})).output == 7
 
     play(story())
 
@@ -175,7 +175,7 @@ def test_a_request_without_a_package_runs_under_that_of_its_agent() -> None:
         agents = [shop(model_of('{"city": "Oslo"}')), Agent("clerk", model=model_of("hello"))]
         async with AgentRuntime.in_memory(agents) as runtime:
             request = RunRequest(run_id="r1", agent_id="shop", input="plan")
-            assert (await runtime.run_typed(request, Trip)).value == Trip("Oslo")
+            assert (await runtime.run_typed(request, Trip)).output == Trip("Oslo")
             other = RunRequest(run_id="r2", agent_id="clerk", input="hello?")
             assert (await runtime.run_text(other)).output == "hello"
 

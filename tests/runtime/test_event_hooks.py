@@ -13,13 +13,13 @@ from typing import Any, cast
 import pytest
 from tests.runtime.runtime_rig import STORY_S_MAX, look, mail, play, until
 
-from windlass import Agent, AgentRuntime, Event, OutputSinkSpec, Rejected, tool
+from windlass import Agent, AgentRuntime, Event, Rejected, tool
 from windlass.engine import event_hooks
 from windlass.engine.writer import SessionWriter
 from windlass.hooks import LIVE_EVENTS, EventHook, hook, on_event
 from windlass.limits import EVENT_HOOKS_CLOSE_S, EVENT_HOOKS_PENDING_MAX, HOOK_STUCK_THREADS_MAX
 from windlass.package import compile_package, fingerprint
-from windlass.parts import Machine
+from windlass.parts import Machine, OutputSinkSpec
 from windlass.ports.host import Delivery, HookCall
 from windlass.testing import (
     Answer,

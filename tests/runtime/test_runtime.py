@@ -21,7 +21,7 @@ from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.folds import JournalFolds
 from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import Machine
-from windlass.runtime.runs import Runs, TypedResult, record_of, typed_result
+from windlass.runtime.runs import Runs, record_of, typed_result
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, fail, run_in_fake_time, say
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.views.runs import fold_runs
@@ -86,11 +86,13 @@ def test_a_typed_run_returns_a_model_and_its_result() -> None:
     async def story() -> None:
         async with memory(say('{"cents": 5, "tags": ["a"]}')) as runtime:
             made = await runtime.run_typed(typed(), Price)
-            assert made.value == Price(cents=5, tags=("a",))
+            assert made.output == Price(cents=5, tags=("a",))
             assert made.result.structured_output == {"cents": 5, "tags": ["a"]}
-            assert made == TypedResult(await runtime.handle("r1").wait(), made.value)
-            with pytest.raises(AttributeError):
-                setattr(made, "value", Price(cents=6))  # noqa: B010 - the type checker knows that it is frozen
+            assert made.output is made.output
+            assert made.result == await runtime.handle("r1").wait()
+            assert (made.run_id, made.session_id, made.status) == ("r1", "session:r1", RunStatus.COMPLETED)
+            assert (made.error, made.reason, made.usage) == (None, None, made.result.usage)
+            assert repr(made) == "TypedResult('r1', completed)"
 
     play(story())
 
@@ -100,14 +102,14 @@ def test_a_typed_run_takes_dataclasses_lists_and_schemas() -> None:
         answers = [say('{"x": 1, "y": 2}'), say("[1, 2]"), say('{"a": null}'), say("null")]
         async with memory(*answers) as runtime:
             place = await runtime.run_typed(request("r1", package_id="shop"), Point)
-            assert place.value == Point(1, 2)
+            assert place.output == Point(1, 2)
             numbers = await runtime.run_typed(request("r2", package_id="shop"), list[int])
-            assert numbers.value == [1, 2]
+            assert numbers.output == [1, 2]
             schema = {"title": "Any", "type": "object"}
             plain = await runtime.run_typed(request("r3", package_id="shop"), schema)
-            assert plain.value == {"a": None}
+            assert plain.output == {"a": None}
             nothing = await runtime.run_typed(request("r4", package_id="shop"), {"type": "null"})
-            assert nothing.value is None
+            assert nothing.output is None
 
     play(story())
 

@@ -304,6 +304,8 @@ SETUP: dict[str, tuple[object, str]] = {
     "hooks": ([1], "hooks must be functions with @hook; number 0 is int"),
     "package_change": (5, "package_change must be one of continue, move, refuse; found 5"),
     "rules": (5, "rules must be Rules(…) of windlass.parts"),
+    "deps": ([1], "deps must be a dictionary of agents and functions of a RunInfo, found list"),
+    "tenant": (5, "tenant"),
     "secrets": ("abc", "secrets must be a list of texts, found str"),
     "machine": (5, "machine must be a Machine(clock, new_id, random) of windlass.parts, found int"),
 }
@@ -327,8 +329,17 @@ def test_every_option_of_a_runtime_is_tried() -> None:
 
 
 def test_an_option_has_the_type_of_the_port_of_its_name() -> None:
-    """Each is declared in RuntimePorts; the builder takes all but these seven by that name."""
-    own = {"secrets", "providers", "hooks", "output_sinks", "machine", "policy", "approval_dispatcher"}
+    """Each is declared in RuntimePorts; the builder takes all but these eight by that name."""
+    own = {
+        "secrets",
+        "providers",
+        "hooks",
+        "output_sinks",
+        "machine",
+        "policy",
+        "approval_dispatcher",
+        "deps",
+    }
     wider: dict[str, object] = {"responders": Sequence[str], "package_change": PackageChange | str}
     ports, options = get_type_hints(RuntimePorts), get_type_hints(RuntimeOptions)
     for name in options.keys() - own:
@@ -450,6 +461,8 @@ AGENT_FINE = {
     *((name, 2) for name in ("name", "instructions", "description", "version")),
     *((name, 0) for name in ("version", "budget", "output", "compaction", "compaction_model", "temperature")),
     ("compaction", 1),
+    ("deps", 0),
+    ("deps", 6),  # a function, which makes them
 }
 
 

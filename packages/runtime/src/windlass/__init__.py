@@ -6,6 +6,7 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from windlass.agent import Agent as Agent
+    from windlass.deps import RunInfo as RunInfo
     from windlass.errors import AgentError as AgentError
     from windlass.errors import Ambiguous as Ambiguous
     from windlass.errors import Conflict as Conflict
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from windlass_protocol import Event as Event
     from windlass_protocol import InputRequest as InputRequest
     from windlass_protocol import InputResponse as InputResponse
-    from windlass_protocol import OutputSinkSpec as OutputSinkSpec
     from windlass_protocol import RunRequest as RunRequest
     from windlass_protocol import RunResult as RunResult
     from windlass_protocol import RunStatus as RunStatus
@@ -50,6 +50,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "windlass.agent": ("Agent",),
+    "windlass.deps": ("RunInfo",),
     "windlass.errors": (
         "AgentError",
         "Ambiguous",
@@ -99,7 +100,6 @@ _HOMES = {
         "Event",
         "InputRequest",
         "InputResponse",
-        "OutputSinkSpec",
         "RunRequest",
         "RunResult",
         "RunStatus",

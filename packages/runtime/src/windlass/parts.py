@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from windlass.runtime.registry import ToolRoute as ToolRoute
     from windlass_harness.loop.rules import Rules as Rules
     from windlass_harness.policy import CallFacts as CallFacts
+    from windlass_protocol import OutputSinkSpec as OutputSinkSpec
 
 _HOMES = {
     "windlass.adapters.journals.memory": ("MemoryStore",),
@@ -76,6 +77,7 @@ _HOMES = {
     ),
     "windlass_harness.loop.rules": ("Rules",),
     "windlass_harness.policy": ("CallFacts",),
+    "windlass_protocol": ("OutputSinkSpec",),
 }
 
 __getattr__, __dir__ = _lazy_names(__name__, _HOMES)

@@ -51,7 +51,7 @@ from windlass.ports.model import LLMMessage
 from windlass.ports.store import ContentStore, Standing
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.calling import Arguments, ToolRun, call_tool, late, outcome_of
-from windlass.tools.context import ToolContext, ToolControl, ToolState
+from windlass.tools.context import ToolContext, ToolControl, ToolState, copy_of
 from windlass.tools.results import is_light
 from windlass.tools.router import ToolGates
 from windlass_harness.loop.events import (
@@ -851,7 +851,7 @@ class Effects:
             await self._shared.lease.held(self._shared.clock)
             # The call begins now: it may have an effect.
             del self._unbegun[call_id]
-            call.context = self._context(tool, state, run=run, effect=effect)
+            call.context = self._context(call, state)
             outcome = await self._call(state, call)
         except asyncio.CancelledError:
             if self.tasks.is_cancelled():
@@ -927,10 +927,9 @@ class Effects:
         brought = tuple(one.value for one in tool.reads)
         return replace(reviewed, state=returned.state, notes=returned.notes, taint=brought)
 
-    def _context(
-        self, tool: Tool[..., object], state: LoopState, *, run: RunState, effect: RunTool
-    ) -> ToolContext | None:
+    def _context(self, call: "_Call", state: LoopState) -> ToolContext | None:
         """Return the context of a call; None if the tool does not take it. The time limit starts now."""
+        tool, run, effect = call.tool, call.run, call.effect
         if tool.shape.signature.context_name is None:
             return None
         return ToolContext(
@@ -945,6 +944,10 @@ class Effects:
             timeout_ms=tool.timeout_ms,
             deadline=self._shared.clock.now() + timedelta(milliseconds=tool.timeout_ms),
             budget=run.budget,
+            deps=call.binding.deps,
+            owner=run.owner,
+            source=run.source,
+            metadata=copy_of(run.metadata),
             state=ToolState(state.session.authored),
             control=ToolControl(shown_by(self._live, effect)),
         )

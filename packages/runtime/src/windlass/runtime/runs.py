@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Final, Generic, TypeVar, cast
+from functools import cached_property
+from typing import Final, Generic, cast, overload
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from windlass.agent import Output
+from windlass.deps import OutputT
 from windlass.engine.inbox import answers_in, each_item, has_answers
 from windlass.errors import Rejected, kind_of
 from windlass.ports.feed import EventBus, EventStream, refused
@@ -46,6 +48,7 @@ from windlass_harness.views.stream import ChatFold, StepVoided, TextDelta
 from windlass_protocol import (
     CausalIds,
     Cursor,
+    ErrorInfo,
     ErrorKind,
     Event,
     InputRequest,
@@ -57,6 +60,7 @@ from windlass_protocol import (
     RunResult,
     RunSnapshot,
     RunStatus,
+    Usage,
 )
 from windlass_protocol.codec_errors import shown
 from windlass_protocol.frozen import sealed
@@ -474,12 +478,16 @@ def record_of(event: Event, session_id: str) -> Record:
     )
 
 
-class RunHandle:
-    """Handle of a run, in whichever process the run is driven."""
+class RunHandle(Generic[OutputT]):
+    """Handle of a run, in whichever process the run is driven.
 
-    def __init__(self, host: RunHost, run_id: str) -> None:
+    `output` is the type of its output; without one the output is text.
+    """
+
+    def __init__(self, host: RunHost, run_id: str, output: Output | None = None) -> None:
         self._host = host
         self.run_id = run_id
+        self._output = output
 
     def __repr__(self) -> str:
         return f"RunHandle({self.run_id!r})"
@@ -492,16 +500,22 @@ class RunHandle:
         """
         return await self._host.run_status(self.run_id)
 
-    async def wait(self, timeout: float | None = None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
+    @overload
+    async def wait(self: "RunHandle[str]", timeout: float | None = None) -> RunResult: ...  # noqa: ASYNC109
+    @overload
+    async def wait(self, timeout: float | None = None) -> "TypedResult[OutputT]": ...  # noqa: ASYNC109
+    async def wait(self, timeout: float | None = None) -> "RunResult | TypedResult[OutputT]":  # noqa: ASYNC109 - the run goes on when the wait ends
         """Return the result of the run, once it has ended.
 
-        A run that waits for people has not ended.
+        A run that waits for people has not ended. If the agent has a type as its `output`, so has
+        `result.output`.
 
         Raises:
             TimeoutError: the run did not end within `timeout` seconds. It continues.
             Conflict: the run is unknown.
         """
-        return await self._host.run_result(self.run_id, timeout)
+        result = await self._host.run_result(self.run_id, timeout)
+        return result if self._output is None else TypedResult(result, self._output)
 
     def events(self, after: int | Cursor | None = None) -> EventStream:
         """Return the events of the run, stored and live, up to its end.
@@ -590,41 +604,87 @@ def _cursor(run_id: str, after: object) -> Cursor | None:
     return RunCursor(run_id=run_id, seq=after)
 
 
-T = TypeVar("T", covariant=True)
+class TypedResult(Generic[OutputT]):
+    """Result of a run with a typed output: a RunResult in which `output` is a value."""
 
+    def __init__(self, result: RunResult, output: Output) -> None:
+        self.result: Final = result
+        """The result as wire data, with the output as text and as JSON."""
+        self._type = output
 
-@sealed
-class TypedResult(Generic[T]):
-    """Result of a run with a typed output."""
+    def __repr__(self) -> str:
+        return f"TypedResult({self.run_id!r}, {self.status.value})"
 
-    result: RunResult
-    value: T
+    @cached_property
+    def output(self) -> OutputT:
+        """The output, of the type that was asked for; JSON if that was a JSON Schema.
+
+        Raises:
+            AgentError: the run ended without an output; this is the error of the run.
+            Rejected: the output fits the JSON Schema, but validators of the type refuse it.
+        """
+        if self.result.status is not RunStatus.COMPLETED:
+            raise no_value(self.result)
+        value = self.result.structured_output
+        if isinstance(self._type, Mapping | OutputContract):
+            return cast(OutputT, value)
+        try:
+            return TypeAdapter(cast(type[OutputT], self._type)).validate_json(to_json(value))
+        except ValidationError as error:
+            count = error.error_count()
+        raise Rejected(
+            f"the output fits the JSON Schema of {_name_of(self._type)}, but {count} of its validators "
+            "refuse it",
+            kind=ErrorKind.STRUCTURED_OUTPUT_FAILURE,
+            retry=RetryClass.NOT_RETRYABLE,
+            causal_ids=CausalIds(run_id=self.result.run_id),
+        )
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+        return self.result.run_id
+
+    @property
+    def session_id(self) -> str | None:
+        """The session of the run."""
+        return self.result.session_id
+
+    @property
+    def status(self) -> RunStatus:
+        """How the run ended."""
+        return self.result.status
+
+    @property
+    def structured_output(self) -> JsonValue:
+        """The output as JSON."""
+        return self.result.structured_output
+
+    @property
+    def error(self) -> ErrorInfo | None:
+        """Why the run failed, or which budget it used up."""
+        return self.result.error
+
+    @property
+    def reason(self) -> str | None:
+        """Why the run was cancelled."""
+        return self.result.reason
+
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens, calls and cost of the run."""
+        return self.result.usage
 
 
 def typed_result(result: RunResult, output: Output) -> TypedResult[object]:
-    """Return the output of a run: as the given type, or as JSON.
+    """Return the result of a run that must have an output.
 
     Raises:
-        AgentError: the run ended without an output; this is the error of the run.
-        Rejected: the output fits the JSON Schema, but validators of the type refuse it.
+        AgentError: as for `TypedResult.output`.
     """
-    if result.status is not RunStatus.COMPLETED:
-        raise no_value(result)
-    value = result.structured_output
-    if isinstance(output, Mapping | OutputContract):
-        return TypedResult(result, value)
-    try:
-        made = TypeAdapter(cast(type[object], output)).validate_json(to_json(value))
-    except ValidationError as error:
-        count = error.error_count()
-    else:
-        return TypedResult(result, made)
-    raise Rejected(
-        f"the output fits the JSON Schema of {_name_of(output)}, but {count} of its validators refuse it",
-        kind=ErrorKind.STRUCTURED_OUTPUT_FAILURE,
-        retry=RetryClass.NOT_RETRYABLE,
-        causal_ids=CausalIds(run_id=result.run_id),
-    )
+    made = TypedResult[object](result, output)
+    _ = made.output
+    return made
 
 
 def _name_of(output: object) -> str:

@@ -44,6 +44,7 @@ from windlass.refusals import (
     policy_failed,
     start_denied,
     unknown_agent,
+    unmet_deps,
 )
 from windlass.runtime.registry import RuntimePorts
 from windlass.tools import Tool, as_pinned
@@ -334,6 +335,21 @@ async def check_start(
     _check_sinks(ports, effective.package, request.run_id)
     await _check_policy(policy, request, effective.package, timeout_ms=ports.policy_timeout_ms)
     return effective
+
+
+def check_deps(ports: RuntimePorts, request: RunRequest) -> None:
+    """Refuse a run if its agent or a subagent needs dependencies, and nothing gives or makes them.
+
+    Raises:
+        Rejected: dependencies are missing.
+    """
+    registered = ports.registry.agent(request.agent_id)
+    agent = None if registered is None else registered.agent
+    if agent is None:
+        return
+    missing = ports.deps.missing(agent, is_given=request.run_id in ports.deps.given)
+    if missing is not None:
+        raise unmet_deps(agent.name, missing, request.run_id)
 
 
 def _check_ports(ports: RuntimePorts, run_id: str) -> StartPolicy:

@@ -29,7 +29,7 @@ INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/pro
 # Tests start hundreds of Python processes, which would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help dev quick test check gen lock bench torture clean test-real sidecar-bundle inspector wheels
+.PHONY: help dev quick test check gen lock docs bench torture clean test-real sidecar-bundle inspector wheels
 .PHONY: lint types web-types web-lint web-built gallery screenshots
 .PHONY: quick-pure quick-runtime pure-tests runtime-tests surface-tests python-tests hard-tests apart-tests
 .PHONY: slow-tests web-tests client-tests browser-tests
@@ -147,7 +147,11 @@ bench: $(VENV)/.ready  ## measure, as ratios inside one run; writes benchmarks/R
 torture: $(VENV)/.ready  ## a thousand kills, 10,000 crashed disks and 10,000 simulations; writes benchmarks/TORTURE.md
 	$(BIN)/python -m tests.faults.torture all --write
 	$(BIN)/python -m tests.toolbox.swaps 100000
+	$(BIN)/python -m tests.harness.shell.safe_runs 20000
 	$(BIN)/python -m tests.sidecar.fuzz 1000000
+
+docs: $(VENV)/.ready  ## the documentation as a site of static files, with search and API reference: .site/site
+	$(BIN)/python -m tools.docs_site
 
 sidecar-bundle: $(VENV)/.ready  ## the sidecar as one folder that needs no Python: .bundle/dist/windlass-sidecar
 	$(BIN)/python -m tools.bundle .bundle
@@ -160,7 +164,7 @@ lock: $(VENV)/.ready  ## pin requirements/*.in and package.json anew
 	npm install --package-lock-only
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) .bench .bundle dist node_modules $(dir $(INSPECTOR)) web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
+	rm -rf $(VENV) .bench .bundle .site dist node_modules $(dir $(INSPECTOR)) web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
 
 $(VENV)/.ready: requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Windlass needs Python 3.11 or newer: make PYTHON=python3.12 …")'

@@ -5,6 +5,7 @@ the tests prove the row is not checked here.
 """
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,20 @@ def test_the_tests_that_the_other_sections_name_exist() -> None:
             named.append(path)
     assert len(named) > 100
     assert [str(path) for path in named if not (ROOT / path).exists()] == []
+
+
+OF_A_MODULE = re.compile(r"((?:`@?\w+`, )*`@?\w+`),? of `(windlass[\w.]*)`")
+
+
+def test_the_names_that_are_said_to_be_of_a_module_are_there() -> None:
+    found = [
+        (module, name)
+        for row in rows("origins.md")
+        for names, module in OF_A_MODULE.findall(" ".join(row))
+        for name in re.findall(r"\w+", names)
+    ]
+    assert len(found) > 15
+    assert [(one, name) for one, name in found if not hasattr(import_module(one), name)] == []
 
 
 HERE = "../tests/docs/test_origins.py"

@@ -1,6 +1,8 @@
 """A runtime in fake time, for faults that need no process to die."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -9,9 +11,11 @@ from tests.faults.rig import runtime_on
 
 from windlass import Agent, AgentRuntime, LLMProvider
 from windlass.adapters.journals.memory import MemoryStore
+from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.ports.store import Appended, Batch
 from windlass.runtime.registry import Machine
 from windlass.testing import FakeClock, run_in_fake_time, seeded_random, sequential_ids
-from windlass.testing.stores import FullStore
+from windlass.testing.stores import FullStore, WrappedStore
 from windlass.tools import Tool
 from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS
@@ -43,6 +47,24 @@ class Scene:
             return made
 
         return run_in_fake_time(main(), clock=self.clock)
+
+
+class KillingStore(WrappedStore):
+    """A store that ends the process before or after the append of this number."""
+
+    def __init__(self, inner: SqliteStore, number: int, *, is_durable: bool) -> None:
+        super().__init__(inner)
+        self._left = number
+        self._is_durable = is_durable
+
+    async def append(self, batch: Batch) -> Appended:
+        self._left -= bool(batch.drafts)
+        if self._left == 0 and not self._is_durable:
+            os.kill(os.getpid(), signal.SIGKILL)
+        appended = await super().append(batch)
+        if self._left == 0 and batch.drafts:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return appended
 
 
 def agent_of(model: LLMProvider, tools: Sequence[Tool[..., Any]] = ()) -> Agent:

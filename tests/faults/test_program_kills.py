@@ -1,22 +1,22 @@
-"""A process is killed at every append of a run with a program: five calls at once, two of them approved."""
+"""A process is killed at every append of a run with a program: calls at once, approvals, agents at work."""
 
+import asyncio
 import os
 import signal
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 import pytest
 from tests.faults.forks import in_lanes, run_story
 from tests.faults.rig import runtime_on
-from tests.faults.scene import ends_of, records_of
+from tests.faults.scene import KillingStore, ends_of, records_of
 
 from windlass import Agent, Approval, tool
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.monty import MontyInterpreter
-from windlass.ports.store import Appended, Batch
 from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
-from windlass.testing.stores import WrappedStore
 from windlass.tools.context import ToolContext
 from windlass_protocol.generated.event_data import ActionResultData
 
@@ -31,25 +31,13 @@ last = await put(f"{found} {lucky}")
 """
 APPENDS: Final = 16
 """More than there are, so that the last lives are whole."""
+LIVES_MAX: Final = 5
+"""Processes of a chain, before the one that is let through."""
+FLOW_APPENDS: Final = 20
+FLOW_POINTS: Final = [
+    (number, is_durable) for number in range(1, FLOW_APPENDS + 1) for is_durable in (False, True)
+]
 POINTS: Final = [(number, is_durable) for number in range(1, APPENDS + 1) for is_durable in (False, True)]
-
-
-class KillingStore(WrappedStore):
-    """A store that ends the process before or after the append of this number."""
-
-    def __init__(self, inner: SqliteStore, number: int, *, is_durable: bool) -> None:
-        super().__init__(inner)
-        self._left = number
-        self._is_durable = is_durable
-
-    async def append(self, batch: Batch) -> Appended:
-        self._left -= bool(batch.drafts)
-        if self._left == 0 and not self._is_durable:
-            os.kill(os.getpid(), signal.SIGKILL)
-        appended = await super().append(batch)
-        if self._left == 0 and batch.drafts:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return appended
 
 
 class OtherRelease(MontyInterpreter):
@@ -138,3 +126,139 @@ def test_a_program_survives_a_kill_at_every_append(tmp_path: Path, is_other: boo
         values.add(str(told["value"]["output"]))
         assert told["types"].count("input.requested") <= 4, point
     assert len(values) == 1, "the program goes the same way, whatever happens to its process"
+
+
+def chain(seed: int, folder: Path) -> dict[str, Any]:
+    """Kill a few processes of one run at random appends, each of a random release; then let one through."""
+    chance, kills = Random(seed), 0
+    home = folder / str(seed)
+    home.mkdir()
+    for number in range(chance.randint(1, LIVES_MAX)):
+        point, is_durable, is_other = chance.randint(1, 8), chance.random() < 0.5, chance.random() < 0.5
+        end = run_story(
+            lambda point=point, is_durable=is_durable, is_other=is_other: live(
+                home, point, is_durable=is_durable, is_other=is_other
+            ),
+            home / f"life-{number}",
+        )
+        kills += end.is_killed
+    is_other = chance.random() < 0.5
+    last = run_story(lambda: live(home, 0, is_durable=True, is_other=is_other), home / "last")
+    told: dict[str, Any] = last.report or {}
+    wrong = [] if last.is_fine else [f"seed {seed}: the last process ended with {last}"]
+    wrong += [f"seed {seed}: repeated {one}" for one in told.get("repeated", ())]
+    if set(told.get("made", ())) != {f"call-1/{number}" for number in range(6)}:
+        wrong.append(f"seed {seed}: calls were lost: {told}")
+    if told.get("ends") != ["run.completed"] or told.get("output") != "all done":
+        wrong.append(f"seed {seed}: the run ended with {told}")
+    again = len(told.get("made", ())) - 6
+    return {
+        "kills": kills,
+        "repeated": again,
+        "parked": 0,
+        "violations": wrong,
+        "value": str(told.get("value")),
+    }
+
+
+def test_a_program_survives_chains_of_kills(tmp_path: Path) -> None:
+    lives = in_lanes(lambda seed: chain(seed, tmp_path), range(6), tmp_path)
+    assert [wrong for one in lives for wrong in one["violations"]] == []
+    assert sum(one["kills"] for one in lives) > 6
+    assert len({one["value"] for one in lives}) == 1
+
+
+async def ask(folder: Path) -> None:
+    """Run the program until it waits for both approvals, and die."""
+    agent = buyer(folder / "ledger")
+    async with runtime_on(
+        await SqliteStore.open(folder / "p.db"), [agent], interpreter=MontyInterpreter()
+    ) as runtime:
+        handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+        async for event in handle.events():
+            if event.type == "run.waiting" and len(await handle.open_requests()) == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def approve(folder: Path) -> int:
+    """Answer in a process that has neither the agent nor an interpreter."""
+    async with runtime_on(await SqliteStore.open(folder / "p.db"), []) as runtime:
+        handle = runtime.handle("r1")
+        requests = await handle.open_requests()
+        for request in requests:
+            await handle.answer(request.request_id, "approve")
+        return len(requests)
+
+
+def test_another_process_answers_and_a_process_of_another_release_goes_on(tmp_path: Path) -> None:
+    assert run_story(lambda: ask(tmp_path)).is_killed
+    assert (tmp_path / "ledger").read_text().splitlines() == [f"call-1/{at}" for at in (0, 1, 3)]
+    assert run_story(lambda: approve(tmp_path), tmp_path / "answered").report == 2
+    last = run_story(lambda: live(tmp_path, 0, is_durable=True, is_other=True), tmp_path / "last").report
+    assert last["output"] == "all done"
+    assert last["made"] == [f"call-1/{at}" for at in (0, 1, 3, 2, 4, 5)], "each call once"
+    assert last["value"]["output"]["result"]["found"][2:] == ["1 is done", "c is done", "2 is done"]
+
+
+FLOW: Final = """
+import asyncio
+notes = await asyncio.gather(*[researcher(f"Write about {topic}.") for topic in ("a", "b", "c")])
+" ".join(notes)
+"""
+
+
+def boss(ledger: Path, *, meets: bool) -> Agent:
+    """An agent whose workflow has three researchers; they go on when all three are at work."""
+    all_three = asyncio.Barrier(3)
+
+    @tool(mode="safe_write", effect="idempotent")
+    async def note(context: ToolContext) -> str:
+        """Write a note."""
+        if meets:
+            await all_three.wait()
+        with ledger.open("a") as file:
+            file.write(f"{context.session_id}\n")
+        return "noted"
+
+    researcher = Agent(
+        "researcher", model=ScriptedModel(by_history([call("note"), say("A note.")])), tools=[note]
+    )
+    model = ScriptedModel(by_history([call("run_workflow", {"code": FLOW}), say("all done")]))
+    return Agent("boss", model=model, subagents=[researcher], workflow=True)
+
+
+async def direct(folder: Path, number: int, is_durable: bool, is_other: bool) -> dict[str, Any]:
+    """Drive the family of the boss, and report the outcome."""
+    store = KillingStore(await SqliteStore.open(folder / "w.db"), number, is_durable=is_durable)
+    agent = boss(folder / "ledger", meets=not is_other)
+    interpreter = OtherRelease() if is_other else MontyInterpreter()
+    async with runtime_on(store, [agent], interpreter=interpreter) as runtime:
+        handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+        result = await handle.wait(timeout=WAIT_S)
+        below = await runtime.descendants("s1")
+        ends = [ends_of(await records_of(store, one.session_id), one.run_id or "") for one in below]
+        records = await records_of(store)
+    values = [one.data["result"] for one in records if one.type == "action.result"]
+    return {"output": result.output, "ends": [*ends, ends_of(records)], "value": values[-1]}
+
+
+def test_three_agents_of_a_workflow_work_at_once_and_survive_a_kill_at_every_append(tmp_path: Path) -> None:
+    def life(point: tuple[int, bool]) -> dict[str, Any]:
+        home = tmp_path / f"{point[0]}-{point[1]}"
+        home.mkdir()
+        first = run_story(lambda: direct(home, *point, is_other=False), home / "first")
+        second = run_story(lambda: direct(home, 0, is_durable=True, is_other=True), home / "second")
+        notes = (home / "ledger").read_text().splitlines()
+        return {"killed": first.is_killed, "fine": second.is_fine, "told": second.report, "notes": notes}
+
+    lives = in_lanes(life, FLOW_POINTS, tmp_path)
+    assert sum(one["killed"] for one in lives) >= 20, "there is something to kill"
+    assert not lives[-1]["killed"], "the three have met in a life that was not killed"
+    for point, one in zip(FLOW_POINTS, lives, strict=True):
+        assert one["fine"], (point, one)
+        told = one["told"]
+        assert told["output"] == "all done", point
+        assert told["ends"] == [["run.completed"]] * 4, (point, told)
+        assert told["value"]["output"] == "A note. A note. A note.", point
+        assert len(set(one["notes"])) == 3, (point, one)
+        assert len(one["notes"]) <= 6, "a note is made once more if the kill interrupted it"

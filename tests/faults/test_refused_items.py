@@ -102,6 +102,24 @@ def test_an_answer_that_the_journal_refuses_does_not_count_and_another_does() ->
     Scene(store=PickyStore()).play(story)
 
 
+def test_the_answer_of_a_message_that_the_journal_refuses_is_noted_and_does_not_count() -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.runtime([shop()]) as runtime:
+            handle = await runtime.start("shop", "mail", session_id="s1", run_id="r1")
+            await _waiting(handle)
+            request_id = (await handle.open_requests())[0].request_id
+            answer = InputResponse(request_id=request_id, option_id="approve")
+            await runtime.steer("shop", POISON, session_id="s1", responses=[answer])
+            assert (await handle.wait(timeout=WAIT_S)).status == "completed"
+            records = await records_of(scene.store)
+            noted = [one.data for one in records if one.type == "approval.candidate"]
+            assert noted == [{"requestId": request_id}]
+            results = [one.data["status"] for one in records if one.type == "action.result"]
+            assert results == ["rejected"]
+
+    Scene(store=PickyStore()).play(story)
+
+
 def test_a_cancel_with_a_refused_reason_cancels_without_the_reason() -> None:
     async def story(scene: Scene) -> None:
         async with scene.runtime([shop()]) as runtime:

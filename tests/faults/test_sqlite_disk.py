@@ -208,14 +208,14 @@ def test_a_refused_start_gets_its_own_error_on_a_bad_disk(
         builder.agent(Agent("shop", model=ScriptedModel([]))).policy(deny)
         async with builder.build() as runtime:
             disk.before_write = disk.before_sync = fault
-            with pytest.raises(Denied, match=r"^closed$"):
+            with pytest.raises(Denied, match=r"^closed: Closed"):
                 await runtime.start("shop", "go", run_id="r1")
             with pytest.raises(Rejected, match="unknown agent: shpo"):
                 await runtime.start("shpo", "go", run_id="r2")
             disk.before_write = disk.before_sync = is_fine
             # After a full disk the store goes on, and keeps what it can write.
             if fault is is_full:
-                with pytest.raises(Denied, match=r"^closed$"):
+                with pytest.raises(Denied, match=r"^closed: Closed"):
                     await runtime.start("shop", "go", run_id="r3")
                 assert [one.run_id for one in await store.listed_refusals()] == ["r3"]
 

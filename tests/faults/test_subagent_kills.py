@@ -1,42 +1,20 @@
 """A process is killed at every append of a run with subagents."""
 
-import os
-import signal
 from pathlib import Path
 from typing import Any, Final
 
 from tests.faults.forks import in_lanes, run_story
 from tests.faults.rig import runtime_on
-from tests.faults.scene import ends_of, records_of
+from tests.faults.scene import KillingStore, ends_of, records_of
 
 from windlass import Agent, tool
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.ports.store import Appended, Batch
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
-from windlass.testing.stores import WrappedStore
 
 WAIT_S: Final = 300.0
 APPENDS: Final = 14
 """Of the whole family; more than there are, so that the last lives are whole."""
 POINTS: Final = [(number, is_durable) for number in range(1, APPENDS + 1) for is_durable in (False, True)]
-
-
-class KillingStore(WrappedStore):
-    """A store that ends the process before or after the append of this number."""
-
-    def __init__(self, inner: SqliteStore, number: int, *, is_durable: bool) -> None:
-        super().__init__(inner)
-        self._left = number
-        self._is_durable = is_durable
-
-    async def append(self, batch: Batch) -> Appended:
-        self._left -= bool(batch.drafts)
-        if self._left == 0 and not self._is_durable:
-            os.kill(os.getpid(), signal.SIGKILL)
-        appended = await super().append(batch)
-        if self._left == 0 and batch.drafts:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return appended
 
 
 def family(ledger: Path) -> Agent:

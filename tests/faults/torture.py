@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.faults.disk import Disk
+from tests.faults.forks import in_lanes
 from tests.faults.kills import SIX_STEPS, exhaustive, scratch, seeded
 from tests.faults.lossy import generations
 from tests.faults.rig import warm
 from tests.faults.rivals import sleepers, start_together
+from tests.faults.test_program_kills import chain
 from tests.server.crowd import crowds
 from tests.sim.runner import start
 
@@ -85,6 +87,12 @@ def simulations(args: argparse.Namespace) -> dict[str, Any]:
     return {"trials": sums[0], "kills": sums[1], "wrong": sums[2] + lost, "violations": violations}
 
 
+def programs(args: argparse.Namespace) -> dict[str, Any]:
+    seeds = range(args.first, args.first + args.trials)
+    with scratch(args.place) as folder:
+        return _sum(in_lanes(lambda seed: chain(seed, Path(folder)), seeds, Path(folder)))
+
+
 def crowd(args: argparse.Namespace) -> dict[str, Any]:
     with scratch(args.place) as folder:
         told = asyncio.run(crowds(Path(folder), readers=args.trials, turns=CROWD_TURNS))
@@ -104,6 +112,7 @@ PARTS: Final[dict[str, Part]] = {
     "zombies": zombies,
     "disks": disks,
     "simulations": simulations,
+    "programs": programs,
     "crowd": crowd,
 }
 ALL: Final[tuple[tuple[str, str, str], ...]] = (
@@ -116,6 +125,7 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R4", "zombies", "--trials 10 --first 1 --mutant fenceless"),
     ("R3", "disks", "--trials 10000 --first 1"),
     ("R9", "simulations", "--trials 10000 --first 0"),
+    ("R9", "programs", "--trials 100 --first 1"),
     ("F1", "crowd", "--trials 10000"),
 )
 """The parts of a whole night, each with its promise."""
@@ -173,6 +183,7 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "and jumps of the clock. `make test` plays 1,000 seeds and 2,800 crashes of disks: a seed takes",
         "about 25 ms, spread over the whole engine: 10,000 do not fit into a minute on two cores. In `crowd`",
         "it is a reader of a feed of a server, and a kill one of its connections: every record comes once.",
+        "In `programs` it is a run with a program of five calls at once and two approvals.",
         "",
         "| id | part and options | trials | kills | repeated with key | parked | wrong | seconds |",
         "|---|---|---|---|---|---|---|---|",

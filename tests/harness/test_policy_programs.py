@@ -1,14 +1,24 @@
-"""Programs that run other programs: the policy list covers those of the shell grader."""
+"""Programs that run other programs: the policy list agrees with that of the shell grader."""
 
 import pytest
 
 from windlass_harness.policy import runs_anything
-from windlass_harness.shell.tables_runners import INTERPRETERS, SHELLS, WRAPPERS
+from windlass_harness.shell.programs import CAUTIONS, GIT, PROGRAMS
+
+PROJECT_TOOLS = frozenset(
+    "cargo cmake composer docker go gradle just make mvn podman pytest tox vitest".split()
+)
 
 
-@pytest.mark.parametrize("program", sorted({*SHELLS, *WRAPPERS, *INTERPRETERS}))
-def test_programs_that_the_shell_grader_unwraps_count_as_running_anything(program: str) -> None:
+@pytest.mark.parametrize("program", sorted({*CAUTIONS["unknown/exec"].split()} - PROJECT_TOOLS))
+def test_programs_that_run_code_count_as_running_anything(program: str) -> None:
     assert runs_anything((program, "x"))
+
+
+@pytest.mark.parametrize("program", sorted({*PROGRAMS} - {"awk", "sed"}))
+def test_programs_of_the_safe_language_do_not_count_as_running_anything(program: str) -> None:
+    assert not runs_anything((program,))
+    assert not any(runs_anything(("git", *name.split())) for name in GIT if not name.startswith("-"))
 
 
 @pytest.mark.parametrize(

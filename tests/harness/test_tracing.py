@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from pydantic import JsonValue
-from tests.harness.views.journal import Journal, streams
+from tests.harness.views.journal import Journal, at, request, streams
 
 from windlass_harness.record import Record, from_wire
 from windlass_harness.tracing import TraceState, fold_trace
@@ -79,6 +79,17 @@ def test_a_trace_may_begin_anywhere_and_then_takes_each_record_in_its_turn() -> 
     assert state.trace is not None
     with pytest.raises(Gap, match="expected record 4"):
         fold_trace(records[4:], state)
+
+
+def test_a_call_goes_on_after_an_answer_to_a_subagent_about_a_call_with_the_same_id() -> None:
+    child = {"childSessionId": "s2", "callId": "a", **at()}
+    journal = Journal().begin().answer("a")
+    journal.add("input.requested", {"requests": [request("q", "a", kind="question")], **child})
+    journal.add("input.resolved", {"resolutions": [{"requestId": "q", "outcome": "answered"}], **child})
+    before = fold_trace(journal.records)
+    assert "call a" in before.open_spans
+    after = fold_trace(journal.result("a").records)
+    assert "call a" not in after.open_spans
 
 
 @given(records=streams())

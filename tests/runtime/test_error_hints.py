@@ -303,7 +303,8 @@ def test_a_failed_run_in_memory_is_logged(caplog: pytest.LogCaptureFixture) -> N
         result = asyncio.run(agent.run("go"))
     assert (result.status, result.output) == (RunStatus.FAILED, "")
     assert result.error is not None
-    assert caplog.messages[-1] == f"a run of agent guide did not complete (failed): {result.error.message}"
+    (told,) = [record for record in caplog.records if record.name == "windlass.runs"]
+    assert told.getMessage() == f"run {result.run_id} of agent guide failed: {result.error.message}"
 
 
 def test_a_run_in_memory_that_completes_says_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -364,6 +364,37 @@ def test_subagents_work_in_a_workflow_at_the_same_time() -> None:
     assert "async def double" not in description
 
 
+def flow(source: str, *agents: Agent, **options: Any) -> Agent:
+    model = ScriptedModel(by_history([call("run_workflow", {"code": source}), say("done")]))
+    return Agent("boss", model=model, subagents=agents, workflow=True, **options)
+
+
+def test_an_agent_of_a_workflow_returns_data_that_fits_a_schema() -> None:
+    answers = [say('{"words": 3}')]
+    counter = Agent("counter", model=ScriptedModel(by_history(answers)))
+    schema = {"type": "object", "properties": {"words": {"type": "integer"}}, "required": ["words"]}
+    boss = flow(f"(await counter('Count.', output={schema}))['words'] + 1", counter)
+    events = play(run(boss))
+    assert result_of(events)["result"]["output"] == 4  # type: ignore[index]
+    assert "output: dict[str, Any] | None = ..." in str(requests_of(boss)[0].tools[-1]["description"])
+
+
+def test_a_workflow_calls_as_many_agents_as_the_limit_allows() -> None:
+    worker = Agent("worker", model=ScriptedModel(by_history([say("did it")])))
+    source = """
+import asyncio
+async def attempt(number: int) -> str:
+    try:
+        return await worker(f"Part {number}.")
+    except PermissionError as error:
+        return str(error)
+await asyncio.gather(*[attempt(at) for at in range(4)])
+"""
+    *did, last = output_of(flow(source, worker), rules=Rules(subagent_calls_max=3))
+    assert did == ["did it"] * 3
+    assert "has called 3 subagents" in last
+
+
 def test_the_policy_judges_each_call_of_a_program() -> None:
     policy = PolicySet(rules=(Rule("no-doubles", "deny", tools=("double",)),))
     source = "try:\n    await double(1)\nexcept PermissionError:\n    found = 'denied'\nfound"

@@ -12,6 +12,7 @@ from tests.runtime.runtime_rig import play, until
 from windlass import Agent, AgentRuntime, PolicySet, Rule, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.system import SystemClock
+from windlass.engine.inbox import ANSWER
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.feed import Feed
 from windlass.policy import allow_start
@@ -311,6 +312,137 @@ def test_of_two_answers_at_once_the_second_is_refused(tmp_path: Path) -> None:
 
     play(story())
     assert paid == [5]
+
+
+class Yielding(WrappedStore):
+    """A store in which other tasks go on before a message is posted."""
+
+    async def post(
+        self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
+    ) -> Posted:
+        for _ in range(100 if kind == STEER else 0):
+            await asyncio.sleep(0)
+        return await super().post(session_id, kind=kind, key=key, body=body, run=run)
+
+
+def test_of_two_messages_with_answers_at_once_the_second_is_not_sent() -> None:
+    @tool(mode="destructive")
+    async def pay(cents: int) -> str:
+        return "paid"
+
+    async def story() -> None:
+        agent = Agent(
+            "shop", model=ScriptedModel(by_history([call("pay", {"cents": 5}), say("done")])), tools=[pay]
+        )
+        store = Yielding(MemoryStore())
+        parts = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
+        async with parts.agent(agent).policy(allow_start).attended().build() as runtime:
+            handle = await runtime.start(agent, "go", session_id="s1")
+            request_id = (await the_request(handle)).request_id
+            found = await asyncio.gather(
+                *(
+                    runtime.steer(
+                        agent,
+                        option,
+                        session_id="s1",
+                        responses=[InputResponse(request_id=request_id, option_id=option)],
+                    )
+                    for option in ("approve", "deny")
+                ),
+                return_exceptions=True,
+            )
+            assert [type(one) for one in found] == [str, Conflict]
+            assert (await handle.wait(timeout=300)).output == "done"
+            heard = [
+                event.data["message"] async for event in handle.events() if event.type == "message.received"
+            ]
+            assert heard == ["go", "approve"]
+
+    play(story())
+
+
+class Meeting(WrappedStore):
+    """A store in which two answers are posted only when both are checked."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self.both = asyncio.Barrier(2)
+
+    async def post(
+        self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
+    ) -> Posted:
+        if kind == ANSWER:
+            await self.both.wait()
+        return await super().post(session_id, kind=kind, key=key, body=body, run=run)
+
+
+def test_of_two_answers_of_two_processes_at_once_only_the_first_is_acknowledged() -> None:
+    paid: list[int] = []
+
+    @tool(mode="destructive")
+    async def pay(cents: int) -> str:
+        paid.append(cents)
+        return "paid"
+
+    async def story() -> None:
+        agent = Agent(
+            "shop", model=ScriptedModel(by_history([call("pay", {"cents": 5}), say("done")])), tools=[pay]
+        )
+        store = Meeting(MemoryStore())
+
+        def process() -> AgentRuntime:
+            parts = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
+            return parts.agent(agent).policy(allow_start).attended().build()
+
+        async with process() as one, process() as other:
+            handle = await one.start(agent, "go", session_id="s1")
+            request_id = (await the_request(handle)).request_id
+            found = await asyncio.gather(
+                handle.answer(request_id, "approve"),
+                other.handle(handle.run_id).answer(request_id, "deny"),
+                return_exceptions=True,
+            )
+            assert [one is None for one in found].count(True) == 1
+            assert [type(one) for one in found if one is not None] == [Conflict]
+            assert (await handle.wait(timeout=300)).output == "done"
+            assert paid == ([5] if found[0] is None else [])
+
+    play(story())
+
+
+def test_a_request_of_a_subagent_is_answered_once_through_its_session_and_that_of_its_caller() -> None:
+    @tool(mode="destructive")
+    async def pay(cents: int) -> str:
+        return "paid"
+
+    async def story() -> None:
+        child = Agent(
+            "till", model=ScriptedModel(by_history([call("pay", {"cents": 5}), say("x")])), tools=[pay]
+        )
+        parent = Agent(
+            "shop",
+            model=ScriptedModel(by_history([call("till", {"message": "x"}), say("done")])),
+            subagents=[child],
+        )
+        store = Meeting(MemoryStore())
+        parts = AgentRuntime.builder().journal(store).event_bus(Feed(store, SystemClock())).content(store)
+        async with parts.agent(parent).agent(child).policy(allow_start).attended().build() as runtime:
+            handle = await runtime.start(parent, "go", session_id="s1")
+            await until(handle, "input.requested")
+            [request] = await handle.open_requests()
+            request_id = request.request_id
+            [below] = await runtime.descendants("s1")
+            found = await asyncio.gather(
+                *(
+                    runtime.answer_session(where, [InputResponse(request_id=request_id, option_id=option)])
+                    for where, option in (("s1", "approve"), (below.session_id, "deny"))
+                ),
+                return_exceptions=True,
+            )
+            assert sorted(type(one).__name__ for one in found) == ["Conflict", "NoneType"]
+            assert (await handle.wait(timeout=300)).output == "done"
+
+    play(story())
 
 
 def test_a_message_that_the_store_refuses_answers_nothing() -> None:

@@ -694,7 +694,7 @@ def test_the_start_policy_decides_about_subagents_too() -> None:
         root = lead()
         async with AgentRuntime.in_memory([root], policy=policy) as runtime:
             assert (await (await start(runtime, root)).wait(timeout=300)).output == "Tea, then."
-        assert said(root)[-1].content == "The subagent was not started: no.readers"
+        assert said(root)[-1].content == "The subagent was not started: no.readers: No."
 
     play(story())
 

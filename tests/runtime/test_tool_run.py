@@ -99,7 +99,7 @@ def test_a_thread_that_would_hang_or_end_the_program_is_a_failure(error: BaseExc
             run(tried(stops))
         return
     answer = run(tried(stops))
-    assert answer.result.error == f"RuntimeError: the tool raised {type(error).__name__}"
+    assert answer.result.error == f"RuntimeError: the function raised {type(error).__name__}"
 
 
 def test_a_result_that_fails_when_it_is_looked_at_is_a_failure():

@@ -128,25 +128,89 @@ def shell_agent(ran: list[str], *commands: str, is_shell: bool = True, **more: s
 
 
 @pytest.mark.promise("A1")
-@pytest.mark.parametrize("approval", ["policy", "once", "always", "never"])
-def test_no_consent_for_the_session_is_offered_or_taken_for_shell_commands(approval: str) -> None:
+@pytest.mark.parametrize("approval", ["policy", "once", "never"])
+def test_a_grant_for_a_shell_tool_covers_the_exact_command_in_its_session(
+    approval: str, tmp_path: Path
+) -> None:
+    ran = list[str]()
+    near = ("touch a ", "touch  a", "touch b", "touch a; touch b", "touch a #", "touch\ta")
+    commands = ("touch a", "touch a", *near, "touch a")
+
+    async def story() -> None:
+        agent = shell_agent(ran, *commands, approval=approval)
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+            handle = await runtime.start(agent, "go", run_id="r1", session_id="s")
+            (request,) = await asked(handle)
+            labels = {option.id: option.label for option in request.options or ()}
+            assert labels["approve_session"] == "Approve this exact command of run in this session"
+            await handle.answer(request.request_id, "approve_session")
+            for times, _ in enumerate(near, start=2):
+                (request,) = await asked(handle, times)
+                await handle.answer(request.request_id, "deny")
+            assert await ended(handle) == "completed"
+            assert ran == ["touch a"] * 3
+        agent = shell_agent(ran, *commands, "", "touch a", approval=approval)
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+            handle = await runtime.start(agent, "go", run_id="r2", session_id="s")
+            assert await ended(handle) == "completed", "the grant survives a restart"
+            other = await runtime.start(agent, "go", run_id="r3", session_id="other")
+            await asked(other)
+
+    play(story())
+    assert ran == ["touch a"] * 4
+
+
+@pytest.mark.promise("A1")
+def test_a_grant_for_a_shell_tool_covers_the_same_arguments_alone() -> None:
+    ran = list[str]()
+
+    @tool(mode="local", is_shell=True, approval_key=lambda arguments: "same")
+    async def run(command: str, folder: str = ".") -> str:
+        """Run a command."""
+        ran.append(f"{folder}: {command}")
+        return "ok"
+
+    calls: list[JsonObject] = [
+        {"command": "make"},
+        {"command": "make", "folder": "other"},
+        {"command": "make"},
+    ]
+    script = [call("run", one, call_id=f"c{at}") for at, one in enumerate(calls)]
+
+    async def story() -> None:
+        agent = Agent("sh", model=ScriptedModel(by_history([*script, DONE])), tools=[run])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "go", run_id="r1")
+            (request,) = await asked(handle)
+            await handle.answer(request.request_id, "approve_session")
+            (request,) = await asked(handle, 2)
+            await handle.answer(request.request_id, "deny")
+            assert await ended(handle) == "completed"
+
+    play(story())
+    assert ran == [".: make", ".: make"]
+
+
+@pytest.mark.promise("A1")
+@pytest.mark.parametrize(("command", "approval"), [("rm -rf /", "policy"), ("touch a", "always")])
+def test_no_grant_is_offered_or_taken_for_a_dangerous_command_or_one_that_always_asks(
+    command: str, approval: str
+) -> None:
     ran = list[str]()
 
     async def story() -> None:
-        agent = shell_agent(ran, "touch a", "rm -rf /", approval=approval)
+        agent = shell_agent(ran, command, approval=approval)
         async with AgentRuntime.in_memory([agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1")
             (request,) = await asked(handle)
             assert options_of(request) == ["approve", "deny"]
             with pytest.raises(Rejected, match="unknown option"):
                 await handle.answer(request.request_id, "approve_session")
-            await handle.answer(request.request_id, "approve")
-            (request,) = await asked(handle, 2)
             await handle.answer(request.request_id, "deny")
             assert await ended(handle) == "completed"
 
     play(story())
-    assert ran == ["touch a"]
+    assert ran == []
 
 
 @pytest.mark.promise("A1")

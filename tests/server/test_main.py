@@ -9,9 +9,8 @@ from tests.server.rig import payer, talker
 
 from windlass import Agent
 from windlass.loading import load_agents
-from windlass.testing import FakeClock
 from windlass_server.app import main
-from windlass_server.auth import ApiKeys, KeyFile, Principal, new_key
+from windlass_server.auth import KeyFile, new_key
 
 one = talker()
 several = [talker("a"), payer("b")]
@@ -46,7 +45,7 @@ def test_a_reference_that_is_not_an_agent_is_refused_with_a_message(
         (["--agents", "json"], "holds no Agent"),
         (["--jwt-issuer", "https://issuer.example"], "tokens need all of"),
         (["--cors-origins", "https://a.example,*"], "cors_origins lists origins"),
-        (["--keys", "missing.json"], "there is no key file missing.json: make a key with --new-key"),
+        (["--keys", "missing.json"], "there is no key file missing.json: make a key with windlass keys add"),
         (["--agents", "tests.server.test_main:misspelt"], "agent lost: missing provider adapter"),
         (["--agents", "tests.server.test_main:needy"], "agent needy needs dependencies; give it a factory"),
         (["--goals", "tests.server.test_main:one"], "expected Goal"),
@@ -71,23 +70,8 @@ def test_a_file_of_keys_that_cannot_be_read_is_refused(
     keys.write_text(json.dumps({"keys": [entry]}), encoding="utf-8")
     assert main(["--keys", str(keys)]) == 2
     assert "cannot be read" in capsys.readouterr().err
-    assert main(["--new-key", "a", "acme", "windlass-builder"]) == 2
-    assert "reserved: windlass-builder" in capsys.readouterr().err
     assert main(["--jwt-issuer", "i", "--jwt-audience", "a", "--jwt-jwks", str(tmp_path / "missing")]) == 2
     assert "missing" in capsys.readouterr().err
-
-
-def test_a_new_key_is_shown_once_and_its_entry_authenticates(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--new-key", "k1", "acme", "ann"]) == 0
-    shown = capsys.readouterr()
-    key, entry = shown.out.strip(), json.loads(shown.err.strip().splitlines()[-1])
-    assert key not in shown.err
-    path = tmp_path / "keys.json"
-    path.write_text(json.dumps({"keys": [entry]}), encoding="utf-8")
-    assert ApiKeys(path, FakeClock()).principal(key) == Principal("acme", "ann")
-    assert main(["--new-key", "Not an id", "acme", "ann"]) == 2
 
 
 def test_no_two_keys_are_alike_and_the_file_holds_none() -> None:

@@ -52,21 +52,15 @@ def test_the_five_minutes_of_the_readme_are_true(tmp_path: Path) -> None:
     port = free_port()
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     section = readme.partition("## Over HTTP")[2].partition("\n## ")[0]
-    commands = "\n".join(block.code for block in blocks(section) if block.language == "bash")
-    assert "pkill -9" in commands
-    # Others may run a server here: only that of this test is killed.
-    data = f"--config {tmp_path}/windlass.toml"
-    (tmp_path / "windlass.toml").write_text(f"[server]\nport = {port}\n", encoding="utf-8")
-    commands = commands.replace("localhost:8700", f"127.0.0.1:{port}")
-    commands = commands.replace("'windlass dev'", f"-- '{data} dev'")
-    serve = f'"{sys.executable}" -m windlass_cli {data} dev --no-reload'
+    begin, answer = (block.code for block in blocks(section) if block.language == "bash")
+    assert "press `Ctrl-\\`" in section
+    serve = f'"{sys.executable}" -m windlass_cli dev --no-reload --port {port} & SERVER=$!'
     wait = f"curl -s --retry 60 --retry-all-errors --retry-delay 1 127.0.0.1:{port}/v1/health"
-    script = f"make() {{ {serve}; }}\nmake dev &\n{wait}\n{commands}\n"
-    script = f"trap \"pkill -9 -f -- '{data} dev'\" EXIT\nset -euo pipefail\n{script}"
-    # From a file: the command line of the shell must not match the process it kills.
-    (tmp_path / "story.sh").write_text(script, encoding="utf-8")
+    steps = (serve, wait, begin, "kill -9 $SERVER", "wait $SERVER || true", serve, answer)
+    script = "\n".join(steps).replace("localhost:8700", f"127.0.0.1:{port}")
+    script = f"trap 'kill -9 $SERVER' EXIT\nset -euo pipefail\n{script}\n"
     done = subprocess.run(
-        ["bash", "story.sh"], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
     assert done.returncode == 0, done.stderr
     assert '"type":"run.waiting"' in done.stdout

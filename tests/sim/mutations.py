@@ -138,7 +138,13 @@ def effects_that_must_happen_once_are_repeated_after_a_crash() -> list[tuple[Any
 
 @mutation
 def a_call_that_has_begun_is_passed_on_as_if_it_had_not() -> list[tuple[Any, str, Any]]:
-    return [(Effects, "_begin", lambda *_: None)]
+    call = Effects._call
+
+    def unnoticed(self: Effects, state: Any, made: Any) -> Any:
+        self._unbegun[made.effect.call_id] = made.task
+        return call(self, state, made)
+
+    return [(Effects, "_call", unnoticed)]
 
 
 @mutation

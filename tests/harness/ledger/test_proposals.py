@@ -135,6 +135,18 @@ def test_the_answer_of_a_person_is_the_result_of_a_question() -> None:
     assert one.output.value == {"status": "answered", "text": "The red one."}
 
 
+def test_the_answer_to_a_question_of_a_subagent_is_not_the_result_of_a_call_with_the_same_id() -> None:
+    journal = ask(begun(), "c1", "scout", {})
+    action: Facts = {"kind": "tool-call", "callId": "c1", "toolName": "ask_question", "input": {}}
+    request = {"requestId": "q1", "prompt": "Which?", "kind": "question", "action": action, "display": "text"}
+    child: Facts = {"childSessionId": "s2", "callId": "c1", **PLACE}
+    journal.add("input.requested", {"requests": [request], **child})
+    resolved = {"requestId": "q1", "outcome": "answered", "response": {"requestId": "q1", "text": "Red."}}
+    journal.add("input.resolved", {"resolutions": [resolved], **child})
+    [one] = tape(give(journal, "c1", "found")).calls
+    assert one.output.value == "found"
+
+
 def test_an_approval_is_not_the_result_of_its_call() -> None:
     journal = ask(begun(), "c1", "pay", {})
     action: Facts = {"kind": "tool-call", "callId": "c1", "toolName": "pay", "input": {}}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from pydantic_core import to_json
 from tests.harness.loop.stage import Session, asked, call, calls, interrupt, returned, says
 
 from windlass_harness.loop.events import (
@@ -16,7 +17,9 @@ from windlass_harness.loop.events import (
     RunProgram,
     RunTool,
 )
+from windlass_harness.loop.notes import ProgramVariables
 from windlass_harness.loop.rules import RequestedCall, Rules
+from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_harness.views.session import fold_session
 from windlass_protocol import (
     ActionStatus,
@@ -256,6 +259,47 @@ def test_a_cancel_closes_the_program_and_its_calls() -> None:
     folded = fold_session(session.records)
     assert folded.history.tail == ()
     assert "p/0" not in str(folded.history.messages)
+
+
+def stopped(session: Session) -> str:
+    session.tell(CancelRequested("r1"))
+    session.turn()
+    results = (record.data for record in session.records if record.type == "action.result")
+    (data,) = (data for data in results if '"p"' in to_json(data["result"]).decode())
+    error = data["error"]
+    assert isinstance(error, dict)
+    return str(error["message"])
+
+
+def test_a_program_that_is_stopped_tells_which_calls_had_begun() -> None:
+    session, effect = begun()
+    session.done(effect, ProgramPaused("p", 0, inner("look", "look", "see")))
+    for one in start_all(session):
+        session.done(one, returned(one.call_id))
+    session.done(due(session), ProgramPaused("p", 3, inner("later")))
+    told = "No result: the program was stopped. Calls of it that had begun: look (2), see (1). "
+    assert stopped(session) == f"{told}Their effects remain."
+
+
+def test_a_program_that_is_stopped_at_once_tells_that_no_call_had_begun() -> None:
+    session, effect = begun()
+    session.done(effect, ProgramPaused("p", 0, inner("look")))
+    assert stopped(session) == "No result: the program was stopped before a call of it began."
+
+
+def test_variables_of_a_program_are_what_the_next_one_begins_with() -> None:
+    session, effect = begun()
+    assert effect.variables is None
+    variables = ProgramVariables("monty/1", SNAPSHOT, ("total",))
+    assert session.done(effect, ProgramEnded(ended(), 0, variables=variables)) == ["program.ended"]
+    session.done(session.turn()[0], calls(RequestedCall("q", "run_code", CODE)))
+    (judge,) = session.turn()
+    session.done(judge, allow("q", interpreter="monty/1"))
+    assert due(session).variables == variables
+    loaded = load_loop(dump_loop(session.state))
+    assert loaded is not None
+    assert loaded.variables == variables
+    assert interrupt(session, len(session.records), epoch=2).state.variables == variables
 
 
 def test_calls_of_an_unknown_program_are_kept() -> None:

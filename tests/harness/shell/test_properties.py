@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.harness.shell.corpus import all_rows, rows
 
 from windlass_harness.shell import ShellVerdict, classify_shell_command
-from windlass_harness.shell.limits import PART_CHARS_MAX, REASONS_MAX
+from windlass_harness.shell.model import PART_CHARS_MAX, REASONS_MAX
 
 SHELL_BITS = st.sampled_from(
     [

@@ -1,6 +1,7 @@
 """The grammar of eve over the records of a session: waits, answers that come early, cancels and attempts."""
 
 from collections.abc import Iterable
+from typing import cast
 
 from windlass_harness.views.eve import EveGrammar, Shown
 from windlass_protocol import InputRequest, JsonObject, JsonValue, RunMode, StepPlace
@@ -52,6 +53,10 @@ def shown(records: Iterable[Shown], grammar: EveGrammar | None = None) -> list[S
     return [one for kind, data in records for one in grammar.take(kind, data)]
 
 
+def _list(value: JsonValue) -> list[JsonObject]:
+    return cast(list[JsonObject], value)
+
+
 def types(events: Iterable[Shown]) -> list[str]:
     return [kind for kind, _ in events]
 
@@ -86,6 +91,59 @@ def test_an_answer_that_comes_while_another_call_runs_ends_the_turn_before_its_r
     rest = shown([result("b"), ("step.started", {**PLACE, "stepIndex": 1})], grammar)
     assert types(rest) == ["turn.started", "step.started", "action.result", "action.result"]
     assert {str(data["turnId"]) for _, data in rest} == {"turn_1"}
+
+
+def test_a_call_with_the_id_of_an_earlier_question_is_shown_with_its_result() -> None:
+    grammar = EveGrammar()
+    asked = [*BEGIN, *requested("a"), asks("a", "question"), WAIT, resolved("a", "answered", "question")]
+    shown([*asked, result("a")], grammar)
+    step: Shown = ("step.started", {**PLACE, "stepIndex": 1})
+    rest = shown([step, *requested("a"), result("a"), ("step.started", {**PLACE, "stepIndex": 2})], grammar)
+    assert types(rest) == [
+        "turn.started",
+        "step.started",
+        "actions.requested",
+        "action.result",
+        "step.completed",
+        "step.started",
+    ]
+
+
+def test_a_call_of_a_subagent_may_have_the_id_of_a_call_of_its_caller() -> None:
+    grammar = EveGrammar()
+    shown(BEGIN, grammar)
+    kind, data = asks("a", "question")
+    early = shown([*requested("a", "b"), (kind, {**data, "childSessionId": "s2", "callId": "a"})], grammar)
+    early += shown([result("b"), WAIT], grammar)
+    assert [one.get("callId") for one in _list(early[0][1]["actions"])] == ["a", "b"]
+    assert types(early)[1:] == [
+        "action.result",
+        "step.completed",
+        "input.requested",
+        "turn.completed",
+        "session.waiting",
+    ]
+    step: Shown = ("step.started", {**PLACE, "stepIndex": 1})
+    rest = shown([resolved("a", "answered", "question"), result("a"), step], grammar)
+    assert types(rest) == ["turn.started", "step.started", "action.result"]
+
+
+def test_calls_of_a_program_are_not_shown_and_their_requests_are() -> None:
+    grammar = EveGrammar()
+    shown([*BEGIN, *requested("p")], grammar)
+    inner = [(kind, {**data, "parentCallId": "p"}) for kind, data in (*requested("a")[:1], result("a"))]
+    asked = shown([inner[0], asks("a"), WAIT], grammar)
+    assert types(asked) == [
+        "actions.requested",
+        "step.completed",
+        "input.requested",
+        "turn.completed",
+        "session.waiting",
+    ]
+    assert [one["callId"] for one in _list(asked[0][1]["actions"])] == ["p"]
+    step: Shown = ("step.started", {**PLACE, "stepIndex": 1})
+    rest = shown([resolved("a", "approved"), inner[1], result("p"), step], grammar)
+    assert types(rest) == ["turn.started", "step.started", "action.result"]
 
 
 def test_a_task_that_asks_has_no_boundary() -> None:

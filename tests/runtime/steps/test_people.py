@@ -373,12 +373,14 @@ def test_a_shell_is_never_approved_by_its_name_alone() -> None:
         """Run a command."""
         return command
 
-    runs = [call("shell", {"command": one}, call_id=one) for one in ("ls", "pwd")]
+    runs = [call("shell", {"command": one}, call_id=f"{at}") for at, one in enumerate(("ls", "ls", "pwd"))]
     stage = staged(*runs, say("Done."), tools={"shell": shell})
     play(stage.send("Go."), stage)
-    assert [option.id for option in stage.requests[0].options or ()] == ["approve", "deny"]
-    play(stage.answer("approve"), stage)
-    assert len(stage.requests) == 1
+    labels = [option.label for option in stage.requests[0].options or ()]
+    assert labels == ["Approve", "Approve this exact command of shell in this session", "Deny"]
+    play(stage.answer("approve_session"), stage)
+    (request,) = stage.requests
+    assert request.action.input == {"command": "pwd"}
 
 
 def test_a_function_can_decide_which_calls_need_approval() -> None:

@@ -1,6 +1,6 @@
 /** A real server process for tests. */
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -107,13 +107,11 @@ export class Windlass {
 
 /** Makes a key and the file that a server takes it from; returns both. */
 export function makeKey(): { readonly key: string; readonly file: string } {
-  const made = spawnSync(PYTHON, ["-m", "windlass_server", "--new-key", "k1", "acme", "ann"], {
-    cwd: ROOT,
+  const folder = mkdtempSync(join(tmpdir(), "windlass-keys-"));
+  const made = spawnSync(PYTHON, ["-m", "windlass_cli", "keys", "add", "k1", "ann", "--tenant", "acme"], {
+    cwd: folder,
     encoding: "utf8",
   });
-  const entry = made.stderr.split("\n").find((line) => line.startsWith("{"));
-  if (entry === undefined) throw new Error(`no key was made: ${made.stderr}`);
-  const file = join(mkdtempSync(join(tmpdir(), "windlass-keys-")), "keys.json");
-  writeFileSync(file, `{"keys": [${entry}]}`);
-  return { key: made.stdout.trim(), file };
+  if (made.status !== 0) throw new Error(`no key was made: ${made.stderr}`);
+  return { key: made.stdout.trim(), file: join(folder, "keys.json") };
 }

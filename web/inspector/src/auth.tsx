@@ -129,8 +129,8 @@ export function Login(): ReactNode {
       >
         <h1 className="text-lg font-semibold">This server wants a key</h1>
         <p className="text-sm text-agent-muted">
-          The operator of the server makes one with <Code>python -m windlass_server --new-key ID TENANT USER</Code>. It
-          stays in this tab until you close it.
+          The operator of the server makes one with <Code>windlass keys add ID USER</Code>. It stays in this tab until
+          you close it.
         </p>
         <div className="flex flex-col gap-1">
           <label htmlFor={id} className="text-xs text-agent-muted">

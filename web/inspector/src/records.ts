@@ -97,6 +97,7 @@ function callsOf(record: Event): readonly string[] {
     case "action.result":
       return [record.data.result.callId];
     case "input.requested":
+      if (record.data.childSessionId !== undefined) return record.data.callId === undefined ? [] : [record.data.callId];
       return record.data.requests.map(({ action }) => action.callId);
     default: {
       const callId = record.data["callId"];
@@ -125,8 +126,9 @@ function factsOf(records: readonly KnownEvent[], callId: string): CallFacts {
     .flatMap(({ data }) => data.actions)
     .find((one) => one.callId === callId);
   const requests = all("input.requested")
-    .flatMap(({ data }) => data.requests)
-    .filter((request) => request.action.callId === callId);
+    .flatMap(({ data }) => data.requests.map((request) => ({ request, data })))
+    .filter(({ request, data }) => (data.childSessionId === undefined ? request.action : data).callId === callId)
+    .map(({ request }) => request);
   const ids = new Set(requests.map(({ requestId }) => requestId));
   const answers = all("input.resolved")
     .flatMap(({ data }) => data.resolutions)

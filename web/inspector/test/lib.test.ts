@@ -100,6 +100,24 @@ describe("the context of a record", () => {
     }
   });
 
+  it("has the requests of a subagent with its call, not with a call of the same id", () => {
+    const action = { kind: "tool-call", callId: "c1", toolName: "pay", input: {} };
+    const request = { requestId: "q", action, prompt: "Pay?", display: "confirmation", kind: "approval" };
+    const asked = { ...PLACE, stepIndex: 0, requests: [request], childSessionId: "s2", callId: "c2" };
+    const call = (callId: string) => ({ kind: "tool-call", callId, toolName: callId, input: {} });
+    const actions = { ...PLACE, stepIndex: 0, actions: [call("c1"), call("c2")] };
+    const both = journal([
+      ["actions.requested", actions],
+      ["input.requested", asked],
+    ]);
+    const facts = callFacts(both, both[0] as Event);
+    expect(facts.map((one) => [one.callId, one.requests.length])).toEqual([
+      ["c1", 0],
+      ["c2", 1],
+    ]);
+    expect(callFacts(both, both[1] as Event).map((one) => one.callId)).toEqual(["c2"]);
+  });
+
   it("is the model call, and where its prompt is found", () => {
     const facts = stepFacts(records, records[12] as Event);
     expect(facts?.place).toEqual({ runId: "r1", stepIndex: 1 });

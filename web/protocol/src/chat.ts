@@ -154,7 +154,7 @@ class ChatDraft {
     const askedIn = this.calls().get(data.callId);
     // A message that is about to be replaced does not show its calls much longer.
     const isGoing = this.step?.isTriedAgain === true && askedIn === this.stepMessage();
-    if (askedIn === undefined || isGoing) this.addCalls(event, data, [startedAction(data)]);
+    if (askedIn === undefined || isGoing) this.addCalls(event, data, [startedAction(data)], data.parentCallId);
     if (this.step !== undefined && this.calls().get(data.callId) === this.stepMessage()) {
       this.step = { ...this.step, hasBegun: true };
     }
@@ -178,7 +178,10 @@ class ChatDraft {
       if (request === undefined) continue;
       this.ownRequests().delete(resolution.requestId);
       const answer = questionOutcome(request, resolution);
-      if (answer !== undefined) this.addResult(event, request.action.callId, answer);
+      // A request of a subagent is about its own calls, even if their ids are equal.
+      if (answer !== undefined && data.childSessionId === undefined) {
+        this.addResult(event, request.action.callId, answer);
+      }
     }
   }
 
@@ -192,9 +195,9 @@ class ChatDraft {
     if (isOurs && this.asked().size > 0) this.requests = new Map();
   }
 
-  addCalls(event: Event, place: StepPlace, actions: readonly RuntimeActionRequest[]): void {
+  addCalls(event: Event, place: StepPlace, actions: readonly RuntimeActionRequest[], parentCallId?: string): void {
     if (actions.length === 0) return;
-    const calls = actions.map(toolCallOf);
+    const calls = actions.map((action) => toolCallOf(action, parentCallId));
     const at = this.messageOf(event, place);
     const message = this.seen()[at];
     this.change(event, at, { toolCalls: [...(message?.toolCalls ?? []), ...calls] });
@@ -298,7 +301,7 @@ const HANDLERS: Handlers<ChatDraft> = {
     draft.messageCompleted(data, event);
   },
   "actions.requested": (draft, data, event) => {
-    draft.addCalls(event, data, data.actions);
+    draft.addCalls(event, data, data.actions, data.parentCallId);
   },
   "action.started": (draft, data, event) => {
     draft.actionStarted(data, event);
@@ -367,10 +370,11 @@ function outputOf(data: ActionResultData): Output {
 }
 
 /** A call as chat clients see it; arguments must be an object there. */
-function toolCallOf(action: RuntimeActionRequest): ToolCall {
+function toolCallOf(action: RuntimeActionRequest, parentCallId?: string): ToolCall {
   const { input } = action;
   const isObject = typeof input === "object" && input !== null && !Array.isArray(input);
-  return { id: action.callId, name: actionName(action), arguments: isObject ? input : { input } };
+  const call = { id: action.callId, name: actionName(action), arguments: isObject ? input : { input } };
+  return parentCallId === undefined ? call : { ...call, parentCallId };
 }
 
 /** A result as chat clients see it, with the `id` of its call. */

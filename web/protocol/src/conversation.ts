@@ -2,7 +2,16 @@
  * The one fold from events to what a chat shows: durable messages, the answer that is being written, the progress of
  * calls, the newest run and notes about failures. `chatItems` renders it as rows.
  */
-import { EMPTY_CHAT, foldChat, foldUsage, NO_USAGE, stepMessageId, type ChatState, type UsageState } from "./chat.js";
+import {
+  actionName,
+  EMPTY_CHAT,
+  foldChat,
+  foldUsage,
+  NO_USAGE,
+  stepMessageId,
+  type ChatState,
+  type UsageState,
+} from "./chat.js";
 import type {
   ChatMessage,
   ErrorInfo,
@@ -554,7 +563,7 @@ class Rows {
 
   constructor(private readonly state: Conversation) {
     for (const message of state.chat.messages) if (message.role === "tool") this.results.set(message.id, message);
-    for (const request of state.chat.requests.values()) this.asked.set(request.action.callId, request);
+    for (const request of state.chat.requests.values()) this.asked.set(keyOf(request), request);
     this.isOver = !isRunning(state);
   }
 
@@ -591,7 +600,7 @@ class Rows {
     const key = `${message.id}/${call.id}`;
     const result = this.results.get(key);
     const isOpen = chat.openCalls.get(call.id) === message.id;
-    const request = isOpen ? this.asked.get(call.id) : undefined;
+    const request = isOpen ? this.asked.get(`${call.id}/${call.name}`) : undefined;
     if (request !== undefined) this.shown.add(request.requestId);
     const progress = calls.get(key);
     const status = statusOf({ result, progress, request, isOver: this.isOver });
@@ -620,6 +629,11 @@ class Rows {
     const isOfStep = step?.turnId === live.turnId && step.stepIndex === live.stepIndex;
     return isOfStep && step.at !== undefined ? messages[step.at] : undefined;
   }
+}
+
+/** The id and the name of the call: a subagent may ask about a call of its own with the same id. */
+function keyOf({ action }: InputRequest): string {
+  return `${action.callId}/${actionName(action)}`;
 }
 
 function withLive(row: MessageItem, live: LiveStep, isReplaced: boolean): MessageItem {

@@ -214,6 +214,13 @@ describe("calls", () => {
     story.say("run.cancelled", { runId: "r1" });
     expect(story.rows).toEqual(["user: go", "cancelled: Stopped."]);
   });
+
+  it("of a subagent that need approval are not taken for its own call with the same id", () => {
+    const scout = { kind: "subagent-call", callId: "x", name: "scout", subagentName: "scout", input: {} };
+    const story = new Story().begin().say("actions.requested", { ...STEP, actions: [scout] });
+    story.request("x", { childSessionId: "s2", callId: "x" });
+    expect(story.rows).toEqual(["user: go", "assistant:  [x requested]", "asked: q/x"]);
+  });
 });
 
 test("a run is folded from its beginning to its end", () => {

@@ -13,6 +13,7 @@ import type {
 } from "@windlass/protocol";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import {
+  Fragment,
   memo,
   useCallback,
   useEffect,
@@ -258,19 +259,40 @@ function Message({
             className="inline-block h-4 w-1.5 translate-y-0.5 bg-agent-accent motion-safe:animate-pulse"
           />
         )}
-        {calls.map((view) => (
-          <ToolCallRenderer
-            key={view.key}
-            view={view}
-            onAnswer={onAnswer}
-            renderers={renderers}
-            reconnects={reconnects}
-          />
-        ))}
+        <Calls calls={calls} onAnswer={onAnswer} renderers={renderers} reconnects={reconnects} />
         <div className={classes("absolute top-full", isUser ? "right-2" : "left-0")}>{actions?.(item)}</div>
       </div>
     </article>
   );
+}
+
+/** The calls of a message; those that a program made are below the call of the program. */
+function Calls({
+  calls,
+  parentId,
+  ...options
+}: Pick<RowOptions, "onAnswer" | "renderers" | "reconnects"> & {
+  readonly calls: readonly CallView[];
+  readonly parentId?: string;
+}): ReactNode {
+  const ids = new Set(calls.map((view) => view.call.id));
+  const shown = calls.filter(({ call: { parentCallId } }) =>
+    parentId === undefined ? parentCallId === undefined || !ids.has(parentCallId) : parentCallId === parentId,
+  );
+  return shown.map((view) => {
+    const { id, name } = view.call;
+    const isProgram = parentId === undefined && calls.some(({ call }) => call.parentCallId === id);
+    return (
+      <Fragment key={view.key}>
+        <ToolCallRenderer view={view} {...options} />
+        {isProgram && (
+          <div role="group" aria-label={`Calls of ${name}`} className="ml-3 border-l border-agent-border pl-3">
+            <Calls calls={calls} parentId={id} {...options} />
+          </div>
+        )}
+      </Fragment>
+    );
+  });
 }
 
 function Words({

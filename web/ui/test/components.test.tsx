@@ -188,6 +188,22 @@ describe("a list of messages", () => {
     expect(drawn).toBeLessThan(60);
   });
 
+  it("has the calls of a program below the call of the program", () => {
+    const of = (id: string, name: string, parentCallId?: string) => ({
+      ...CALL,
+      key: id,
+      call: { id, name, arguments: {}, ...(parentCallId === undefined ? {} : { parentCallId }) },
+    });
+    const calls = [of("c1", "run_code"), of("c2", "look"), of("c1/0", "pay", "c1"), of("x/0", "stray", "x")];
+    render(<MessageList items={[{ ...message(1), calls } as ChatItem]} />);
+    const inside = screen.getByRole("group", { name: "Calls of run_code" });
+    expect(within(inside).getAllByRole("button")).toHaveLength(1);
+    expect(within(inside).getByRole("button", { name: /pay/u })).toBeTruthy();
+    const all = screen.getAllByRole("button").map((button) => button.textContent);
+    const order = ["run_code", "pay", "look", "stray"].map((name) => all.findIndex((text) => text.includes(name)));
+    expect(order).toEqual([...order].toSorted((a, b) => a - b));
+  });
+
   it("draws a row again only when it changed", () => {
     const seen: string[] = [];
     const Own = ({ view }: { readonly view: { readonly key: string } }) => {
@@ -292,6 +308,20 @@ describe("a trace", () => {
     expect(onSelect.mock.calls).toMatchObject([[{ name: "tool.dispatch:pay" }]]);
     expect(screen.getByLabelText("Details of tool.dispatch:pay").textContent).toContain("policy.asked");
     expect(screen.getByRole("button", { name: /^wait ?, after 900 ms, ?still running$/u })).toBeTruthy();
+  });
+
+  it("has the calls of a program under the call of the program", () => {
+    const tree = [
+      { spanId: "r1", parentId: undefined, name: "run" },
+      { spanId: "r1/call/6.0", parentId: "r1", name: "tool.dispatch:run_code" },
+      { spanId: "r1/call/11.0", parentId: "r1/call/6.0", name: "tool.dispatch:double" },
+    ];
+    const spans = TRACE.spans.slice(0, tree.length).map((span, at) => ({ ...span, ...tree[at] }));
+    expect(spanRows(spans).map(({ span: { name }, depth }) => [name, depth])).toEqual([
+      ["run", 0],
+      ["tool.dispatch:run_code", 1],
+      ["tool.dispatch:double", 2],
+    ]);
   });
 
   it("without spans says so", () => {

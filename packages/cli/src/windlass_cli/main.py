@@ -10,7 +10,18 @@ import typer
 
 import windlass
 from windlass_cli.backend import Command
-from windlass_cli.commands import approvals, builder, demo, migrate, project, runs, serve, sessions, talk
+from windlass_cli.commands import (
+    approvals,
+    builder,
+    demo,
+    keys,
+    migrate,
+    project,
+    runs,
+    serve,
+    sessions,
+    talk,
+)
 from windlass_cli.output import Exit, Problem, Terminal, standard_terminal
 from windlass_cli.settings import KEY, load_settings
 
@@ -62,6 +73,7 @@ app.add_typer(sessions.app, name="sessions")
 app.add_typer(runs.app, name="runs")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(builder.app, name="builder")
+app.add_typer(keys.app, name="keys")
 app.command("acp")(talk.acp)
 app.command("sidecar", add_help_option=False, context_settings=serve.ALL_ARGUMENTS)(serve.sidecar)
 app.command("trace")(runs.trace)

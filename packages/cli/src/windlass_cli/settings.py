@@ -85,6 +85,7 @@ SETTINGS: Final = (
     Setting("server.jwt_roles_claim", "", "the claim of JWTs that holds the roles approver and improver"),
     Setting("server.builder_model", "", "the model that proposes changes to agents; none when empty"),
     Setting("server.cors_origins", "", "origins of web pages that may call the server, separated by commas"),
+    Setting("server.log_level", "info", "the least level that is logged: debug, info, warning or error"),
 )
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 

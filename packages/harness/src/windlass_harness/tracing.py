@@ -223,7 +223,9 @@ class _Draft:
             facts = {**_pick(request, "requestId", "kind"), **_pick(action, "callId", "toolName")}
             key = f"wait {text_in(request, 'requestId')}"
             if key not in self._open:
-                self._asked_by[key] = f"call {text_in(action, 'callId')}"
+                if record.data.get("childSessionId") is None:
+                    # A request of a subagent is about its own calls, even if their ids are equal.
+                    self._asked_by[key] = f"call {text_in(action, 'callId')}"
                 self._begin(key, f"{self._id('wait', record)}.{index}", WAIT_SPAN, record.at, facts)
 
     def input_resolved(self, record: Record) -> None:
@@ -232,10 +234,10 @@ class _Draft:
             if key in self._open:
                 kind = (self._spans[self._open[key]].attrs or {}).get("kind")
                 self._finish(key, record.at, _pick(resolution, "outcome"))
-                if "question" in (resolution.get("kind"), kind):
+                call = self._asked_by.pop(key, None)
+                if call is not None and "question" in (resolution.get("kind"), kind):
                     # The answer is the result of the call; no other record follows.
-                    self._finish(self._asked_by[key], record.at, {"status": "completed"})
-                del self._asked_by[key]
+                    self._finish(call, record.at, {"status": "completed"})
 
     def run_ended(self, record: Record) -> None:
         for key in [key for key in self._open if key not in {"run", "turn"}]:

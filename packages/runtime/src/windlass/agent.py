@@ -6,7 +6,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field, replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Never, TypeAlias, cast, get_origin, overload
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    Never,
+    TypeAlias,
+    cast,
+    get_origin,
+    overload,
+)
 
 from pydantic import Field, JsonValue, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -53,7 +65,6 @@ from windlass_protocol.lazy import lazy_values
 from windlass_protocol.limits import INTEGER_MAX
 
 if TYPE_CHECKING:
-    from windlass.runtime.runs import TypedResult
     from windlass_protocol import HookSpec, OutputContract, OutputSinkSpec, RunResult, UserContent
 
 _LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX)
@@ -259,8 +270,11 @@ class Agent(Generic[DepsT, OutputT]):
     compaction_model: str | LLMProvider | None = None
     """Writes the summaries; the model of the agent when left out."""
     temperature: float | None = None
-    code_mode: bool = False
-    """Whether the model calls tools and subagents from Python programs, with the tool `run_code`."""
+    code_mode: bool | Literal["session"] = False
+    """Whether the model calls tools and subagents from Python programs, with the tool `run_code`.
+
+    With "session", variables of a program live for the session, otherwise for the program.
+    """
     workflow: bool = False
     """Whether the model may write programs that call subagents, with the tool `run_workflow`."""
 
@@ -342,7 +356,10 @@ class Agent(Generic[DepsT, OutputT]):
     @property
     def programs(self) -> tuple[ProgramKind, ...]:
         """The kinds of programs that the model may write."""
-        kinds: tuple[tuple[ProgramKind, bool], ...] = (("code", self.code_mode), ("workflow", self.workflow))
+        kinds: tuple[tuple[ProgramKind, bool], ...] = (
+            ("code", bool(self.code_mode)),
+            ("workflow", self.workflow),
+        )
         return tuple(kind for kind, is_on in kinds if is_on)
 
     @property
@@ -381,14 +398,14 @@ class Agent(Generic[DepsT, OutputT]):
         *,
         deps: DepsT | None = None,
         providers: Mapping[str, LLMProvider] | None = None,
-    ) -> TypedResult[OutputT]: ...
+    ) -> windlass.TypedResult[OutputT]: ...
     async def run(
         self,
         message: UserContent,
         *,
         deps: DepsT | None = None,
         providers: Mapping[str, LLMProvider] | None = None,
-    ) -> RunResult | TypedResult[OutputT]:
+    ) -> RunResult | windlass.TypedResult[OutputT]:
         """Run the agent once, in memory, and return the result.
 
         With a type as its `output`, `result.output` is a value of that type. A failed run has a result too:
@@ -403,16 +420,7 @@ class Agent(Generic[DepsT, OutputT]):
         # Imported through the package on first use: the runtime itself imports this module.
         runtime = windlass.AgentRuntime.in_memory([self], providers=providers or {}, is_attended=False)
         async with runtime:
-            handle = await runtime.start(self, message, deps=deps)
-            result = await handle.wait()
-        if result.error is not None:
-            # The output of a failed run is empty, so the reason is logged.
-            how = result.status.value
-            import logging  # noqa: PLC0415 - slow to import
-
-            log = logging.getLogger(__name__)
-            log.warning("a run of agent %s did not complete (%s): %s", self.name, how, result.error.message)
-        return result
+            return await (await runtime.start(self, message, deps=deps)).wait()
 
     @overload
     def run_sync(
@@ -429,14 +437,14 @@ class Agent(Generic[DepsT, OutputT]):
         *,
         deps: DepsT | None = None,
         providers: Mapping[str, LLMProvider] | None = None,
-    ) -> TypedResult[OutputT]: ...
+    ) -> windlass.TypedResult[OutputT]: ...
     def run_sync(
         self,
         message: UserContent,
         *,
         deps: DepsT | None = None,
         providers: Mapping[str, LLMProvider] | None = None,
-    ) -> RunResult | TypedResult[OutputT]:
+    ) -> RunResult | windlass.TypedResult[OutputT]:
         """Run the agent once, as `run` does, from a program without an event loop.
 
         Raises:
@@ -526,8 +534,9 @@ class Agent(Generic[DepsT, OutputT]):
 
     def _check_parts(self, where: str) -> None:
         _check_type(self.policy, PolicySet, f"{where}: policy")
-        for name in ("code_mode", "workflow"):
-            _check_type(getattr(self, name), bool, f"{where}: {name}")
+        if self.code_mode != "session":
+            _check_type(self.code_mode, bool, f'{where}: code_mode is "session" or')
+        _check_type(self.workflow, bool, f"{where}: workflow")
         if self.budget is not None:
             _check_type(self.budget, BudgetLimit, f"{where}: budget")
         object.__setattr__(self, "compaction", _compaction(self.compaction, f"{where}: compaction"))

@@ -28,7 +28,15 @@ PROGRAM_TURN_MS_MAX: Final = 2_000
 PROGRAM_TOTAL_MS_MAX: Final = 30_000
 """CPU time of a program in one process, without waits."""
 PROGRAM_PRINTED_CHARS_MAX: Final = 20_000
-"""Text that a program may print."""
+"""Text that a program may print; the rest is dropped."""
+PROGRAM_VALUE_CHARS_MAX: Final = 8_388_608
+"""Characters of the value of a program as JSON; the model sees as many as of any result."""
+PROGRAM_ARGUMENTS_BYTES_MAX: Final = RECORD_BYTES_MAX - 65_536
+"""Arguments of all calls that a program makes before it waits, as JSON: one record holds them."""
+PROGRAM_VARIABLES_BYTES_MAX: Final = 4_194_304
+"""Variables of programs that live for a session; larger ones are not kept."""
+PROGRAM_VARIABLES_MAX: Final = 1_000
+"""Names of such variables that the check of the next program knows."""
 PROGRAM_CALLS_AT_ONCE_MAX: Final = 16
 """Calls of programs of one session that run at the same time."""
 MODEL_TIMEOUT_MS: Final = 600_000

@@ -85,6 +85,7 @@ def compile_package(agent: AnyAgent) -> RuntimePackage:
         budget=budget_limits(agent.budget),
         skills=tuple(sorted(agent.skill_refs)) or None,
         programs=agent.programs or None,
+        keeps_variables=True if agent.code_mode == "session" else None,
         resolvers=tuple(sorted((one.spec for one in agent.resolvers), key=lambda one: one.name)) or None,
     )
 

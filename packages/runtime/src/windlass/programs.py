@@ -1,5 +1,7 @@
 """Programs as tools: `run_code` and `run_workflow`, and the Python signatures of what they may call."""
 
+import ast
+import builtins
 import inspect
 import keyword
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,23 +16,29 @@ from windlass.tools import PROGRAM_TOOLS, ProgramKind, Tool, ToolFailed, library
 from windlass.tools.schema import PlainSchema
 from windlass_protocol import EffectClass, JsonObject, ToolMode
 from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 _CODE: Final = """Run a Python program that calls the functions below; use it for every step that needs them.
 
 Calls are asynchronous: write `await name(...)`. Independent calls run at the same time with `import asyncio`
-and `await asyncio.gather(first(...), second(...))`. A call that fails or is refused raises an exception.
+and `await asyncio.gather(first(...), second(...))`. A call that fails or is refused raises an exception;
+calls that were made before have happened, also if the program fails.
 The program ends with an expression: its value is the result, together with the text that it printed. Keep
 what you return small: select, count and sum up in the program. It has the builtins and modules such as json,
-re, math, datetime and asyncio, and no files, no network and no variables of earlier programs. Types are
-checked before it runs.
+re, math, datetime and asyncio, and no files and no network. {variables} Types are checked before it runs.
 
 """
+_VARIABLES: Final = {
+    False: "Variables of earlier programs are gone.",
+    True: "It begins with the variables of earlier programs; a program that fails changes none of them.",
+}
 _WORKFLOW: Final = """Run a Python program that gives work to other agents; they are the functions below.
 
 Write `await name("the task")`; an agent knows nothing of this conversation, so say all that it has to know.
 Agents work at the same time with `import asyncio` and `await asyncio.gather(first("..."), second("..."))`.
-With `output_schema=` the result is data that fits that JSON Schema, otherwise it is text. The program ends
-with an expression: its value is the result, together with the text that it printed.
+With `output=`, a JSON Schema as a dictionary, the result is data that fits it, otherwise it is text. A call
+that fails or is refused raises an exception. The program ends with an expression: its value is the result,
+together with the text that it printed.
 
 """
 
@@ -53,12 +61,15 @@ def is_callable_in(kind: ProgramKind, tool: Tool[..., object]) -> bool:
     return kind == "code" or tool.delegates is not None
 
 
-def program_tool(kind: ProgramKind, tools: Iterable[Tool[..., object]]) -> Tool[..., object]:
+def program_tool(
+    kind: ProgramKind, tools: Iterable[Tool[..., object]], *, keeps_variables: bool
+) -> Tool[..., object]:
     """Return the tool that runs programs, which may call the given tools.
 
     The call itself has mode read: the policy decides about each call of the program.
     """
     name, words = PROGRAM_TOOLS[kind], _CODE if kind == "code" else _WORKFLOW
+    words = words.replace("{variables}", _VARIABLES[keeps_variables])
     functions = Functions([tool for tool in tools if is_callable_in(kind, tool)])
     description = f"{words}```python\n{functions.stubs}```"
     made = library_tool(
@@ -68,12 +79,20 @@ def program_tool(kind: ProgramKind, tools: Iterable[Tool[..., object]]) -> Tool[
 
 
 def program_tools(
-    kinds: Iterable[ProgramKind | str], tools: Iterable[Tool[..., object]]
+    kinds: Iterable[ProgramKind | str], tools: Iterable[Tool[..., object]], *, keeps_variables: bool = False
 ) -> dict[str, Tool[..., object]]:
     """Return the tools that run the programs of an agent with the given tools, by name."""
     known = tuple(tools)
-    made = (program_tool(kind, known) for kind in PROGRAM_TOOLS if kind in tuple(kinds))
+    made = (
+        program_tool(kind, known, keeps_variables=keeps_variables)
+        for kind in PROGRAM_TOOLS
+        if kind in tuple(kinds)
+    )
     return {tool.name: tool for tool in made}
+
+
+_AGENT: Final = {"output": "output_schema"}
+"""How an agent is called from a program: `await researcher("the task", output=schema)`."""
 
 
 @sealed
@@ -83,6 +102,8 @@ class _Function:
     tool_name: str
     parameters: tuple[str, ...] | None
     """Names of its parameters in order; None if it takes all of them in one dictionary."""
+    renamed: Mapping[str, str]
+    """Arguments of the tool by the names of other parameters."""
 
 
 class Functions:
@@ -94,8 +115,9 @@ class Functions:
         types = _Types()
         for tool in sorted(tools, key=lambda one: one.name):
             name = _identifier(tool.name, self._functions)
-            parameters, signature = types.signature(tool.input_schema)
-            self._functions[name] = _Function(tool.name, parameters)
+            renamed = _AGENT if tool.delegates is not None else {}
+            parameters, signature = types.signature(tool.input_schema, renamed)
+            self._functions[name] = _Function(tool.name, parameters, renamed)
             told = f'    """{_docstring(tool.description)}"""\n' if tool.description else "    ...\n"
             parts.append(f"async def {name}({signature}) -> {types.result(tool)}:\n{told}")
         head = "from typing import Any, Literal, NotRequired, TypedDict\n\n" if parts else ""
@@ -120,17 +142,46 @@ class Functions:
         arguments: JsonObject = dict(zip(function.parameters, call.positional, strict=False))
         if len(call.positional) > len(function.parameters):
             arguments["positional"] = [*call.positional[len(function.parameters) :]]
-        return function.tool_name, {**arguments, **call.named}
+        named = {**arguments, **call.named}
+        return function.tool_name, {function.renamed.get(name, name): one for name, one in named.items()}
+
+
+_TAKEN: Final = lazy_pattern(r"_.*|Object\d+|asyncio|Any|Literal|NotRequired|TypedDict|windlass_begin")
+"""Names that the signatures and the runs of programs use, besides those of Python."""
 
 
 def _identifier(name: str, taken: Mapping[str, object]) -> str:
-    """Return a tool's name as the name of a function."""
+    """Return a tool's name as the name of a function: `call_…` if Python has another use for it."""
     plain = "".join(one if one.isalnum() or one == "_" else "_" for one in name)
-    if not plain.isidentifier() or keyword.iskeyword(plain):
+    is_free = plain.isidentifier() and not keyword.iskeyword(plain) and not hasattr(builtins, plain)
+    if not is_free or _TAKEN.fullmatch(plain):
         plain = f"call_{plain}"
     while plain in taken:
         plain += "_"
     return plain
+
+
+def assigned_names(source: str) -> list[str]:
+    """Return the names that the statements of a program assign, outside of its functions and classes."""
+    try:
+        left: list[ast.AST] = [ast.parse(source)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    found: list[str] = []
+    while left:
+        node = left.pop()
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                found.append(node.name)
+            case ast.Import() | ast.ImportFrom():
+                found += [(one.asname or one.name).partition(".")[0] for one in node.names]
+            case ast.Name(ctx=ast.Store()):
+                found.append(node.id)
+            case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                pass
+            case _:
+                left += reversed([*ast.iter_child_nodes(node)])
+    return found
 
 
 def _docstring(text: str) -> str:
@@ -154,18 +205,19 @@ class _Types:
         self._names: dict[str, str] = {}
         """Names of classes, by their fields."""
 
-    def signature(self, schema: JsonObject) -> tuple[tuple[str, ...] | None, str]:
+    def signature(self, schema: JsonObject, renamed: Mapping[str, str]) -> tuple[tuple[str, ...] | None, str]:
         """Return the parameters of a schema of arguments: their names, and their source."""
         properties = _objects(schema.get("properties"))
         required = _texts(schema.get("required"))
         if not all(name.isidentifier() and not keyword.iskeyword(name) for name in properties):
             return None, "arguments: dict[str, Any]"
         names = sorted(properties, key=lambda name: name not in required)
+        told = {field: name for name, field in renamed.items()}
         parts: list[str] = []
         for name in names:
-            kind = self.of(properties[name], schema)
-            parts.append(f"{name}: {kind}" if name in required else f"{name}: {kind} = ...")
-        return tuple(names), ", ".join(parts)
+            kind, word = self.of(properties[name], schema), told.get(name, name)
+            parts.append(f"{word}: {kind}" if name in required else f"{word}: {kind} = ...")
+        return tuple(told.get(name, name) for name in names), ", ".join(parts)
 
     def result(self, tool: Tool[..., object]) -> str:
         """Return the type of a tool's result."""

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 import signal
 import sys
 import threading
@@ -26,8 +27,8 @@ from windlass.demo import agent as demo
 from windlass.ledger.goals import Goal
 from windlass.loading import load
 from windlass.parts import Clock, SystemClock
-from windlass_protocol import encode
-from windlass_server.auth import LOCAL, Doorman, new_key
+from windlass_server import log
+from windlass_server.auth import LOCAL, Doorman
 from windlass_server.chat import agui, ai_sdk
 from windlass_server.guard import Guard, Metrics
 from windlass_server.inspector import Pages
@@ -49,6 +50,7 @@ from windlass_server.streams import Streams
 from windlass_server.tenants import Tenants
 
 T = TypeVar("T")
+_LOG: Final = logging.getLogger("windlass.server")
 _ROUTERS: Final[tuple[APIRouter, ...]] = (
     feeds.router,
     sessions.router,
@@ -164,6 +166,7 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
         AgentError: a store cannot be opened, an agent has an unknown model provider, the port is taken, or
             the OpenTelemetry exporter of the environment cannot be used.
     """
+    log.configure(settings.log_level)
     telemetry.check_environment()
     asyncio.run(tenants.check([LOCAL.tenant] if settings.is_open else []))
     config = uvicorn.Config(
@@ -172,15 +175,33 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
         port=settings.port,
         http=Connection,
         lifespan="on",
+        log_config=None,
         log_level="warning",
         access_log=False,
         server_header=False,
         h11_max_incomplete_event_size=_HEAD_BYTES_MAX,
         timeout_graceful_shutdown=DRAIN_S,
     )
-    server = _Server(config, told or _write)
+
+    def started(address: str) -> None:
+        _LOG.info("server started", extra=log.fields(address=address, **_started(settings, tenants)))
+        (told or _write)(address)
+
+    server = _Server(config, started)
     server.run([_listening(settings)])
     return 0 if server.started else 3
+
+
+def _started(settings: Settings, tenants: Tenants) -> dict[str, str | list[str] | None]:
+    """Return what the log tells about a server that starts."""
+    ways = [name for name, given in (("keys", settings.keys), ("jwt", settings.jwt)) if given is not None]
+    return {
+        "authentication": " and ".join(ways) or "none: open to this machine",
+        "agents": sorted(tenants.agents),
+        "data": str(tenants.folder),
+        "durability": tenants.durability,
+        "corsOrigins": list(settings.cors_origins) or None,
+    }
 
 
 def _listening(settings: Settings) -> socket:
@@ -376,11 +397,9 @@ def on_exit(close: Callable[[], None]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve, or make a key; return the exit code."""
+    """Serve; return the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        if options.new_key is not None:
-            return _new_key(*options.new_key)
         goals = _loaded(options.goals, Goal, option="--goals")
         settings = Settings.read({one.name: getattr(options, one.name) for one in OPTIONS}, goals=goals)
         agents = _loaded(options.agents, Agent, option="--agents") or (demo,)
@@ -400,7 +419,6 @@ def _parser() -> argparse.ArgumentParser:
     for one in OPTIONS:
         name = f"--{one.name.replace('_', '-')}"
         add(name, default=one.default, metavar=one.form, help=one.words)
-    add("--new-key", nargs=3, metavar=("ID", "TENANT", "USER"), help="make an API key and end")
     return parser
 
 
@@ -409,12 +427,3 @@ def _loaded(place: str | None, kind: type[T], *, option: str) -> tuple[T, ...]:
         return () if place is None else load(place, kind)
     except AgentError as error:
         raise refused(f"{option} {place}: {error.message}") from error
-
-
-def _new_key(key_id: str, tenant: str, user: str) -> int:
-    key, entry = new_key(key_id, tenant, user=user)
-    shown = entry.model_dump(mode="json", by_alias=True, include={"id", "sha256", "tenant", "user"})
-    sys.stderr.write(f"Give this key to {user}; the server does not keep it:\n")
-    sys.stdout.write(f"{key}\n")
-    sys.stderr.write(f"Put this entry into the key file:\n{encode(shown).decode()}\n")
-    return 0

@@ -8,9 +8,11 @@ then, the last good content stays valid and the log has an error:
 """
 
 import asyncio
+import fcntl
 import hmac
 import logging
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -162,18 +164,63 @@ class ApiKeys:
 
     def _load(self) -> _Read:
         stamp = _stamp(self._path)
-        try:
-            entries = decode(KeyFile, self._path.read_bytes()).keys
-        except FileNotFoundError:
-            # Removing the file revokes all keys.
-            return _Read(stamp, {})
-        except CodecError as error:
-            problem = error.message
-        except OSError as error:
-            problem = error.strerror or type(error).__name__
-        else:
-            return _Read(stamp, {entry.id: (entry, _holder(entry)) for entry in entries})
-        raise refused(f"the key file {self._path} cannot be read: {problem}")
+        return _Read(stamp, {entry.id: (entry, _holder(entry)) for entry in read_keys(self._path)})
+
+
+def read_keys(path: Path) -> tuple[KeyEntry, ...]:
+    """Return the entries of a key file; none if it does not exist, so removing it revokes all keys.
+
+    Raises:
+        Rejected: the file cannot be read.
+    """
+    try:
+        return decode(KeyFile, path.read_bytes()).keys
+    except FileNotFoundError:
+        return ()
+    except CodecError as error:
+        problem = error.message
+    except OSError as error:
+        problem = error.strerror or type(error).__name__
+    raise refused(f"the key file {path} cannot be read: {problem}")
+
+
+def change_keys(path: Path, change: Callable[[tuple[KeyEntry, ...]], tuple[KeyEntry, ...]]) -> None:
+    """Replace the entries of a key file at once; changes of several processes wait for each other.
+
+    Raises:
+        Rejected: the file cannot be read or written.
+    """
+    new = path.with_name(f"{path.name}.new")
+    try:
+        # The file with the next entries is the lock: its name is only used under it.
+        with os.fdopen(os.open(new, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not _is_same(new, file.fileno()):
+                return change_keys(path, change)  # another process has moved it to its place
+            try:
+                entries = change(read_keys(path))
+                file.truncate()
+                file.write(
+                    KeyFile(keys=entries)
+                    .model_dump_json(by_alias=True, exclude_defaults=True, indent=1)
+                    .encode()
+                )
+                file.flush()
+                os.fsync(file.fileno())
+                new.replace(path)
+            except BaseException:
+                new.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        problem = error.strerror or type(error).__name__
+        raise refused(f"the key file {path} cannot be written: {problem}") from None
+
+
+def _is_same(path: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    except FileNotFoundError:
+        return False
 
 
 def _holder(entry: KeyEntry) -> Principal:
@@ -197,6 +244,12 @@ def new_key(key_id: str, tenant: str, *, user: str) -> tuple[str, KeyEntry]:
         "an id is lower case letters and digits, and tenant and user are names of 1 to 256 characters "
         f"(reserved: {', '.join(KEPT_USERS)})"
     )
+
+
+def key_id_of(authorization: str) -> str | None:
+    """Return the id of an API key, which is no secret; None if the header holds none."""
+    found = _KEY.fullmatch(authorization.removeprefix("Bearer "))
+    return found and found.group(1)
 
 
 def digest(secret: str) -> str:

@@ -5,6 +5,7 @@ tenant, answers with a problem if anything fails, and counts metrics.
 """
 
 import asyncio
+import logging
 import re
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -23,7 +24,8 @@ from windlass.parts import Clock
 from windlass_protocol import CodecError, CodecLimits, parse
 from windlass_protocol.frozen import mutable
 from windlass_protocol.lazy import lazy_pattern
-from windlass_server.auth import Asked, Doorman, Principal
+from windlass_server.auth import Asked, Doorman, Principal, key_id_of
+from windlass_server.log import fields
 from windlass_server.problems import Problem, is_expected, of_codec_error, problem_of
 from windlass_server.requests import EVE_PREFIX, PREFIX, PREFIXES, Caller
 from windlass_server.routing import BODY
@@ -33,11 +35,15 @@ from windlass_server.settings import (
     HEADER_BYTES_MAX,
     METERS_MAX,
     RETRY_MS,
+    SLOW_S,
     TARGET_BYTES_MAX,
     Limits,
 )
 from windlass_server.tenants import Tenant, Tenants
 
+_LOG: Final = logging.getLogger("windlass.server")
+_PATH_CHARS_MAX: Final = 200
+"""Characters of a path without a route in the log."""
 UNKNOWN: Final = "unknown"
 """The label of a request without a route."""
 
@@ -326,12 +332,13 @@ class Guard:
             await self._app(scope, receive, send)
             return
         began = self._clock.monotonic()
-        status = 0
+        status, is_stream = 0, False
 
         async def counted(message: Message) -> None:
-            nonlocal status
+            nonlocal status, is_stream
             if message["type"] == "http.response.start":
                 status = message["status"]
+                is_stream = not any(name == b"content-length" for name, _ in message["headers"])
             await send(message)
 
         # The slot and the tenant are held until the response is sent, streams included.
@@ -350,7 +357,10 @@ class Guard:
                 raise  # the log of the server gets the traceback
         finally:
             held.release()
-            self._metrics.count(scope, status=status or 500, seconds=self._clock.monotonic() - began)
+            seconds = self._clock.monotonic() - began
+            self._metrics.count(scope, status=status or 500, seconds=seconds)
+            if seconds > SLOW_S and not is_stream:
+                _LOG.warning("slow request", extra=_told(scope, status=status, seconds=round(seconds, 3)))
 
     async def _admit(self, scope: Scope, receive: Receive, held: "_Held") -> None:
         """Check a request; put its `Caller` and its body into its state."""
@@ -384,6 +394,7 @@ class Guard:
             client = scope.get("client")
             retry_s = self._failures.take(client[0] if client else "")
             if not retry_s:
+                _LOG.warning("request refused: %s", problem.detail, extra=_told(scope, status=problem.status))
                 raise
         self._metrics.refused.labels("failures").inc()
         raise Problem(429, "too many requests: retry later", retry_s=retry_s)
@@ -401,6 +412,20 @@ class _Held:
             self.slot.release()
         if self.tenant is not None:
             self.tenant.release()
+
+
+def _told(scope: Scope, *, status: int, seconds: float | None = None) -> dict[str, object]:
+    """Return the log fields of a request. Its query may hold text of a user, and is left out."""
+    client = scope.get("client")
+    route: str = getattr(scope.get("route"), "path", scope["path"][:_PATH_CHARS_MAX])
+    return fields(
+        method=_method(scope["method"]),
+        path=route,
+        status=status,
+        seconds=seconds,
+        address=client[0] if client else None,
+        keyId=key_id_of(_header(scope, b"authorization")),
+    )
 
 
 def _check_head(scope: Scope) -> None:

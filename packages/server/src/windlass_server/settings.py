@@ -102,7 +102,12 @@ DRAIN_S: Final = 5
 """How long a shutdown waits for open requests, seconds."""
 
 
+SLOW_S: Final = 1.0
+"""Requests that take longer are logged, streams excepted, seconds."""
+
+
 PORT_MAX: Final = 65_535
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 @sealed
@@ -130,6 +135,7 @@ OPTIONS: Final = (
     Option("jwt_roles_claim", "", "the claim with the roles approver and improver", "NAME"),
     Option("builder_model", "", "the model that proposes changes to agents, such as openai/gpt-5", "MODEL"),
     Option("cors_origins", "", "web pages that may call the server, separated by commas", "URLS"),
+    Option("log_level", "info", f"the least level that is logged: {', '.join(LOG_LEVELS)}", "LEVEL"),
 )
 
 
@@ -193,7 +199,7 @@ class Settings:
 
     Raises:
         Rejected: the address is not a loopback address and there are neither keys nor tokens, the key file
-            does not exist, or the CORS origins contain `*`.
+            does not exist, the CORS origins contain `*`, or the log level is unknown.
     """
 
     host: str = "127.0.0.1"
@@ -203,6 +209,8 @@ class Settings:
     jwt: JwtSettings | None = None
     cors_origins: Sequence[str] = ()
     """Origins of web pages that may call the server."""
+    log_level: str = "info"
+    """The least level of `LOG_LEVELS` that `serve` logs."""
     limits: Limits = field(default_factory=Limits)
     improve: ImproveSettings = field(default_factory=ImproveSettings)
 
@@ -214,11 +222,12 @@ class Settings:
             )
         if self.keys is not None and not self.keys.is_file():
             raise refused(
-                f"there is no key file {self.keys}: make a key with --new-key ID TENANT USER, and put the "
-                'entry that it prints into the file, {"keys": [...]}'
+                f"there is no key file {self.keys}: make a key with windlass keys add ID USER --tenant TENANT"
             )
         if "*" in self.cors_origins:
             raise refused("cors_origins lists origins such as https://app.example.com; * is not allowed")
+        if self.log_level not in LOG_LEVELS:
+            raise refused(f"log_level is one of {', '.join(LOG_LEVELS)}, found {self.log_level!r}")
 
     @classmethod
     def read(
@@ -241,6 +250,7 @@ class Settings:
             keys=(folder or Path()) / given["keys"] if given["keys"] else None,
             jwt=_jwt(given),
             cors_origins=tuple(one.strip() for one in given["cors_origins"].split(",") if one.strip()),
+            log_level=given["log_level"],
             improve=ImproveSettings(given["builder_model"] or None, goals),
         )
 

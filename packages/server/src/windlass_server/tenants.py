@@ -23,6 +23,7 @@ from windlass.refusals import missing_provider
 from windlass.runtime.compose import Durability
 from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import RuntimePorts
+from windlass.runtime.start import provider_of
 from windlass_protocol import ErrorKind, RetryClass, RunStatus
 from windlass_protocol.frozen import mutable, sealed
 from windlass_protocol.lazy import lazy_pattern
@@ -378,9 +379,9 @@ class Tenants:
         open_max: int = TENANTS_OPEN_MAX,
         **options: Unpack[RuntimeOptions],
     ) -> None:
-        self._folder = folder
+        self.folder = folder
         self.agents: Mapping[str, AnyAgent] = {agent.agent_id: agent for agent in agents}
-        self._durability: Durability = durability
+        self.durability: Durability = durability
         self._open_max = open_max
         self._options = options
         self._open: OrderedDict[str, Tenant] = OrderedDict()
@@ -399,12 +400,12 @@ class Tenants:
         ports = AgentRuntime.in_memory(self.agents.values(), **self._options).ports
         _check_models(ports)
         _check_deps(ports, self.agents.values())
-        if self._folder.exists() and not self._folder.is_dir():
-            raise refused(f"{self._folder} is no folder: a server needs a folder for its stores")
+        if self.folder.exists() and not self.folder.is_dir():
+            raise refused(f"{self.folder} is no folder: a server needs a folder for its stores")
         for name in expected:
             path = self._path(name)
             if path.exists():
-                await (await SqliteStore.open(path, durability=self._durability)).aclose()
+                await (await SqliteStore.open(path, durability=self.durability)).aclose()
             empty = path.with_suffix(EMPTY_SUFFIX)
             if empty.exists():
                 await _check_empty(empty)
@@ -414,8 +415,8 @@ class Tenants:
 
         A tenant that cannot be opened is skipped and logged.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        for path in sorted(self._folder.glob("*.db")):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for path in sorted(self.folder.glob("*.db")):
             name_file = path.with_suffix(NAME_SUFFIX)
             if not name_file.exists():
                 continue  # not a store of a server
@@ -472,7 +473,7 @@ class Tenants:
         return tenant
 
     def _path(self, name: str) -> Path:
-        return self._folder / f"{file_name(name)}.db"
+        return self.folder / f"{file_name(name)}.db"
 
     def _tell(self, stem: str, error: Exception) -> None:
         """Log once why a tenant cannot be opened."""
@@ -482,7 +483,7 @@ class Tenants:
 
     async def _is_due(self, path: Path) -> bool:
         """Whether a closed store has runs that can continue without a request."""
-        store = await SqliteStore.open(path, durability=self._durability)
+        store = await SqliteStore.open(path, durability=self.durability)
         try:
             if not await store.unfinished():
                 return False
@@ -512,10 +513,7 @@ class Tenants:
         await asyncio.to_thread(_keep_name, path.with_suffix(NAME_SUFFIX), name)
         options: RuntimeOptions = {**self._options, "tenant": name}
         runtime = await AgentRuntime.open(
-            path,
-            agents=self.agents.values(),
-            durability=self._durability,
-            **options,
+            path, agents=self.agents.values(), durability=self.durability, **options
         )
         async with AsyncExitStack() as failed:
             failed.push_async_callback(runtime.aclose)
@@ -553,7 +551,7 @@ class Tenants:
 
 
 def _check_models(ports: RuntimePorts) -> None:
-    """Refuse agents with an unknown model provider; a missing API key is not checked."""
+    """Refuse agents with an unknown model provider; log those whose provider cannot be used."""
     routes: tuple[str, ...] | None = getattr(ports.provider_source, "routes", None)
     known = [*ports.providers, *(routes or ())]
     for agent_id in ports.registry.agent_ids:
@@ -563,6 +561,10 @@ def _check_models(ports: RuntimePorts) -> None:
         route_id = registered.package.provider_route.route_id
         if route_id not in known:
             raise refused(f"agent {agent_id}: {missing_provider(route_id, known=known).message}")
+        try:
+            provider_of(ports, registered.package)
+        except Unavailable as error:
+            _LOG.warning("agent %s cannot run yet: %s", agent_id, error.message)
 
 
 def _check_deps(ports: RuntimePorts, agents: Iterable[AnyAgent]) -> None:

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
+from inspect import signature
 from unittest.mock import patch
 
 import pytest
@@ -159,3 +161,10 @@ def test_the_pace_of_the_paced_demo_comes_from_the_environment(given: str | None
 def test_an_invalid_demo_pace_is_refused(given: str) -> None:
     with pytest.raises(Unavailable, match=r"WINDLASS_DEMO_PACE must be a number of seconds from 0 to 10"):
         provider_for("demo/paced", {"WINDLASS_DEMO_PACE": given})
+
+
+@pytest.mark.parametrize(
+    "made", [AnthropicProvider, OpenAICompatProvider, provider_for, providers_from_environment]
+)
+def test_the_signature_of_a_provider_shows_no_environment_variable(made: Callable[..., object]) -> None:
+    assert str(signature(made).parameters["environment"].default) == "os.environ"

@@ -651,7 +651,7 @@ export const ProgramPausedData = open({
 });
 export type ProgramPausedData = z.infer<typeof ProgramPausedData>;
 
-/** A program ended while calls of it are open; its result follows them. */
+/** A program ended while calls of it are open, or with variables that are kept; its result follows. */
 export const ProgramEndedData = open({
   /** The call of the program. */
   callId: Id,
@@ -665,6 +665,12 @@ export const ProgramEndedData = open({
   error: ActionError.optional(),
   /** The whole output, if `output` is a part of it. */
   contentRef: ContentRef.optional(),
+  /** Name and version of the interpreter that wrote the variables. */
+  interpreter: z.string().optional(),
+  /** The variables that the next programs of the session begin with. */
+  variables: ContentRef.optional(),
+  /** The names of these variables. */
+  names: z.array(z.string()).optional(),
   /** Number of the turn in its session, from 0. */
   sequence: Count,
   /** Number of the step in its turn, from 0. */

@@ -146,6 +146,8 @@ export const RuntimePackage = z.strictObject({
   skills: z.array(z.string()).optional(),
   /** Programs that the model may write: `code` calls tools and subagents, `workflow` calls subagents alone. */
   programs: z.array(z.enum(["code", "workflow"])).optional(),
+  /** Whether variables of programs of kind `code` live for the session; for one program when absent. */
+  keepsVariables: z.boolean().optional(),
   /** What is resolved when a run needs it; what it gives does not count for the fingerprint. */
   resolvers: z.array(ResolverSpec).optional(),
   /** Facts that do not count for the fingerprint. */

@@ -12,6 +12,8 @@ export const ToolCall = z.strictObject({
   name: z.string(),
   /** Arguments by parameter name. */
   arguments: JsonObject,
+  /** The call of the program that made it; absent if the model did. */
+  parentCallId: Id.optional(),
 });
 export type ToolCall = z.infer<typeof ToolCall>;
 

@@ -119,7 +119,9 @@ class _Reader:
         self._settle(data.result.call_id, tool_output(data))
 
     def asked(self, record: Record) -> None:
-        self._questions |= {one.request_id: one for one in read(InputRequestedData, record.data).requests}
+        data = read(InputRequestedData, record.data)
+        if data.child_session_id is None:
+            self._questions |= {one.request_id: one for one in data.requests}
 
     def answered(self, record: Record) -> None:
         for resolution in read(InputResolvedData, record.data).resolutions:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
-from windlass_harness.loop.notes import Pause, ProgramResult
+from windlass_harness.loop.notes import Pause, ProgramResult, ProgramVariables
 from windlass_harness.loop.rules import RequestedCall
 from windlass_harness.record import Record
 from windlass_harness.views.runs import RunState
@@ -181,6 +181,8 @@ class ApprovalRequest:
     can_grant_session: bool = True
     is_keyed: bool = False
     """Whether an approval for the session covers the calls with the same key, not all calls of the tool."""
+    is_exact: bool = False
+    """Whether an approval for the session covers the same shell command alone."""
 
 
 @frozen
@@ -308,6 +310,8 @@ class ProgramEnded:
     taken: int
     calls: tuple[RequestedCall, ...] = ()
     """Calls that it made since its last pause and did not await."""
+    variables: ProgramVariables | None = None
+    """What the next programs of the session begin with; None to leave that as it is."""
 
 
 @frozen
@@ -521,6 +525,8 @@ class RunProgram:
     interpreter: str = ""
     snapshot: JsonObject | None = None
     printed: str = ""
+    variables: ProgramVariables | None = None
+    """What it began with."""
 
     @property
     def key(self) -> str:

@@ -132,6 +132,17 @@ class ProgramResult:
     """Error code, if the call failed."""
 
 
+@frozen
+class ProgramVariables:
+    """Variables of programs that live for the session."""
+
+    interpreter: str
+    """Name and version of the interpreter that wrote them."""
+    content: JsonObject
+    """Reference to them."""
+    names: tuple[str, ...] = ()
+
+
 @mutable
 class ProgramNotes:
     """Progress of a program: a call that makes calls of its own."""
@@ -140,6 +151,8 @@ class ProgramNotes:
     """Name and version of the interpreter that began it."""
     started_at: str
     """The time that its clock shows."""
+    variables: ProgramVariables | None = None
+    """What it began with."""
     calls: list[str] = field(default_factory=list[str])
     """Ids of its calls, in the order in which it made them."""
     results: list[ProgramResult] = field(default_factory=list[ProgramResult])

@@ -56,8 +56,9 @@ def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> Jso
     assert approval_request is not None, "an ask decision has a prompt"
     options: list[JsonValue] = [{"id": APPROVE, "label": "Approve", "style": "primary"}]
     if approval_request.can_grant_session:
-        # The grant covers other arguments too, so its label must say which calls.
+        # The grant covers other calls too, so its label must say which.
         which = "every call of {} with the same key" if approval_request.is_keyed else "every call of {}"
+        which = "this exact command of {}" if approval_request.is_exact else which
         label = f"Approve {which.format(call.tool_name)} in this session"
         options.append({"id": APPROVE_SESSION, "label": label})
     options.append({"id": DENY, "label": "Deny", "style": "danger"})

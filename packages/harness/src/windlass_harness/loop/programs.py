@@ -20,7 +20,7 @@ from windlass_harness.loop.events import (
     RunProgram,
     joined,
 )
-from windlass_harness.loop.notes import ProgramNotes
+from windlass_harness.loop.notes import ProgramNotes, ProgramVariables
 from windlass_harness.loop.rules import RequestedCall, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import Call
@@ -49,6 +49,7 @@ def due(state: LoopState, call: Call, program: ProgramNotes) -> RunProgram | Non
         interpreter=program.interpreter,
         snapshot=program.snapshot,
         printed=program.printed,
+        variables=program.variables,
     )
 
 
@@ -85,7 +86,9 @@ def ended(state: LoopState, event: ProgramEnded, *, now: Moment, rules: Rules) -
     if len(program.calls) + len(event.calls) > rules.program_calls_max:
         return _end(state, call, _too_many(call, rules), taken=event.taken, now=now)
     requested = _requested(state, call, event.calls, now=now)
-    return [*requested, *_end(state, call, returned, taken=event.taken, now=now, is_open=bool(requested))]
+    kept = event.variables
+    end = _end(state, call, returned, taken=event.taken, now=now, is_open=bool(requested), variables=kept)
+    return [*requested, *end]
 
 
 def finished(state: LoopState, call: Call, program: ProgramNotes, *, now: Moment) -> list[Draft]:
@@ -134,7 +137,14 @@ def action_of(call: RequestedCall, call_id: str) -> JsonObject:
 
 
 def _end(
-    state: LoopState, call: Call, returned: CallReturned, *, taken: int, now: Moment, is_open: bool = False
+    state: LoopState,
+    call: Call,
+    returned: CallReturned,
+    *,
+    taken: int,
+    now: Moment,
+    is_open: bool = False,
+    variables: ProgramVariables | None = None,
 ) -> list[Draft]:
     place = state.place_of(call)
     facts: JsonObject = {"status": returned.status.value}
@@ -142,8 +152,11 @@ def _end(
         facts["error"] = {"code": returned.code or "failed", "message": returned.message or "It failed."}
     if returned.content is not None:
         facts["contentRef"] = returned.content
-    if is_open or _has_open_calls(state, call):
+    if is_open or variables is not None or _has_open_calls(state, call):
         data: JsonObject = {"callId": call.call_id, "taken": taken, "output": returned.output, **facts}
+        if variables is not None:
+            data |= {"interpreter": variables.interpreter, "variables": variables.content}
+            data["names"] = [*variables.names]
         return [state.draft("program.ended", {**data, **place}, now=now)]
     result = subagents.result_of(state, call, output=returned.output)
     if returned.status is not ActionStatus.COMPLETED:

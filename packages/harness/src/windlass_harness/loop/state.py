@@ -26,6 +26,7 @@ from windlass_harness.loop.notes import (
     Grant,
     ProgramNotes,
     ProgramResult,
+    ProgramVariables,
     RunNotes,
     follow_child,
     limits_of,
@@ -99,6 +100,8 @@ class LoopState:
         self.run_notes = RunNotes()
         self.grants: dict[str, Grant] = {}
         """Approvals for the rest of the session, by request id."""
+        self.variables: ProgramVariables | None = None
+        """Variables of programs that live for the session."""
         self.deliveries = Deliveries()
         self.compacting = CompactionNotes()
         self.token_sums = MessageSums(estimate_tokens)
@@ -336,7 +339,7 @@ def _action_started(state: LoopState, record: Record) -> None:
     note.arguments_hash = str(record.data.get("argumentsHash"))
     interpreter = record.data.get("interpreter")
     if isinstance(interpreter, str) and note.program is None:
-        note.program = ProgramNotes(interpreter, record.at)
+        note.program = ProgramNotes(interpreter, record.at, state.variables)
     state.run_notes.refusals = 0
     call = state.call(call_id)
     if call is not None and call.attempt == 1:
@@ -391,6 +394,11 @@ def _program_ended(state: LoopState, record: Record) -> None:
     program = state.note(str(record.data.get("callId"))).program
     if program is not None:
         program.end = record.data
+    content = record.data.get("variables")
+    if isinstance(content, dict):
+        names = cast(list[JsonValue], record.data.get("names") or [])
+        interpreter = str(record.data.get("interpreter"))
+        state.variables = ProgramVariables(interpreter, content, tuple(str(name) for name in names))
 
 
 def _input_requested(state: LoopState, record: Record) -> None:
@@ -520,6 +528,7 @@ class LoopSnapshot:
     grants: dict[str, Grant]
     deliveries: Deliveries
     compacting: CompactionNotes
+    variables: ProgramVariables | None
 
 
 def dump_loop(state: LoopState) -> bytes:
@@ -532,6 +541,7 @@ def dump_loop(state: LoopState) -> bytes:
             state.grants,
             state.deliveries,
             state.compacting,
+            state.variables,
         )
     )
 
@@ -547,4 +557,5 @@ def load_loop(snapshot: bytes) -> LoopState | None:
     state.grants = found.grants
     state.deliveries = found.deliveries
     state.compacting = found.compacting
+    state.variables = found.variables
     return state

@@ -1,28 +1,70 @@
-"""`classify`: grades a shell command; every input gets a verdict."""
+"""`classify_shell_command`: grades a shell command; every input gets a verdict."""
 
-from contextlib import suppress
+from typing import Final
 
-from windlass_harness.shell.grade import Finding, Grader, severity_of
-from windlass_harness.shell.limits import (
+from windlass_harness.shell.dangerous import dangers, rough_commands
+from windlass_harness.shell.language import Finding, problem_of
+from windlass_harness.shell.model import (
     COMMAND_CHARS_MAX,
-    NODES_MAX,
-    PARSE_UNITS_MAX,
     PART_CHARS_MAX,
     REASONS_MAX,
-    SCAN_UNITS_MAX,
-    WORK_UNITS_MAX,
+    Severity,
+    ShellConfig,
+    ShellReason,
+    ShellVerdict,
 )
-from windlass_harness.shell.literal import literal_commands
-from windlass_harness.shell.model import Severity, ShellConfig, ShellReason, ShellVerdict
-from windlass_harness.shell.parser import parse_program
+from windlass_harness.shell.parser import NotLiteral, Simple, literal_commands, parse_literal
 from windlass_harness.shell.patterns import pattern_reasons
 from windlass_harness.shell.referee import agrees
-from windlass_harness.shell.scene import Scene
-from windlass_harness.shell.tables_code import MESSAGES
-from windlass_harness.shell.tree import Budget, ShellSyntaxError, TooMuchWork
 from windlass_protocol.lazy import lazy_pattern
 
 Commands = tuple[tuple[str, ...], ...]
+
+MESSAGES: Final = {
+    "read": "only reads inside the workspace",
+    "safe_write": "creates or edits files",
+    "unknown/parse": "is not made of plain commands: variables, substitutions, control flow, comments and"
+    " the like",
+    "unknown/type": "the command is not text",
+    "unknown/empty": "nothing to run; reject rather than approve",
+    "unknown/control": "control characters, bidi marks or look-alikes: what is seen is not what runs",
+    "unknown/letters": "a newline, a tab or a letter outside ASCII",
+    "unknown/size": "too long to be reviewed",
+    "unknown/outside": "reads outside the workspace",
+    "unknown/option": "an option or operand that is not listed as a read",
+    "unknown/redirect": "a redirection other than 2>&1, to /dev/null, or from a file",
+    "unknown/exec": "runs code: as safe as that code",
+    "unknown/git": "a subcommand of git that is not listed as a read",
+    "unknown/install": "fetches and may run third-party build code",
+    "unknown/network": "outbound request; the egress policy decides",
+    "unknown/pager": "opens a pager, which can run a shell",
+    "unknown/editor": "opens an editor, which can write and run",
+    "unknown/program": "a program that is not listed as a read",
+    "unknown/pattern": "file names that may be an option (write ./*), or an unusable pattern of the host",
+    "unknown/error": "the grader failed on this command; treat it as unknown",
+    "read/secret": "reads credentials",
+    "read/ssrf": "metadata, local control sockets or private addresses",
+    "destructive": "deletes, truncates or overwrites",
+    "destructive/data": "databases, cloud, cluster",
+    "destructive/device": "raw device or filesystem",
+    "destructive/env-exec": "an environment variable changes what the program runs",
+    "destructive/eval": "text becomes code",
+    "destructive/exfil": "sends data out",
+    "destructive/git": "discards work or rewrites shared history",
+    "destructive/git-exec": "git runs a configured program",
+    "destructive/outside": "writes outside the workspace",
+    "destructive/perm": "ownership, permissions, accounts, network or system settings",
+    "destructive/persist": "runs later, outside this session",
+    "destructive/policy": "tampers with this runtime's policy, journal or approvals",
+    "destructive/priv": "privilege change",
+    "destructive/process": "stops processes or the machine",
+    "destructive/publish": "visible to other people and hard to take back",
+    "destructive/remote-code": "downloaded text is executed",
+    "destructive/shell": "gives a shell to somebody",
+    "destructive/tool-exec": "an option or script of a tool executes a program",
+    "destructive/windows": "cmd and PowerShell",
+}
+"""Meaning of each category, as shown to a person."""
 
 _RANK: dict[Severity, int] = {"safe": 0, "caution": 1, "dangerous": 2}
 _CONTROL = lazy_pattern(
@@ -31,67 +73,68 @@ _CONTROL = lazy_pattern(
     "\U000e0000-\U000e0fff\U000f0000-\U0010ffff]"
 )
 _PLAIN_EVERYWHERE = lazy_pattern(r"[A-Za-z0-9_ ./=:-]*")
+_LETTERS = lazy_pattern(r"[^ -~]")
 _UNREADABLE = frozenset({"unknown/parse", "unknown/control", "unknown/size", "unknown/error"})
 _DEFAULT = ShellConfig()
 _REPLACEMENT = "\ufffc"
 
 
+def severity_of(category: str) -> Severity:
+    """Return how bad a category is."""
+    return "dangerous" if category.startswith(("destructive", "read/")) else "caution"
+
+
 def classify_shell_command(command: str, config: ShellConfig = _DEFAULT) -> ShellVerdict:
     """Grade a shell command: safe, caution or dangerous, with reasons, worst first.
 
-    Never raises: what is not understood is caution. The work is bounded by the length of the command and a
-    counter, so the same command always costs the same.
+    Safe is a small exact language of local reads (see `language`); everything else is caution, or dangerous
+    if it has a destructive pattern (see `dangerous`). Never raises. Its length bounds the work.
     """
-    grader = Grader(Budget(WORK_UNITS_MAX))
+    findings: list[Finding] = []
     extra: list[ShellReason] = []
     commands: Commands = ()
     if type(command) is not str:
-        grader.note("unknown/type", type(command).__name__)
-        return _verdict(grader.findings, extra, ())
+        return _verdict([("unknown/type", type(command).__name__)], extra, ())
     try:
-        commands = _grade(command, config, grader)
-        extra = pattern_reasons((command, *grader.simple_commands), config)
+        commands = _grade(command, config, findings)
+        if config.patterns:
+            extra = pattern_reasons((command, *map(" ".join, rough_commands(command))), config)
     except Exception:  # noqa: BLE001  (a grader that fails must not let the command through)
-        grader.note("unknown/error", "")
-    return _verdict(grader.findings, extra, commands)
+        findings.append(("unknown/error", ""))
+    return _verdict(findings, extra, commands)
 
 
-def _grade(command: str, config: ShellConfig, grader: Grader) -> Commands:
+def _grade(command: str, config: ShellConfig, findings: list[Finding]) -> Commands:
     text = command
     if not command.strip():
-        grader.note("unknown/empty", command)
+        findings.append(("unknown/empty", command))
         return ()
     if len(command) > COMMAND_CHARS_MAX:
-        grader.note("unknown/size", command)
+        findings.append(("unknown/size", command))
         text = command[:COMMAND_CHARS_MAX]
     if _CONTROL.search(text):
-        grader.note("unknown/control", command)
+        findings.append(("unknown/control", command))
         text = _CONTROL.sub(_REPLACEMENT, text)
-    if config.platform == "windows" and not _PLAIN_EVERYWHERE.fullmatch(text):
-        # cmd and PowerShell may read as an operator what bash reads as a quoted word.
-        grader.note("unknown/parse", command)
+    elif letter := _LETTERS.search(text):
+        findings.append(("unknown/letters", letter.group()))
+    if config.platform == "windows":
+        # cmd and PowerShell have other programs, and read other text as an operator.
+        is_plain = _PLAIN_EVERYWHERE.fullmatch(text) is not None
+        findings.append(("unknown/program" if is_plain else "unknown/parse", text))
+    parsed: tuple[Simple, ...] = ()
     try:
-        return _walk(grader, text)
-    except TooMuchWork:
-        grader.note("unknown/size", command)
-        rest = Grader(Budget(SCAN_UNITS_MAX), grader.findings)
-        with suppress(TooMuchWork):
-            rest.scan(text, Scene())
-    return ()
-
-
-def _walk(grader: Grader, text: str) -> Commands:
-    scene = Scene()
-    try:
-        script = parse_program(text, Budget(PARSE_UNITS_MAX))
-    except ShellSyntaxError:
-        grader.note("unknown/parse", text)
-        grader.scan(text, scene)
-        return ()
-    if not agrees(text, script, budget=Budget(NODES_MAX)):
-        grader.note("unknown/parse", text)
-    grader.run_script(script, scene)
-    return literal_commands(script)
+        parsed = parse_literal(text)
+    except NotLiteral as refused:
+        findings.append(("unknown/parse", refused.part))
+    if parsed and not agrees(text, parsed):
+        findings.append(("unknown/parse", text))
+        parsed = ()
+    is_moved = any(one.words[0].text == "cd" for one in parsed)
+    problems = [problem_of(one, is_moved=is_moved) for one in parsed]
+    findings += [problem for problem in problems if problem is not None]
+    if findings:
+        findings += dangers(text, parsed)
+    return literal_commands(parsed)
 
 
 def _shown(part: str) -> str:
@@ -102,7 +145,7 @@ def _shown(part: str) -> str:
 def _verdict(findings: list[Finding], extra: list[ShellReason], commands: Commands) -> ShellVerdict:
     reasons = [
         ShellReason(category, severity_of(category), MESSAGES[category], _shown(part))
-        for category, part in findings
+        for category, part in dict.fromkeys(findings)
     ]
     ordered = sorted([*reasons, *extra], key=lambda reason: -_RANK[reason.severity])
     if not ordered:

@@ -1,12 +1,30 @@
-"""Verdict, reasons and configuration of the shell grader."""
+"""Verdict, reasons, configuration and limits of the shell grader."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from windlass_protocol import CommandSafetyPattern
 from windlass_protocol.frozen import sealed
 
 Severity = Literal["safe", "caution", "dangerous"]
 Platform = Literal["unix", "windows"]
+
+COMMAND_CHARS_MAX: Final = 10_000
+"""Longer commands are not parsed: a person could not review them."""
+
+WORDS_MAX: Final = 500
+"""Words of one command line that are parsed."""
+
+REASONS_MAX: Final = 20
+"""Reasons in one verdict; the worst come first."""
+
+PART_CHARS_MAX: Final = 200
+"""Characters of the offending text in one reason."""
+
+PATTERN_CHARS_MAX: Final = 500
+"""Characters of one custom pattern."""
+
+PATTERN_INPUT_CHARS_MAX: Final = 4_000
+"""Characters of the text that a custom pattern is matched against."""
 
 
 @sealed

@@ -3,8 +3,14 @@
 import re
 from collections.abc import Sequence
 
-from windlass_harness.shell.limits import PART_CHARS_MAX, PATTERN_CHARS_MAX, PATTERN_INPUT_CHARS_MAX
-from windlass_harness.shell.model import Severity, ShellConfig, ShellReason
+from windlass_harness.shell.model import (
+    PART_CHARS_MAX,
+    PATTERN_CHARS_MAX,
+    PATTERN_INPUT_CHARS_MAX,
+    Severity,
+    ShellConfig,
+    ShellReason,
+)
 from windlass_protocol import CommandSafetyPattern
 from windlass_protocol.lazy import lazy_pattern
 

@@ -138,7 +138,7 @@ class _Draft:
 
     def actions_requested(self, record: Record) -> None:
         data = read(ActionsRequestedData, record.data)
-        self._add_calls(record, data.turn_id, data.step_index, data.actions)
+        self._add_calls(record, data.turn_id, data.step_index, data.actions, parent_id=data.parent_call_id)
 
     def action_started(self, record: Record) -> None:
         data = read(ActionStartedData, record.data)
@@ -146,7 +146,9 @@ class _Draft:
         # The calls of a message that is about to be replaced are not marked.
         is_going = step is not None and step.is_tried_again and asked_in == self._step_message()
         if asked_in is None or is_going:
-            self._add_calls(record, data.turn_id, data.step_index, [started_action(data)])
+            self._add_calls(
+                record, data.turn_id, data.step_index, [started_action(data)], parent_id=data.parent_call_id
+            )
         if self._step is not None and self._open_calls[data.call_id] == self._step_message():
             self._step = replace(self._step, has_begun=True)
 
@@ -174,10 +176,12 @@ class _Draft:
             self._add_calls(record, data.turn_id, data.step_index, actions)
 
     def input_resolved(self, record: Record) -> None:
-        for resolution in read(InputResolvedData, record.data).resolutions:
+        data = read(InputResolvedData, record.data)
+        for resolution in data.resolutions:
             request = self._requests.pop(resolution.request_id, None)
             answer = None if request is None else question_outcome(request, resolution)
-            if request is not None and answer is not None:
+            # A request of a subagent is about its own calls, even if their ids are equal.
+            if request is not None and answer is not None and data.child_session_id is None:
                 self._add_result(record, request.action.call_id, answer)
 
     def run_started(self, record: Record) -> None:
@@ -216,9 +220,15 @@ class _Draft:
         return at
 
     def _add_calls(
-        self, record: Record, turn_id: str, step_index: int, actions: Iterable[RuntimeActionRequest]
+        self,
+        record: Record,
+        turn_id: str,
+        step_index: int,
+        actions: Iterable[RuntimeActionRequest],
+        *,
+        parent_id: str | None = None,
     ) -> None:
-        calls = tuple(map(tool_call, actions))
+        calls = tuple(tool_call(action, parent_id) for action in actions)
         if calls:
             at = self._message_of(record, turn_id, step_index)
             message = self._messages[at]

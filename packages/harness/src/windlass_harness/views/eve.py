@@ -121,7 +121,10 @@ class EveGrammar:
         if "parentCallId" in data:
             # Calls of programs; older readers know the program alone.
             return
-        if kind == "input.requested":
+        if kind == "actions.requested":
+            # A later step may have calls with the same ids.
+            self._questions.difference_update(str(one["callId"]) for one in _actions(data))
+        if kind == "input.requested" and _is_own(data):
             for request in _requests(data):
                 call = cast(JsonObject, request["action"])["callId"]
                 self._note_request(str(request["requestId"]), str(call), request.get("kind"))
@@ -208,10 +211,11 @@ class EveGrammar:
 
     def _calls(self, requested: JsonObject, held: Sequence[Shown]) -> Iterator[Shown]:
         """Return the calls of a step, their results in the order of the calls, and the requests to people."""
-        actions = cast(list[JsonObject], requested["actions"])
+        actions = _actions(requested)
         requests = [data for kind, data in held if kind == "input.requested"]
         asks = [one for data in requests for one in _requests(data)]
-        asked = [cast(JsonObject, request["action"])["callId"] for request in asks]
+        own = [one for data in requests if _is_own(data) for one in _requests(data)]
+        asked = [cast(JsonObject, request["action"])["callId"] for request in own]
         shown: list[JsonValue] = [self._action(one) for one in actions if one["callId"] not in asked]
         if shown:
             yield "actions.requested", self.placed({**requested, "actions": shown})
@@ -227,6 +231,15 @@ class EveGrammar:
 
     def _action(self, action: JsonObject) -> JsonObject:
         return {**action, **self._actions.get(str(action.get("name")), {})}
+
+
+def _actions(data: JsonObject) -> list[JsonObject]:
+    return cast(list[JsonObject], data["actions"])
+
+
+def _is_own(data: JsonObject) -> bool:
+    """Return whether requests are about calls of this session; a subagent has call ids of its own."""
+    return data.get("childSessionId") is None
 
 
 def _requests(data: JsonObject) -> list[JsonObject]:

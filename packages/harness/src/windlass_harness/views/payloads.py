@@ -77,12 +77,17 @@ def output_of(value: JsonValue) -> ToolOutput:
     return ToolOutput(type=kind, value=value)
 
 
-def tool_call(action: RuntimeActionRequest) -> ToolCall:
-    """Return a call as chat clients see it; arguments must be an object there."""
+def tool_call(action: RuntimeActionRequest, parent_id: str | None = None) -> ToolCall:
+    """Return a call as chat clients see it; arguments must be an object there.
+
+    `parent_id` is the call of the program that made it.
+    """
     arguments: dict[str, JsonValue] = (
         action.input if isinstance(action.input, dict) else {"input": action.input}
     )
-    return ToolCall(id=action.call_id, name=action_name(action), arguments=arguments)
+    return ToolCall(
+        id=action.call_id, name=action_name(action), arguments=arguments, parent_call_id=parent_id
+    )
 
 
 def tool_result(call_id: str, output: ToolOutput) -> ToolResult:

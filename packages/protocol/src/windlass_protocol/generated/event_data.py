@@ -807,12 +807,12 @@ def _make_ProgramPausedData() -> object:
 def _make_ProgramEndedData() -> object:
     from pydantic import JsonValue
 
-    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol._wire import Maybe, Open, Str
     from windlass_protocol.generated.common import ContentRef, Count, Id
     from windlass_protocol.generated.event_data import ActionError, ActionStatus
 
     class ProgramEndedData(Open):
-        """A program ended while calls of it are open; its result follows them."""
+        """A program ended while calls of it are open, or with variables that are kept; its result follows."""
 
         __qualname__ = "ProgramEndedData"
 
@@ -825,6 +825,9 @@ def _make_ProgramEndedData() -> object:
         turn_id: Id
         error: Maybe[ActionError] = None
         content_ref: Maybe[ContentRef] = None
+        interpreter: Maybe[Str] = None
+        variables: Maybe[ContentRef] = None
+        names: Maybe[tuple[Str, ...]] = None
 
     return ProgramEndedData
 

@@ -661,7 +661,7 @@ class ProgramPausedData(Open):
     """Text that the program has printed since the last pause."""
 
 class ProgramEndedData(Open):
-    """A program ended while calls of it are open; its result follows them."""
+    """A program ended while calls of it are open, or with variables that are kept; its result follows."""
 
     call_id: Id
     """The call of the program."""
@@ -681,6 +681,12 @@ class ProgramEndedData(Open):
     """Why it failed."""
     content_ref: Maybe[ContentRef] = None
     """The whole output, if `output` is a part of it."""
+    interpreter: Maybe[Str] = None
+    """Name and version of the interpreter that wrote the variables."""
+    variables: Maybe[ContentRef] = None
+    """The variables that the next programs of the session begin with."""
+    names: Maybe[tuple[Str, ...]] = None
+    """The names of these variables."""
 
 class ActionInputAppendedData(Open):
     """A piece of a call's arguments; live only, never stored."""

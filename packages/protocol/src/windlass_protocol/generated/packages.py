@@ -211,7 +211,7 @@ def _make_ResolverSpec() -> object:
 def _make_RuntimePackage() -> object:
     from typing import Annotated, Literal
 
-    from windlass_protocol._wire import Closed, Maybe, Str, Tagged, Whole
+    from windlass_protocol._wire import Bool, Closed, Maybe, Str, Tagged, Whole
     from windlass_protocol.generated.common import Id, PolicyRef
     from windlass_protocol.generated.output import OutputContract
     from windlass_protocol.generated.packages import (
@@ -246,6 +246,7 @@ def _make_RuntimePackage() -> object:
         budget: Maybe[BudgetLimits] = None
         skills: Maybe[tuple[Str, ...]] = None
         programs: Maybe[tuple[Literal["code", "workflow"], ...]] = None
+        keeps_variables: Maybe[Bool] = None
         resolvers: Maybe[tuple[ResolverSpec, ...]] = None
         volatile: Maybe[PackageVolatile] = None
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import StringConstraints
 
-from windlass_protocol._wire import Closed, JsonObject, Maybe, Open, Str, Tagged, Whole
+from windlass_protocol._wire import Bool, Closed, JsonObject, Maybe, Open, Str, Tagged, Whole
 from windlass_protocol.generated.common import Id, Integer, PolicyRef, Positive, Timestamp
 from windlass_protocol.generated.output import OutputContract
 from windlass_protocol.generated.policy import BudgetLimits
@@ -164,6 +164,8 @@ class RuntimePackage(Tagged, Closed):
     programs: Maybe[tuple[Literal["code", "workflow"], ...]] = None
     """Programs that the model may write: `code` calls tools and subagents, `workflow` calls subagents alone.
     """
+    keeps_variables: Maybe[Bool] = None
+    """Whether variables of programs of kind `code` live for the session; for one program when absent."""
     resolvers: Maybe[tuple[ResolverSpec, ...]] = None
     """What is resolved when a run needs it; what it gives does not count for the fingerprint."""
     volatile: Maybe[PackageVolatile] = None

@@ -8,7 +8,8 @@ from windlass_protocol.lazy import lazy_values as _lazy_values
 
 
 def _make_ToolCall() -> object:
-    from windlass_protocol._wire import Closed, JsonObject, Str
+    from windlass_protocol._wire import Closed, JsonObject, Maybe, Str
+    from windlass_protocol.generated.common import Id
 
     class ToolCall(Closed):
         """A call of a tool that the model asked for."""
@@ -18,6 +19,7 @@ def _make_ToolCall() -> object:
         id: Str
         name: Str
         arguments: JsonObject
+        parent_call_id: Maybe[Id] = None
 
     return ToolCall
 

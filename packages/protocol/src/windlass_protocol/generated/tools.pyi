@@ -18,6 +18,8 @@ class ToolCall(Closed):
     """Name of the tool."""
     arguments: JsonObject
     """Arguments by parameter name."""
+    parent_call_id: Maybe[Id] = None
+    """The call of the program that made it; absent if the model did."""
 
 class ToolResult(KeepsNulls, Open):
     """What came of a tool call."""

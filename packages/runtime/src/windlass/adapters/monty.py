@@ -24,6 +24,7 @@ from windlass.ports.interpreter import (
     CallOutcome,
     Diverged,
     NoSnapshot,
+    NoVariables,
     Program,
     ProgramCall,
     ProgramFault,
@@ -47,7 +48,10 @@ def format(value: object, spec: str = ...) -> str: ...
 P = ParamSpec("P")
 R = TypeVar("R")
 _FAULT_CHARS_MAX: Final = 4_000
-_CHAR_BYTES_MAX: Final = 4
+_DEPTH_MAX: Final = 100
+"""Levels of a value; records and arguments have room for fewer."""
+_INPUT: Final = lazy_pattern(r"<python-input-\d+>")
+"""Monty's name of a source in tracebacks; a session has several."""
 _BEGIN: Final = "windlass_begin"
 _LINE: Final = lazy_pattern(r"(program\.py:|line )(\d+)")
 _SUSPENSIONS_MAX: Final = 100_000
@@ -98,8 +102,18 @@ class MontyInterpreter:
         *,
         snapshot: bytes | None = None,
     ) -> Progress:
-        """Run a program; see `Interpreter.run`."""
-        return await self._in_thread(self._run, program, outcomes, snapshot)
+        """Run a program; see `Interpreter.run`.
+
+        A worker that dies, as by a kill from outside, is replaced once: a program has no effects here.
+        """
+        try:
+            return await self._in_thread(self._run, program, outcomes, snapshot)
+        except self._monty.MontyCrashedError:
+            pass
+        try:
+            return await self._in_thread(self._run, program, outcomes, snapshot)
+        except self._monty.MontyCrashedError as error:
+            return Progress((), "", None, ProgramFault(_short(f"The program ended its interpreter: {error}")))
 
     async def aclose(self) -> None:
         """End the worker processes, after the programs that run now."""
@@ -118,7 +132,7 @@ class MontyInterpreter:
 
     def _check(self, program: Program) -> str | None:
         monty, stubs = self._monty, f"{program.stubs}\ndef {_BEGIN}() -> None: ...\n"
-        with self._checkout(replace(program, stubs=stubs)) as session:
+        with self._checkout(replace(program, stubs=stubs), is_checked=True) as session:
             try:
                 # The program waits in its first line, before it has done anything.
                 state = session.feed_start(f"{_BEGIN}()\n{program.source}")
@@ -136,12 +150,13 @@ class MontyInterpreter:
         self, program: Program, outcomes: Sequence[tuple[int, CallOutcome]], snapshot: bytes | None
     ) -> Progress:
         monty = self._monty
-        printed = monty.CollectString(program.limits.printed_chars * _CHAR_BYTES_MAX)
+        printed = _Printed(program.limits.printed_chars)
         with self._checkout(program) as session:
-            turn = _Turn(monty, program.functions)
+            turn = _Turn(monty, program)
             try:
                 if snapshot is None:
-                    state = session.feed_start(program.source, print_callback=printed, skip_type_check=True)
+                    self._load_variables(session, program.variables)
+                    state = session.feed_start(program.source, print_callback=printed)
                 else:
                     head, _, dump = snapshot.partition(b"\n")
                     turn.numbers = list(from_json(head))
@@ -150,15 +165,28 @@ class MontyInterpreter:
                 for number, outcome in outcomes:
                     state = turn.give(state, number, outcome)
                 if isinstance(state, monty.MontyComplete):
-                    end = ProgramValue(plain(state.output))
-                    return Progress(tuple(turn.calls), printed.output, None, end)
+                    end = ProgramValue(turn.plain(state.output))
+                    kept = session.dump() if program.keeps_variables else None
+                    return Progress(tuple(turn.calls), printed.text, None, end, kept)
                 saved = to_json(turn.numbers) + b"\n" + state.dump()
-                return Progress(tuple(turn.calls), printed.output, saved, None)
+                return Progress(tuple(turn.calls), printed.text, saved, None)
             except monty.MontyCrashedError as error:
-                told = "The program used too much time or memory." if error.timed_out else str(error)
+                if not error.timed_out:
+                    raise
+                told = "The program used too much time or memory."
+            except _TooLarge:
+                told = f"A value of the program is too large: over {program.limits.value_chars:,} characters."
             except (monty.MontyRuntimeError, monty.MontySyntaxError, monty.MontyTypingError) as error:
-                told = error.display()
-        return Progress(tuple(turn.calls), printed.output, None, ProgramFault(_short(told)))
+                told = _INPUT.sub("program.py", error.display())
+        return Progress(tuple(turn.calls), printed.text, None, ProgramFault(_short(told)))
+
+    def _load_variables(self, session: Any, variables: bytes | None) -> None:
+        if variables is None:
+            return
+        try:
+            session.load_session(variables)
+        except (self._monty.MontyError, ValueError, RuntimeError) as error:
+            raise NoVariables(str(error)) from error
 
     def _load(self, session: Any, dump: bytes, printed: object) -> object:
         try:
@@ -166,7 +194,7 @@ class MontyInterpreter:
         except (self._monty.MontyError, ValueError, RuntimeError) as error:
             raise NoSnapshot(str(error)) from error
 
-    def _checkout(self, program: Program) -> Any:
+    def _checkout(self, program: Program, *, is_checked: bool = False) -> Any:
         with self._opening:
             if self._is_closed:
                 raise RuntimeError("the interpreter is closed")
@@ -183,11 +211,12 @@ class MontyInterpreter:
                 "max_feed_duration_secs": limits.total_ms / 1_000,
                 "max_suspensions": _SUSPENSIONS_MAX,
             },
-            type_check=True,
-            type_check_stubs=f"{program.stubs}{_MORE}",
+            type_check=is_checked,
+            type_check_stubs=f"{program.stubs}{_MORE}" if is_checked else None,
             type_check_format="concise",
             os_policy={
-                "datetime": program.at,
+                # A session that is loaded has the policy that it was dumped with, and so an old time.
+                "datetime": "call_host" if program.keeps_variables else program.at,
                 "sleep": "zero",
                 "random_start": {"seed": program.seed},
             },
@@ -197,9 +226,12 @@ class MontyInterpreter:
 class _Turn:
     """One run of a program, between two waits."""
 
-    def __init__(self, monty: Any, functions: Sequence[str]) -> None:
+    def __init__(self, monty: Any, program: Program) -> None:
         self._monty = monty
-        self._functions = frozenset(functions)
+        self._at = program.at
+        self._value_chars = program.limits.value_chars
+        self.plain = Plain(self._value_chars)
+        self._functions = frozenset(program.functions)
         self.numbers: list[int] = []
         """Monty's number of each call of the program."""
         self.calls: list[ProgramCall] = []
@@ -213,16 +245,30 @@ class _Turn:
             elif not isinstance(state, monty.FunctionSnapshot):
                 return state
             elif state.is_os_function:
-                state = state.resume_not_handled()
+                state = self._ask_host(state)
             elif state.function_name not in self._functions:
                 told = f"name {state.function_name!r} is not defined"
                 state = state.resume({"exc_type": "NameError", "message": told})
             else:
-                named = {str(name): plain(value) for name, value in state.kwargs.items()}
-                values = tuple(plain(value) for value in state.args)
+                named = {str(name): self.plain(value) for name, value in state.kwargs.items()}
+                values = tuple(self.plain(value) for value in state.args)
                 self.numbers.append(state.call_id)
                 self.calls.append(ProgramCall(str(state.function_name), values, named))
                 state = state.resume({"future": ...})
+
+    def _ask_host(self, state: Any) -> Any:
+        """Answer a call of the operating system: all but the clock are refused."""
+        match state.function_name:
+            case "datetime.now":
+                (zone,) = state.args
+                shown = self._at.replace(tzinfo=None) if zone is None else self._at.astimezone(zone)
+                return state.resume({"return_value": shown})
+            case "date.today":
+                return state.resume({"return_value": self._at.date()})
+            case "time.time":
+                return state.resume({"return_value": self._at.timestamp()})
+            case _:
+                return state.resume_not_handled()
 
     def _look_up(self, state: Any) -> Any:
         name = state.variable_name
@@ -237,6 +283,7 @@ class _Turn:
             return state
         if number >= len(self.numbers) or self.numbers[number] not in state.pending_call_ids:
             raise Diverged(f"the program does not wait for call {number}")
+        self.plain = Plain(self._value_chars)
         given: dict[str, object] = (
             {"exc_type": outcome.type_name, "message": outcome.message}
             if isinstance(outcome, CallError)
@@ -256,21 +303,74 @@ def _line_before(found: "re.Match[str]") -> str:
     return f"{found[1]}{max(1, int(found[2]) - 1)}"
 
 
-def plain(value: object) -> JsonValue:
-    """Return a value of a program as JSON; text stands for what has no JSON form."""
-    match value:
-        case None | bool() | str():
-            return value
-        case int():
-            return value if -(2**53) < value < 2**53 else str(value)
-        case float():
-            return value if math.isfinite(value) else str(value)
-        case dict():
-            return {str(key): plain(one) for key, one in cast(dict[object, object], value).items()}
-        case list() | tuple() | set() | frozenset():
-            return [plain(one) for one in cast(list[object], value)]
-        case _:
-            return str(value)
+class _TooLarge(Exception):
+    """A value has more characters than are allowed."""
+
+
+class Plain:
+    """Values of a program as JSON; text stands for what has no JSON form.
+
+    A value may contain another one many times, which costs the program little and its JSON much: so all
+    values between two waits share a number of characters.
+    """
+
+    def __init__(self, chars_max: int) -> None:
+        self._left = chars_max
+
+    def __call__(self, value: object, depth: int = 0) -> JsonValue:
+        """Return a value as JSON.
+
+        Raises:
+            _TooLarge: it has too many characters.
+        """
+        match value:
+            case None | bool():
+                return self._counted(value, 4)
+            case str():
+                return self._counted(value, len(value))
+            case int():
+                return self._counted(value if -(2**53) < value < 2**53 else str(value), 16)
+            case float():
+                return self._counted(value if math.isfinite(value) else str(value), 16)
+            case dict() | list() | tuple() | set() | frozenset() if depth == _DEPTH_MAX:
+                return self._counted("…", 1)
+            case dict():
+                pairs = cast(dict[object, object], value).items()
+                return {self._key(key): self(one, depth + 1) for key, one in pairs}
+            case list() | tuple() | set() | frozenset():
+                self._counted(None, 2)
+                return [self(one, depth + 1) for one in cast(list[object], value)]
+            case _:
+                text = str(value)
+                return self._counted(text, len(text))
+
+    def _key(self, key: object) -> str:
+        text = str(key)
+        self._counted(None, len(text) + 4)
+        return text
+
+    def _counted(self, value: JsonValue, chars: int) -> JsonValue:
+        self._left -= chars
+        if self._left < 0:
+            raise _TooLarge
+        return value
+
+
+class _Printed:
+    """The beginning of what a program prints."""
+
+    def __init__(self, chars_max: int) -> None:
+        self._left = chars_max
+        self._parts: list[str] = []
+
+    def __call__(self, _: str, text: str) -> None:
+        if self._left > 0:
+            self._parts.append(text[: self._left])
+            self._left -= len(text)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
 
 
 def _short(text: str) -> str:

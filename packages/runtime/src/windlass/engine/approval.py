@@ -204,6 +204,7 @@ def request_approval(
         responders=responders,
         can_grant_session=can_grant_session,
         is_keyed=tool.approval_key is not None,
+        is_exact=tool.is_shell,
     )
 
 
@@ -464,7 +465,7 @@ async def decide_call(
 ) -> PolicyDecision:
     """Return the decision of the policy and of the tool's own approval rule."""
     version = binding.version_for(tool, arguments.json)
-    is_granted = not tool.is_shell and state.is_granted(tool.name, version)
+    is_granted = state.is_granted(tool.name, version)
     decision = await _by_policy(
         binding, state, tool, arguments, is_granted=is_granted, is_attended=is_attended
     )
@@ -537,11 +538,12 @@ def _can_grant(
 ) -> bool:
     """Whether the request may offer approval for the whole session.
 
-    Such a grant covers any arguments, so a destructive tool offers it only under `ApprovalRule.ONCE`.
+    Such a grant covers any arguments, so a destructive tool offers it only under `ApprovalRule.ONCE`. For a
+    shell tool it covers the exact command alone, and is not offered for a dangerous one.
     """
     rule, policy = tool.approval_for(arguments.json), binding.policy
     is_destructive = decide_tool_mode(tool.name, tool.mode) is ToolMode.DESTRUCTIVE
-    if tool.is_shell or rule is ApprovalRule.ALWAYS or (is_destructive and rule is not ApprovalRule.ONCE):
+    if rule is ApprovalRule.ALWAYS or (is_destructive and rule is not ApprovalRule.ONCE):
         return False
     if not isinstance(policy, RulesPolicy):
         return decision.code == _TOOL_ASKS

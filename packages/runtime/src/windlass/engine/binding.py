@@ -14,6 +14,7 @@ from windlass.ports.host import OutputSink, ToolPolicy
 from windlass.ports.model import LLMProvider, window_tokens
 from windlass.skills import Skills
 from windlass.tools import PIN, PROGRAM_TOOLS, Tool
+from windlass.tools.calling import arguments_hash
 from windlass_harness.compaction import estimate_tokens
 from windlass_harness.loop.events import Note
 from windlass_harness.loop.rules import CompactionRule, Rules
@@ -148,13 +149,15 @@ class Binding:
     def version_for(self, tool: Tool[..., object], arguments: JsonObject) -> str:
         """Return the version that consent to a call is bound to.
 
-        It covers the rules; the definition, if the tool comes from an MCP server or a resolver; and the
-        key of the arguments, if the tool has an approval key.
+        It covers the rules; the definition, if the tool comes from an MCP server or a resolver; the key of
+        the arguments, if the tool has an approval key; and all arguments, if it runs shell commands.
         """
         pin, key = tool.metadata.get(PIN), tool.approval_key
         bound = [] if pin is None else [str(pin)]
         if key is not None:
             bound.append(f"key:{key(arguments)}")
+        if tool.is_shell:
+            bound.append(f"exact:{arguments_hash(arguments)}")
         if not bound:
             return self.policy.version
         digest = sha256("\n".join(bound).encode()).hexdigest()

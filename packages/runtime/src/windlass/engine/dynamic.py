@@ -160,7 +160,7 @@ def _with(binding: Binding, part: Part) -> Binding:
         from windlass.programs import program_tools  # noqa: PLC0415 - few agents have programs
 
         own = [tool for tool in tools.values() if tool.program is None]
-        tools |= program_tools(package.programs, own)
+        tools |= program_tools(package.programs, own, keeps_variables=bool(package.keeps_variables))
     package = package.model_copy(update={"agent": agent, "tools": specs or None})
     return replace(binding, package=package, tools=tools, skills=skills)
 

@@ -604,7 +604,9 @@ class Effects:
                 )
             functions = binding.tools[effect.tool_name].program
             if functions is not None:
-                return await self._programs().check(judged, functions, redactor=binding.redactor)
+                return await self._programs().check(
+                    judged, functions, redactor=binding.redactor, variables=state.variables
+                )
             return await delegated(judged, state, binding=binding, delegator=shared.delegator)
         return judged
 

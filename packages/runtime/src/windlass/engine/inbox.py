@@ -104,9 +104,10 @@ def sort(
         if queued is not None:
             mail.left.remove(queued)
             mail.taken.append(queued.number)
-        if has_answers(item) and item.kind != ANSWER and item.number not in quarantine.minimal:
+        if has_answers(item) and item.kind != ANSWER:
             # Before the message: it dismisses the requests that are still open.
-            mail.events.append(answers_in(item))
+            is_bare = item.number in quarantine.minimal
+            mail.events.append(_bare_answers(item) if is_bare else answers_in(item))
         mail.events.append(_asked(item, quarantine) if begins else _event(item, queued, quarantine))
     return mail
 
@@ -135,8 +136,10 @@ def _bare(item: InboxItem, queued: InboxItem | None) -> LoopEvent:
         return RunWithdrawn(_facts(queued))
     if item.kind in _BARE_EVENTS:
         return _BARE_EVENTS[item.kind](item)
-    if item.kind != ANSWER:
-        return ChildSaid(item.kind, {})
+    return ChildSaid(item.kind, {})
+
+
+def _bare_answers(item: InboxItem) -> AnswersGiven:
     given = answers_in(item).responses
     ids = [*dict.fromkeys(response.request_id for response in given)][:ANSWERS_NOTED_MAX]
     # The responses have no option, so none of them is accepted.
@@ -217,6 +220,7 @@ def _bare_report(item: InboxItem) -> LoopEvent:
 
 _BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     STEER: lambda _: MessageSent({"message": _NOT_KEPT}),
+    ANSWER: _bare_answers,
     COMPACT: lambda _: CompactionRequested(),
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
     STATE: lambda _: StateGiven(StateChange({})),

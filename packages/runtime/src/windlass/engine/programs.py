@@ -3,22 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, cast
 
 from pydantic import JsonValue
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from windlass.engine.approval import Judged
 from windlass.engine.binding import Binding
-from windlass.engine.masking import log_failure
+from windlass.engine.masking import log_failure, masked
 from windlass.engine.results import Results, failed
 from windlass.engine.writer import retry_store_call
 from windlass.errors import AgentError
 from windlass.limits import (
+    PROGRAM_ARGUMENTS_BYTES_MAX,
     PROGRAM_MEMORY_BYTES_MAX,
     PROGRAM_PRINTED_CHARS_MAX,
     PROGRAM_TOTAL_MS_MAX,
     PROGRAM_TURN_MS_MAX,
+    PROGRAM_VALUE_CHARS_MAX,
+    PROGRAM_VARIABLES_BYTES_MAX,
+    PROGRAM_VARIABLES_MAX,
 )
 from windlass.ports.clock import Clock
 from windlass.ports.interpreter import (
@@ -28,6 +32,7 @@ from windlass.ports.interpreter import (
     Diverged,
     Interpreter,
     NoSnapshot,
+    NoVariables,
     Program,
     ProgramCall,
     ProgramFault,
@@ -36,6 +41,8 @@ from windlass.ports.interpreter import (
     Progress,
 )
 from windlass.ports.store import ContentStore
+from windlass.programs import assigned_names
+from windlass.tools import PROGRAM_TOOLS
 from windlass.tools.calling import ToolRun
 from windlass_harness.loop.events import (
     CallJudged,
@@ -45,7 +52,7 @@ from windlass_harness.loop.events import (
     ProgramPaused,
     RunProgram,
 )
-from windlass_harness.loop.notes import ProgramResult
+from windlass_harness.loop.notes import ProgramResult, ProgramVariables
 from windlass_harness.loop.rules import RequestedCall
 from windlass_harness.redact import Redactor
 from windlass_protocol import (
@@ -61,12 +68,29 @@ from windlass_protocol.frozen import frozen
 INVALID_CODE: Final = "invalid_code"
 INTERPRETER_FAILED: Final = "interpreter_failed"
 _BROKEN: Final = "The interpreter of programs failed; the log of the process has the error."
+_HAS_SECRET: Final = (
+    "The program contains a secret, such as a password or a key, or text that looks like one. Secrets are "
+    "not stored, so the program cannot be repeated after a restart. Write it without."
+)
+_LOST: Final = (
+    "The variables of earlier programs are lost: the interpreter was replaced, or they could not be read. "
+    "Make them again."
+)
+_TOO_LARGE: Final = (
+    "The variables of this program are not kept: they have {size:,} bytes, and at most {most:,} are kept. "
+    "Later programs begin with the variables of before."
+)
+_NOT_STORED: Final = (
+    "The variables of this program are not kept: they could not be stored. "
+    "Later programs begin with the variables of before."
+)
 NO_INTERPRETER: Final = "This process has no interpreter for programs."
 _LIMITS: Final = ProgramLimits(
     memory_bytes=PROGRAM_MEMORY_BYTES_MAX,
     turn_ms=PROGRAM_TURN_MS_MAX,
     total_ms=PROGRAM_TOTAL_MS_MAX,
     printed_chars=PROGRAM_PRINTED_CHARS_MAX,
+    value_chars=PROGRAM_VALUE_CHARS_MAX,
 )
 _RAISED: Final = {"denied": "PermissionError", "timeout": "TimeoutError"}
 """Exceptions of a program by the error codes of its calls; RuntimeError for the others."""
@@ -82,7 +106,12 @@ class Programs:
     clock: Clock
 
     async def check(
-        self, judged: Judged, functions: ProgramFunctions, *, redactor: Redactor
+        self,
+        judged: Judged,
+        functions: ProgramFunctions,
+        *,
+        redactor: Redactor,
+        variables: ProgramVariables | None,
     ) -> CallJudged | CallRefused:
         """Return the decision about the call of a program; a refusal if the program cannot run."""
         event = judged.event
@@ -90,14 +119,21 @@ class Programs:
             return event
         if self.interpreter is None:
             return CallRefused(event.call_id, INVALID_CODE, NO_INTERPRETER, event.notes)
+        if redactor.value(judged.arguments.json) != judged.arguments.json:
+            # It is recorded with masks, and a program runs as it is recorded.
+            return CallRefused(event.call_id, INVALID_CODE, _HAS_SECRET, event.notes)
         program = _program(judged.arguments.json, functions, at=_NO_TIME, seed="")
+        is_lost = variables is not None and variables.interpreter != self.interpreter.version
+        if variables is not None and not is_lost:
+            names = "".join(f"{one}: Any\n" for one in variables.names if one not in functions.names)
+            program = replace(program, stubs=f"from typing import Any\n{names}{program.stubs}")
         try:
             problem = await self.interpreter.check(program)
         except Exception as error:  # noqa: BLE001 - the interpreter is an adapter: a fault of it refuses the call
             log_failure("the interpreter of programs failed", error, redactor=redactor)
             return CallRefused(event.call_id, INTERPRETER_FAILED, _BROKEN, event.notes)
         if problem is not None:
-            told = f"The program cannot run:\n{problem}"
+            told = f"The program cannot run:\n{problem}" + (f"\n{_LOST}" if is_lost else "")
             return CallRefused(event.call_id, INVALID_CODE, told, event.notes)
         return replace(event, interpreter=self.interpreter.version)
 
@@ -133,14 +169,24 @@ class Programs:
         functions: ProgramFunctions,
         binding: Binding,
     ) -> LoopEvent:
+        keeps = bool(binding.package.keeps_variables) and effect.tool_name == PROGRAM_TOOLS["code"]
+        program = replace(program, keeps_variables=keeps)
         progress, printed = await self._from_snapshot(interpreter, program, effect), effect.printed
         if progress is None:
             outcomes = await self._outcomes(effect, effect.results)
-            progress, printed = await interpreter.run(program, outcomes), ""
-            progress = replace(progress, calls=_unknown(progress, functions, effect))
+            progress, printed = await self._from_source(interpreter, program, effect, outcomes)
+            progress = replace(progress, calls=_unknown(progress, functions, effect, binding.redactor))
         printed = f"{printed}{progress.printed}"[:PROGRAM_PRINTED_CHARS_MAX]
         calls = tuple(_requested(functions, binding, one) for one in progress.calls)
         taken = len(effect.results)
+        size = sum(len(to_json(call.input)) for call in calls)
+        if size > PROGRAM_ARGUMENTS_BYTES_MAX:
+            told = (
+                f"The arguments of the last {len(calls)} calls have {size:,} bytes; a program may pass "
+                f"{PROGRAM_ARGUMENTS_BYTES_MAX:,} before it waits. None of these calls was made. Pass less, "
+                "or await some of the calls first."
+            )
+            return self._failed(effect, told)
         if progress.end is None:
             ref = await self._saved(progress.snapshot)
             return ProgramPaused(
@@ -149,13 +195,49 @@ class Programs:
         if isinstance(progress.end, ProgramFault):
             told = progress.end.message if not printed else f"{progress.end.message}\nPrinted:\n{printed}"
             return ProgramEnded(failed(effect.call_id, "program_failed", message=told), taken, calls)
+        variables, refusal = await self._kept(interpreter, program, effect, progress.variables)
         value: JsonValue = progress.end.value
-        if printed:
-            value = {"result": value, "printed": printed}
+        if printed or refusal:
+            value = {"result": value, "printed": f"{printed}{refusal}"}
         results = Results(self.content, clock=self.clock, redactor=binding.redactor)
         outcome = ToolRun(ToolResult(success=True, data=value))
         returned = await results.returned(effect.call_id, outcome, duration_ms=0)
-        return ProgramEnded(replace(returned, duration_ms=None), taken, calls)
+        return ProgramEnded(replace(returned, duration_ms=None), taken, calls, variables)
+
+    async def _from_source(
+        self,
+        interpreter: Interpreter,
+        program: Program,
+        effect: RunProgram,
+        outcomes: list[tuple[int, CallOutcome]],
+    ) -> tuple[Progress, str]:
+        """Run a program from its source and its variables; return a text that precedes what it printed."""
+        known = effect.variables
+        if known is None or not program.keeps_variables:
+            return await interpreter.run(program, outcomes), ""
+        if known.interpreter == interpreter.version:
+            try:
+                ref = ContentRef.model_validate(known.content)
+                variables = await retry_store_call(lambda: self.content.get(ref), self.clock)
+                return await interpreter.run(replace(program, variables=variables), outcomes), ""
+            except (AgentError, NoVariables):
+                pass
+        return await interpreter.run(program, outcomes), f"{_LOST}\n"
+
+    async def _kept(
+        self, interpreter: Interpreter, program: Program, effect: RunProgram, variables: bytes | None
+    ) -> tuple[ProgramVariables | None, str]:
+        """Store the variables of a program; return a note if they are not kept."""
+        if variables is None:
+            return None, ""
+        if len(variables) > PROGRAM_VARIABLES_BYTES_MAX:
+            return None, _TOO_LARGE.format(size=len(variables), most=PROGRAM_VARIABLES_BYTES_MAX)
+        content = await self._saved(variables)
+        if content is None:
+            return None, _NOT_STORED
+        known = () if effect.variables is None else effect.variables.names
+        names = tuple(dict.fromkeys((*known, *assigned_names(program.source))))[-PROGRAM_VARIABLES_MAX:]
+        return ProgramVariables(interpreter.version, content, names), ""
 
     async def _from_snapshot(
         self,
@@ -224,10 +306,14 @@ def _requested(functions: ProgramFunctions, binding: Binding, call: ProgramCall)
     tool_name, arguments = functions.call(call)
     tool = binding.tools.get(tool_name)
     is_subagent = tool is not None and tool.delegates is not None
-    return RequestedCall("", tool_name, arguments, subagent=tool_name if is_subagent else None)
+    # Records have no secrets, and the calls of a program that is run again must equal its records.
+    kept = cast(JsonObject, masked(binding.redactor, arguments))
+    return RequestedCall("", tool_name, kept, subagent=tool_name if is_subagent else None)
 
 
-def _unknown(progress: Progress, functions: ProgramFunctions, effect: RunProgram) -> tuple[ProgramCall, ...]:
+def _unknown(
+    progress: Progress, functions: ProgramFunctions, effect: RunProgram, redactor: Redactor
+) -> tuple[ProgramCall, ...]:
     """Return the calls of a program that was run from its source, without those that are recorded.
 
     Raises:
@@ -237,6 +323,6 @@ def _unknown(progress: Progress, functions: ProgramFunctions, effect: RunProgram
         if number >= len(progress.calls):
             raise Diverged(f"it did not make call {number} of {tool_name}")
         found, given = functions.call(progress.calls[number])
-        if found != tool_name or given != arguments:
+        if found != tool_name or masked(redactor, given) != arguments:
             raise Diverged(f"call {number} was of {tool_name} and is of {found} with other arguments")
     return progress.calls[len(effect.calls) :]

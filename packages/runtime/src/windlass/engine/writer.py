@@ -1,9 +1,10 @@
 """The writer of one session: drafts records, folds them at once, and appends them in batches."""
 
+import logging
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, cast
 
 from windlass.errors import AgentError, Ambiguous, Conflict, Unavailable
 from windlass.ports.clock import Clock
@@ -14,7 +15,7 @@ from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
 from windlass_harness.views.listing import RUN_STATUSES
 from windlass_harness.views.runs import DELIVERY_RECORDS
-from windlass_protocol import RetryClass, RunStatus
+from windlass_protocol import JsonObject, RetryClass, RunStatus
 from windlass_protocol.frozen import frozen
 
 T = TypeVar("T")
@@ -230,6 +231,7 @@ class SessionWriter:
             self._consumes.clear()
             self._new_runs.clear()
         if self._runs:
+            _log_failed_runs(records)
             self._runs.clear()
         if records:
             self._seq += len(records)
@@ -290,6 +292,26 @@ class SessionWriter:
         return Appended(batch.expected_seq + 1, records[0].position or 0)
 
 
+def _log_failed_runs(records: Sequence[Record]) -> None:
+    """Log the runs that failed in an append; their errors are masked, as all records are."""
+    for record in records:
+        if record.type not in _FAILED_RUNS:
+            continue
+        error = cast(JsonObject, record.data.get("error") or {})
+        ids = {"runId": record.run_id, "sessionId": record.session_id, "agentId": record.agent_id}
+        told = {**ids, "code": error.get("code"), "kind": error.get("kind")}
+        _LOG.warning(
+            "run %s of agent %s %s: %s",
+            record.run_id,
+            record.agent_id,
+            _FAILED_RUNS[record.type],
+            error.get("message"),
+            extra={"windlass": told},
+        )
+
+
+_LOG: Final = logging.getLogger("windlass.runs")
+_FAILED_RUNS: Final = {"run.failed": "failed", "run.budget_exhausted": "exhausted its budget"}
 _RESULT_RECORDS: Final = frozenset({"action.result", *DELIVERY_RECORDS} - {"delivery.intended"})
 
 RECORDS_PER_READ: Final = 2_048

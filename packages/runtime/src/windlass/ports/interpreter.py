@@ -13,7 +13,7 @@ from windlass_protocol.frozen import sealed
 
 @sealed
 class ProgramLimits:
-    """Limits of a program; one that exceeds them fails."""
+    """Limits of a program; one that exceeds them fails, but for text that it prints, which is cut."""
 
     memory_bytes: int
     turn_ms: int
@@ -21,6 +21,8 @@ class ProgramLimits:
     total_ms: int
     """CPU time since the program was begun, or loaded."""
     printed_chars: int
+    value_chars: int
+    """Characters of its value, and of the arguments that it passes between two waits, as JSON."""
 
 
 @sealed
@@ -38,6 +40,10 @@ class Program:
     seed: str
     """The seed of its random numbers."""
     limits: ProgramLimits
+    variables: bytes | None = None
+    """What it begins with: `Progress.variables` of an earlier program."""
+    keeps_variables: bool = False
+    """Whether later programs may begin with its variables."""
 
 
 @sealed
@@ -112,6 +118,8 @@ class Progress:
     """Its state, if it waits for calls."""
     end: ProgramValue | ProgramFault | None
     """None while it waits for calls."""
+    variables: bytes | None = None
+    """Its variables, if it ended with a value and keeps them."""
 
 
 class Diverged(Exception):
@@ -120,6 +128,10 @@ class Diverged(Exception):
 
 class NoSnapshot(Exception):
     """A snapshot cannot be loaded: run the program from its source."""
+
+
+class NoVariables(Exception):
+    """Variables of an earlier program cannot be loaded."""
 
 
 class Interpreter(Protocol):
@@ -149,6 +161,7 @@ class Interpreter(Protocol):
         Raises:
             Diverged: an outcome is not of a call that the program waits for.
             NoSnapshot: the snapshot is not one of this version.
+            NoVariables: the variables that it begins with are not of this version.
         """
         ...
 

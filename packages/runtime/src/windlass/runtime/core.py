@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
 
-from windlass.errors import AgentError, Conflict
+from windlass.errors import AgentError, Conflict, Unavailable
 from windlass.refusals import (
     check_given,
     check_id,
@@ -385,7 +385,9 @@ class CoreRuntime(RuntimeViews):
             except AgentError as error:
                 await self._record_refusal(error, request)
                 raise
-            await self._post_answers([one for one in asking if one.session_id != session_id])
+            for one in asking:
+                if one.session_id != session_id:
+                    await self._post_answers(one)
         for one in dict.fromkeys((session_id, *(one.session_id for one in asking))):
             await self._rouse(one)
 
@@ -586,23 +588,26 @@ class CoreRuntime(RuntimeViews):
     ) -> None:
         async with self._answering(session_id):
             asking = await self._checked_answers(session_id, responses, run_id)
-            await self._post_answers(asking)
+            numbers = [await self._post_answers(one) for one in asking]
         for one in asking:
             await self._rouse(one.session_id)
+        # The answers are durable: a store that cannot be read now does not change that.
+        with suppress(Unavailable):
+            for one, number in zip(asking, numbers, strict=True):
+                await self._runs.check_counts(one, number)
 
     def _answering(self, session_id: str) -> asyncio.Lock:
-        """Return the lock of the answers of a session: of two at once, the second is refused."""
+        """Return the lock of the answers of a session: of two at once, the second is not posted."""
         import asyncio  # noqa: PLC0415 - slow to import
 
         return self._answer_locks.setdefault(check_id(session_id, "a session id"), asyncio.Lock())
 
-    async def _post_answers(self, asking: Sequence[Asking]) -> None:
-        """Put answers into the inboxes of the sessions that asked."""
+    async def _post_answers(self, asking: Asking) -> int:
+        """Put answers into the inbox of the session that asked; return the number of the item."""
         from windlass.engine.inbox import ANSWER, item_key  # noqa: PLC0415 - slow to import
 
-        for one in asking:
-            key = item_key(ANSWER, self._ports.machine.new_id())
-            await self._store().post(one.session_id, kind=ANSWER, key=key, body=self._masked(one.body))
+        key, body = item_key(ANSWER, self._ports.machine.new_id()), self._masked(asking.body)
+        return (await self._store().post(asking.session_id, kind=ANSWER, key=key, body=body)).number
 
     async def _checked_answers(
         self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import cached_property
+from math import inf
 from typing import Final, Generic, cast, overload
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
@@ -51,6 +52,7 @@ from windlass_protocol import (
     ErrorInfo,
     ErrorKind,
     Event,
+    InputOutcome,
     InputRequest,
     InputResponse,
     JsonObject,
@@ -84,6 +86,7 @@ class Asking:
         return {"responses": responses, "givenMs": self.given_ms}
 
 
+_BY_ANSWERS: Final = (InputOutcome.ANSWERED, InputOutcome.APPROVED, InputOutcome.DENIED)
 TERMINAL: Final = frozenset(RUN_ENDS.values())
 _CANCELLED: Final = "the run was cancelled, which closed its requests"
 
@@ -297,26 +300,45 @@ class Runs:
             return {}, set()
         return open_, homes
 
-    async def _answered(self, session_id: str, requests: Mapping[str, InputRequest]) -> set[str]:
-        """Return the ids of the requests that have a valid answer in an inbox."""
+    async def _answered(
+        self, session_id: str, requests: Mapping[str, InputRequest], *, before: float = inf
+    ) -> set[str]:
+        """Return the ids of the requests that have a valid answer in an inbox, before an item."""
         found: set[str] = set()
         async for item in each_item(self._store, session_id):
+            if item.number >= before:
+                break
             if has_answers(item):
                 given = answers_in(item)
                 found |= {one.request_id for one in given.responses if _counts(one, requests, given.given_ms)}
         return found
 
-    async def check_unanswered(self, asking: Asking) -> None:
-        """Refuse a second answer to a request while the first is still in the inbox.
+    async def check_unanswered(self, asking: Asking, *, before: float = inf) -> None:
+        """Refuse a second answer to a request while the first is still in the inbox, before an item.
 
         Raises:
             Conflict: a request has an answer in the inbox.
         """
-        answered = await self._answered(asking.session_id, asking.requests)
+        answered = await self._answered(asking.session_id, asking.requests, before=before)
         for response in asking.responses:
             if response.request_id in answered:
                 run = (await self._folds.session(asking.session_id)).run
                 raise answered_already(response, asking.session_id, agent_id=run and run.agent_id)
+
+    async def check_counts(self, asking: Asking, number: int) -> None:
+        """Refuse answers that were posted as an item if another process has posted others before.
+
+        Raises:
+            Conflict: a request has another answer, or it was closed without one.
+        """
+        await self.check_unanswered(asking, before=number)
+        for response in asking.responses:
+            found = await self._store.find_request(response.request_id)
+            given = matched(asking.requests[response.request_id], response)
+            if isinstance(found, SettledRequest) and (
+                found.outcome not in _BY_ANSWERS or found.option_id != given.option_id
+            ):
+                raise settled_already(found)
 
     async def _state(self, session_id: str, run_id: str | None) -> SessionFold | None:
         """Return the state of a session; None if it is running another run than `run_id`."""

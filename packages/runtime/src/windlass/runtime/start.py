@@ -512,7 +512,8 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
     if package.programs:
         from windlass.programs import program_tools  # noqa: PLC0415 - few agents have programs
 
-        found |= program_tools(package.programs, found.values())
+        kept = bool(package.keeps_variables)
+        found |= program_tools(package.programs, found.values(), keeps_variables=kept)
     return found
 
 

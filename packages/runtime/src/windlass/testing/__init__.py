@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
+    from windlass.testing.crashes import Crash as Crash
+    from windlass.testing.crashes import crash_everywhere as crash_everywhere
     from windlass.testing.models import Answer as Answer
     from windlass.testing.models import Cassette as Cassette
     from windlass.testing.models import Request as Request
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
     from windlass.testing.time import sequential_ids as sequential_ids
 
 _HOMES = {
+    "windlass.testing.crashes": (
+        "Crash",
+        "crash_everywhere",
+    ),
     "windlass.testing.models": (
         "Answer",
         "Cassette",

@@ -249,7 +249,7 @@ def _settle(future: Future[T], function: Callable[[], T]) -> None:
         future.set_result(function())
     except (StopIteration, SystemExit, KeyboardInterrupt) as error:
         # asyncio loses a StopIteration, and ends the program on the others.
-        future.set_exception(RuntimeError(f"the tool raised {type(error).__name__}"))
+        future.set_exception(RuntimeError(f"the function raised {type(error).__name__}"))
     except BaseException as error:  # noqa: BLE001 - the tool boundary, in its thread
         future.set_exception(error)
 

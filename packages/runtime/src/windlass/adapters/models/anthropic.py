@@ -1,7 +1,6 @@
 """Anthropic, and every server with a compatible Messages API."""
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
@@ -21,6 +20,7 @@ from windlass.adapters.models.messages import (
 )
 from windlass.adapters.models.transport import (
     MAX_TOKENS,
+    PROCESS_ENVIRONMENT,
     Address,
     Environment,
     Line,
@@ -457,7 +457,7 @@ class AnthropicProvider(ServedModel):
         api_key: str | None = None,
         base_url: str | None = None,
         settings: ModelSettings | None = None,
-        environment: Environment = os.environ,
+        environment: Environment = PROCESS_ENVIRONMENT,
         route_id: str = "anthropic",
     ) -> None:
         need_extra("anthropic", route_id)

@@ -1,6 +1,5 @@
 """OpenAI, and every server with a compatible Chat Completions API."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, cast
@@ -20,6 +19,7 @@ from windlass.adapters.models.messages import (
     wire_name,
 )
 from windlass.adapters.models.transport import (
+    PROCESS_ENVIRONMENT,
     Address,
     Environment,
     Line,
@@ -309,7 +309,7 @@ class OpenAICompatProvider(ServedModel):
         api_key: str | None = None,
         base_url: str | None = None,
         settings: ModelSettings | None = None,
-        environment: Environment = os.environ,
+        environment: Environment = PROCESS_ENVIRONMENT,
         route_id: str = "openai",
         key_variable: str = KEY,
     ) -> None:

@@ -1,11 +1,10 @@
 """Model routes: `openai/…`, `anthropic/…`, `ollama/…`, `demo/…`."""
 
-import os
 from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from windlass.adapters import models
-from windlass.adapters.models.transport import Environment, not_set_up
+from windlass.adapters.models.transport import PROCESS_ENVIRONMENT, Environment, not_set_up
 from windlass.errors import Rejected
 from windlass.ports.model import LLMProvider
 from windlass_protocol import ErrorKind, RetryClass
@@ -87,7 +86,7 @@ _ROUTES: Final[dict[str, Callable[[str, Environment], LLMProvider]]] = {
 class EnvironmentProviders:
     """Providers created on first use, from environment variables."""
 
-    def __init__(self, environment: Environment = os.environ) -> None:
+    def __init__(self, environment: Environment = PROCESS_ENVIRONMENT) -> None:
         self._environment = environment
         self._made: dict[tuple[str, str], LLMProvider] = {}
 
@@ -117,12 +116,12 @@ class EnvironmentProviders:
                 await close()
 
 
-def providers_from_environment(environment: Environment = os.environ) -> EnvironmentProviders:
+def providers_from_environment(environment: Environment = PROCESS_ENVIRONMENT) -> EnvironmentProviders:
     """Return the providers of the known routes."""
     return EnvironmentProviders(environment)
 
 
-def provider_for(name: str, environment: Environment = os.environ) -> LLMProvider:
+def provider_for(name: str, environment: Environment = PROCESS_ENVIRONMENT) -> LLMProvider:
     """Return the provider of a name as `provider/model`.
 
     Raises:

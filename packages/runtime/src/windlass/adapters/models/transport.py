@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from copy import copy
@@ -64,6 +65,19 @@ class Environment(Protocol):
     def get(self, name: str, /) -> str | None:
         """Return the value of a variable."""
         ...
+
+
+class _ProcessEnvironment:
+    """The environment of the process. Its repr has no values: `help` shows the defaults of functions."""
+
+    def get(self, name: str, /) -> str | None:
+        return os.environ.get(name)
+
+    def __repr__(self) -> str:
+        return "os.environ"
+
+
+PROCESS_ENVIRONMENT: Final = _ProcessEnvironment()
 
 
 @sealed

@@ -304,12 +304,12 @@ class _Problems(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         self._world.note(f"log: {text}")
-        if record.name != _OF_THE_HOST and text.rpartition(" ")[2] not in _EXPECTED:
+        if record.name not in _OF_THE_HOST and text.rpartition(" ")[2] not in _EXPECTED:
             self._world.blame(text)
 
 
-_OF_THE_HOST: Final = "windlass.failures"
-"""Loggers about failures of host code, which the simulated models cause on purpose."""
+_OF_THE_HOST: Final = ("windlass.failures", "windlass.runs")
+"""Loggers about failures of host code and failed runs, which the simulated models cause on purpose."""
 _EXPECTED: Final = frozenset(
     name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, AgentError)
 )

@@ -5,7 +5,7 @@ so does the writer while it is idle. The row `search_state` says how far the ind
 transaction that adds the words, so a killed process loses and repeats nothing.
 
 A row has the words that one transaction adds for one session: those of its appends, under the position of the
-last one, and of its title. A session whose run has not started has only a title: it is under the negative
+last one, and of its title. A session without a started run has only a title: it is under the negative
 number of the session in the catalogue. The words are normalised, without duplicates, and separated by blanks.
 The tokenizer `ascii` splits them at the blanks alone.
 

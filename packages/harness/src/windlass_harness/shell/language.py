@@ -1,0 +1,325 @@
+"""The safe language: which simple commands are proven to be local reads.
+
+A command is in the language if its program is in `programs`, every one of its words is an option spelled as
+listed there or an operand of the listed kind, and its redirections lose nothing. Nothing else is safe.
+"""
+
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Final
+
+from windlass_harness.shell import programs
+from windlass_harness.shell.parser import Redirect, Simple, Word
+from windlass_protocol.frozen import frozen
+from windlass_protocol.lazy import lazy_pattern
+
+Finding = tuple[str, str]
+"""A category and the offending text."""
+
+
+class Outside(Exception):
+    """A command is not in the language: `category` says why, `part` is the offending text."""
+
+    def __init__(self, category: str, part: str) -> None:
+        super().__init__(category)
+        self.category = category
+        self.part = part
+
+
+@frozen
+class Grammar:
+    """The options and operands of one program, read from its entry in `programs`."""
+
+    flags: frozenset[str]
+    letters: frozenset[str]
+    values: dict[str, str]
+    attached: dict[str, str]
+    separate: dict[str, str]
+    has_number: bool
+    operands: tuple[str, ...]
+    repeats: bool
+
+
+_GLOB: Final = lazy_pattern(r"[*?\[]")
+_NUMBER_OPTION: Final = lazy_pattern(r"-[0-9]{1,9}")
+_SECRET_SAMPLES: Final = tuple(
+    ".env .env.local .npmrc .netrc id_rsa id_ed25519 credentials secrets shadow server.pem"
+    " private.key".split()
+)
+_GLOB_EVIDENCE_CHARS_MIN: Final = 2
+_CAUTIONS: Final = {name: category for category, names in programs.CAUTIONS.items() for name in names.split()}
+
+
+def problem_of(command: Simple, *, is_moved: bool) -> Finding | None:
+    """Say why a command is not in the language; None if it is.
+
+    `is_moved` says that the command line changes its folder: what git does depends on the folder.
+    """
+    try:
+        for redirect in command.redirects:
+            _check_redirect(redirect)
+        _check_program(command, is_moved=is_moved)
+    except Outside as found:
+        return (found.category, found.part)
+    return None
+
+
+def _check_redirect(redirect: Redirect) -> None:
+    match (redirect.descriptor, redirect.operator):
+        case ("2", ">&") if redirect.target.text == "1":
+            return
+        case ("" | "1" | "2", ">" | ">>") | ("", "&>") if redirect.target.text == "/dev/null":
+            return
+        case ("" | "0", "<"):
+            _check_path(redirect.target, "F")
+        case _:
+            raise Outside("unknown/redirect", f"{redirect.operator} {redirect.target.text}")
+
+
+def _check_program(command: Simple, *, is_moved: bool) -> None:
+    name, words = command.words[0].text, command.words[1:]
+    if len(name) != command.words[0].end - command.words[0].start:
+        raise Outside("unknown/parse", name)
+    match name:
+        case "[" if words and words[-1].text == "]":
+            _check_test(words[:-1])
+        case "test":
+            _check_test(words)
+        case "find":
+            _check_find(words)
+        case "cd":
+            _check_cd(words)
+        case "git":
+            if is_moved:
+                raise Outside("unknown/exec", "git in another folder")
+            _check_git(words)
+        case _ if name in programs.PROGRAMS:
+            _check_words(name, _grammar(name), words)
+        case _:
+            raise Outside(_CAUTIONS.get(name, "unknown/program"), name)
+
+
+@lru_cache(maxsize=256)
+def _grammar(name: str) -> Grammar:
+    is_git = name.startswith("git ")
+    options, operands = programs.GIT[name[4:]] if is_git else programs.PROGRAMS[name]
+    flags: set[str] = set()
+    letters = ""
+    values: dict[str, str] = {}
+    attached: dict[str, str] = {}
+    separate: dict[str, str] = {}
+    for entry in options.split():
+        if entry.startswith("+"):
+            letters += entry[1:]
+        elif "=" in entry:
+            option, _, kind = entry.partition("=")
+            values[option] = kind
+        elif ":" in entry:
+            option, _, kind = entry.partition(":")
+            attached[option] = kind
+        elif "@" in entry:
+            option, _, kind = entry.partition("@")
+            separate[option] = kind
+        else:
+            flags.add(entry)
+    kinds = tuple(kind.rstrip("*") for kind in operands.split())
+    return Grammar(
+        frozenset(flags),
+        frozenset(letters),
+        values,
+        attached,
+        values | separate,
+        "-#" in flags,
+        kinds,
+        operands.endswith("*"),
+    )
+
+
+def _check_words(name: str, grammar: Grammar, words: Sequence[Word]) -> None:
+    operands: list[Word] = []
+    used: set[str] = set()
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        text = word.text
+        if text == "--":
+            operands.extend(words[at:])
+            break
+        if not text.startswith("-") or text == "-" or grammar.operands[:1] == ("W",):
+            operands.append(word)
+            continue
+        if word.is_glob:
+            raise Outside("unknown/option", text)
+        option, value = _split_option(grammar, text)
+        used.add(option)
+        if value is not None:
+            _check_kind(value, (grammar.values | grammar.attached)[option], text)
+        elif option in grammar.separate:
+            if at == len(words):
+                raise Outside("unknown/option", text)
+            _check_value(words[at], grammar.separate[option])
+            at += 1
+    kinds = grammar.operands
+    if not used.isdisjoint(programs.PATTERN_OPTIONS.get(name, ())):
+        kinds = kinds[1:]
+    _check_operands(operands, kinds, repeats=grammar.repeats)
+
+
+def _split_option(grammar: Grammar, text: str) -> tuple[str, str | None]:
+    """Return the option of a word, and the value in the same word if there is one."""
+    if text in grammar.flags or text in grammar.separate:
+        return text, None
+    if text.startswith("--"):
+        option, equals, value = text.partition("=")
+        if equals and (option in grammar.values or option in grammar.attached):
+            return option, value
+    elif grammar.letters.issuperset(text[1:]) or (grammar.has_number and _NUMBER_OPTION.fullmatch(text)):
+        return text, None
+    elif text[:2] in grammar.values or text[:2] in grammar.attached:
+        return text[:2], text[2:]
+    raise Outside("unknown/option", text)
+
+
+def _check_operands(operands: Sequence[Word], kinds: tuple[str, ...], *, repeats: bool) -> None:
+    for index, operand in enumerate(operands):
+        if index < len(kinds):
+            _check_value(operand, kinds[index])
+        elif repeats and kinds:
+            _check_value(operand, kinds[-1])
+        else:
+            raise Outside("unknown/option", operand.text)
+
+
+def _check_value(word: Word, kind: str) -> None:
+    if kind in ("P", "F", "G"):
+        _check_path(word, kind)
+    elif word.is_glob:
+        raise Outside("unknown/option", word.text)
+    else:
+        _check_kind(word.text, kind, word.text)
+
+
+def _check_kind(value: str, kind: str, part: str) -> None:
+    if kind == "GLOB" and not value.startswith("!") and is_secret(value):
+        raise Outside("read/secret", part)
+    if kind in ("T", "GLOB"):
+        is_fit = not value.startswith("-")
+    else:
+        is_fit = kind == "W" or re.fullmatch(programs.KINDS[kind], value) is not None
+    if not is_fit:
+        raise Outside("unknown/option", part)
+
+
+def _check_path(word: Word, kind: str) -> None:
+    """Refuse a path that leaves the folder, that may name a secret, or that may become an option."""
+    text = word.text
+    segments = text.split("/")
+    if is_secret(text) or (kind == "G" and ":" in text and is_secret(text.rpartition(":")[2])):
+        raise Outside("read/secret", text)
+    if text == "/dev/null" or (text == "-" and kind != "G"):
+        return
+    if text.startswith(("/", "~")) or ".." in segments or ":.." in text:
+        raise Outside("unknown/outside", text)
+    if not text or text.startswith(("-", "+")) or "=" in text:
+        raise Outside("unknown/option", text)
+    if not word.is_glob:
+        return
+    if kind == "F" or _GLOB.match(text):
+        # A pattern that begins with a wildcard may match a file whose name is an option.
+        raise Outside("unknown/pattern", text)
+    if any(segment.startswith(".") and _GLOB.search(segment) for segment in segments):
+        raise Outside("unknown/outside", text)
+
+
+def is_secret(path: str) -> bool:
+    """Say whether a path, or a pattern of file names, may name a file of credentials."""
+    segments = [segment for segment in path.split("/") if segment not in ("", ".")]
+    if not segments:
+        return False
+    name = segments[-1].lower()
+    if _is_any(name, programs.PUBLIC_FILES):
+        return False
+    joined = "/" + "/".join(segments) + "/"
+    if any(f"/{one}/" in joined for one in programs.SECRET_PATHS) or _is_any(name, programs.SECRET_FILES):
+        return True
+    evidence = sum(character.isalnum() for character in name)
+    return (
+        _GLOB.search(name) is not None
+        and (name.startswith(".") or evidence >= _GLOB_EVIDENCE_CHARS_MIN)
+        and any(fnmatchcase(sample, name) for sample in _SECRET_SAMPLES)
+    )
+
+
+def _is_any(name: str, patterns: tuple[str, ...]) -> bool:
+    return _wildcards(patterns).fullmatch(name) is not None
+
+
+@lru_cache(maxsize=8)
+def _wildcards(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    choices = "|".join(re.escape(pattern).replace(r"\*", ".*") for pattern in patterns)
+    return re.compile(choices, re.IGNORECASE | re.DOTALL)
+
+
+def _check_git(words: Sequence[Word]) -> None:
+    at = 0
+    while at < len(words) and words[at].text in programs.GIT_GLOBAL:
+        at += 1
+    texts = [word.text for word in words[at : at + 2]]
+    for count in (2, 1):
+        name = " ".join(texts[:count])
+        if len(texts) >= count and name in programs.GIT:
+            _check_words(f"git {name}", _grammar(f"git {name}"), words[at + count :])
+            return
+    raise Outside("unknown/git", " ".join(texts) or "git")
+
+
+def _check_cd(words: Sequence[Word]) -> None:
+    """Accept one folder below this one; what lies in a hidden one is known by its whole path only."""
+    if len(words) != 1 or words[0].text == "-" or "/." in f"/{words[0].text.removeprefix('./')}":
+        raise Outside("unknown/outside", " ".join(word.text for word in words))
+    _check_path(words[0], "F")
+
+
+def _check_find(words: Sequence[Word]) -> None:
+    at = 0
+    while at < len(words) and not words[at].text.startswith(("-", "(", "!", ",")):
+        _check_path(words[at], "P")
+        at += 1
+    while at < len(words):
+        word = words[at]
+        kind = programs.FIND.get(word.text)
+        if kind is None or word.is_glob:
+            raise Outside("unknown/option", word.text)
+        at += 1
+        if kind:
+            if at == len(words):
+                raise Outside("unknown/option", word.text)
+            _check_value(words[at], kind)
+            at += 1
+
+
+def _check_test(words: Sequence[Word]) -> None:
+    """Accept one test of a file, a text or two numbers, perhaps negated."""
+    if words and words[0].text == "!":
+        words = words[1:]
+    match [word.text for word in words]:
+        case [operator, _] if operator in programs.TEST_FILES:
+            _check_path(words[1], "F")
+        case [operator, text] if operator in programs.TEST_TEXTS:
+            _check_test_text(words[1], text)
+        case [left, operator, right] if operator in programs.TEST_EQUALS:
+            _check_test_text(words[0], left)
+            _check_test_text(words[2], right)
+        case [left, operator, right] if operator in programs.TEST_NUMBERS:
+            _check_kind(left, "N", left)
+            _check_kind(right, "N", right)
+        case other:
+            raise Outside("unknown/option", " ".join(other))
+
+
+def _check_test_text(word: Word, text: str) -> None:
+    if word.is_glob or text.startswith(("-", "!", "(", ")")):
+        raise Outside("unknown/option", text)

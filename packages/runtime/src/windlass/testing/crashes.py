@@ -1,0 +1,184 @@
+"""Crashes at every call of the store: a run is broken off there and continued by a second runtime."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from typing import Final, TypeVar
+
+from windlass.adapters.journals.memory import MemoryStore
+from windlass.agent import Agent
+from windlass.errors import Conflict
+from windlass.feed import Feed
+from windlass.policy import allow_start
+from windlass.ports.store import OpenRequest
+from windlass.runtime.compose import AgentRuntime
+from windlass.testing.stores import FullStore, WrappedStore
+from windlass.testing.time import FakeClock, check_no_loop, run_in_fake_time, seeded_random, sequential_ids
+from windlass_protocol import InputKind, InputRequest, InputResponse, RunResult, UserContent
+from windlass_protocol.frozen import sealed
+
+T = TypeVar("T")
+RUN_ID: Final = "run"
+
+
+@sealed
+class Crash:
+    """A crash, and the result of the run that was continued after it."""
+
+    number: int
+    """The crash is at this point of the run, from 1."""
+    point: str
+    """The call of the store, `asked` (nothing has happened) or `done` (the caller does not know)."""
+    result: RunResult
+
+
+def crash_everywhere(
+    agent: Agent,
+    message: UserContent,
+    *,
+    answer: str | Callable[[InputRequest], InputResponse] = "approve",
+    recover: str = "retry",
+) -> Iterator[Crash]:
+    """Run an agent once for each point at which its process can die; yield each result.
+
+    Everything is in memory and in fake time. At the crash all tasks of the first runtime are cancelled, and
+    nothing of it reaches the store any more; a second runtime continues the run. The model must answer by its
+    history, see `by_history`. `answer` is the option for approvals and questions, or a function that answers
+    all requests; `recover` is the option for calls that the crash interrupted.
+
+    Raises:
+        RuntimeError: an event loop is running in this thread, or a run never ends.
+    """
+    check_no_loop("crash_everywhere")
+    choose = _choice(answer, recover) if isinstance(answer, str) else answer
+    number = 0
+    while True:
+        number += 1
+        clock = FakeClock()
+        crash = run_in_fake_time(_crash_at(number, agent, message, choose, clock), clock=clock)
+        if crash is None:
+            return
+        yield crash
+
+
+def _choice(answer: str, recover: str) -> Callable[[InputRequest], InputResponse]:
+    def choose(request: InputRequest) -> InputResponse:
+        option_id = recover if request.kind is InputKind.RECOVERY else answer
+        return InputResponse(request_id=request.request_id, option_id=option_id)
+
+    return choose
+
+
+class _Gate:
+    """The output of a process: from its crash on, nothing gets through."""
+
+    def __init__(self, at: int) -> None:
+        self._at = at
+        self.point = ""
+        self.is_down = asyncio.Event()
+        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def reach(self, point: str) -> None:
+        """Pass a point; the process may die here."""
+        self._at -= 1
+        if self._at == 0:
+            self.point = point
+            self.is_down.set()
+        await self.pass_through()
+
+    async def pass_through(self) -> None:
+        """Return if the process lives, and never if it does not."""
+        if self.is_down.is_set():
+            await asyncio.shield(self._closed)
+
+    def end(self) -> None:
+        """End the tasks that wait for ever."""
+        self._closed.cancel()
+
+
+class _Store(WrappedStore):
+    """A store as a process sees it that may die at any call."""
+
+    def __init__(self, inner: FullStore, gate: _Gate) -> None:
+        super().__init__(inner)
+        self._gate = gate
+
+    async def _pass(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
+        await self._gate.reach(f"{name} asked")
+        result = await call()
+        await self._gate.reach(f"{name} done")
+        return result
+
+
+class _Clock:
+    """A clock that stops for a process with its death."""
+
+    def __init__(self, inner: FakeClock, gate: _Gate) -> None:
+        self._inner = inner
+        self._gate = gate
+
+    def now(self) -> datetime:
+        """Return the wall-clock time."""
+        return self._inner.now()
+
+    def monotonic(self) -> float:
+        """Return the seconds that have passed."""
+        return self._inner.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Return once the seconds have passed, if the process lives then."""
+        await self._inner.sleep(seconds)
+        await self._gate.pass_through()
+
+
+async def _crash_at(
+    number: int,
+    agent: Agent,
+    message: UserContent,
+    choose: Callable[[InputRequest], InputResponse],
+    clock: FakeClock,
+) -> Crash | None:
+    """Crash at a point; None if the run has ended before."""
+    store, gate = MemoryStore(), _Gate(number)
+    mine = asyncio.current_task()
+    first = asyncio.ensure_future(_drive(_Store(store, gate), _Clock(clock, gate), agent, message, choose))
+    down = asyncio.ensure_future(gate.is_down.wait())
+    await asyncio.wait({first, down}, return_when=asyncio.FIRST_COMPLETED)
+    if not gate.is_down.is_set():
+        down.cancel()
+        await first
+        return None
+    for task in asyncio.all_tasks():
+        if task is not mine:
+            task.cancel()
+    result = await _drive(store, clock, agent, message, choose)
+    gate.end()
+    return Crash(number, gate.point, result)
+
+
+async def _drive(
+    store: FullStore,
+    clock: FakeClock | _Clock,
+    agent: Agent,
+    message: UserContent,
+    choose: Callable[[InputRequest], InputResponse],
+) -> RunResult:
+    """Start the run or continue it, answer its requests, and return its result."""
+    builder = AgentRuntime.builder().journal(store).content(store).event_bus(Feed(store, clock))
+    builder.clock(clock).ids(sequential_ids(f"{id(store):x}")).random(seeded_random(1))
+    async with builder.policy(allow_start).agent(agent).attended().build() as runtime:
+        handle = await runtime.start(agent, message, run_id=RUN_ID, session_id=RUN_ID)
+        async for event in handle.events():
+            if event.type == "run.waiting":
+                for one in (await runtime.sessions.requests()).items:
+                    await _answer(runtime, one, choose)
+        return await handle.wait()
+
+
+async def _answer(
+    runtime: AgentRuntime, asked: OpenRequest, choose: Callable[[InputRequest], InputResponse]
+) -> None:
+    # Answered before the crash, and not taken yet.
+    with suppress(Conflict):
+        await runtime.answer_session(asked.session_id, [choose(asked.request)])

@@ -1,0 +1,41 @@
+"""The documentation site: every page is there, its links stay inside, and it asks no other host."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tools import docs_site as site
+from tools.files import ROOT
+
+
+def test_links_of_a_page_lead_to_pages_of_the_site_or_nowhere() -> None:
+    pages = {"README.md": "index.md", "docs/a.md": "a.md", "SECURITY.md": "project/security.md"}
+    text = "[a](docs/a.md#x) [test](tests/x.py) ![p](docs/images/p.png) [o](https://o.example)\n```\n[a](docs/a.md)\n```"
+    assert site.moved(text, "README.md", pages) == (
+        "[a](a.md#x) test ![p](images/p.png) [o](https://o.example)\n```\n[a](docs/a.md)\n```\n"
+    )
+    assert site.moved("[a](docs/a.md)", "SECURITY.md", pages) == "[a](../a.md)\n"
+    assert site.moved("[s](../SECURITY.md) [index](README.md)", "docs/a.md", pages) == (
+        "[s](project/security.md) [index](index.md)\n"
+    )
+
+
+@pytest.mark.slow
+def test_the_site_has_every_page_a_search_and_the_reference_and_asks_no_other_host(tmp_path: Path) -> None:
+    assert site.build(tmp_path) == 0
+    built = tmp_path / "site"
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"README"}
+    assert pages <= {path.stem for path in built.glob("*.html")}
+    reference = (built / "api" / "windlass.html").read_text(encoding="utf-8")
+    assert all(
+        f'id="windlass.{name}"' in reference for name in ("agent.Agent", "agent.Agent.run", "tools.tool")
+    )
+    found = json.dumps(json.loads((built / "search.json").read_text(encoding="utf-8")))
+    assert "Human in the loop" in found
+    for page in built.rglob("*.html"):
+        asked = re.findall(
+            r'<(?:script|img|link|iframe)[^>]*(?:src|href)="?(https?:[^" >]+)', page.read_text("utf-8")
+        )
+        assert asked == [], page

@@ -1,0 +1,373 @@
+"""Hostile and unlucky programs: none of them ends more than its own call."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.runtime_rig import play, until
+from tests.runtime.test_programs import coder, failure_of, output_of, pay, requests_of, result_of, run
+
+from windlass import Agent, AgentRuntime, BudgetLimit, tool
+from windlass.limits import (
+    PROGRAM_ARGUMENTS_BYTES_MAX,
+    PROGRAM_PRINTED_CHARS_MAX,
+    PROGRAM_SOURCE_CHARS_MAX,
+    PROGRAM_VALUE_CHARS_MAX,
+    TOOL_OUTPUT_CHARS_MAX,
+)
+from windlass.parts import MontyInterpreter
+from windlass.ports.interpreter import Program
+from windlass.programs import Functions
+from windlass.runtime.runs import RunHandle
+from windlass.testing import say
+from windlass_harness.policy import CallFacts
+from windlass_protocol import AllowDecision, DeferDecision, Event, JsonValue, ModifyDecision, PolicyDecision
+
+SECRET = "hunter2hunter2"
+GATHER = "import asyncio\nawait asyncio.gather(pay(1), pay(2))"
+
+
+@tool(mode="read")
+async def echo(value: Any) -> Any:
+    """Return a value as it is."""
+    return value
+
+
+def named(name: str) -> Any:
+    @tool(mode="read", name=name)
+    async def one(number: int) -> int:
+        """Return a number."""
+        return number
+
+    return one
+
+
+def told(events: Sequence[Event], call_id: str = "call-1") -> str:
+    return str(result_of(events, call_id)["error"])
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("float('nan')", "nan"),
+        ("2**70", str(2**70)),
+        ("{1: b'a', (1, 2): {3}}", {"1": "b'a'", "(1, 2)": [3]}),
+        ("[double(1)]", ["<coroutine external_future(0)>"]),
+        ("'\\ud800'", "\N{REPLACEMENT CHARACTER}"),
+    ],
+)
+def test_text_stands_for_a_value_that_has_no_json_form(value: str, found: Any) -> None:
+    assert output_of(coder(value)) == found
+
+
+@pytest.mark.parametrize("levels", [90, 500, 5_000])
+def test_a_value_of_many_levels_is_cut(levels: int) -> None:
+    value = output_of(coder(f"x = []\nfor _ in range({levels}):\n    x = [x]\nx"))
+    for _ in range(50):
+        (value,) = value
+    assert str(value).count("[") < 60
+
+
+def test_a_value_that_contains_itself_has_an_end() -> None:
+    assert output_of(coder("x = []\nx.append(x)\nx")) == ["[...]"]
+
+
+@pytest.mark.parametrize("use", ["x", "await echo(x)"])
+def test_a_value_that_repeats_a_small_one_many_times_is_too_large(use: str) -> None:
+    code, message = failure_of(
+        coder(f"x = 'a' * 1000\nfor _ in range(5):\n    x = [x] * 1000\n{use}", tools=[echo])
+    )
+    assert code == "program_failed"
+    assert f"over {PROGRAM_VALUE_CHARS_MAX:,} characters" in message
+
+
+def test_a_large_value_is_cut_for_the_model_and_whole_in_the_content_store() -> None:
+    data = result_of(play(run(coder(f"'a' * {PROGRAM_VALUE_CHARS_MAX}"))))
+    assert len(str(data["result"]["output"])) < TOOL_OUTPUT_CHARS_MAX + 200  # type: ignore[index]
+    assert data["contentRef"]["sizeBytes"] == PROGRAM_VALUE_CHARS_MAX + 2  # type: ignore[index]
+
+
+def test_calls_with_too_large_arguments_are_not_made_and_the_run_goes_on() -> None:
+    source = "import asyncio\nawait asyncio.gather(*[echo('a' * 100_000) for _ in range(10)])"
+    events = play(run(coder(source, tools=[echo])))
+    assert f"a program may pass {PROGRAM_ARGUMENTS_BYTES_MAX:,} before it waits" in told(events)
+    assert not [event for event in events if event.data.get("parentCallId")]
+    assert "run.completed" in [event.type for event in events]
+
+
+def test_a_program_that_prints_without_end_goes_on_without_the_rest() -> None:
+    value = output_of(coder("for _ in range(20_000):\n    print('a' * 100)\nawait double(1)"))
+    assert value["result"] == 2
+    assert len(value["printed"]) == PROGRAM_PRINTED_CHARS_MAX
+
+
+def test_a_source_at_the_limit_runs_and_a_longer_one_is_refused() -> None:
+    most = "1#".ljust(PROGRAM_SOURCE_CHARS_MAX, "a")
+    assert output_of(coder(most)) == 1
+    assert failure_of(coder(most + "a"))[0] == "invalid_arguments"
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("class", "call_class"),
+        ("print", "call_print"),
+        ("int", "call_int"),
+        ("asyncio", "call_asyncio"),
+        ("Any", "call_Any"),
+        ("Object1", "call_Object1"),
+        ("_", "call__"),
+        ("windlass_begin", "call_windlass_begin"),
+        ("my-tool", "my_tool"),
+        ("1st", "call_1st"),
+        ("match", "match"),
+    ],
+)
+def test_a_tool_of_any_name_is_a_function(name: str, function: str) -> None:
+    source = f"import asyncio\nx = int('3')\nprint(x)\nawait asyncio.gather({function}(x))"
+    assert Functions([named(name)]).names == (function,)
+    assert output_of(coder(source, tools=[named(name)]))["result"] == [3]
+
+
+def test_tools_whose_names_become_equal_are_different_functions() -> None:
+    tools = [named("a-b"), named("a_b")]
+    assert Functions(tools).names == ("a_b", "a_b_")
+    events = play(run(coder("[await a_b(1), await a_b_(2)]", tools=tools)))
+    assert [result_of(events, f"call-1/{at}")["result"]["toolName"] for at in (0, 1)] == ["a-b", "a_b"]  # type: ignore[index]
+
+
+def test_a_program_may_catch_the_refusal_of_wrong_arguments() -> None:
+    source = (
+        "try:\n    await double(**{'other': 1})\nexcept RuntimeError as error:\n    found = str(error)\nfound"
+    )
+    assert "/other: expected no field of this name" in output_of(coder(source))
+
+
+def workers() -> list[int]:
+    """Return the processes of the interpreter of this one."""
+    found: list[int] = []
+    for path in Path("/proc/self/task").glob("*/children"):
+        for child in path.read_text().split():
+            if Path(f"/proc/{child}/comm").read_text().strip() == "monty":
+                found.append(int(child))
+    return found
+
+
+class Dying(MontyInterpreter):
+    """An interpreter whose worker is killed in the middle of its first runs."""
+
+    def __init__(self, runs: int) -> None:
+        super().__init__()
+        self.runs = runs
+
+    @contextmanager
+    def _checkout(self, program: Program, *, is_checked: bool = False) -> Generator[Any]:
+        with super()._checkout(program, is_checked=is_checked) as session:
+            if not is_checked:
+                self.runs -= 1
+                for worker in workers() if self.runs >= 0 else ():
+                    os.kill(worker, signal.SIGKILL)
+            yield session
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="workers are found in /proc")
+def test_a_worker_that_is_killed_is_replaced_once() -> None:
+    assert output_of(coder("await double(1)"), interpreter=Dying(1)) == 2
+    code, message = failure_of(coder("await double(1)"), interpreter=Dying(2))
+    assert (code, "ended its interpreter" in message) == ("program_failed", True)
+
+
+def test_a_secret_in_a_program_is_refused_and_in_no_record() -> None:
+    events = play(run(coder(f"await echo('{SECRET}')", tools=[echo]), secrets=[SECRET]))
+    assert "contains a secret" in told(events)
+    assert SECRET not in str(events)
+
+
+@pytest.mark.parametrize("use", ["print(x)", "x", "raise ValueError(x)", "await echo(x)"])
+def test_a_secret_that_a_program_makes_is_in_no_record(use: str) -> None:
+    agent = coder(f"x = 'hunter2' * 2\n{use}", tools=[echo])
+    assert SECRET not in str(play(run(agent, secrets=[SECRET])))
+    assert SECRET not in str([request.messages for request in requests_of(agent)])
+
+
+async def opened_and_asked(runtime: AgentRuntime, agent: Agent) -> RunHandle:
+    handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+    await until(handle, "run.waiting")
+    return handle
+
+
+def test_a_call_with_a_secret_does_not_let_a_program_diverge(tmp_path: Path) -> None:
+    source = """
+x = 'hunter2' * 2
+try:
+    await echo(x)
+except RuntimeError as error:
+    print(error)
+await pay(1)
+"""
+
+    async def story() -> None:
+        for is_first in (True, False):
+            agent = coder(source, tools=[echo, pay])
+            interpreter = MontyInterpreter() if is_first else OtherRelease()
+            async with AgentRuntime.open(
+                tmp_path / "a.db", agents=[agent], secrets=[SECRET], interpreter=interpreter
+            ) as runtime:
+                handle = await opened_and_asked(runtime, agent) if is_first else runtime.handle("r1")
+                if is_first:
+                    continue
+                (request,) = await handle.open_requests()
+                await handle.answer(request.request_id, "approve")
+                await handle.wait(timeout=300)
+                events = [event async for event in handle.events()]
+                assert result_of(events)["result"]["output"]["result"] == "paid 1"  # type: ignore[index]
+
+    play(story())
+
+
+class OtherRelease(MontyInterpreter):
+    """An interpreter that loads no snapshot of the usual one."""
+
+    @property
+    def version(self) -> str:
+        return "monty/of another release"
+
+
+def test_a_cancel_reaches_a_program_in_the_middle_of_its_calls() -> None:
+    async def story() -> None:
+        began, cancelled = asyncio.Event(), list[int]()
+
+        @tool(mode="read")
+        async def hang(number: int) -> int:
+            """Wait for ever."""
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.append(number)
+                raise
+            return number
+
+        agent = coder("import asyncio\nawait asyncio.gather(hang(1), hang(2))", tools=[hang])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            await began.wait()
+            await handle.cancel()
+            assert (await handle.wait(timeout=300)).status.value == "cancelled"
+            assert sorted(cancelled) == [1, 2]
+            again = await runtime.start(agent, "go on", session_id="s1", run_id="r2")
+            assert (await again.wait(timeout=300)).output == "done"
+            # Providers want one result for each call, directly after it.
+            roles = [message.role for message in requests_of(agent)[-1].messages]
+            assert roles == ["user", "assistant", "tool", "user"]
+
+    play(story())
+
+
+def test_a_cancel_ends_a_program_that_loops() -> None:
+    async def story() -> None:
+        agent = coder("await double(1)\nwhile True:\n    pass")
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            await until(handle, "program.paused")
+            await handle.cancel()
+            assert (await handle.wait(timeout=300)).status.value == "cancelled"
+
+    play(story())
+
+
+def test_a_budget_of_calls_counts_those_of_programs() -> None:
+    agent = coder("for at in range(9):\n    await double(at)", budget=BudgetLimit(max_tool_calls=4))
+    events = play(run(agent))
+    begun = [event for event in events if event.type == "action.started"]
+    assert len(begun) == 4
+    assert "run.budget_exhausted" in [event.type for event in events]
+    assert "Calls of it that had begun: double (3). Their effects remain." in told(events)
+
+
+def test_a_program_that_is_stopped_before_its_first_call_says_so() -> None:
+    agent = coder("await double(1)", budget=BudgetLimit(max_tool_calls=1))
+    assert "stopped before a call of it began" in told(play(run(agent)))
+
+
+def test_a_message_skips_the_approvals_of_a_program_and_comes_after_its_result() -> None:
+    async def story() -> None:
+        agent = coder(
+            "try:\n    await pay(1)\nexcept PermissionError as error:\n    found = str(error)\nfound"
+        )
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await opened_and_asked(runtime, agent)
+            await runtime.steer(agent, "hurry", session_id="s1")
+            await handle.wait(timeout=300)
+        last = requests_of(agent)[-1].messages
+        assert [message.role for message in last] == ["user", "assistant", "tool", "user"]
+        assert "skipped by a new message" in str(last[2].content)
+
+    play(story())
+
+
+def test_an_approval_that_expires_is_raised_in_the_program() -> None:
+    source = "try:\n    await pay(1)\nexcept PermissionError as error:\n    found = str(error)\nfound"
+    assert "expired" in output_of(coder(source), approval_expires_ms=1)
+
+
+class Strange:
+    """A policy that defers the first call of `pay` at first, and changes it then."""
+
+    version = "1"
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def before(self, call: CallFacts, *, is_attended: bool) -> PolicyDecision:
+        if call.tool != "pay":
+            return AllowDecision(code="fine", reason="Fine.", policy_refs=())
+        self.seen += 1
+        if self.seen == 1:
+            return DeferDecision(code="later", reason="Later.", policy_refs=(), resume_after_ms=1)
+        return ModifyDecision(code="half", reason="Half.", policy_refs=(), arguments={"cents": 4})
+
+    def after(self, call: CallFacts, output: JsonValue) -> PolicyDecision:
+        return AllowDecision(code="fine", reason="Fine.", policy_refs=())
+
+
+def test_a_policy_may_defer_a_call_of_a_program_and_change_it() -> None:
+    assert output_of(coder("await pay(8)"), tool_policy=Strange()) == "paid 4"
+
+
+def test_a_fork_in_the_middle_of_a_program_has_no_half_of_it() -> None:
+    async def story() -> None:
+        agent = coder(GATHER)
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await opened_and_asked(runtime, agent)
+            copy = await runtime.sessions.fork("s1", session_id_new="s2")
+            assert copy.predecessor_seq == 5, "before the program"
+            again = await runtime.start(agent, "go on", session_id="s2", run_id="r2")
+            await until(again, "run.waiting")
+            for one in (handle, again):
+                for request in await one.open_requests():
+                    await one.answer(request.request_id, "approve")
+                assert (await one.wait(timeout=300)).output == "done"
+
+    play(story())
+
+
+def test_a_session_with_a_program_is_exported_whole() -> None:
+    async def story() -> None:
+        agent = coder("[await double(1), await pay(2)]", say("done"))
+        async with AgentRuntime.in_memory([agent]) as runtime, AgentRuntime.in_memory([agent]) as other:
+            handle = await opened_and_asked(runtime, agent)
+            (request,) = await handle.open_requests()
+            await handle.answer(request.request_id, "approve")
+            await handle.wait(timeout=300)
+            await other.sessions.import_([line async for line in runtime.sessions.export("s1")])
+            assert await other.sessions.history("s1") == await runtime.sessions.history("s1")
+            again = await other.start(agent, "go on", session_id="s1", run_id="r2")
+            assert (await again.wait(timeout=300)).output == "done"
+
+    play(story())

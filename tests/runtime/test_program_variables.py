@@ -1,0 +1,183 @@
+"""Variables of programs that live for a session: code_mode="session"."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.runtime_rig import play, until
+from tests.runtime.test_programs import coder, double, pay, requests_of, result_of
+
+from windlass import Agent, AgentRuntime
+from windlass.errors import Rejected
+from windlass.limits import PROGRAM_VARIABLES_BYTES_MAX
+from windlass.parts import MontyInterpreter
+from windlass.programs import assigned_names
+from windlass.testing import ScriptedModel, by_history, call, say
+from windlass_protocol import JsonObject
+
+
+class OtherRelease(MontyInterpreter):
+    """An interpreter that loads nothing of the usual one."""
+
+    @property
+    def version(self) -> str:
+        return "monty/of another release"
+
+
+def keeper(*sources: str) -> Agent:
+    """An agent that writes a program in each turn."""
+    script = [
+        one
+        for number, source in enumerate(sources, 1)
+        for one in (call("run_code", {"code": source}, call_id=f"c{number}"), say("done"))
+    ]
+    return Agent("keeper", model=ScriptedModel(by_history(script)), tools=[double, pay], code_mode="session")
+
+
+async def turn(runtime: AgentRuntime, agent: Agent, number: int) -> JsonObject:
+    """Run a turn; return the data of the result of its program."""
+    handle = await runtime.start(agent, "go", session_id="s1", run_id=f"r{number}")
+    await handle.wait(timeout=300)
+    events = [event async for event in handle.events()]
+    return result_of(events, f"c{number}")
+
+
+def outputs(*sources: str, **options: Any) -> list[Any]:
+    """Run programs one after the other in a session; return what the model is told about each."""
+
+    async def story() -> list[Any]:
+        agent = keeper(*sources)
+        async with AgentRuntime.in_memory([agent], **options) as runtime:
+            results = [await turn(runtime, agent, number + 1) for number in range(len(sources))]
+        return [data.get("error") or data["result"]["output"] for data in results]  # type: ignore[index]
+
+    return play(story())
+
+
+def test_a_program_begins_with_the_variables_of_earlier_ones() -> None:
+    first = "import math\nfound = [await double(1)]\ndef more(n: int) -> int:\n    return n + len(found)\n"
+    assert outputs(f"{first}found", "found.append(more(5))\nfound", "math.prod(found)") == [[2], [2, 6], 12]
+
+
+def test_variables_end_with_their_program_otherwise() -> None:
+    async def story() -> str:
+        agent = coder("found = 1", say("done"), call("run_code", {"code": "found"}))
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            for number in (1, 2):
+                handle = await runtime.start(agent, "go", session_id="s1", run_id=f"r{number}")
+                await handle.wait(timeout=300)
+            return str([event.data async for event in handle.events()])
+
+    assert "Name `found` used when not defined" in play(story())
+
+
+def test_the_model_is_told_how_long_variables_live() -> None:
+    for agent, words in ((keeper("1"), "begins with the variables"), (coder("1"), "are gone")):
+
+        async def story(agent: Agent = agent) -> None:
+            async with AgentRuntime.in_memory([agent]) as runtime:
+                await (await runtime.start(agent, "go")).wait(timeout=300)
+
+        play(story())
+        assert words in str(requests_of(agent)[0].tools)
+
+
+def test_a_program_that_fails_changes_no_variable() -> None:
+    _, error, found = outputs("found = [1]", "found.append(2)\n1 / 0", "found")
+    assert "ZeroDivisionError" in str(error)
+    assert 'File "program.py", line 2' in error["message"]
+    assert found == [1]
+
+
+def test_the_clock_of_each_program_shows_its_own_beginning() -> None:
+    clock = "import datetime as d, time\n[str(d.datetime.now()), str(d.date.today()), time.time()]"
+    first, second = outputs(clock, clock)
+    assert first[0] < second[0]
+    assert first[2] < second[2]
+    assert second[0].startswith(second[1])
+
+
+@pytest.mark.parametrize("is_other", [False, True], ids=["same release", "another release"])
+def test_variables_survive_a_restart_or_the_model_is_told_that_they_are_lost(
+    tmp_path: Path, is_other: bool
+) -> None:
+    sources = "found = await double(21)", "found", "print('on')\nawait double(1)"
+
+    async def story() -> list[JsonObject]:
+        results: list[JsonObject] = []
+        for number in (1, 2, 3):
+            agent = keeper(*sources)
+            interpreter = OtherRelease() if is_other and number > 1 else MontyInterpreter()
+            async with AgentRuntime.open(
+                tmp_path / "a.db", agents=[agent], interpreter=interpreter
+            ) as runtime:
+                results.append(await turn(runtime, agent, number))
+        return results
+
+    _, second, third = play(story())
+    if not is_other:
+        assert second["result"]["output"] == 42  # type: ignore[index]
+        assert third["result"]["output"] == {"result": 2, "printed": "on\n"}  # type: ignore[index]
+        return
+    assert "Name `found` used when not defined" in str(second["error"])
+    assert "variables of earlier programs are lost" in str(second["error"])
+    told = third["result"]["output"]["printed"]  # type: ignore[index]
+    assert told.startswith("The variables of earlier programs are lost")  # type: ignore[union-attr]
+    assert told.endswith("on\n")  # type: ignore[union-attr]
+
+
+def test_a_program_that_waits_over_a_restart_keeps_its_variables(tmp_path: Path) -> None:
+    sources = "found = [1]", "found.append(await pay(2))\nfound", "found"
+
+    async def story() -> None:
+        for is_first in (True, False):
+            agent = keeper(*sources)
+            async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+                if is_first:
+                    await turn(runtime, agent, 1)
+                    handle = await runtime.start(agent, "go", session_id="s1", run_id="r2")
+                    await until(handle, "run.waiting")
+                    continue
+                handle = runtime.handle("r2")
+                (request,) = await handle.open_requests()
+                await handle.answer(request.request_id, "approve")
+                await handle.wait(timeout=300)
+                last = await turn(runtime, agent, 3)
+                assert last["result"]["output"] == [1, "paid 2"]  # type: ignore[index]
+
+    play(story())
+
+
+def test_variables_that_are_too_large_are_not_kept_and_the_model_is_told() -> None:
+    large = f"found = 'x' * {PROGRAM_VARIABLES_BYTES_MAX}\n'made'"
+    _, second, third = outputs("found = 1", large, "found")
+    assert second["result"] == "made"
+    assert "are not kept: they have" in second["printed"]
+    assert third == 1
+
+
+def test_code_mode_is_a_truth_value_or_session() -> None:
+    with pytest.raises(Rejected, match="code_mode"):
+        Agent("a", model=ScriptedModel([]), code_mode="always")  # type: ignore[arg-type]
+
+
+def test_names_are_those_that_statements_assign() -> None:
+    source = """
+import os.path, json as j
+from math import pi
+a, (b, *c) = d = 1, (2, 3)
+for e in range(3):
+    f = [g for g in range(3)]
+if (h := 3) > 2:
+    def i(k: int) -> int:
+        m = k
+        return m
+class N:
+    o = 1
+with open("x") as p:
+    q: int = 1
+"""
+    assert sorted(assigned_names(source)) == sorted(
+        ["os", "j", "pi", "a", "b", "c", "d", "e", "f", "h", "i", "N", "p", "q"]
+    )
+    assert assigned_names("def (") == []

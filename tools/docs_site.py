@@ -1,0 +1,218 @@
+"""The documentation site (`make docs`): the README, the pages of docs/ and an API reference, as static files.
+
+The order of the pages is that of docs/README.md: a heading is a section, a row of its table is a page. Links
+to files that are no page of the site become plain text. The site asks no other host for anything.
+"""
+
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from tools.files import ROOT
+
+HOME: Final = "README.md"
+INDEX: Final = "docs/README.md"
+PROJECT: Final = (
+    "ARCHITECTURE.md",
+    "PROMISES.md",
+    "SECURITY.md",
+    "VERSIONING.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+)
+"""Pages about the project, the last section of the site."""
+PACKAGES: Final = {
+    "windlass": "Agents, tools and the runtime",
+    "windlass.testing": "Test kit",
+    "windlass.ledger": "Recorder and Builder",
+    "windlass.toolbox": "Files, search, shell and web tools",
+    "windlass.client": "Client of servers",
+    "windlass.steps": "The loop as a function",
+    "windlass_server": "Server",
+    "windlass_harness": "Pure rules",
+}
+"""The packages of the API reference; each offers its names in `__all__`, or lazily in `dir()`."""
+_FENCE: Final = re.compile(r"^(```|~~~)")
+_LINK: Final = re.compile(r"\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+_ROW: Final = re.compile(r"^\| \[[^\]]+\]\(([^)]+\.md)\) \|")
+_CONFIG: Final = """[project]
+site_name = "Windlass"
+site_description = "A durable runtime for AI agents, in Python"
+docs_dir = "pages"
+site_dir = "site"
+use_directory_urls = false
+nav = [
+{nav}]
+
+[project.theme]
+font = false
+features = ["navigation.sections", "navigation.top", "content.code.copy", "search.highlight"]
+
+[[project.theme.palette]]
+scheme = "default"
+toggle.icon = "lucide/sun"
+toggle.name = "Dark mode"
+
+[[project.theme.palette]]
+scheme = "slate"
+toggle.icon = "lucide/moon"
+toggle.name = "Light mode"
+
+[project.plugins.mkdocstrings.handlers.python]
+paths = [{paths}]
+
+[project.plugins.mkdocstrings.handlers.python.options]
+docstring_style = "google"
+show_root_heading = true
+show_root_full_path = false
+show_source = false
+"""
+
+
+def sections() -> dict[str, list[str]]:
+    """Return the pages of docs/README.md by their section."""
+    found: dict[str, list[str]] = {}
+    title = ""
+    for line in (ROOT / INDEX).read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            title = line.removeprefix("## ")
+        elif row := _ROW.match(line):
+            found.setdefault(title, []).append(f"docs/{row[1]}")
+    return found
+
+
+def places() -> dict[str, str]:
+    """Return the pages of the site: the file of the repository, and its place on the site."""
+    found = {HOME: "index.md"}
+    for names in sections().values():
+        found |= {name: name.removeprefix("docs/") for name in names}
+    found |= {name: f"project/{name.lower()}" for name in PROJECT}
+    return found | {
+        f"examples/{path.name}": f"examples/{path.stem}.md"
+        for path in sorted((ROOT / "examples").glob("*.py"))
+    }
+
+
+def moved(text: str, page: str, pages: Mapping[str, str]) -> str:
+    """Return a page of the repository with its links as they are on the site."""
+    here = PurePosixPath(pages[page]).parent
+
+    def link(found: re.Match[str]) -> str:
+        words, target, anchor = found[1], found[2], found[3] or ""
+        if "://" in target or target.startswith("mailto:"):
+            return found[0]
+        path = _joined(PurePosixPath(page).parent, target)
+        path = HOME if path in (INDEX, "docs") else path
+        if path.startswith("docs/images/"):
+            return f"[{words}]({_relative(here, path.removeprefix('docs/'))})"
+        if path not in pages:
+            return words
+        return f"[{words}]({_relative(here, pages[path])}{anchor})"
+
+    lines: list[str] = []
+    is_code = False
+    for line in text.splitlines():
+        is_code ^= bool(_FENCE.match(line))
+        lines.append(line if is_code else _LINK.sub(link, line))
+    return "\n".join(lines) + "\n"
+
+
+def _joined(folder: PurePosixPath, target: str) -> str:
+    parts: list[str] = []
+    for part in (folder / target).parts:
+        if part == "..":
+            parts.pop()
+        elif part != ".":
+            parts.append(part)
+    return "/".join(parts)
+
+
+def _relative(folder: PurePosixPath, target: str) -> str:
+    return "/".join([*(".." for _ in folder.parts), target])
+
+
+def api_page(package: str, title: str) -> str:
+    """Return the reference of a package: an entry for each of its names, by the module that defines it."""
+    module = importlib.import_module(package)
+    entries: list[str] = []
+    wire: list[str] = []
+    for name in sorted(getattr(module, "__all__", None) or _public(package)):
+        home: str = getattr(getattr(module, name), "__module__", package)
+        if home.startswith("windlass_protocol."):
+            wire.append(name)
+        else:
+            entries.append(f"::: {home if home.startswith('windlass') else package}.{name}\n")
+    if wire:
+        entries.append(
+            f"Types of the wire, generated from `spec/`: {', '.join(f'`{name}`' for name in wire)}.\n"
+        )
+    return f"# {title} (`{package}`)\n\n" + "\n".join(entries)
+
+
+def _public(package: str) -> list[str]:
+    names = dir(importlib.import_module(package))
+    own = f"{package}."
+    submodules = {name.removeprefix(own).partition(".")[0] for name in sys.modules if name.startswith(own)}
+    return [name for name in names if not name.startswith("_") and name not in submodules]
+
+
+def write_pages(folder: Path) -> None:
+    """Write the sources of the site into an empty folder."""
+    pages = places()
+    for page, place in pages.items():
+        text = (ROOT / page).read_text(encoding="utf-8")
+        if page.startswith("examples/"):
+            text = f"# examples/{PurePosixPath(page).name}\n\n```python\n{text}```\n"
+        else:
+            text = moved(text, page, pages)
+        target = folder / "pages" / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    shutil.copytree(ROOT / "docs" / "images", folder / "pages" / "images")
+    (folder / "pages" / "api").mkdir()
+    for package, title in PACKAGES.items():
+        (folder / "pages" / "api" / f"{package}.md").write_text(api_page(package, title), encoding="utf-8")
+    paths = ", ".join(f'"{path}"' for path in sorted(ROOT.glob("packages/*/src")))
+    config = _CONFIG.format(nav="".join(_nav(pages)), paths=paths)
+    (folder / "zensical.toml").write_text(config, encoding="utf-8")
+
+
+def _nav(pages: Mapping[str, str]) -> Iterator[str]:
+    yield '  { "Windlass" = "index.md" },\n'
+    for title, names in sections().items():
+        yield _section(title, [pages[name] for name in names])
+    yield _section("Examples", [place for place in pages.values() if place.startswith("examples/")])
+    yield _section("API reference", [f"api/{package}.md" for package in PACKAGES])
+    yield _section("The project", [pages[name] for name in PROJECT])
+
+
+def _section(title: str, names: list[str]) -> str:
+    listed = ", ".join(f'"{place}"' for place in names)
+    return f'  {{ "{title}" = [{listed}] }},\n'
+
+
+def build(folder: Path) -> int:
+    """Build the site from an empty folder into `folder / "site"`; return the exit code."""
+    write_pages(folder)
+    command = [sys.executable, "-m", "zensical", "build", "--strict", "-f", str(folder / "zensical.toml")]
+    return subprocess.run(command, cwd=folder, check=False).returncode
+
+
+def main() -> int:
+    """Build the site into .site/site; return the exit code."""
+    folder = ROOT / ".site"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    code = build(folder)
+    if code == 0:
+        print(f"The documentation is in {folder / 'site' / 'index.html'}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,14 +1,14 @@
 """Running an agent in one line, `run_sync`, and runtime options."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.runtime.runtime_rig import look, mail, model_of, play, shop, until
 
-from windlass import Agent, AgentRuntime
+from windlass import Agent, AgentRuntime, tool
 from windlass.errors import Rejected, Unavailable
 from windlass.policy import RulesPolicy
 from windlass.ports.host import Delivery
@@ -51,11 +51,22 @@ def test_an_agent_runs_in_one_line() -> None:
     assert (result.status, result.output) == (RunStatus.COMPLETED, "found")
 
 
-def test_a_call_that_needs_approval_is_denied_in_agent_run() -> None:
-    model = ScriptedModel(ASKS)
-    result = Agent("a", model=model, tools=[mail]).run_sync("Write to Ada.")
-    assert result.output == "done"
-    assert model.requests[1].messages[-1].is_error
+def test_a_call_that_needs_approval_is_denied_in_agent_run_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @tool
+    def bare(to: str) -> str:
+        return to
+
+    for one, hint in ((replace(mail), "asked; open an"), (bare, "asked; it declares no mode, so write one")):
+        for _ in range(2):
+            model = ScriptedModel([call(one.name, {"to": "ada"}), say("done")])
+            result = Agent("a", model=model, tools=[one]).run_sync("Write to Ada.")
+            assert result.output == "done"
+            assert model.requests[1].messages[-1].is_error
+        told = [text for text in caplog.messages if f"calls of {one.name} are denied" in text]
+        assert len(told) == 1
+        assert hint in told[0]
 
 
 def test_an_agent_with_a_model_name_needs_a_provider() -> None:

@@ -32,7 +32,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help dev quick test check gen lock docs bench torture clean test-real sidecar-bundle inspector wheels
 .PHONY: lint types web-types web-lint web-built gallery screenshots
 .PHONY: quick-pure quick-runtime pure-tests runtime-tests surface-tests python-tests hard-tests apart-tests
-.PHONY: slow-tests web-tests client-tests browser-tests
+.PHONY: slow-tests web-tests client-tests browser-tests bwrap
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -91,11 +91,11 @@ pure-tests: $(VENV)/.ready web-built
 	$(BIN)/coverage run --data-file=.coverage.pure --source=windlass_protocol,windlass_harness \
 		-m pytest -m $(COUNTING) $(PURE) $(APART:%=--ignore=%)
 
-runtime-tests: $(VENV)/.ready
+runtime-tests: $(VENV)/.ready bwrap
 	$(BIN)/coverage run --data-file=.coverage.runtime --source=$(COUNTED) \
 		-m pytest -m $(COUNTING) $(RUNTIME) $(APART:%=--ignore=%)
 
-surface-tests: $(VENV)/.ready
+surface-tests: $(VENV)/.ready bwrap
 	$(BIN)/coverage run --data-file=.coverage.surfaces --source=$(COUNTED) \
 		-m pytest -m $(COUNTING) $(PURE:%=--ignore=%) $(RUNTIME:%=--ignore=%) $(HARD:%=--ignore=%) \
 		$(APART:%=--ignore=%) --ignore=tests/real
@@ -103,11 +103,15 @@ surface-tests: $(VENV)/.ready
 hard-tests: $(VENV)/.ready
 	$(BIN)/pytest $(HARD)
 
-apart-tests: $(VENV)/.ready
+apart-tests: $(VENV)/.ready bwrap
 	$(BIN)/pytest $(APART)
 
 slow-tests: $(VENV)/.ready web-built
 	$(BIN)/pytest -m 'slow or hypothesis or uncounted' $(HARD:%=--ignore=%) $(APART:%=--ignore=%) --ignore=tests/real
+
+# Tests of sandboxes need it; without it they are skipped, with a message, unless CI is set.
+bwrap:
+	command -v bwrap > /dev/null || { apt-get update -q && apt-get install -qy bubblewrap; } || true
 
 test-real: $(VENV)/.ready  ## the loop with a small real model; fetches 130 MB once, then needs no network
 	$(BIN)/pip install -q --disable-pip-version-check --no-build-isolation -e 'packages/runtime[local]'

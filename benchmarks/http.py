@@ -392,7 +392,7 @@ def serve_here(folder: Path, port: int) -> int:
         mode="safe_write", effect="once", description=TOOL_DESCRIPTION, approval="always"
     )(lookup)
     agents = [Agent("bench", model=model, tools=[plain]), Agent("asks", model=model, tools=[asking])]
-    limits = Limits(requests_per_s=1e6, requests_burst=1_000_000)
+    limits = Limits(requests_per_s=1e6, requests_burst=1_000_000, bytes_per_s=1e12, cpu_per_s=1e6)
     settings = Settings(port=port, keys=folder / "keys.json", limits=limits)
     return serve(settings, Tenants(folder / "data", agents))
 

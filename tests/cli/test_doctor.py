@@ -1,9 +1,21 @@
 """`doctor` reports failed checks with a hint, and changes nothing."""
 
+import asyncio
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 import pytest
 from tests.cli.commands import run_here
+
+from windlass.adapters.journals.sqlite.integrity import INDEX, StoreKey
+from windlass.adapters.journals.sqlite.integrity import STORE as STORE_ROW
+from windlass.adapters.journals.sqlite.schema import connect
+from windlass.adapters.journals.sqlite.store import SqliteStore
+
+STORE: Final = Path("windlass-data/local.db")
 
 
 @pytest.fixture(autouse=True)
@@ -39,3 +51,99 @@ def test_a_missing_key_a_broken_store_and_a_missing_module(
 def test_an_existing_store_is_opened(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_here(capsys, "run", "hello").code == 0
     assert "✓ store" in run_here(capsys, "doctor").out
+
+
+def damage(*statements: str) -> None:
+    with closing(sqlite3.connect(STORE, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def test_a_row_of_the_index_that_changed_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_here(capsys, "run", "hello").code == 0
+    damage("UPDATE runs SET agent_id = 'other'")
+    ran = run_here(capsys, "doctor")
+    assert ran.code == 1
+    assert "✗ store: the row of run" in ran.out
+    assert "restore it from a backup" in ran.out
+
+
+def test_a_page_that_changed_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_here(capsys, "run", "hello").code == 0
+    damage("PRAGMA writable_schema = ON", "UPDATE sqlite_schema SET rootpage = 3 WHERE name = 'holes'")
+    ran = run_here(capsys, "doctor")
+    assert ran.code == 1
+    assert "✗ store" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("UPDATE appends SET body = zeroblob(9)", "is damaged or missing"),
+        ("UPDATE contents SET content = x'00'", "content sha256:"),
+        ("DELETE FROM runs", "is missing in the index"),
+        ("DELETE FROM catalog", "is missing in the index"),
+        ("DELETE FROM appends WHERE last_position = (SELECT max(last_position) FROM appends)", "missing"),
+    ],
+)
+def test_only_deep_reads_the_records(statement: str, found: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_here(capsys, "run", "hello").code == 0
+    assert run_here(capsys, "doctor", "--deep").code == 0
+    damage(statement)
+    ran = run_here(capsys, "doctor", "--deep")
+    assert ran.code == 1
+    assert found in ran.out
+
+
+def test_rows_with_valid_seals_are_compared_with_the_records(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_here(capsys, "run", "hello").code == 0
+    with closing(connect(STORE)) as connection:
+        key = StoreKey.load(connection.execute(STORE_ROW).fetchall())
+        for table, column in {"runs": 4, "catalog": 5}.items():
+            [row] = connection.execute(f"SELECT {INDEX[table]} FROM {table}").fetchall()
+            name = INDEX[table].split(", ")[column]
+            changed = [*row[:column], "waiting", *row[column + 1 : -1]]
+            seal = key.row_seal(table, changed)
+            connection.execute(f"UPDATE {table} SET {name} = 'waiting', seal = ?", (seal,))
+    assert run_here(capsys, "doctor").code == 0
+    ran = run_here(capsys, "doctor", "--deep")
+    assert ran.code == 1
+    assert "status of run" in ran.out
+    assert "the owner of session" in ran.out
+
+
+def test_a_store_that_lost_its_log_is_refused_with_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_here(capsys, "run", "hello").code == 0
+    whole = STORE.read_bytes()
+    assert run_here(capsys, "run", "again").code == 0
+
+    async def killed() -> None:
+        # As a killed process leaves it: the mark is there.
+        store = await SqliteStore.open(STORE)
+        shutil.copyfile(f"{STORE}-mark", "mark")
+        await store.aclose()
+
+    asyncio.run(killed())
+    shutil.copyfile("mark", f"{STORE}-mark")
+    STORE.write_bytes(whole)
+    ran = run_here(capsys, "doctor")
+    assert ran.code == 1
+    assert "delete local.db-mark" in ran.out
+    Path(f"{STORE}-mark").unlink()
+    assert run_here(capsys, "doctor").code == 0
+
+
+def test_code_that_the_folder_names_is_not_run_without_being_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = "from pathlib import Path\nfrom windlass.demo import agent\nPath('ran').touch()\n"
+    (tmp_path / "app.py").write_text(code, encoding="utf-8")
+    (tmp_path / "windlass.toml").write_text('agents = "app.py:agent"\n', encoding="utf-8")
+    ran = run_here(capsys, "doctor")
+    assert ran.code == 0, ran.out
+    assert "! agents: app.py:agent, not loaded" in ran.out
+    assert "windlass doctor --load" in ran.out
+    assert not (tmp_path / "ran").exists()
+    ran = run_here(capsys, "doctor", "--load")
+    assert "✓ agents: demo, of app.py:agent" in ran.out
+    assert (tmp_path / "ran").exists()

@@ -83,12 +83,12 @@ def test_a_foreign_file_in_the_data_folder_is_not_migrated(
     assert version(folder / "local.db") == NEWEST
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o640])
-def test_a_backup_has_the_permissions_of_the_store(tmp_path: Path, mode: int) -> None:
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_only_its_owner_can_use_a_backup(tmp_path: Path, mode: int) -> None:
     old = tmp_path / "old.db"
     older(old)
     old.chmod(mode)
-    assert back_up(version_of(old)).stat().st_mode & 0o777 == mode
+    assert back_up(version_of(old)).stat().st_mode & 0o777 == 0o600
 
 
 def test_a_backup_gets_its_name_when_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -318,6 +318,32 @@ def test_an_owner_that_renews_its_lease_keeps_its_sessions(play: Play) -> None:
     play(story)
 
 
+DAY_MS = 86_400_000
+
+
+@pytest.mark.promise("J4")
+def test_a_heartbeat_from_the_future_expires_unless_it_is_renewed(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await write(store, await claim(store), 1, standing=Standing.RUNNING)
+        await store.enlist("o1", now_ms=NOW_MS + 2 * DAY_MS)
+        # The clock is set back by a day. An owner that lives renews its heartbeat.
+        back = NOW_MS + DAY_MS
+        assert await other.due(now_ms=back) == ()
+        assert await other.due(now_ms=back + OWNER_LEASE_MS - 1) == ()
+        await store.enlist("o1", now_ms=back + OWNER_LEASE_MS - 1)
+        assert await other.due(now_ms=back + OWNER_LEASE_MS) == ()
+        # Again, and the owner is stopped.
+        again = NOW_MS
+        assert await other.due(now_ms=again + 1) == ()
+        assert await other.due(now_ms=again) == ()
+        assert await other.due(now_ms=again + OWNER_LEASE_MS - 1) == ()
+        assert await other.due(now_ms=again + OWNER_LEASE_MS) == ("s1",)
+        await other.enlist("o2", now_ms=again + OWNER_LEASE_MS)
+        await other.claim("s1", "o2", now_ms=again + OWNER_LEASE_MS)
+
+    play(story)
+
+
 # Due sessions
 
 

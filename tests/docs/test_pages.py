@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.sandbox.rig import require_bwrap
 
 from tools import doc_blocks
 from tools.doc_blocks import Block, PageError, Target
@@ -38,6 +39,8 @@ COMMANDS = [
 def test_python_on_a_page_runs_and_prints_the_output_on_the_page(
     page: Path, chain: list[Block], tmp_path: Path
 ) -> None:
+    if any("Bubblewrap(" in block.code for block in chain):
+        require_bwrap()
     problem = doc_blocks.run_chain(chain, name=str(page), folder=tmp_path)
     assert problem is None, problem
 

@@ -1,15 +1,20 @@
 """A disk that loses unsynced writes, and a store that is crashed on it."""
+# pyright: reportPrivateUsage=false
 
 import random
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from itertools import count as count_up
 from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
 from tests.contracts.stores import NOW_MS, claim, numbers, write
-from tests.faults.disk import Disk, Happening, Mark, Platter, get_files, put_files
+from tests.faults.disk import Disk, Happening, Mark, Platter, Sync, Write, get_files, put_files
 
+from windlass.adapters.journals.sqlite import marks
 from windlass.adapters.journals.sqlite import transactions as sqlite_writer
+from windlass.adapters.journals.sqlite.marks import SLOT_BYTES, Marks, State
 from windlass.adapters.journals.sqlite.schema import Durability
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import AgentError
@@ -18,6 +23,7 @@ from windlass.limits import OWNER_LEASE_MS
 APPENDS: Final = 40
 GENERATIONS: Final = 4
 """Times that a store is crashed, recovered and written to again."""
+_BOOTS: Final = count_up()
 CHECKPOINT_BYTES: Final = 120_000
 """Few, so that there are checkpoints among the appends."""
 
@@ -47,7 +53,7 @@ async def generations(disk: Disk, folder: Path, *, trials: int, seed: int) -> li
 
 async def recorded(disk: Disk, path: Path, *, durability: Durability, first: int) -> list[Happening]:
     """Write to a store; return the operations of its disk, and each acknowledgement."""
-    with patch.object(sqlite_writer, "CHECKPOINT_BYTES", CHECKPOINT_BYTES):
+    with patch.object(sqlite_writer, "CHECKPOINT_BYTES", CHECKPOINT_BYTES), _marks_on(disk):
         store = await SqliteStore.open(path, durability=durability, connect=disk.connect)
         # The lock file of the last owner may be lost with the disk; its lease proves that it is dead.
         mine = await claim(store, owner_id=f"o{first}", now_ms=NOW_MS + first * OWNER_LEASE_MS)
@@ -63,7 +69,7 @@ async def recorded(disk: Disk, path: Path, *, durability: Durability, first: int
 async def complaint(folder: Path, acknowledged: int, written: int) -> str | None:
     """Open the files after a crash; return the violation, or None."""
     try:
-        store = await SqliteStore.open(folder / "store.db", durability="process")
+        store = await _restarted(folder)
         try:
             found = numbers(await store.read("s1", limit=10_000))
             everything = numbers(await store.read_all(limit=10_000))
@@ -97,8 +103,35 @@ async def crashes(
     return wrong
 
 
+@contextmanager
+def _marks_on(disk: Disk) -> Generator[None]:
+    """Record the writes and syncs of the file of marks, which SQLite does not make."""
+    write, name = Marks._write, "store.db-mark"
+
+    def written(self: Marks, state: State, slot: int, kind: bytes) -> None:
+        write(self, state, slot, kind)
+        at = slot * SLOT_BYTES
+        content = self._path.read_bytes()
+        if not any(isinstance(one, Write) and one.name == name for one in disk.happenings):
+            # File systems keep a journal of sizes.
+            disk.happenings += [Write(name, len(content) - 1, b"\0"), Sync(name)]
+        disk.happenings.append(Write(name, at, content[at : at + SLOT_BYTES]))
+
+    def synced(handle: int) -> None:
+        disk.happenings.append(Sync(name))
+
+    with patch.object(Marks, "_write", written), patch.object(marks, "sync_file", synced):
+        yield
+
+
+async def _restarted(folder: Path) -> SqliteStore:
+    """Open a store after the machine was started again."""
+    with patch.object(marks, "boot_digest", lambda: b"%08d" % next(_BOOTS)):
+        return await SqliteStore.open(folder / "store.db", durability="process")
+
+
 async def count(folder: Path) -> int:
-    store = await SqliteStore.open(folder / "store.db", durability="process")
+    store = await _restarted(folder)
     found = len(await store.read("s1", limit=10_000))
     await store.aclose()
     return found

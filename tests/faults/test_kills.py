@@ -67,6 +67,25 @@ def test_the_torture_test_finds_each_planted_bug(
     assert any(one.startswith(found) for one in told["violations"]), told
 
 
+@pytest.mark.promise("J1")
+def test_a_log_that_was_lost_cut_or_garbled_after_a_kill_is_never_taken_for_an_older_truth(
+    tmp_path: Path,
+) -> None:
+    told = torture("logs", "--trials", "200", "--first", "20260201", tmp_path=tmp_path)
+    assert told["wrong"] == 0, told
+    assert told["trials"] == 200
+    assert told["kills"] == 15
+    assert told["noticed"] > 60
+
+
+@pytest.mark.promise("J3")
+def test_a_bit_that_flipped_in_a_database_is_never_silent(tmp_path: Path) -> None:
+    told = torture("bits", "--trials", "250", "--first", "20260201", tmp_path=tmp_path)
+    assert told["wrong"] == 0, told
+    assert told["told"] > 60
+    assert told["audited"] > 10
+
+
 @pytest.mark.promise("J4")
 def test_one_run_that_many_processes_start_at_once_is_one_run(tmp_path: Path) -> None:
     told = torture("starts", "--processes", "3", "--starts", "20", tmp_path=tmp_path)

@@ -193,6 +193,19 @@ def test_the_lossy_disk_finds_a_store_that_does_not_sync(disk: Disk, folder: Pat
     run(story())
 
 
+def test_a_loss_of_power_that_durability_process_allows_is_no_damage(disk: Disk, folder: Path) -> None:
+    async def story() -> None:
+        happenings = await recorded(disk, folder / "store.db", durability="process", first=0)
+        chance = random.Random(SEED)
+        wrong = await crashes(
+            folder, start=Platter(), happenings=happenings, trials=MUTANT_TRIALS, chance=chance
+        )
+        assert len(wrong) >= MUTANT_TRIALS // 2
+        assert [one for one in wrong if "acknowledged, " not in one] == []
+
+    run(story())
+
+
 @pytest.mark.parametrize("durability", ["process", "power"])
 @pytest.mark.parametrize("fault", [is_full, is_broken])
 def test_a_refused_start_gets_its_own_error_on_a_bad_disk(

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from tests.faults.damage import bit_flips, lost_logs
 from tests.faults.disk import Disk
 from tests.faults.forks import in_lanes
 from tests.faults.kills import SIX_STEPS, exhaustive, scratch, seeded
@@ -27,6 +28,7 @@ from tests.faults.rig import warm
 from tests.faults.rivals import sleepers, start_together
 from tests.faults.test_program_kills import chain
 from tests.server.crowd import crowds
+from tests.server.noisy import noisy
 from tests.sim.runner import start
 
 PAGE: Final = Path(__file__).parents[2] / "benchmarks" / "TORTURE.md"
@@ -75,6 +77,18 @@ def disks(args: argparse.Namespace) -> dict[str, Any]:
     return {"trials": args.trials, "kills": args.trials, "wrong": len(wrong), "violations": wrong[:SHOWN_MAX]}
 
 
+def logs(args: argparse.Namespace) -> dict[str, Any]:
+    with scratch(args.place) as folder:
+        told = lost_logs(folder, points=args.trials, seed=args.first)
+    return {**told, "violations": told["violations"][:SHOWN_MAX]}
+
+
+def bits(args: argparse.Namespace) -> dict[str, Any]:
+    with scratch(args.place) as folder:
+        told = asyncio.run(bit_flips(folder, trials=args.trials, seed=args.first))
+    return {**told, "violations": told["violations"][:SHOWN_MAX]}
+
+
 def simulations(args: argparse.Namespace) -> dict[str, Any]:
     share = args.trials // SIMULATORS
     firsts = [args.first + share * job for job in range(SIMULATORS)]
@@ -105,15 +119,24 @@ def crowd(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def neighbour(args: argparse.Namespace) -> dict[str, Any]:
+    with scratch(args.place) as folder:
+        told = asyncio.run(noisy(Path(folder), bodies=args.trials))
+    return {**told, "trials": args.trials, "wrong": len(told["violations"])}
+
+
 PARTS: Final[dict[str, Part]] = {
     "every-point": every_point,
     "kills": kills,
     "starts": starts,
     "zombies": zombies,
     "disks": disks,
+    "logs": logs,
+    "bits": bits,
     "simulations": simulations,
     "programs": programs,
     "crowd": crowd,
+    "noisy": neighbour,
 }
 ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R2", "every-point", ""),
@@ -124,9 +147,12 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R4", "kills", "--trials 40 --first 1 --mutant early"),
     ("R4", "zombies", "--trials 10 --first 1 --mutant fenceless"),
     ("R3", "disks", "--trials 10000 --first 1"),
+    ("J1", "logs", "--trials 2000 --first 1"),
+    ("J3", "bits", "--trials 5000 --first 1"),
     ("R9", "simulations", "--trials 10000 --first 0"),
     ("R9", "programs", "--trials 100 --first 1"),
     ("F1", "crowd", "--trials 10000"),
+    ("L1", "noisy", "--trials 120"),
 )
 """The parts of a whole night, each with its promise."""
 
@@ -185,14 +211,27 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "it is a reader of a feed of a server, and a kill one of its connections: every record comes once.",
         "In `programs` it is a run with a program of five calls at once and two approvals.",
         "",
+        "In `logs` a trial is a damaged copy of what killed processes left: the write-ahead log is deleted,",
+        "cut, blanked in part, or has one other bit. The store refuses to open, or has everything that was",
+        "acknowledged; anything else is wrong. In `bits` it is one other bit in a closed database. Every",
+        "read shows the truth, less of it, or an error; `windlass doctor --deep` tells what is missing.",
+        "In `noisy` it is a body of 690 kB with URL-like text from one tenant, while another one makes small",
+        "requests; it is wrong if the slowest percent of these takes more than 25 times as long as without.",
+        "",
         "| id | part and options | trials | kills | repeated with key | parked | wrong | seconds |",
         "|---|---|---|---|---|---|---|---|",
     ]
+    loud = ""
     for promise, part, told in rows:
         numbers = (told.get(name, "") for name in ("kills", "repeated", "parked", "wrong", "seconds"))
         trials = told.get("trials", told.get("starts"))
         lines.append(f"| {promise} | `{part}` | {trials} | {' | '.join(map(str, numbers))} |")
-    return "\n".join(lines) + "\n"
+        if "loaded_p99_ms" in told:
+            loud = (
+                f"In `noisy`, the p99 of a small request was {told['idle_p99_ms']} ms without the load and "
+                f"{told['loaded_p99_ms']} ms with it; {told['statuses'].get('202', 0)} bodies were accepted."
+            )
+    return "\n".join(lines) + "\n" + (f"\n{loud}\n" if loud else "")
 
 
 def main() -> int:

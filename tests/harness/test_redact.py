@@ -17,6 +17,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from windlass_harness import redact
 from windlass_harness.redact import (
     CYCLE,
     DEPTH_MAX,
@@ -376,3 +377,60 @@ def test_words_that_are_remembered_as_clean_are_few_and_hold_no_login_option() -
         ["curl", "-U", "joe:hunter2222"]
     )
     assert redactor.value(["curl", "-u", "joe:hunter2222"]) == ["curl", "-u", MASK]
+
+
+LARGE_CHARS = 70_000
+
+
+def test_a_large_text_is_inspected_once_and_recognised_by_its_content(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inspected = list[int]()
+    before = redact.mask_shapes
+
+    def mask_shapes(text: str) -> str:
+        if len(text) > 1_000:
+            inspected.append(len(text))
+        return before(text)
+
+    monkeypatch.setattr(redact, "mask_shapes", mask_shapes)
+    redactor = Redactor(["the-registered-one"])
+    dirty = "token=abcdef123 " * (LARGE_CHARS // 8) + "the-registered-one"
+    masked = cast(dict[str, str], redactor.value({"text": dirty}))["text"]
+    assert "abcdef123" not in masked
+    assert "the-registered-one" not in masked
+    assert len(inspected) == 1
+    # Read back, it is another object with the same content.
+    again = {"text": "".join([masked[:10], masked[10:]])}
+    assert redactor.value(again) is again
+    assert redactor.text(again["text"]) is again["text"]
+    assert len(inspected) == 1
+    # One changed character, and it is inspected.
+    assert redactor.text(masked + "password=hunter22") != masked + "password=hunter22"
+    clean = "plain words " * (LARGE_CHARS // 10)
+    assert redactor.is_clean([clean])
+    assert redactor.text("".join([clean[:5], clean[5:]])) == clean
+    assert len(inspected) == 2
+    # After a login option it may be a password, whatever was seen before.
+    secret = "a:" + "b" * LARGE_CHARS
+    assert redactor.is_clean([secret])
+    assert redactor.value(["-u", secret]) == ["-u", MASK]
+    # Only its exact characters count, also without a valid encoding.
+    assert redactor.text("\ud800" + clean) == "\ud800" + clean
+
+
+def test_the_large_texts_that_are_remembered_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redact, "_SETTLED_MAX", 2)
+    redactor = Redactor()
+    texts = [f"{number} " * LARGE_CHARS for number in range(3)]
+    assert all(redactor.text(text) == text for text in texts)
+    seen = list[int]()
+    before = redact.mask_shapes
+
+    def mask_shapes(text: str) -> str:
+        seen.append(len(text))
+        return before(text)
+
+    monkeypatch.setattr(redact, "mask_shapes", mask_shapes)
+    assert all(redactor.text(text) == text for text in (texts[2], texts[2], texts[0]))
+    assert len(seen) == 1

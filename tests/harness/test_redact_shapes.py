@@ -5,14 +5,24 @@ import sysconfig
 import uuid
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass_harness.redact.shapes import SHAPES, Shape, has_seed, mask_shape, mask_shapes
+from windlass_harness.redact.shapes import (
+    SEED_CHARS_MAX,
+    SHAPES,
+    WINDOW_CHARS,
+    Shape,
+    has_seed,
+    mask_shape,
+    mask_shapes,
+)
 
 ROOT = Path(__file__).parents[2]
 MASKS = re.compile(r"\[redacted[:a-z_]*\]")
@@ -140,3 +150,20 @@ def share_lost(texts: Sequence[str]) -> float:
     total = sum(map(len, texts))
     shown = sum(len(MASKS.sub("", mask_shapes(MASKS.sub("", text)))) for text in texts)
     return (total - shown) / total
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.seeds[0][:12])
+def test_a_seed_is_shorter_than_what_a_window_is_searched_beyond_its_end(shape: Shape) -> None:
+    for seed in shape.seeds:
+        parser: Any = import_module("re._parser")
+        assert parser.parse(seed).getwidth()[1] <= SEED_CHARS_MAX
+
+
+@pytest.mark.parametrize("offset", [-600, -20, -3, 0, 3, 500])
+def test_a_secret_in_a_large_text_is_found_across_the_windows_of_the_search(offset: int) -> None:
+    secret = "https://ann:" + "p" * 250 + "@example.com"
+    text = "x" * (2 * WINDOW_CHARS + offset) + " " + secret + " " + "y" * WINDOW_CHARS
+    assert "ppp" not in mask_shapes(text)
+    assert has_seed(text)
+    plain = "x " * WINDOW_CHARS
+    assert mask_shapes(plain) is plain

@@ -109,6 +109,13 @@ def answer_call(request_id: object, arguments: Json) -> None:
         parts += [{"type": "audio", "data": "AAEC", "mimeType": "audio/wav"}]
         more = {"structuredContent": {"n": 1}} if arguments.get("structured") else {}
         write({"id": request_id, "result": {"content": parts, **more}})
+    elif MANNER == "parts":
+        write({"id": request_id, "result": {"content": text("x")["content"] * arguments["count"]}})
+    elif MANNER == "levels":
+        nested: Json = {}
+        for _ in range(arguments["count"]):
+            nested = {"a": nested}
+        write({"id": request_id, "result": {**text("x"), "structuredContent": nested}})
     elif MANNER == "asks":
         ask(request_id, str(arguments.get("method")))
     else:

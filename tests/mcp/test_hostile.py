@@ -11,10 +11,19 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from mcp_types import CallToolResult
+from pydantic import JsonValue
 from tests.mcp.rig import TOKEN, failure_of, friendly, http_server, opened, raw, use
 
 from windlass import Unavailable
-from windlass.adapters.mcp.server import MESSAGE_BYTES_MAX
+from windlass.adapters.mcp import connection, transports
+from windlass.adapters.mcp.server import (
+    MESSAGE_BYTES_MAX,
+    MESSAGE_VALUES_MAX,
+    RESULT_LEVELS_MAX,
+    RESULT_PARTS_MAX,
+)
+from windlass.adapters.mcp.tools import Definition
 from windlass.adapters.mcp.transports import STDERR_BYTES_MAX, BoundedTransport
 from windlass.mcp import McpServer, McpServers
 
@@ -141,6 +150,65 @@ def test_a_call_without_an_answer_is_reported_as_possibly_done(manner: str, prob
             assert "whether r__act had an effect is unknown" in said
 
     asyncio.run(story())
+
+
+@pytest.mark.promise("L1")
+@pytest.mark.parametrize(
+    ("manner", "most", "problem"),
+    [
+        ("parts", RESULT_PARTS_MAX, "the result has too many parts: 1,001, limit 1,000"),
+        # The result itself is a level, and so are its two fields.
+        ("levels", RESULT_LEVELS_MAX - 1, "the result has too many levels: limit 160"),
+    ],
+)
+def test_a_result_may_have_as_many_parts_and_levels_as_the_limits(
+    manner: str, most: int, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = list[int]()
+    before = connection.value_of
+
+    def value_of(definition: Definition, result: CallToolResult) -> JsonValue:
+        read.append(len(result.content))
+        return before(definition, result)
+
+    monkeypatch.setattr(connection, "value_of", value_of)
+
+    async def story() -> None:
+        async with opened(raw(manner)) as servers:
+            assert (await use(servers, "r__act", count=most)).success
+            assert problem in await failure_of(servers, "r__act", count=most + 1)
+            # The server is still connected, and the large result was not read.
+            assert (await use(servers, "r__act", count=1)).success
+        assert len(read) == 2
+
+    asyncio.run(story())
+
+
+@pytest.mark.promise("L1")
+def test_a_message_of_too_many_values_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = list[int]()
+    adapter = transports.jsonrpc_message_adapter
+
+    class Counting:
+        def validate_json(self, line: bytes, *, by_name: bool) -> object:
+            parsed.append(len(line))
+            return adapter.validate_json(line, by_name=by_name)
+
+    monkeypatch.setattr(transports, "jsonrpc_message_adapter", Counting())
+
+    async def story() -> None:
+        async with opened(raw("parts")) as servers:
+            assert "was lost during the call" in await failure_of(servers, "r__act", count=200_000)
+        assert max(parsed) < 100_000
+
+    asyncio.run(story())
+
+
+@pytest.mark.promise("L1")
+def test_the_values_of_a_result_are_counted_in_a_bounded_walk() -> None:
+    assert transports.result_problem([{"a": [1, 2]}]) is None
+    assert transports.result_problem("text") is None
+    assert "too many values" in (transports.result_problem({"a": [0] * MESSAGE_VALUES_MAX}) or "")
 
 
 def test_an_answer_that_comes_twice_counts_once() -> None:

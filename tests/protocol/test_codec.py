@@ -22,7 +22,7 @@ from windlass_protocol import (
 )
 from windlass_protocol.codec import CodecError, canonical, decode, encode, parse
 from windlass_protocol.codec_errors import CodecErrorCode, Position
-from windlass_protocol.codec_scan import find_fault
+from windlass_protocol.codec_scan import count_values, find_fault
 from windlass_protocol.codec_values import find_value_fault
 from windlass_protocol.limits import (
     DEFAULT_LIMITS,
@@ -580,3 +580,14 @@ def test_the_scanners_find_no_fault_in_a_valid_value() -> None:
     value: JsonValue = {"a": [1, 2.5e3, "xA", {}, [], None]}
     assert find_fault('{"a": [1, 2.5e3, "x\\u0041", {}, [], null]}', DEFAULT_LIMITS) is None
     assert find_value_fault(value, DEFAULT_LIMITS) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("1", 0), ("[1,2]", 2), ('{"a":[]}', 2), ('["a,b[{",1]', 2), (r'["\",{,",1]', 2), ('["cut,', 1)],
+)
+def test_values_are_counted_outside_of_strings_if_there_could_be_too_many(text: str, count: int) -> None:
+    raw = text.encode()
+    assert count_values(raw, 0) == count
+    # Below the limit the strings are not looked at.
+    assert count_values(raw, 100) == sum(raw.count(mark) for mark in (b",", b"[", b"{"))

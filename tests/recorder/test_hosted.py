@@ -173,7 +173,14 @@ def test_an_unreadable_spool_is_logged_and_the_runtime_opens(
     async def work() -> None:
         (tmp_path / "app.db-spool").mkdir()
         (tmp_path / "app.db-spool" / "left").write_bytes(b"")
-        with patch.object(os, "open", side_effect=PermissionError(13, "Permission denied", "left")):
+        real = os.open
+
+        def refuse(path: str | Path, flags: int, mode: int = 0o777) -> int:
+            if Path(path).name == "left":
+                raise PermissionError(13, "Permission denied", "left")
+            return real(path, flags, mode)
+
+        with patch.object(os, "open", refuse):
             await asyncio.to_thread(take_in_left, tmp_path / "app.db", durability="process")
 
     asyncio.run(work())

@@ -291,6 +291,7 @@ def test_a_spool_that_may_not_be_read_is_named() -> None:
         spool_folder.mkdir(exist_ok=True)
         spool_folder.chmod(0o700)
         folder.chmod(0o777)
+        (folder / "recorder.db").chmod(0o666)
         query = BuilderQuery(folder)
         with read_only(spool_folder, mode=0), pytest.raises(Rejected, match="-spool may not be"):
             query.get_recent_failures()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.runtime.runtime_rig import model_of, play, shop, until
 
-from windlass import Agent, AgentError, AgentRuntime, HookCall, hook, refusals, tool
+from windlass import Agent, AgentError, AgentRuntime, HookCall, errors, hook, refusals, tool
 from windlass.dynamic import dynamic
 from windlass.testing import ScriptedModel, call, say
 from windlass.tools.question import ask_question
@@ -385,3 +385,22 @@ def test_refusals_name_no_call_of_python() -> None:
     assert len(told) > 50
     calls = {text for text in told if re.search(r"\w\(|\w=…|\b(?:runtime|handle)\.\w", text)}
     assert calls == OF_WRONG_TYPES
+
+
+ROOT = Path(__file__).parents[2]
+FROM_PYPI = re.compile(
+    r"install\S* [^\n]*(?<![\w/.-])windlass(?:-\w+)?(?:\[|['\"`]|$)|`windlass\[", re.MULTILINE
+)
+
+
+def test_no_text_says_to_install_a_name_that_is_not_ours() -> None:
+    assert FROM_PYPI.search("pip install 'windlass[mcp]'")
+    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("packages/*/README.md")]
+    sources = [*ROOT.glob("packages/*/src/**/*.py"), *ROOT.glob("examples/**/*.py")]
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in (*pages, *sources)
+        for match in FROM_PYPI.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+    assert errors.install_hint("mcp") == "pip install 'packages/runtime[mcp]' in a checkout of Windlass"

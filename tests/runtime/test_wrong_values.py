@@ -295,6 +295,7 @@ SETUP: dict[str, tuple[object, str]] = {
     "policy": (5, "policy must be a function of a RunRequest and a RuntimePackage"),
     "tool_policy": (5, "tool_policy must be an object with version, before() and after()"),
     "policy_timeout_ms": (0.5, "policy_timeout_ms must be a whole number of milliseconds, found float"),
+    "sandboxes": ({"none": object()}, "a sandbox adapter must be a SandboxAdapter"),
     "output_sinks": ([object()], "an output sink must be an object with a sink_id and deliver(output)"),
     "approval_dispatcher": (5, "an approval dispatcher must be an object with dispatch("),
     "is_attended": ("no", "is_attended must be True or False, found str"),
@@ -459,7 +460,18 @@ FIELDS = [field.name for field in fields(Agent) if field.name not in ("_", "name
 
 AGENT_FINE = {
     *((name, 2) for name in ("name", "instructions", "description", "version")),
-    *((name, 0) for name in ("version", "budget", "output", "compaction", "compaction_model", "temperature")),
+    *(
+        (name, 0)
+        for name in (
+            "version",
+            "budget",
+            "output",
+            "compaction",
+            "compaction_model",
+            "temperature",
+            "sandbox",
+        )
+    ),
     ("compaction", 1),
     ("deps", 0),
     ("deps", 6),  # a function, which makes them

@@ -29,7 +29,16 @@ from windlass_server.settings import Limits
 TIMEOUT_S = 300.0
 """The timeout of every wait in these tests."""
 TICK_S = 0.002
-FAST = Limits(requests_per_s=100_000, requests_burst=100_000, failures_per_s=100_000, failures_burst=100_000)
+FAST = Limits(
+    requests_per_s=100_000,
+    requests_burst=100_000,
+    bytes_per_s=1e12,
+    bytes_burst=1_000_000_000_000,
+    cpu_per_s=1e6,
+    cpu_burst_s=1e6,
+    failures_per_s=100_000,
+    failures_burst=100_000,
+)
 """Limits that no test meets by accident."""
 Json = dict[str, Any]
 

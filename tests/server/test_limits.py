@@ -15,7 +15,7 @@ from windlass import Agent, Rejected, Unavailable
 from windlass.testing import Answer, FakeClock, ScriptedModel
 from windlass_server import Settings, Tenants
 from windlass_server.app import Connection
-from windlass_server.guard import Meter
+from windlass_server.guard import Meter, Metered
 from windlass_server.settings import HEADER_BYTES_MAX, SESSIONS_EMPTY_MAX, TARGET_BYTES_MAX
 from windlass_server.tenants import Reservations, Reserved, file_name
 
@@ -98,6 +98,122 @@ def test_addresses_and_headers_have_limits(tmp_path: Path) -> None:
             assert (wide.status_code, wide.json()["code"]) == (431, "too_large")
 
     run(main())
+
+
+def test_a_tenant_over_its_bytes_gets_429_before_it_sends_the_body(tmp_path: Path) -> None:
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        ann, bob, eve = (
+            keys.add("a", "acme", "ann"),
+            keys.add("b", "acme", "bob"),
+            keys.add("c", "evil", "eve"),
+        )
+        limits = replace(FAST, body_bytes_max=1_000, bytes_per_s=0.5, bytes_burst=1_500)
+        async with serving(tmp_path / "data", settings=Settings(keys=keys.path, limits=limits)) as server:
+
+            async def answer_to(key: str, length: int, body: bytes = b"") -> bytes:
+                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                head = f"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n"
+                head += f"Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+                writer.write(head.encode() + body)
+                told = await reader.readuntil(b"\r\n\r\n")
+                writer.transport.abort()
+                return told
+
+            body = json.dumps({"message": "x" * 900}).encode()
+            assert b" 202 " in await answer_to(ann, len(body), body)
+            # No byte of the body is sent. Another user of the tenant shares its limit.
+            told = await answer_to(bob, len(body))
+            assert b" 429 " in told
+            assert b"retry-after:" in told.lower()
+            # A false length costs no more than the largest body; other tenants have limits of their own.
+            assert b" 413 " in await answer_to(eve, 10**15)
+            assert b" 429 " in await answer_to(eve, 10**15)
+            assert b" 202 " in await answer_to(eve, 2, b"{}")
+
+            async def chunks() -> AsyncIterator[bytes]:
+                yield body
+
+            headers = {"content-type": "application/json"}
+            async with server.client(bob) as client:
+                chunked = await client.post("/sessions", content=chunks(), headers=headers)
+                assert (chunked.status_code, chunked.json()["code"]) == (429, "rate_limited")
+                assert (await client.get("/sessions")).status_code == 200
+
+    run(main())
+
+
+def test_a_tenant_over_its_cpu_time_gets_429_and_others_do_not(tmp_path: Path) -> None:
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        ann, bob, eve = (
+            keys.add("a", "acme", "ann"),
+            keys.add("b", "acme", "bob"),
+            keys.add("c", "evil", "eve"),
+        )
+        # Any request costs more than the burst.
+        limits = replace(FAST, cpu_per_s=1e-12, cpu_burst_s=1e-9)
+        async with serving(tmp_path / "data", settings=Settings(keys=keys.path, limits=limits)) as server:
+            for key, expected in ((ann, 200), (ann, 429), (bob, 429), (eve, 200)):
+                async with server.client(key) as client:
+                    assert (await client.get("/agents")).status_code == expected
+
+    run(main())
+
+
+def test_the_cpu_time_of_a_request_is_that_of_its_steps() -> None:
+    async def main() -> None:
+        now, told = 0.0, list[float]()
+
+        async def work() -> None:
+            nonlocal now
+            now += 1
+            await asyncio.sleep(0)
+            now += 2
+            with pytest.raises(ValueError, match="no"):
+                await asyncio.wait_for(refused(), None)
+            now += 4
+            raise LookupError
+
+        async def refused() -> None:
+            raise ValueError("no")
+
+        with pytest.raises(LookupError):
+            await Metered(work(), told=told.append, cpu_s=lambda: now)
+        assert sum(told) == 7
+
+        never = asyncio.Event()
+        ends = list[str]()
+
+        async def waiting() -> None:
+            try:
+                await never.wait()
+            finally:
+                ends.append("ended")
+
+        async def metered() -> None:
+            await Metered(waiting(), told=told.append)
+
+        task = asyncio.create_task(metered())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        steps = Metered(waiting(), told=told.append).__await__()
+        next(steps)
+        steps.close()
+        assert ends == ["ended", "ended"]
+
+    run(main())
+
+
+def test_a_debt_of_cost_is_at_most_one_burst() -> None:
+    clock = FakeClock()
+    meter = Meter(clock, per_s=1, burst=10)
+    meter.charge("a", 1_000)
+    assert meter.take("a", 0) == 10
+    assert meter.take("b", 25) == 0
+    assert meter.take("b", 25) == 25
 
 
 def test_a_principal_over_its_rate_limit_gets_429_with_retry_after(tmp_path: Path) -> None:

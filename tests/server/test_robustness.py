@@ -22,7 +22,7 @@ from windlass import Event
 from windlass_protocol import EventMeta, JsonValue
 from windlass_server import Settings
 from windlass_server.app import Connection
-from windlass_server.guard import Metrics, read_body
+from windlass_server.guard import Metrics, parse_body, read_body
 from windlass_server.problems import Problem
 from windlass_server.settings import (
     BATCH_BYTES,
@@ -345,7 +345,8 @@ def test_an_unreadable_key_file_keeps_the_old_keys_and_is_logged_once(
                     refused = await stranger.get("/agents")
                     assert refused.status_code == 401
                     assert "keys.json" not in refused.text
-                [told] = [one for one in caplog.records if one.name == "windlass.server"]
+                server_log = [one for one in caplog.records if one.name == "windlass.server"]
+                [told] = [one for one in server_log if one.levelno > logging.WARNING]
                 assert told.levelno == logging.ERROR
                 assert "hunter2" not in told.getMessage()
             keys.path.unlink()
@@ -409,8 +410,45 @@ def test_answers_to_other_origins_have_no_cors_header(tmp_path: Path) -> None:
             session_id = (await client.post("/sessions", json={"message": "Hello."})).json()["sessionId"]
             for path in ("/sessions", f"/sessions/{session_id}/events?follow=false"):
                 found = await client.get(path, headers=CROSS)
-                assert found.status_code == 200
+                assert found.status_code == 403
                 assert "access-control-allow-origin" not in found.headers
+
+    run(main())
+
+
+@pytest.mark.promise("T1")
+def test_requests_of_other_pages_do_not_use_up_the_rate_limit_of_the_user(tmp_path: Path) -> None:
+    async def main() -> None:
+        settings = Settings(limits=replace(FAST, requests_per_s=0.01, requests_burst=2))
+        async with serving(tmp_path, settings=settings) as server, server.client() as client:
+            for headers in (CROSS, {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"}):
+                answers = [await client.get("/sessions", headers=headers) for _ in range(5)]
+                assert {one.status_code for one in answers} == {403}
+            begun = await client.post("/sessions", json={"message": "Hello."})
+            assert begun.status_code == 202
+            assert (await client.post(f"/runs/{begun.json()['runId']}/cancel")).status_code == 202
+            assert (await client.get("/sessions")).status_code == 429
+
+    run(main())
+
+
+@pytest.mark.promise("T1")
+def test_answers_are_not_stored_sniffed_or_embedded_elsewhere(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            session_id = (await client.post("/sessions", json={"message": "Hello."})).json()["sessionId"]
+            paths = (
+                "/sessions",
+                "/agents",
+                "/runs/none",
+                "/health",
+                f"/sessions/{session_id}/events?follow=false",
+            )
+            for path in paths:
+                headers = (await client.get(path)).headers
+                assert headers["cache-control"] == "no-store", path
+                assert headers["x-content-type-options"] == "nosniff", path
+                assert headers["cross-origin-resource-policy"] == "same-origin", path
 
     run(main())
 
@@ -478,7 +516,8 @@ def test_the_values_of_a_body_are_counted_outside_of_strings(value: object) -> N
             return {"type": "http.request", "body": raw}
 
         async def read() -> JsonValue:
-            return await read_body(receive, Limits(), length="", kind="application/json")
+            read = await read_body(receive, Limits(), declared=None)
+            return parse_body(read, Limits(), kind="application/json")
 
         if is_taken:
             assert asyncio.run(read()) == json.loads(raw)

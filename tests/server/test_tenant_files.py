@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Unpack
 
 import pytest
-from tests.server.keyring import Keyring
-from tests.server.rig import FAST, ended, eventually, payer, run, serving, talker, waiting
+from fastapi.routing import APIRoute
+from tests.server.keyring import Issuer, Keyring
+from tests.server.rig import FAST, Wire, ended, eventually, payer, run, serving, talker, waiting
 
 from windlass import Agent, Unavailable
 from windlass.runtime.options import RuntimeOptions
@@ -84,6 +85,26 @@ def test_a_damaged_file_of_empty_sessions_is_not_kept_open(tmp_path: Path) -> No
         await tenants.aclose()
 
     run(main())
+
+
+def test_only_the_user_of_the_server_can_use_the_files_of_tenants(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "data"
+
+    async def main() -> None:
+        tenants = Tenants(folder, [talker()], durability="process")
+        await tenants.start()
+        async with tenants.use("ann@example.org"):
+            pass
+        await tenants.aclose()
+
+    before = os.umask(0)
+    try:
+        run(main())
+    finally:
+        os.umask(before)
+    found = {path: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert {path.suffix for path in found} == {"", ".db", ".empty", ".tenant"}
+    assert found == {path: 0o700 if path.is_dir() else 0o600 for path in found}
 
 
 def test_one_damaged_tenant_keeps_no_other_from_being_served(tmp_path: Path) -> None:
@@ -213,6 +234,68 @@ def test_a_tenant_in_which_something_begins_while_it_is_closed_is_opened_again(
         gate.set()
         async with tenants.use("a") as tenant:
             assert (await tenant.runtime.handle("r1").wait()).output == "Done."
+        await tenants.aclose()
+
+    run(main())
+
+
+@pytest.mark.promise("T1")
+def test_reading_with_a_new_tenant_in_the_token_makes_no_files(tmp_path: Path) -> None:
+    async def main() -> None:
+        issuer, data = Issuer(), tmp_path / "data"
+        settings = Settings(jwt=issuer.settings(tmp_path), limits=FAST)
+        async with serving(data, settings=settings) as server, server.client(issuer.token("new")) as client:
+            paths = [
+                route.path.removeprefix("/v1").replace("{step_index}", "0")
+                for route in server.app.router.routes
+                if isinstance(route, APIRoute)
+                and "GET" in (route.methods or ())
+                and route.path.startswith("/v1/")
+            ]
+            assert len(paths) > 20
+            for path in paths:
+                query = {"follow": "false"} if path.endswith("/events") else {}
+                if path == "/events":
+                    continue  # it does not end; see below
+                found = await client.get(path, params=query)
+                assert found.status_code < 500, path
+            assert list(data.iterdir()) == []
+            assert (await client.get("/sessions")).json()["sessions"] == []
+
+            # A stream from before the first message ends, so that its client connects to the tenant.
+            key = f"Bearer {issuer.token('new')}"
+            wire = await Wire.get(server.port, "/events", authorization=key)
+            begun = (await client.post("/sessions", json={"message": "Hello."})).json()
+            frames = [frame async for frame in wire.frames()]
+            assert frames[-1].event == "reconnect"
+            again = await Wire.get(server.port, "/events", authorization=key, last_event_id=frames[0].id)
+            async for frame in again.frames():
+                if frame.type == "run.completed":
+                    break
+            again.cut()
+            assert (await client.get(f"/runs/{begun['runId']}")).status_code == 200
+            assert (data / "new.db").exists()
+
+    run(main())
+
+
+def test_an_empty_tenant_makes_room_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def main() -> None:
+        tenants = Tenants(tmp_path, [talker()], durability="process", open_max=1)
+        await tenants.start()
+        for name in ("a", "b"):
+            tenant = await tenants.take(name, may_create=False)
+            assert tenant.blank is not None
+            tenant.release()
+        assert (tenants.open_count, os.listdir(tmp_path)) == (1, [])
+        # Another process makes the tenant.
+        other = Tenants(tmp_path, [talker()], durability="process")
+        async with other.use("b"):
+            assert tenant.is_outdated
+            assert (await tenants.take("b", may_create=False)).blank is None
+        await other.aclose()
         await tenants.aclose()
 
     run(main())

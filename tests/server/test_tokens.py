@@ -57,6 +57,7 @@ def without_key_id(issuer: Issuer) -> str:
     return jwt.encode(claims, issuer.key, algorithm="EdDSA")
 
 
+ANN = Principal("acme", "ann", is_claimed=True)
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 WORTHLESS: dict[str, Callable[[Issuer], str]] = {
     "expired": lambda issuer: issuer.token(exp=LONG_AGO),
@@ -92,7 +93,7 @@ def test_an_invalid_token_has_no_principal(tmp_path: Path, name: str) -> None:
     async def main() -> None:
         issuer = Issuer()
         tokens = Tokens(issuer.settings(tmp_path), FakeClock())
-        assert await tokens.principal(issuer.token()) == Principal("acme", "ann")
+        assert await tokens.principal(issuer.token()) == ANN
         assert await tokens.principal(WORTHLESS[name](issuer)) is None
 
     run(main())
@@ -144,7 +145,7 @@ def test_concurrent_requests_wait_for_the_first_fetch_of_the_keys() -> None:
             others = [asyncio.create_task(tokens.principal(issuer.token())) for _ in range(3)]
             await asyncio.sleep(0)
             may.set()
-            assert await asyncio.gather(first, *others) == [Principal("acme", "ann")] * 4
+            assert await asyncio.gather(first, *others) == [ANN] * 4
 
     run(main())
 
@@ -194,7 +195,7 @@ def test_keys_of_an_issuer_are_fetched_without_the_proxies_of_the_environment(
         async with served(handler, "127.0.0.1", 0) as port:
             monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
             tokens = Tokens(JwtSettings(ISSUER, AUDIENCE, f"http://127.0.0.1:{port}/jwks"), FakeClock())
-            assert await tokens.principal(issuer.token()) == Principal("acme", "ann")
+            assert await tokens.principal(issuer.token()) == ANN
 
     run(main())
 

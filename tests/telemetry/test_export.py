@@ -663,4 +663,4 @@ def test_nothing_of_opentelemetry_is_imported_before_it_is_asked_for() -> None:
     done = subprocess.run(
         [sys.executable, "-c", CHECK], capture_output=True, text=True, timeout=300, check=False
     )
-    assert "pip install 'windlass[otel]'" in done.stdout, done.stderr
+    assert "pip install 'packages/runtime[otel]'" in done.stdout, done.stderr

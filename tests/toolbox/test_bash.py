@@ -13,10 +13,9 @@ from typing import cast
 import pytest
 from tests.toolbox.rig import Failed, gone, play, tool_of, use
 
+from windlass.adapters.sandboxes.none import PASSED, HostSandbox
 from windlass.toolbox import Workspace
-from windlass.toolbox.folder import Folder
 from windlass.toolbox.limits import COMMAND_CHARS_MAX, OUTPUT_BYTES_MAX, OUTPUT_LINES_MAX
-from windlass.toolbox.shell import PASSED, Shell, Streamed, command_environment, run_command
 from windlass.tools.context import ToolControl
 
 if sys.platform != "linux":
@@ -64,18 +63,32 @@ def test_a_command_gets_a_few_variables_and_no_secret(
     output = str(run(tmp_path, "env; ls; cat /proc/self/environ")["output"])
     assert "canary" not in output
     names = {line.partition("=")[0] for line in output.split("\0")[0].splitlines()}
-    own = {"TERM", "PAGER", "HOME", "PWD", "SHLVL", "_", "OLDPWD"}
-    assert {name for name in names if not name.startswith("GIT_")} <= {*PASSED, *own}
-    assert f"HOME={tmp_path}" in output
+    own = {"TERM", "PAGER", "HOME", "TMPDIR", "PWD", "SHLVL", "_", "OLDPWD"}
+    assert {name for name in names if not name.startswith(("GIT_", "XDG_"))} <= {*PASSED, *own}
+
+
+def test_home_and_temporary_files_are_in_a_private_folder_that_is_gone_afterwards(tmp_path: Path) -> None:
+    command = """
+    for one in HOME TMPDIR XDG_CONFIG_HOME XDG_CACHE_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR
+    do echo "${!one}"; done; ls -A "$HOME"; stat -c %a "$HOME"; echo x > "$HOME/left"; mktemp >&2
+    """
+    *places, mode, made = str(run(tmp_path, command)["output"]).split()
+    assert len(places) == 7, "the home folder is not empty"
+    assert mode == "700"
+    for place in (*places, made):
+        assert not Path(place).is_relative_to(tmp_path)
+        assert not Path(place).exists()
 
 
 def test_the_host_can_give_variables_and_relative_search_paths_are_dropped(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
-    host = {"PATH": f".:bin:/usr/bin::{tmp_path}/x", "SECRET": "x"}
-    made = command_environment(folder, host, given={"TOKEN": "t", "HOME": "/home/me"})
-    assert made["PATH"] == f"/usr/bin:{tmp_path}/x"
-    assert (made["TOKEN"], made["HOME"]) == ("t", "/home/me")
-    assert "SECRET" not in made
+    async def story() -> list[str]:
+        sandbox = HostSandbox(tmp_path, {"PATH": f".:bin:/usr/bin::{tmp_path}/x", "SECRET": "x"})
+        output, given = bytearray(), {"TOKEN": "t", "HOME": "/home/me"}
+        command = "echo ${PATH#*:} $TOKEN $HOME $SECRET"
+        await sandbox.run(command, timeout_s=60, output=output.extend, environment=given)
+        return output.decode().split()
+
+    assert play(story()) == [f"/usr/bin:{tmp_path}/x", "t", "/home/me"]
     tool = tool_of(Workspace(tmp_path, environment={"TOKEN": "t"}), "bash")
     told = cast(Mapping[str, object], play(use(tool, {"command": "echo $TOKEN"})))
     assert told["output"] == "t\n"
@@ -122,15 +135,25 @@ def test_a_cancelled_command_is_ended_with_all_its_children(tmp_path: Path) -> N
     play(story())
 
 
-def test_a_child_in_another_process_group_does_not_hold_the_call(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["true", "sleep 1000"])
+def test_a_process_that_left_its_group_and_session_ends_with_the_command(end: str, tmp_path: Path) -> None:
     async def story() -> None:
-        told = await bash(
-            tmp_path, "mkfifo f; setsid sh -c 'echo > f; exec sleep 1000' & echo $!; read x < f"
-        )
-        try:
-            assert told["exit_code"] == 0
-        finally:
-            os.kill(int(str(told["output"])), signal.SIGKILL)
+        # A daemon: two forks, a session of its own, no parent but the supervisor.
+        daemon = "setsid bash -c '(trap \"\" TERM HUP; echo $BASHPID > f; exec sleep 1000) & exit'"
+        told = await bash(tmp_path, f"mkfifo f; {daemon} & read pid < f; echo $pid; {end}", timeout_s=5)
+        assert told["exit_code"] == (0 if end == "true" else None)
+        await gone(int(str(told["output"])))
+
+    play(story())
+
+
+def test_a_command_that_kills_its_supervisor_is_ended_all_the_same(tmp_path: Path) -> None:
+    async def story() -> None:
+        os.mkfifo(tmp_path / "born")
+        task = asyncio.create_task(bash(tmp_path, "echo $$ > born; kill -9 $PPID; sleep 1000"))
+        pid = int(await read_fifo(tmp_path / "born"))
+        assert (await task)["exit_code"] == -signal.SIGKILL
+        await gone(pid)
 
     play(story())
 
@@ -205,9 +228,62 @@ def test_a_folder_that_looks_like_a_bare_repository_makes_git_run_no_command(tmp
     (tmp_path / "bare" / "config").write_text(f"[core]\n{settings}")
     run(tmp_path, "cd bare && git status")
     assert not (tmp_path / "ran").exists()
-    trusting = tool_of(Workspace(tmp_path, environment={"GIT_CONFIG_VALUE_0": "all"}), "bash")
+    trusting = tool_of(Workspace(tmp_path, environment={"GIT_CONFIG_COUNT": "0"}), "bash")
     play(use(trusting, {"command": "cd bare && git status"}))
     assert (tmp_path / "ran").exists(), "git would not have run it anyway: nothing was proved"
+
+
+PROGRAMS = {
+    "a hook": ("hooksPath = ../hooks", "git commit --allow-empty -qm x"),
+    "a monitor of files": ('fsmonitor = "touch $RAN; false"', "git status"),
+    "an external diff": ('[diff] external = "touch $RAN; true"', "git diff"),
+    "an external diff, found by options before": (
+        '[diff] external = "touch $RAN; true"',
+        "git -C . --no-pager diff",
+    ),
+    "a text conversion": ('[diff "x"] textconv = "touch $RAN; cat"', "git log -p"),
+    "a check of signatures": ("[log] showSignature = true\n[gpg] program = ../sign", "git log"),
+}
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_git_runs_no_program_that_a_repository_names(kind: str, tmp_path: Path) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("there is no git")
+    setting, command = PROGRAMS[kind]
+    ran = tmp_path / "ran"
+    (tmp_path / "hooks").mkdir()
+    for script in (tmp_path / "hooks" / "pre-commit", tmp_path / "sign"):
+        script.write_text(f"#!/bin/sh\ntouch {ran}\n")
+        script.chmod(0o755)
+    who = "git -c user.name=a -c user.email=a@b.c"
+    made = "git init -q r && cd r && echo '* diff=x' > .gitattributes && echo 1 > a && git add ."
+    assert run(tmp_path, f"{made} && {who} commit -qm x && echo 2 > a")["exit_code"] == 0
+    commit = tmp_path / "r" / ".git"
+    with (commit / "config").open("a") as file:
+        file.write(f"[user]\nname = a\nemail = a@b.c\n[core]\n{setting.replace('$RAN', str(ran))}\n")
+    if "signatures" in kind:
+        signature = "s/^$/gpgsig -----BEGIN PGP SIGNATURE-----\\n/"
+        signed = f"git cat-file commit HEAD | sed '{signature}' | git hash-object -t commit -w --stdin"
+        assert run(tmp_path, f"cd r && git reset -q --soft $({signed})")["exit_code"] == 0
+    told = run(tmp_path, f"cd r && {command}")
+    assert not ran.exists(), told
+    # The same, as git would do it.
+    plain = dict.fromkeys(("GIT_CONFIG_COUNT", "GIT_CONFIG_NOSYSTEM"), "") | {
+        "PATH": "/usr/local/bin:/usr/bin:/bin"
+    }
+    play(use(tool_of(Workspace(tmp_path, environment=plain), "bash"), {"command": f"cd r && {command}"}))
+    assert ran.exists(), "git would not have run it anyway: nothing was proved"
+
+
+def test_a_gitconfig_in_the_workspace_is_not_read(tmp_path: Path) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("there is no git")
+    (tmp_path / ".gitconfig").write_text(f'[core]\nfsmonitor = "touch {tmp_path}/ran; false"\n')
+    (tmp_path / ".config" / "git").mkdir(parents=True)
+    (tmp_path / ".config" / "git" / "config").write_text((tmp_path / ".gitconfig").read_text())
+    assert run(tmp_path, "git init -q && git status && git config --global --list; true")["exit_code"] == 0
+    assert not (tmp_path / "ran").exists()
 
 
 def test_no_handle_and_no_child_is_left(tmp_path: Path) -> None:
@@ -215,11 +291,10 @@ def test_no_handle_and_no_child_is_left(tmp_path: Path) -> None:
         pytest.skip("only Linux lists the handles of a process")
 
     async def story() -> None:
-        shell = Shell(Folder(tmp_path), command_environment(Folder(tmp_path), {}, given={}))
+        sandbox = HostSandbox(tmp_path, {})
 
         async def once(command: str, timeout_s: float) -> None:
-            output = Streamed(lambda _: None, asyncio.get_running_loop().time)
-            await run_command(shell, command, timeout_s=timeout_s, output=output)
+            await sandbox.run(command, timeout_s=timeout_s, output=lambda _: None)
 
         await once("true", 10)
         before = set(os.listdir("/proc/self/fd"))

@@ -77,6 +77,33 @@ def test_a_command_runs_as_approved_after_a_request(command: str, tmp_path: Path
 
 
 @pytest.mark.promise("S2")
+def test_a_file_that_makes_other_programs_run_code_is_written_after_a_request(tmp_path: Path) -> None:
+    async def story() -> None:
+        paths = [".gitconfig", "sub/MAKEFILE", "sub/.vscode/tasks.json", "kept/../package.json"]
+        free = call("write_file", {"path": "kept/notes.md", "content": "x"})
+        calls = [call("write_file", {"path": path, "content": "x"}) for path in paths]
+        agent = agent_of(started(tmp_path), free, *calls)
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "go", run_id="r1")
+            asked = list[str]()
+            async for event in handle.events():
+                if event.type != "input.requested":
+                    continue
+                (request,) = await handle.open_requests()
+                path = paths[len(asked)]
+                assert path in request.prompt
+                assert not (tmp_path / path).exists()
+                # An approval for the whole session is not offered.
+                assert [option.id for option in request.options or ()] == ["approve", "deny"]
+                asked.append(path)
+                await handle.answer(request.request_id, "approve")
+            assert asked == paths
+            assert all((tmp_path / path).read_text() == "x" for path in [*paths, "kept/notes.md"])
+
+    play(story())
+
+
+@pytest.mark.promise("S2")
 def test_in_an_unattended_runtime_commands_and_fetches_are_denied_and_files_are_not(tmp_path: Path) -> None:
     async def story() -> None:
         agent = agent_of(

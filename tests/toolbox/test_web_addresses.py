@@ -7,8 +7,8 @@ import pytest
 from tests.toolbox.rig import Failed, play, text
 from tests.toolbox.web_rig import OTHER, PUBLIC, Canary, canary, redirect, reply, web
 
+from windlass.addresses import PORTS, is_public, target_of
 from windlass.toolbox import web_fetch_tool
-from windlass.toolbox.fetch import PORTS, is_public, target_of
 from windlass.tools import ToolFailed
 
 URLS_MIN = 80
@@ -23,7 +23,8 @@ HOSTS = """
 [fec0::1] [fc00::1] [fd00::1] [fd00:ec2::254] [ff02::1] [100::1] [3fff::1] [5f00::1] [::ffff:10.0.0.1]
 10.0.0.1 10.255.255.255 172.16.0.1 172.31.255.255 192.168.0.1 192.168.1.254 169.254.169.254 169.254.170.2
 100.64.0.1 100.127.255.255 192.0.0.8 192.0.2.1 192.0.2.2 192.88.99.1 198.18.0.1 198.19.255.255 198.51.100.1
-203.0.113.1 224.0.0.1 239.255.255.255 240.0.0.1 255.255.255.255 localhost LOCALHOST localhost. ip6-localhost
+203.0.113.1 224.0.0.1 239.255.255.255 240.0.0.1 255.255.255.255
+168.63.129.16 100.100.100.200 localhost LOCALHOST localhost. ip6-localhost
 loop.example private.example metadata.example mapped.example mixed.example sixtofour.example ula.example
 user@127.0.0.1 user:pass@127.0.0.1 example.com@127.0.0.1 127.0.0.1#@example.com 127.0.0.1\\@example.com
 example.com:80@127.0.0.1

@@ -15,9 +15,10 @@ from tests.toolbox.rig import Failed, play, text
 from tests.toolbox.web_rig import PUBLIC, Page, redirect, reply, web
 
 from windlass import Rejected
+from windlass.addresses import URL_CHARS_MAX
 from windlass.toolbox import web_fetch_tool
 from windlass.toolbox.fetch import unpacked
-from windlass.toolbox.limits import BODY_BYTES_MAX, OUTPUT_LINES_MAX, REDIRECTS_MAX, URL_CHARS_MAX
+from windlass.toolbox.limits import BODY_BYTES_MAX, OUTPUT_LINES_MAX, REDIRECTS_MAX
 from windlass.tools import ToolFailed
 
 URL = "http://shop.example/"

@@ -10,7 +10,8 @@ from typing import cast
 
 import httpcore2
 
-from windlass.toolbox.fetch import Network, resolve
+from windlass.addresses import resolve
+from windlass.toolbox.fetch import Network
 
 PUBLIC = "93.184.215.14"
 OTHER = "2606:2800:21f:cb07:6820:80da:af6b:8b2c"

@@ -160,6 +160,18 @@ def test_the_start_of_a_subagent_is_posted_with_the_record_of_the_call() -> None
     assert session.data("subagent.called")["childRunId"] == CHILD
 
 
+def test_a_subagent_is_told_whose_sandbox_it_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared: JsonObject = {"sessionId": "top", "agentId": "boss"}
+    tool = TOOLS["child"]
+    assert tool.delegation is not None
+    body: JsonObject = {**tool.delegation.body, "parent": {"sandbox": shared, "runId": "another"}}
+    monkeypatch.setitem(TOOLS, "child", replace(tool, delegation=replace(tool.delegation, body=body)))
+    (post,) = judge(asked(calls(call("child"))))
+    parent = post.body["parent"]
+    assert isinstance(parent, dict)
+    assert (parent["sandbox"], parent["runId"]) == (shared, "r1")
+
+
 def test_a_nested_subagent_gets_the_root_session_and_all_agents_above() -> None:
     session = asked(calls(call("child")), parent=PARENT)
     (post,) = judge(session)

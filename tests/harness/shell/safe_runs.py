@@ -323,6 +323,8 @@ def safe_commands(count: int, seed: int = SEED) -> list[str]:
 
 def main() -> None:
     """Run generated commands in batches; exit with 1 if one has an effect."""
+    if not (BWRAP and STRACE):
+        sys.exit("commands are run in a sandbox and watched: install bubblewrap and strace")
     count = int(sys.argv[1])
     commands = safe_commands(count)
     found: list[str] = []

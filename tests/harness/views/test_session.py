@@ -15,8 +15,8 @@ from windlass_harness.views import (
 from windlass_harness.views.family import ChildSession
 from windlass_harness.views.fold import dump_state, load_state
 from windlass_harness.views.listing import RECORDS_OF_STEPS
-from windlass_harness.views.session import WITHOUT_STEPS, SessionDraft
-from windlass_protocol import EffectClass, JsonObject, ResolverScope, RunStatus, SessionAgent
+from windlass_harness.views.session import SANDBOX_KEY, WITHOUT_STEPS, SessionDraft
+from windlass_protocol import EffectClass, JsonObject, ResolverScope, RunStatus, SandboxState, SessionAgent
 
 AGENT: Facts = {"modelReference": {"id": "acme/one"}, "system": "Help.", "tools": []}
 TURN = {"sequence": 0, "turnId": "t0"}
@@ -65,6 +65,16 @@ def test_authored_state_is_set_and_removed_by_key() -> None:
     journal = Journal().add("session.state_changed", {"set": {"a": 1, "b": [2]}})
     journal.add("session.state_changed", {"removed": ["a", "never"], "set": {"c": None}})
     assert state(journal).session.state == {"b": [2], "c": None}
+
+
+def test_the_state_of_the_sandbox_is_a_field_of_its_own() -> None:
+    sandbox: JsonObject = {"initialized": True, "session": {"adapter": "none"}}
+    journal = Journal().add("session.state_changed", {"set": {SANDBOX_KEY: sandbox, "a": 1}})
+    session = state(journal).session
+    assert session.sandbox_state == SandboxState(initialized=True, session={"adapter": "none"})
+    assert session.state == {"a": 1}
+    journal.add("session.state_changed", {"set": {SANDBOX_KEY: {"initialized": "perhaps"}}, "removed": ["a"]})
+    assert (state(journal).session.sandbox_state, state(journal).session.state) == (None, None)
 
 
 def test_the_last_value_of_a_resolver_is_kept_by_agent_and_name() -> None:

@@ -2,7 +2,11 @@
 
 import asyncio
 import re
+import subprocess
+import sys
 from datetime import UTC, timedelta
+
+import pytest
 
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.ports.clock import Clock, IdFactory, Random
@@ -39,3 +43,39 @@ def test_an_id_is_unique_safe_in_file_names_and_sorts_by_time() -> None:
 def test_random_numbers_are_from_zero_to_one() -> None:
     source: Random = chance
     assert all(0 <= source() < 1 for _ in range(1_000))
+
+
+HIDING = """
+import ctypes, os, subprocess, sys
+from pathlib import Path
+from windlass.parts import hide_environment
+
+def shown():
+    return Path("/proc/self/environ").read_bytes()
+
+libc = ctypes.CDLL(None)
+libc.getenv.restype = ctypes.c_char_p
+assert b"canary" in shown()
+hide_environment()
+if os.geteuid() == 0:
+    # Another user may not even open it.
+    assert not shown().strip(b"\\0"), "the kernel shows the variables"
+assert os.environ["SECRET_KEY"] == "canary"
+assert libc.getenv(b"SECRET_KEY") == b"canary"
+inherited = subprocess.run(["/bin/sh", "-c", "echo $SECRET_KEY"], capture_output=True, check=True)
+assert inherited.stdout == b"canary\\n"
+assert libc.prctl(3, 0, 0, 0, 0) == 0, "the memory can be read"
+print("hidden")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems show no variables")
+def test_the_variables_of_a_process_are_hidden_from_others_and_kept_for_itself() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HIDING],
+        env={"SECRET_KEY": "canary", "PATH": "/bin:/usr/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("hidden\n", 0), done.stderr

@@ -8,7 +8,9 @@ from windlass.hooks import EventHook, Hook
 from windlass.ports.host import ToolPolicy
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider
+from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import ContentStore
+from windlass.sandbox import Bubblewrap, NoSandbox
 from windlass.steps import Grammar, HandleEvent, HarnessTool
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.redact import Redactor
@@ -29,6 +31,8 @@ class Options(TypedDict, total=False):
     code_mode: bool
     workflow: bool
     interpreter: Interpreter
+    sandbox: Bubblewrap | NoSandbox
+    sandboxes: Mapping[str, SandboxAdapter]
     policy: ToolPolicy
     budget: BudgetLimit | None
     retry: RetryPolicy

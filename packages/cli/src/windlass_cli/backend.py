@@ -17,6 +17,7 @@ import typer
 
 import windlass
 from windlass import parts
+from windlass.private_files import make_folder
 from windlass_cli.output import Exit, Problem, Terminal
 from windlass_cli.settings import KEY, LOCAL, OWNER, Settings
 from windlass_protocol.frozen import sealed
@@ -278,7 +279,10 @@ class Command:
         """
         if not self._loaded:
             from windlass.loading import load_agents  # noqa: PLC0415 - slow to import
+            from windlass.parts import hide_environment  # noqa: PLC0415 - slow to import
 
+            # The commands of tools run as the same user.
+            hide_environment()
             self._loaded.append(load_agents(self.settings.agents, self.settings.folder))
         return self._loaded[0]
 
@@ -429,7 +433,7 @@ def _check_file(store: Path) -> None:
 
 def _make_folder(folder: Path) -> None:
     try:
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         raise Problem(
             f"cannot create the folder {folder}: {error.strerror}", "Name another file: --store PATH"

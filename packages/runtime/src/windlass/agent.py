@@ -42,6 +42,7 @@ from windlass.limits import (
     TOOLS_PER_AGENT_MAX,
 )
 from windlass.ports.model import LLMProvider
+from windlass.sandbox import Bubblewrap, NoSandbox
 from windlass.skills import Skill, Skills
 from windlass.tools import PROGRAM_TOOLS, ProgramKind, Tool, ToolFailed, library_tool
 from windlass.tools.schema import PlainSchema, plain_schema
@@ -129,6 +130,7 @@ def _named(output: object) -> str:
     return getattr(output, "__name__", type(output).__name__)
 
 
+_ATTACHED: Final = "Files that people attach to a message are in the folder attachments of the workspace."
 MESSAGE_CHARS_MAX: Final = 100_000
 """Characters of the message to a subagent."""
 ITSELF: Final = ""
@@ -277,6 +279,8 @@ class Agent(Generic[DepsT, OutputT]):
     """
     workflow: bool = False
     """Whether the model may write programs that call subagents, with the tool `run_workflow`."""
+    sandbox: Bubblewrap | NoSandbox | packages.SandboxSpec | None = None
+    """Where the commands and files of a session live; a subagent without one shares that of its caller."""
 
     def __post_init__(self) -> None:
         check_name(self.name, "an agent")
@@ -345,7 +349,8 @@ class Agent(Generic[DepsT, OutputT]):
         The values of resolvers are added in a run.
         """
         words = self.instructions if isinstance(self.instructions, str) else ""
-        return "\n\n".join(part for part in (words, self.loaded_skills.words) if part)
+        files = "" if self.sandbox is None else _ATTACHED
+        return "\n\n".join(part for part in (words, self.loaded_skills.words, files) if part)
 
     @property
     def skill_refs(self) -> tuple[str, ...]:
@@ -361,6 +366,17 @@ class Agent(Generic[DepsT, OutputT]):
             ("workflow", self.workflow),
         )
         return tuple(kind for kind, is_on in kinds if is_on)
+
+    @property
+    def sandbox_spec(self) -> packages.SandboxSpec | None:
+        """The sandbox as data."""
+        given = self.sandbox
+        return given if given is None or isinstance(given, packages.SandboxSpec) else given.spec
+
+    @property
+    def has_sandbox(self) -> bool:
+        """Whether the agent or a subagent of it has a sandbox."""
+        return self.sandbox is not None or any(agent.has_sandbox for agent in self.subagents)
 
     @property
     def writes_programs(self) -> bool:
@@ -539,6 +555,8 @@ class Agent(Generic[DepsT, OutputT]):
         _check_type(self.workflow, bool, f"{where}: workflow")
         if self.budget is not None:
             _check_type(self.budget, BudgetLimit, f"{where}: budget")
+        if self.sandbox is not None:
+            _check_sandbox(self.sandbox, where)
         object.__setattr__(self, "compaction", _compaction(self.compaction, f"{where}: compaction"))
         for spec in self.hook_specs:
             check_hook(spec)
@@ -629,6 +647,14 @@ def check_count(count: int, most: int, where: str) -> None:
 def _check_type(value: object, kind: type, where: str) -> None:
     if not isinstance(value, kind):
         raise wrong(f"{where} must be a {kind.__name__}, found {kind_of(value)}")
+
+
+def _check_sandbox(sandbox: object, where: str) -> None:
+    if not isinstance(sandbox, Bubblewrap | NoSandbox | packages.SandboxSpec):
+        raise wrong(
+            f"{where}: sandbox must be Bubblewrap(…) or NoSandbox() of windlass.sandbox, "
+            f"found {kind_of(sandbox)}"
+        )
 
 
 def _is_temperature(value: object) -> bool:

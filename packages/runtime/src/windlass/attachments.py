@@ -61,6 +61,8 @@ def check_parts(request: RunRequest) -> None:
     Raises:
         Rejected: a part is neither an http address, a data URL nor a content id.
     """
+    if isinstance(request.input, str):
+        return
     for number, part in enumerate(request.input):
         match part:
             case ImagePart(image=place) | FilePart(data=place):

@@ -269,3 +269,8 @@ def check_whole(number: object, what: str, *, most: int) -> int:
 def kind_of(value: object) -> str:
     """Return the type of a value for an error message, without the value."""
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
+def install_hint(extra: str) -> str:
+    """Return how an extra of this package is installed; the name on PyPI is not the project's."""
+    return f"pip install 'packages/runtime[{extra}]' in a checkout of Windlass"

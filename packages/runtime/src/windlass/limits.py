@@ -20,6 +20,14 @@ OWNER_LEASE_MS: Final = 30_000
 TOOL_OUTPUT_CHARS_MAX: Final = 100_000
 """Characters of one tool result that the model sees; the rest is in the content store."""
 TOOL_TIMEOUT_MS: Final = 120_000
+SANDBOX_FILE_BYTES_MAX: Final = 16 * 1_048_576
+"""One file that is read from a sandbox, handed over, or attached to a message."""
+SANDBOX_KEPT_FILES_MAX: Final = 2_000
+"""Files of a session's folder that are kept in the content store."""
+SANDBOX_KEPT_BYTES_MAX: Final = 64 * 1_048_576
+"""Bytes of these files."""
+SANDBOX_HOSTS_MAX: Final = 64
+"""Host names that a sandbox may reach."""
 PROGRAM_SOURCE_CHARS_MAX: Final = 65_536
 PROGRAM_MEMORY_BYTES_MAX: Final = 67_108_864
 """Memory of one program."""
@@ -165,10 +173,13 @@ PROGRESS_BYTES_MAX: Final = 16_384
 THREADS_MAX: Final = 64
 """Synchronous tool calls that run at the same time in one process."""
 OWN_THREADS_MAX: Final = 4
-"""Threads that serialise large results; tools do not run in them."""
+"""Threads of the runtime for work that is not a tool, such as a telemetry export."""
+MASKING_THREADS_MAX: Final = 1
+"""Threads that mask large values: the event loop then competes with one thread for the interpreter."""
 LIGHT_VALUES_MAX: Final = 10_000
-"""Values of a result that is serialised on the event loop; a larger one is serialised in a thread."""
-LIGHT_CHARS_MAX: Final = 500_000
+"""Values of JSON that is masked and serialised on the event loop; larger JSON is handled in a thread."""
+LIGHT_CHARS_MAX: Final = 65_536
+"""Characters of it. Masking takes up to 0.3 microseconds a character."""
 CLOSE_NAMES_MAX: Final = 3
 PACKAGE_BYTES_MAX: Final = 16 * 1_048_576
 SKILLS_MAX: Final = 128

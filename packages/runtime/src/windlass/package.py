@@ -1,9 +1,9 @@
 """Runtime packages: an agent compiled to canonical data, with its fingerprint.
 
 The fingerprint covers everything that decides how a run behaves: instructions, model and settings, tools with
-their schemas and metadata, policy rules, hooks, output contracts, sinks, budget, skills, and subagents by
-their own fingerprints. It does not cover the code of functions, the results of resolvers, and volatile
-fields.
+their schemas and metadata, policy rules, hooks, output contracts, sinks, budget, skills, sandbox, and
+subagents by their own fingerprints. It does not cover the code of functions, the results of resolvers, and
+volatile fields.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -86,6 +86,7 @@ def compile_package(agent: AnyAgent) -> RuntimePackage:
         skills=tuple(sorted(agent.skill_refs)) or None,
         programs=agent.programs or None,
         keeps_variables=True if agent.code_mode == "session" else None,
+        sandbox=agent.sandbox_spec,
         resolvers=tuple(sorted((one.spec for one in agent.resolvers), key=lambda one: one.name)) or None,
     )
 

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from windlass.adapters.journals.memory import MemoryStore as MemoryStore
     from windlass.adapters.journals.sqlite.store import SqliteStore as SqliteStore
     from windlass.adapters.monty import MontyInterpreter as MontyInterpreter
+    from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes as BubblewrapSandboxes
+    from windlass.adapters.sandboxes.none import HostSandboxes as HostSandboxes
     from windlass.adapters.system import SystemClock as SystemClock
     from windlass.adapters.system import chance as chance
+    from windlass.adapters.system import hide_environment as hide_environment
     from windlass.adapters.system import new_id as new_id
     from windlass.adapters.system import variable as variable
     from windlass.feed import Feed as Feed
@@ -41,9 +44,12 @@ _HOMES = {
     "windlass.adapters.journals.memory": ("MemoryStore",),
     "windlass.adapters.journals.sqlite.store": ("SqliteStore",),
     "windlass.adapters.monty": ("MontyInterpreter",),
+    "windlass.adapters.sandboxes.bubblewrap": ("BubblewrapSandboxes",),
+    "windlass.adapters.sandboxes.none": ("HostSandboxes",),
     "windlass.adapters.system": (
         "SystemClock",
         "chance",
+        "hide_environment",
         "new_id",
         "variable",
     ),

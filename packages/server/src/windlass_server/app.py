@@ -26,7 +26,7 @@ from windlass import Agent, AgentError, telemetry
 from windlass.demo import agent as demo
 from windlass.ledger.goals import Goal
 from windlass.loading import load
-from windlass.parts import Clock, SystemClock
+from windlass.parts import Clock, SystemClock, hide_environment
 from windlass_server import log
 from windlass_server.auth import LOCAL, Doorman
 from windlass_server.chat import agui, ai_sdk
@@ -40,6 +40,7 @@ from windlass_server.settings import (
     DRAIN_S,
     HEAD_S_MAX,
     HEADER_BYTES_MAX,
+    LINGER_S,
     OPTIONS,
     SEND_S_MAX,
     TARGET_BYTES_MAX,
@@ -151,6 +152,12 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     return app
 
 
+SWITCH_S: Final = 0.0005
+"""How long a thread may compute while the event loop waits for the interpreter, seconds; Python has 0.005.
+
+A request waits for it several times. While a large message is masked in a thread, small requests of other
+tenants must stay quick.
+"""
 BACKLOG: Final = 2_048
 """Connections that wait to be accepted."""
 _HEAD_BYTES_MAX: Final = 2 * (HEADER_BYTES_MAX + TARGET_BYTES_MAX)
@@ -168,6 +175,7 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
     """
     log.configure(settings.log_level)
     telemetry.check_environment()
+    sys.setswitchinterval(SWITCH_S)
     asyncio.run(tenants.check([LOCAL.tenant] if settings.is_open else []))
     config = uvicorn.Config(
         create_app(settings, tenants),
@@ -244,10 +252,18 @@ class GatheredWrites(asyncio.Transport):
     at once, so that the flow control of the transport stays in force.
     """
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        is_behind: Callable[[], bool] = lambda: False,
+    ) -> None:
         super().__init__()
         self._transport = transport
         self._loop = loop
+        self._is_behind = is_behind
+        self._is_closed = False
         self._parts: list[bytes] = []
         self._size = 0
 
@@ -269,9 +285,21 @@ class GatheredWrites(asyncio.Transport):
             self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def close(self) -> None:
-        """Close the connection when everything was sent."""
+        """Close the connection when everything was sent.
+
+        If the client is still sending, the kernel would reset the connection, and the client might not see
+        the response. So only our direction is closed at first. What the client sends is not read.
+        """
         self.flush()
-        self._transport.close()
+        if self._is_closed or self._transport.is_closing():
+            return
+        self._is_closed = True
+        if self._is_behind():
+            self._transport.pause_reading()
+            self._transport.write_eof()
+            self._loop.call_later(LINGER_S, self._transport.close)
+        else:
+            self._transport.close()
 
     def abort(self) -> None:
         """Close the connection now."""
@@ -280,7 +308,7 @@ class GatheredWrites(asyncio.Transport):
 
     def is_closing(self) -> bool:
         """Whether the connection is closed or about to be."""
-        return self._transport.is_closing()
+        return self._is_closed or self._transport.is_closing()
 
     def get_write_buffer_size(self) -> int:
         """Return the number of bytes that are not sent."""
@@ -317,7 +345,10 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] as in uvicorn
         """Start the timeout of the first request."""
-        super().connection_made(GatheredWrites(transport, self.loop))
+        writes = GatheredWrites(
+            transport, self.loop, is_behind=lambda: self.conn.their_state is h11.SEND_BODY
+        )
+        super().connection_made(writes)
         self._expect()
 
     def data_received(self, data: bytes) -> None:
@@ -399,6 +430,8 @@ def on_exit(close: Callable[[], None]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve; return the exit code."""
     options = _parser().parse_args(arguments)
+    # The commands of tools run as the same user.
+    hide_environment()
     try:
         goals = _loaded(options.goals, Goal, option="--goals")
         settings = Settings.read({one.name: getattr(options, one.name) for one in OPTIONS}, goals=goals)

@@ -67,6 +67,8 @@ class Principal:
     user: str
     is_operator: bool = False
     roles: frozenset[str] = frozenset()
+    is_claimed: bool = False
+    """Whether a token names the tenant, so that it may be new; the host names those of keys."""
 
     @property
     def key(self) -> str:
@@ -403,7 +405,7 @@ class Tokens:
         roles = (
             _roles(claims.get(settings.roles_claim)) if settings.roles_claim is not None else frozenset[str]()
         )
-        return Principal(cast(str, tenant), cast(str, user), roles=roles)
+        return Principal(cast(str, tenant), cast(str, user), roles=roles, is_claimed=True)
 
 
 def _roles(claim: object) -> frozenset[str]:
@@ -419,8 +421,6 @@ def _is_name(value: object) -> bool:
 
 
 _SCHEME: Final = "bearer"
-_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods without effect; browsers hide their responses from pages of other origins."""
 
 
 @sealed
@@ -487,13 +487,14 @@ def _check_local(asked: Asked, origins: Collection[str]) -> None:
     """Refuse requests that a web page makes in the browser of the user.
 
     A page can reach this server under its own host name (DNS rebinding), and it can send requests that need
-    no CORS permission, such as a POST without a body.
+    no CORS permission, such as a POST without a body. It cannot read the answer to a GET, but many of them
+    would use up the rate limit of the user. So every method is checked, before the request is counted.
     """
     host = asked.host
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     if not is_loopback(name.strip("[]")):
         raise Problem(403, "without keys the server answers requests to localhost only")
-    if asked.method in _READING or asked.origin in origins:
+    if asked.origin in origins:
         return
     is_own = not asked.origin or _place(asked.origin) == host.lower()
     if not is_own or asked.site not in ("", "same-origin", "none"):

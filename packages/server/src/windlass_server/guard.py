@@ -1,18 +1,22 @@
 """The guard: middleware that every request passes before a route.
 
-It authenticates the caller, applies rate limits and concurrency limits, reads and checks the body, opens the
-tenant, answers with a problem if anything fails, and counts metrics.
+It authenticates the caller, applies limits of rate, cost and concurrency, reads and checks the body, opens
+the tenant, answers with a problem if anything fails, and counts metrics.
+
+A user is limited by the number of requests, and a tenant by what they cost: bytes of bodies, which are
+counted before the body is read if its length is given, and CPU time of the event loop, which all tenants
+share.
 """
 
 import asyncio
 import logging
-import re
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from dataclasses import field
 from functools import partial
 from http import HTTPStatus
 from math import ceil
+from time import thread_time
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -20,10 +24,12 @@ from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from windlass.limits import LIGHT_CHARS_MAX
 from windlass.parts import Clock
+from windlass.tools.calling import in_masking_thread
 from windlass_protocol import CodecError, CodecLimits, parse
+from windlass_protocol.codec_scan import count_values
 from windlass_protocol.frozen import mutable
-from windlass_protocol.lazy import lazy_pattern
 from windlass_server.auth import Asked, Doorman, Principal, key_id_of
 from windlass_server.log import fields
 from windlass_server.problems import Problem, is_expected, of_codec_error, problem_of
@@ -103,26 +109,28 @@ def _method(name: str) -> str:
 _JSON: Final = "application/json"
 _DIGITS_MAX: Final = 20
 """Digits of a Content-Length; a longer one is too large in any case."""
-_STRING: Final = lazy_pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-"""A string of JSON; an unterminated one extends to the end, so that matching stays linear."""
 
 
-async def read_body(receive: Receive, limits: Limits, *, length: str, kind: str) -> JsonValue:
-    """Return the value of the whole body, so that no route has to wait for a client; None if it is empty.
+async def read_body(receive: Receive, limits: Limits, *, declared: int | None) -> bytes:
+    """Return the whole body, so that no route has to wait for a client; it is not looked at.
 
     Raises:
-        Problem: the body is too large, too slow, or not JSON.
+        Problem: the body is too large or too slow.
     """
     try:
         async with asyncio.timeout(limits.body_s_max):
-            raw = await _read(receive, limits.body_bytes_max, length=length)
+            return await _read(receive, limits.body_bytes_max, declared=declared)
     except TimeoutError:
         raise Problem(408, "the body was not sent in time") from None
-    return _parsed(raw, limits, kind=kind) if raw else None
 
 
-async def _read(receive: Receive, limit: int, *, length: str) -> bytes:
-    if length.isdigit() and (len(length) > _DIGITS_MAX or int(length) > limit + BODY_DISCARD_BYTES_MAX):
+def declared_length(length: str) -> int | None:
+    """Return the length of a body by its header; None if there is none."""
+    return int(length[:_DIGITS_MAX]) if length.isascii() and length.isdigit() else None
+
+
+async def _read(receive: Receive, limit: int, *, declared: int | None) -> bytes:
+    if declared is not None and declared > limit + BODY_DISCARD_BYTES_MAX:
         raise _too_large(limit)
     chunks: list[bytes] = []
     size, has_more = 0, True
@@ -149,23 +157,23 @@ def _too_large(limit: int) -> Problem:
     )
 
 
-def _parsed(raw: bytes, limits: Limits, *, kind: str) -> JsonValue:
+def parse_body(raw: bytes, limits: Limits, *, kind: str) -> JsonValue:
+    """Return the value of a body; None if it is empty.
+
+    Raises:
+        Problem: it is not JSON, or has too many values.
+    """
+    if not raw:
+        return None
     if kind.partition(";")[0].strip().lower() != _JSON:
         raise Problem(415, f"a body is {_JSON}")
-    # Strings are removed only if the count with them is too high: most bodies are one long string.
-    if _marks(raw) > BODY_VALUES_MAX:
-        count = _marks(_STRING.sub(b"", raw))
-        if count > BODY_VALUES_MAX:
-            raise Problem(413, f"the body has too many values: {count:,}, limit {BODY_VALUES_MAX:,}")
+    count = count_values(raw, BODY_VALUES_MAX)
+    if count > BODY_VALUES_MAX:
+        raise Problem(413, f"the body has too many values: {count:,}, limit {BODY_VALUES_MAX:,}")
     try:
         return parse(raw, CodecLimits(message_bytes_max=limits.body_bytes_max))
     except CodecError as error:
         raise of_codec_error(error) from None
-
-
-def _marks(raw: bytes) -> int:
-    """Return an upper bound of the number of values: each begins after one of these."""
-    return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
 
 
 @mutable
@@ -177,31 +185,40 @@ class _Bucket:
 class Meter:
     """A token bucket per key: an average rate and a burst."""
 
-    def __init__(self, clock: Clock, *, per_s: float, burst: int, keys_max: int = METERS_MAX) -> None:
+    def __init__(self, clock: Clock, *, per_s: float, burst: float, keys_max: int = METERS_MAX) -> None:
         self._clock = clock
         self._per_s = per_s
         self._burst = burst
         self._keys_max = keys_max
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
-    def take(self, key: str) -> int:
-        """Count a request; return 0, or the seconds after which to try again."""
+    def take(self, key: str, amount: float = 1) -> int:
+        """Count a request, or what it costs; return 0, or the seconds after which to try again.
+
+        An amount above the burst needs a full bucket.
+        """
         bucket = self._filled(key)
-        if bucket.tokens >= 1:
-            bucket.tokens -= 1
+        needed = min(amount, self._burst)
+        if bucket.tokens >= needed:
+            bucket.tokens -= amount
             return 0
-        return max(1, ceil((1 - bucket.tokens) / self._per_s))
+        return max(1, ceil((needed - bucket.tokens) / self._per_s))
+
+    def charge(self, key: str, amount: float) -> None:
+        """Count a cost that is known only afterwards; the debt is at most one burst."""
+        bucket = self._filled(key)
+        bucket.tokens = max(-self._burst, bucket.tokens - amount)
 
     def _filled(self, key: str) -> _Bucket:
         now = self._clock.monotonic()
         bucket = self._buckets.get(key)
         if bucket is None:
-            bucket = self._buckets[key] = _Bucket(float(self._burst), now)
+            bucket = self._buckets[key] = _Bucket(self._burst, now)
             if len(self._buckets) > self._keys_max:
                 self._buckets.popitem(last=False)
         else:
             self._buckets.move_to_end(key)
-        bucket.tokens = min(float(self._burst), bucket.tokens + (now - bucket.at) * self._per_s)
+        bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.at) * self._per_s)
         bucket.at = now
         return bucket
 
@@ -298,6 +315,58 @@ class Slots:
             del self._own[principal]
 
 
+class Metered:
+    """Awaits a coroutine and counts the CPU time of its steps.
+
+    A step runs from one wait to the next, and the event loop does nothing else meanwhile.
+    """
+
+    __slots__ = ("_cpu_s", "_told", "_work")
+
+    def __init__(
+        self,
+        work: Coroutine[object, object, None],
+        *,
+        told: Callable[[float], None],
+        cpu_s: Callable[[], float] = thread_time,
+    ) -> None:
+        self._work = work
+        self._told = told
+        self._cpu_s = cpu_s
+
+    def __await__(self) -> Generator[object, object, None]:
+        """Run the coroutine; `told` gets the seconds of each step."""
+        step: Callable[[], object] = partial(self._work.send, None)
+        while True:
+            began = self._cpu_s()
+            try:
+                waits = step()
+            except StopIteration:
+                return
+            finally:
+                self._told(self._cpu_s() - began)
+            try:
+                step = partial(self._work.send, (yield waits))
+            except GeneratorExit:
+                self._work.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 - passed on to the coroutine, which decides
+                step = partial(self._work.throw, error)
+
+
+API_HEADERS: Final = (
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+"""Headers of every response of a route, unless the route sets them: its body is for the caller alone."""
+
+_OVER: Final = {
+    "rate": "too many requests: retry later",
+    "bytes": "the requests of this tenant have too many bytes: retry later",
+    "cpu": "the requests of this tenant take too much time of the server: retry later",
+}
+"""The texts of refusals by the limits of rate and cost."""
 PUBLIC: Final = frozenset({f"{PREFIX}/health", f"{PREFIX}/openapi.json", f"{EVE_PREFIX}/health"})
 """Paths that need no credentials."""
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -322,6 +391,8 @@ class Guard:
         self._limits = limits
         self._metrics = metrics
         self._meter = Meter(clock, per_s=limits.requests_per_s, burst=limits.requests_burst)
+        self._bytes = Meter(clock, per_s=limits.bytes_per_s, burst=limits.bytes_burst)
+        self._cpu = Meter(clock, per_s=limits.cpu_per_s, burst=limits.cpu_burst_s)
         self._failures = Meter(clock, per_s=limits.failures_per_s, burst=limits.failures_burst)
         self._clock = clock
         self._slots = Slots(limits, metrics)
@@ -333,19 +404,26 @@ class Guard:
             return
         began = self._clock.monotonic()
         status, is_stream = 0, False
+        is_route = scope["path"].startswith(PREFIXES)
 
         async def counted(message: Message) -> None:
             nonlocal status, is_stream
             if message["type"] == "http.response.start":
                 status = message["status"]
                 is_stream = not any(name == b"content-length" for name, _ in message["headers"])
+                if is_route:
+                    message["headers"] = _with_headers(message["headers"])
             await send(message)
 
         # The slot and the tenant are held until the response is sent, streams included.
         held = _Held()
         try:
             await self._admit(scope, receive, held)
-            await self._app(scope, receive, counted)
+            if held.slot is None:
+                await self._app(scope, receive, counted)
+            else:
+                work = self._work(scope, receive, counted)
+                await Metered(work, told=partial(self._charge, held.slot, held.tenant))
         except Exception as error:
             if status:
                 raise
@@ -362,6 +440,22 @@ class Guard:
             if seconds > SLOW_S and not is_stream:
                 _LOG.warning("slow request", extra=_told(scope, status=status, seconds=round(seconds, 3)))
 
+    async def _work(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+    def _charge(self, slot: Slot, tenant: Tenant | None, seconds: float) -> None:
+        """Count CPU time for a tenant; what a stream costs after its start is not counted."""
+        if slot.is_held and tenant is not None:
+            self._cpu.charge(tenant.name, seconds)
+
+    def _refuse_over(self, meter: Meter, key: str, *, amount: float, reason: str) -> None:
+        retry_s = meter.take(key, amount)
+        if retry_s:
+            self._metrics.refused.labels(reason).inc()
+            # The rest of a large body is not even read.
+            headers = {"connection": "close"} if amount > LIGHT_CHARS_MAX else None
+            raise Problem(429, _OVER[reason], retry_s=retry_s, headers=headers)
+
     async def _admit(self, scope: Scope, receive: Receive, held: "_Held") -> None:
         """Check a request; put its `Caller` and its body into its state."""
         _check_head(scope)
@@ -370,19 +464,35 @@ class Guard:
             return
         asked = _asked(scope)
         principal = await self._who(scope, asked)
-        retry_s = self._meter.take(principal.key)
-        if retry_s:
-            self._metrics.refused.labels("rate").inc()
-            raise Problem(429, "too many requests: retry later", retry_s=retry_s)
+        self._refuse_over(self._meter, principal.key, amount=1, reason="rate")
+        self._refuse_over(self._cpu, principal.tenant, amount=0, reason="cpu")
+        has_body = scope["method"] in _WITH_BODY
+        declared = declared_length(_header(scope, b"content-length")) if has_body else None
+        if declared is not None:
+            # A longer body is refused in any case.
+            amount = min(declared, self._limits.body_bytes_max)
+            self._refuse_over(self._bytes, principal.tenant, amount=amount, reason="bytes")
         slot = held.slot = await self._slots.take(principal.key)
         state: dict[str, object] = scope.setdefault("state", {})
-        if scope["method"] in _WITH_BODY:
-            length, kind = _header(scope, b"content-length"), _header(scope, b"content-type")
-            state[BODY] = await read_body(receive, self._limits, length=length, kind=kind)
-        tenant = held.tenant = await self._tenants.take(principal.tenant)
-        state["caller"] = Caller(
-            principal, tenant, slot.release, partial(self._doorman.is_still, asked, principal)
+        if has_body:
+            raw = await read_body(receive, self._limits, declared=declared)
+            if declared is None:
+                self._refuse_over(self._bytes, principal.tenant, amount=len(raw), reason="bytes")
+            kind = _header(scope, b"content-type")
+            if len(raw) <= LIGHT_CHARS_MAX:
+                state[BODY] = parse_body(raw, self._limits, kind=kind)
+            else:
+                state[BODY] = await in_masking_thread(partial(parse_body, raw, self._limits, kind=kind))
+        tenant = held.tenant = await self._tenants.take(
+            principal.tenant, may_create=has_body or not principal.is_claimed
         )
+        state["caller"] = Caller(
+            principal, tenant, slot.release, partial(self._is_still, asked, principal, tenant)
+        )
+
+    async def _is_still(self, asked: Asked, principal: Principal, tenant: Tenant) -> bool:
+        """Whether a stream may go on; one of a tenant without files ends when there are files."""
+        return not tenant.is_outdated and await self._doorman.is_still(asked, principal)
 
     async def _who(self, scope: Scope, asked: Asked) -> Principal:
         try:
@@ -442,6 +552,12 @@ def _check_head(scope: Scope) -> None:
         raise Problem(
             400, "give Content-Length or Transfer-Encoding, not both", headers={"connection": "close"}
         )
+
+
+def _with_headers(given: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    headers = list(given)
+    names = {name.lower() for name, _ in headers}
+    return headers + [one for one in API_HEADERS if one[0] not in names]
 
 
 def _asked(scope: Scope) -> Asked:

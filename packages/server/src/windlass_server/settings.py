@@ -23,6 +23,8 @@ BODY_S_MAX: Final = 10.0
 """How long a client may take to send a body, seconds."""
 HEADER_BYTES_MAX: Final = 16_384
 """All headers of one request together."""
+LINGER_S: Final = 2.0
+"""How long a connection stays open for a client that is still sending a refused body, seconds."""
 HEAD_S_MAX: Final = 10.0
 """How long a client may take to send the request line and the headers, seconds."""
 TARGET_BYTES_MAX: Final = 8_192
@@ -44,6 +46,14 @@ REQUESTS_PER_S: Final = 50.0
 """Average request rate of one user, per second."""
 REQUESTS_BURST: Final = 200
 """Burst of requests of one user."""
+BYTES_PER_S: Final = 1_048_576.0
+"""Average rate of the bytes in bodies of one tenant, per second."""
+BYTES_BURST: Final = 8 * 1_048_576
+"""Burst of bytes in bodies of one tenant."""
+CPU_PER_S: Final = 0.5
+"""CPU time of the event loop that the requests of one tenant may use on average, seconds per second."""
+CPU_BURST_S: Final = 10.0
+"""Burst of that CPU time, seconds."""
 FAILURES_PER_S: Final = 1.0
 """Average rate of requests without valid credentials from one address, per second."""
 FAILURES_BURST: Final = 60
@@ -183,6 +193,10 @@ class Limits:
     wait_s_max: float = WAIT_S_MAX
     requests_per_s: float = REQUESTS_PER_S
     requests_burst: int = REQUESTS_BURST
+    bytes_per_s: float = BYTES_PER_S
+    bytes_burst: int = BYTES_BURST
+    cpu_per_s: float = CPU_PER_S
+    cpu_burst_s: float = CPU_BURST_S
     failures_per_s: float = FAILURES_PER_S
     failures_burst: int = FAILURES_BURST
     streams_max: int = STREAMS_MAX

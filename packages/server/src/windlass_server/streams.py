@@ -345,7 +345,7 @@ class FeedResponse(StreamResponse):
             except StopAsyncIteration:
                 break
             except AgentError as error:
-                if streams.is_closing:
+                if streams.is_closing or not await self._is_welcome():
                     return frames.reconnect(streams.limits.reconnect_ms)
                 return frames.failure(of_agent_error(error))
             finally:

@@ -19,6 +19,7 @@ from windlass import AgentError, AgentRuntime, Conflict, Unavailable, telemetry
 from windlass.agent import AnyAgent
 from windlass.ledger import Builder, BuilderQuery
 from windlass.parts import SqliteStore, Store, SystemClock
+from windlass.private_files import make_database, make_folder, write_private
 from windlass.refusals import missing_provider
 from windlass.runtime.compose import Durability
 from windlass.runtime.options import RuntimeOptions
@@ -93,8 +94,8 @@ class Reservations:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="windlass-reservations")
 
     @classmethod
-    async def open(cls, path: Path, *, keys_max: int = KEYS_KEPT_MAX) -> Self:
-        """Open the file, or create it; the newest `keys_max` idempotency keys are kept."""
+    async def open(cls, path: Path | None, *, keys_max: int = KEYS_KEPT_MAX) -> Self:
+        """Open the file, or create it, or use memory; the newest `keys_max` idempotency keys are kept."""
         return cls(await asyncio.to_thread(_connect, path), keys_max=keys_max)
 
     async def aclose(self) -> None:
@@ -184,8 +185,10 @@ class Reservations:
             db.execute(sql, (name,))
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, check_same_thread=False)
+def _connect(path: Path | None) -> sqlite3.Connection:
+    if path is not None:
+        make_database(path)
+    connection = sqlite3.connect(path or ":memory:", check_same_thread=False)
     with ExitStack() as failed:
         failed.callback(connection.close)
         connection.execute("PRAGMA journal_mode = WAL")
@@ -325,6 +328,16 @@ class Tenant:
     """The OpenTelemetry export; None if the environment configures none."""
     users: int = 0
     """Number of requests that use it."""
+    blank: Path | None = None
+    """The store that a tenant without files would have; None if it has files.
+
+    Such a tenant is in memory and empty: only requests that may not create files get it.
+    """
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the tenant was without files and has some now."""
+        return self.blank is not None and _has_files(self.blank)
 
     @property
     def store(self) -> Store:
@@ -357,6 +370,13 @@ class Tenant:
 
     async def aclose(self) -> None:
         """Close it; open runs continue when it is opened again."""
+        if self.blank is not None:
+            # Its streams end, and their clients reconnect. The runtime has no engine, and shares its ports.
+            bus = self.runtime.ports.bus
+            assert bus is not None, "it was made with one"
+            bus.end(_unavailable("the tenant was opened: reconnect"))
+            await self.reservations.aclose()
+            return
         if self.exported is not None:
             await self.exported.aclose()
         await self.insight.aclose()
@@ -415,7 +435,7 @@ class Tenants:
 
         A tenant that cannot be opened is skipped and logged.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder, parents=True)
         for path in sorted(self.folder.glob("*.db")):
             name_file = path.with_suffix(NAME_SUFFIX)
             if not name_file.exists():
@@ -442,13 +462,15 @@ class Tenants:
         """The number of open tenants."""
         return len(self._open)
 
-    async def take(self, name: str) -> Tenant:
+    async def take(self, name: str, *, may_create: bool = True) -> Tenant:
         """Hold a tenant open until its `release`.
+
+        Without `may_create`, a tenant that has no files is empty, in memory, and stays without files.
 
         Raises:
             Unavailable: too many tenants are busy, or the store cannot be opened.
         """
-        tenant = await self._ensure(name)
+        tenant = await self._ensure(name, may_create=may_create)
         tenant.users += 1
         return tenant
 
@@ -461,16 +483,35 @@ class Tenants:
         finally:
             tenant.release()
 
-    async def _ensure(self, name: str) -> Tenant:
+    async def _ensure(self, name: str, *, may_create: bool) -> Tenant:
         tenant = self._open.get(name)
-        if tenant is None:
+        if tenant is None or not _serves(tenant, may_create=may_create):
             async with self._opening:
                 tenant = self._open.get(name)
-                if tenant is None:
-                    await self._make_room()
-                    tenant = self._open[name] = await self._try_to_make(name)
+                if tenant is None or not _serves(tenant, may_create=may_create):
+                    tenant = await self._opened(name, before=tenant, may_create=may_create)
         self._open.move_to_end(name)
         return tenant
+
+    async def _opened(self, name: str, *, before: Tenant | None, may_create: bool) -> Tenant:
+        """Open a tenant; `before` is the empty one that it replaces."""
+        if before is None:
+            await self._make_room()
+        if not may_create and not _has_files(self._path(name)):
+            tenant = await self._blank(name)
+        else:
+            tenant = await self._try_to_make(name)
+        self._open[name] = tenant
+        if before is not None:
+            await before.aclose()
+        return tenant
+
+    async def _blank(self, name: str) -> Tenant:
+        runtime = AgentRuntime.in_memory(self.agents.values(), **self._options)
+        reservations = await Reservations.open(None)
+        return Tenant(
+            name, runtime, reservations, Insight(runtime), tuple(self.agents), blank=self._path(name)
+        )
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{file_name(name)}.db"
@@ -539,7 +580,10 @@ class Tenants:
 
     async def _park(self, name: str) -> None:
         """Close a tenant; open it again if a run became active meanwhile."""
-        await self._open.pop(name).aclose()
+        tenant = self._open.pop(name)
+        await tenant.aclose()
+        if tenant.blank is not None:
+            return
         path = self._path(name)
         try:
             is_due = await self._is_due(path)
@@ -548,6 +592,16 @@ class Tenants:
             return
         if is_due:
             self._open[name] = await self._try_to_make(name)
+
+
+def _serves(tenant: Tenant, *, may_create: bool) -> bool:
+    """Whether an open tenant can serve a request: one without files serves those that may create none."""
+    return tenant.blank is None or not (may_create or tenant.is_outdated)
+
+
+def _has_files(path: Path) -> bool:
+    """Whether there are files of a tenant, by the path of its store."""
+    return path.exists() or path.with_suffix(EMPTY_SUFFIX).exists()
 
 
 def _check_models(ports: RuntimePorts) -> None:
@@ -599,7 +653,7 @@ def _keep_name(path: Path, name: str) -> None:
     if not path.exists():
         # Atomically: half a name could be that of another tenant.
         new = path.with_suffix(f"{NAME_SUFFIX}-new")
-        new.write_text(name, encoding="utf-8")
+        write_private(new, name.encode())
         new.replace(path)
 
 

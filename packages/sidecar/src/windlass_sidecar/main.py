@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 
 from windlass.errors import AgentError
 from windlass.loading import load_tools
+from windlass.parts import hide_environment
 from windlass_protocol import ListenInfo, SidecarReady, SidecarShutdown, encode
 from windlass_protocol.frozen import sealed
 from windlass_sidecar import PROTOCOL_VERSION, __version__
@@ -184,6 +185,8 @@ def read_options(arguments: Sequence[str]) -> Options:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the sidecar and exit."""
     options = read_options(sys.argv[1:] if arguments is None else arguments)
+    # The commands of tools run as the same user.
+    hide_environment()
     try:
         stdio = take_stdio()
     except OSError as error:

@@ -21,6 +21,7 @@ from tools.files import ROOT
 from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.adapters.journals.sqlite import search as sqlite_search
 from windlass.adapters.journals.sqlite import transactions as sqlite_writer
+from windlass.adapters.journals.sqlite.integrity import INDEX
 from windlass.adapters.journals.sqlite.schema import Connection, Cursor, Durability, Value, connect, prepare
 from windlass.adapters.journals.sqlite.search import End, SearchIndex
 from windlass.adapters.journals.sqlite.store import SqliteStore
@@ -456,9 +457,11 @@ def test_a_session_that_is_deleted_during_a_search_leaves_no_words(
 
 
 def version_6(path: Path) -> None:
-    """Revert schema version 7."""
+    """Revert schema versions 8 and 7."""
     change(
         path,
+        *(f"ALTER TABLE {table} DROP COLUMN seal" for table in INDEX),
+        "ALTER TABLE appends RENAME COLUMN milestone TO is_milestone",
         "DROP TABLE IF EXISTS search",
         "DROP TABLE search_state",
         "DROP TRIGGER refused_of_session",

@@ -60,7 +60,7 @@ def test_missing_configuration_is_named(name: str, remedy: str) -> None:
 def test_the_error_for_a_missing_extra_names_the_package_to_install(extra: str) -> None:
     with (
         patch("windlass.adapters.models.transport.find_spec", return_value=None),
-        pytest.raises(Unavailable, match=rf"pip install 'windlass\[{extra}\]'"),
+        pytest.raises(Unavailable, match=rf"pip install 'packages/runtime\[{extra}\]'"),
     ):
         provider_for(f"{extra}/x", KEYS)
 

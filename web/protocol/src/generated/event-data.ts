@@ -61,6 +61,15 @@ export const Invocation = open({
 });
 export type Invocation = z.infer<typeof Invocation>;
 
+/** The session and the agent whose sandbox a run shares. */
+export const SandboxOwner = open({
+  /** The session. */
+  sessionId: Id,
+  /** The agent that declares the sandbox. */
+  agentId: Id,
+});
+export type SandboxOwner = z.infer<typeof SandboxOwner>;
+
 /** The call that a delegated run works for. */
 export const ParentRun = open({
   /** Session of the run that called. */
@@ -75,6 +84,8 @@ export const ParentRun = open({
   depth: Count,
   /** Agents above, the root's first. */
   agents: z.array(Id).optional(),
+  /** Sandbox of a caller that the run shares; it has its own, or none, when left out. */
+  sandbox: SandboxOwner.optional(),
 });
 export type ParentRun = z.infer<typeof ParentRun>;
 

@@ -118,6 +118,25 @@ export const ResolverSpec = z.strictObject({
 });
 export type ResolverSpec = z.infer<typeof ResolverSpec>;
 
+/** The sandbox in which the commands of an agent run. */
+export const SandboxSpec = z.strictObject({
+  /** Name of the adapter that makes it. */
+  adapter: text({ min: 1, max: 64 }),
+  /** Host names that its commands may reach over http and https; none when left out. */
+  network: z.array(text({ min: 1, max: 253 })).max(64).optional(),
+  /** Most memory. */
+  memoryBytes: Positive.optional(),
+  /** Most processes at once. */
+  processes: Positive.optional(),
+  /** Most CPU time of one process. */
+  cpuSeconds: Positive.optional(),
+  /** Largest file. */
+  fileBytes: Positive.optional(),
+  /** Most disk space that one command may add. */
+  diskBytes: Positive.optional(),
+});
+export type SandboxSpec = z.infer<typeof SandboxSpec>;
+
 /** An agent compiled to immutable data. Every run pins the fingerprint it runs under. */
 export const RuntimePackage = z.strictObject({
   /** Version of this shape. */
@@ -148,6 +167,8 @@ export const RuntimePackage = z.strictObject({
   programs: z.array(z.enum(["code", "workflow"])).optional(),
   /** Whether variables of programs of kind `code` live for the session; for one program when absent. */
   keepsVariables: z.boolean().optional(),
+  /** Where its commands run; outside of any sandbox when left out. */
+  sandbox: SandboxSpec.optional(),
   /** What is resolved when a run needs it; what it gives does not count for the fingerprint. */
   resolvers: z.array(ResolverSpec).optional(),
   /** Facts that do not count for the fingerprint. */

@@ -1,5 +1,6 @@
 """`windlass init`, `config` and `doctor`: create a project, show its settings, check its environment."""
 
+import asyncio
 import os
 import platform
 import sqlite3
@@ -105,6 +106,9 @@ def config(context: typer.Context) -> None:
 _PACKAGES: Final = ("windlass-protocol", "windlass-harness", "windlass", "windlass-cli")
 
 
+_DAMAGED: Final = "The store is damaged: restore it from a backup."
+
+
 @sealed
 class Finding:
     """The result of one check."""
@@ -116,20 +120,30 @@ class Finding:
     is_fatal: bool = True
 
 
-def doctor(context: typer.Context) -> None:
+def doctor(
+    context: typer.Context,
+    *,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Read every record of the store, and compare its index with them.")
+    ] = False,
+    load: Annotated[
+        bool, typer.Option("--load", help="Run the code that windlass.toml names, to check its agents.")
+    ] = False,
+) -> None:
     """Check the installation, the agents, their models, the store and the port.
 
-    Nothing is changed. Exit code 1 if a check failed.
+    Nothing is changed. Agents that a windlass.toml names are code of its folder: they are loaded only with
+    --load. Exit code 1 if a check failed.
 
-    Example: windlass doctor
+    Example: windlass doctor --load
     """
     command = command_of(context)
     command.check_store()
-    finish(_check(command))
+    finish(_check(command, is_deep=deep, may_load=load))
 
 
-async def _check(command: Command) -> Exit:
-    findings = await _findings(command)
+async def _check(command: Command, *, is_deep: bool, may_load: bool) -> Exit:
+    findings = await _findings(command, is_deep=is_deep, may_load=may_load)
     for finding in findings:
         mark, style = (
             ("✓", "green") if not finding.hint else ("✗", "red") if finding.is_fatal else ("!", "yellow")
@@ -141,8 +155,17 @@ async def _check(command: Command) -> Exit:
     return Exit.FAILED if has_failed else Exit.DONE
 
 
-async def _findings(command: Command) -> list[Finding]:
-    return [*_environment(), *_agents(command), *[one async for one in _store(command)], _port(command)]
+async def _findings(command: Command, *, is_deep: bool, may_load: bool) -> list[Finding]:
+    found = command.settings.values["agents"]
+    if found.is_from_file and not may_load:
+        agents = [Finding("agents", f"{found.value}, not loaded", _LOAD, is_fatal=False)]
+    else:
+        agents = [*_agents(command)]
+    stores = [one async for one in _store(command, is_deep=is_deep)]
+    return [*_environment(), *agents, *stores, _port(command)]
+
+
+_LOAD: Final = "windlass.toml names this code. To run it and check the agents: windlass doctor --load"
 
 
 def _environment() -> Iterator[Finding]:
@@ -186,7 +209,9 @@ def _agents(command: Command) -> Iterator[Finding]:
             yield Finding(f"model of {agent.name}", f"{agent.model}; not called")
 
 
-async def _store(command: Command) -> AsyncIterator[Finding]:
+async def _store(command: Command, *, is_deep: bool) -> AsyncIterator[Finding]:
+    from windlass.adapters.journals.sqlite.audit import problems_of  # noqa: PLC0415 - slow to import
+
     path, settings = command.settings.store, command.settings
     if not path.exists():
         # The first run creates at most one folder.
@@ -198,8 +223,13 @@ async def _store(command: Command) -> AsyncIterator[Finding]:
     try:
         runtime = await windlass.AgentRuntime.open(path, agents=(), durability=settings.durability)
         await runtime.aclose()
+        problems = await asyncio.to_thread(problems_of, path, is_deep=is_deep)
     except windlass.AgentError as error:
         yield Finding("store", str(path), error.message)
+        return
+    for problem in problems:
+        yield Finding("store", problem, _DAMAGED)
+    if problems:
         return
     yield Finding("store", f"{path}, {path.stat().st_size:,} bytes, durability {settings.durability}")
 

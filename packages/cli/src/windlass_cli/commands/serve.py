@@ -12,6 +12,7 @@ import typer
 
 import windlass_server
 from windlass import parts
+from windlass.private_files import make_folder
 from windlass_cli.backend import Command, command_of, finish
 from windlass_cli.output import Exit, Problem
 
@@ -61,6 +62,7 @@ def dev(
     """
     command = command_of(context)
     if reload and WATCHED not in os.environ:  # noqa: TID251 - set by the process that watches
+        parts.hide_environment()
         finish(_watched(command, port))
     serve_agents(command, port=port)
 
@@ -77,7 +79,7 @@ def serve_agents(
         )
     agents = command.agents()
     where = server_settings(command, port)
-    settings.data.mkdir(exist_ok=True)
+    make_folder(settings.data)
     tenants = windlass_server.Tenants(settings.data, agents, durability=settings.durability)
 
     def told(address: str) -> None:

@@ -1,5 +1,6 @@
 """`windlass sessions`: list, show, fork, export, import and delete sessions."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 import windlass
+from windlass.private_files import open_private
 from windlass_cli.backend import Backend, Command, command_of, finish
 from windlass_cli.output import Exit, Problem, cost, show_page, show_table, to_json, tokens, when
 
@@ -170,7 +172,8 @@ async def export_session(command: Command, backend: Backend, *, session_id: str,
         return
     count = 0
     try:
-        with to.open("x", encoding="utf-8") as file:
+        handle = open_private(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             async for line in backend.sessions.export(session_id):
                 file.write(line.rstrip("\n") + "\n")
                 count += 1

@@ -128,7 +128,9 @@ def _start(state: LoopState, call: Call, *, child: Child, delegation: Delegation
         "parentTurnId": turn.turn_id,
         "name": child.name,
     }
+    given = delegation.body.get("parent")
     parent: JsonObject = {
+        **(given if isinstance(given, dict) else {}),
         "sessionId": run.session_id,
         "runId": run.run_id,
         "callId": call.call_id,

@@ -7,6 +7,7 @@ values that the host application registered, in every common encoding (`redact.t
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import InitVar, field
 from enum import Enum
+from hashlib import blake2b
 from itertools import count
 from typing import Final, Protocol, cast, runtime_checkable
 
@@ -51,6 +52,11 @@ class Redactor:
     """Long texts without secrets that were inspected last, by identity."""
     _clean_words: set[str] = field(init=False, repr=False, compare=False)
     """Short texts without secrets: records repeat their ids, names and reasons."""
+    _settled: set[bytes] = field(init=False, repr=False, compare=False)
+    """Digests of large texts that masking leaves as they are: without secrets, or masked before.
+
+    A large message is masked when it arrives, and is then read back and becomes a part of records.
+    """
 
     def __post_init__(self, secrets: Iterable[str]) -> None:
         registered = _registered(secrets)
@@ -70,12 +76,16 @@ class Redactor:
         object.__setattr__(self, "_plain_keys", set())
         object.__setattr__(self, "_clean_texts", {})
         object.__setattr__(self, "_clean_words", set())
+        object.__setattr__(self, "_settled", set())
 
     def text(self, text: str) -> str:
         """Mask the secrets in a text; return the same object if there are none."""
-        if type(text) is str and text in self._clean_words:
+        is_large = len(text) >= _LARGE_CHARS_MIN
+        if type(text) is str and (_digest(text) in self._settled if is_large else text in self._clean_words):
             return text
         masked = mask_shapes(self._known.mask(text) if self._has_known else text)
+        if is_large:
+            self._settle(masked)
         return text if masked == text else masked
 
     def stream(self) -> MaskedStream:
@@ -107,10 +117,12 @@ class Redactor:
 
         Only plain JSON of Python's built-in types can be clean; any other type is not inspected.
         """
-        return self._is_clean(value, self._clean_texts, self._clean_words)
+        return self._is_clean(value, self._clean_texts, self._clean_words, self._settled)
 
-    def _is_clean(self, value: object, known: Mapping[int, str], words: Set[str]) -> bool:
-        """Inspect a value; texts that are `known` to be clean are left out."""
+    def _is_clean(
+        self, value: object, known: Mapping[int, str], words: Set[str], settled: Set[bytes]
+    ) -> bool:
+        """Inspect a value; texts that are known to be clean are left out."""
         texts: list[str] = []
         level: list[object] = [value]
         plain, has_digits, has_known = self._plain_keys, self._has_digits, False
@@ -120,7 +132,13 @@ class Redactor:
                 kind = type(item)
                 if kind is str:
                     text: str = item  # pyright: ignore[reportAssignmentType] - a cast costs a call for each value
-                    if text in words if len(text) <= _WORD_CHARS_MAX else known.get(id(text)) is text:
+                    size = len(text)
+                    if (
+                        text in words
+                        if size <= _WORD_CHARS_MAX
+                        else known.get(id(text)) is text
+                        or (size >= _LARGE_CHARS_MIN and settled and _digest(text) in settled)
+                    ):
                         has_known = True
                     else:
                         texts.append(text)
@@ -147,7 +165,7 @@ class Redactor:
                 lowered = joined.lower()
                 if has_known and _LOGIN_OPTION in lowered:
                     # A text after such an option may be a password, whatever it looks like alone.
-                    return self._is_clean(value, {}, frozenset())
+                    return self._is_clean(value, {}, frozenset(), frozenset())
                 if has_seed(lowered) or (self._has_known and self._known.spans(joined)):
                     return False
                 self._remember(texts)
@@ -173,6 +191,14 @@ class Redactor:
                 if len(self._clean_texts) >= _CLEAN_TEXTS_MAX:
                     self._clean_texts.clear()
                 self._clean_texts[id(one)] = one
+            elif len(one) >= _LARGE_CHARS_MIN:
+                self._settle(one)
+
+    def _settle(self, text: str) -> None:
+        """Note that masking leaves a large text as it is."""
+        if len(self._settled) >= _SETTLED_MAX:
+            self._settled.clear()
+        self._settled.add(_digest(text))
 
     def _are_plain(self, keys: tuple[object, ...]) -> bool:
         """Return, and cache, whether none of these keys marks a secret."""
@@ -303,6 +329,11 @@ class _Walk:
         return next(name for number in count(2) if (name := f"{masked} {number}") not in taken)
 
 
+def _digest(text: str) -> bytes:
+    """Return a digest that no other text has."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32).digest()
+
+
 def _registered(secrets: object) -> tuple[str, ...]:
     """Return the secrets without duplicates; no error message may contain a secret."""
     if isinstance(secrets, (str, bytes)):
@@ -382,7 +413,9 @@ _LOGIN_OPTION: Final = "-u"
 _LOGIN_OPTION_UPPER: Final = "-U"
 _LONG_CHARS_MIN: Final = 256
 _LONG_CHARS_MAX: Final = 65_536
+_LARGE_CHARS_MIN: Final = _LONG_CHARS_MAX + 1
 _CLEAN_TEXTS_MAX: Final = 16
+_SETTLED_MAX: Final = 1_024
 _WORD_CHARS_MAX: Final = 48
 _CLEAN_WORDS_MAX: Final = 1_024
 _PLAIN_KEYS_MAX: Final = 4_096

@@ -253,16 +253,26 @@ def has_seed(lowered: str) -> bool:
 
     False positives only cost time.
     """
-    return _SEEDS.search(lowered) is not None
+    return _finds(_SEEDS, lowered)
+
+
+def _finds(seeds: re.Pattern[str], lowered: str) -> bool:
+    """Search for seeds, in windows: a search of the whole of a large text would hold up other threads."""
+    size = len(lowered)
+    if size <= WINDOW_CHARS:
+        return seeds.search(lowered) is not None
+    # A seed that begins in a window ends before the end of its search.
+    ends = ((at, at + WINDOW_CHARS + SEED_CHARS_MAX) for at in range(0, size, WINDOW_CHARS))
+    return any(seeds.search(lowered, start, end) is not None for start, end in ends)
 
 
 def mask_shapes(text: str) -> str:
     """Replace every part of the text that has the shape of a secret."""
     lowered = text.lower()
-    if _SEEDS.search(lowered) is None:
+    if not _finds(_SEEDS, lowered):
         return text
     for shape, seeds, finder in _COMPILED:
-        if seeds.search(lowered) is not None:
+        if _finds(seeds, lowered):
             text = _mask(text, shape, finder)
     return text
 
@@ -323,6 +333,8 @@ def _finder(shape: Shape) -> "_Finder":
     )
 
 
+WINDOW_CHARS: Final = 16_384
+SEED_CHARS_MAX: Final = 512
 _Finder = Callable[[str, Shape], Iterator[tuple[int, int]]]
 _SECRET_WORDS: Final = (
     "ken",

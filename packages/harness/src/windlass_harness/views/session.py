@@ -5,7 +5,7 @@ from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from windlass_harness.record import Record
 from windlass_harness.views.family import ChildSession, FamilyDraft, ProxiedRequest
@@ -42,6 +42,7 @@ from windlass_protocol import (
     ModelReference,
     RecoveryChoice,
     ResolverScope,
+    SandboxState,
     SessionAgent,
     Taint,
 )
@@ -68,6 +69,18 @@ def resolved_by(
 ) -> dict[str, Resolved]:
     """Return the result of a resolver in a record, by its key."""
     return {resolved_key(agent_id, data.resolver): Resolved(data.scope, data.content_ref, run_id)}
+
+
+SANDBOX_KEY: Final = "windlass.sandbox"
+"""The key of the session state that holds the state of the sandbox."""
+
+
+def sandbox_state(authored: JsonObject) -> SandboxState | None:
+    """Return the state of the sandbox in the state of a session; None without a valid one."""
+    try:
+        return SandboxState.model_validate(authored[SANDBOX_KEY])
+    except (KeyError, ValidationError):
+        return None
 
 
 THRESHOLD_TOKENS: Final = 100_000
@@ -162,7 +175,8 @@ class SessionState:
             session_id=session_id or "new",
             output_schema=self.output_schema,
             root_session_id=self.root_session_id,
-            state=self.authored or None,
+            sandbox_state=sandbox_state(self.authored),
+            state={key: one for key, one in self.authored.items() if key != SANDBOX_KEY} or None,
         )
 
     @property

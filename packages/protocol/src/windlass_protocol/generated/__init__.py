@@ -135,6 +135,7 @@ if TYPE_CHECKING:
         RunStartedData as RunStartedData,
         RunWaitingData as RunWaitingData,
         RuntimeIdentity as RuntimeIdentity,
+        SandboxOwner as SandboxOwner,
         SessionCompletedData as SessionCompletedData,
         SessionFailedData as SessionFailedData,
         SessionForkedData as SessionForkedData,
@@ -208,6 +209,7 @@ if TYPE_CHECKING:
         ResolverScope as ResolverScope,
         ResolverSpec as ResolverSpec,
         RuntimePackage as RuntimePackage,
+        SandboxSpec as SandboxSpec,
         SubagentSpec as SubagentSpec,
     )
     from windlass_protocol.generated.policy import (
@@ -591,6 +593,8 @@ MODULE_OF: dict[str, str] = {
     "SSEEvent": "chat",
     "SSEEventType": "chat",
     "SafePoints": "rest",
+    "SandboxOwner": "event_data",
+    "SandboxSpec": "packages",
     "SandboxState": "sessions",
     "SchemaVersion": "output",
     "SessionAgent": "sessions",

@@ -77,9 +77,25 @@ def _make_Invocation() -> object:
     return Invocation
 
 
+def _make_SandboxOwner() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.common import Id
+
+    class SandboxOwner(Open):
+        """The session and the agent whose sandbox a run shares."""
+
+        __qualname__ = "SandboxOwner"
+
+        session_id: Id
+        agent_id: Id
+
+    return SandboxOwner
+
+
 def _make_ParentRun() -> object:
     from windlass_protocol._wire import Maybe, Open
     from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.event_data import SandboxOwner
 
     class ParentRun(Open):
         """The call that a delegated run works for."""
@@ -92,6 +108,7 @@ def _make_ParentRun() -> object:
         root_session_id: Id
         depth: Count
         agents: Maybe[tuple[Id, ...]] = None
+        sandbox: Maybe[SandboxOwner] = None
 
     return ParentRun
 
@@ -1798,6 +1815,7 @@ __getattr__, __dir__ = _lazy_values(
         "ActionStatus": _make_ActionStatus,
         "ActionError": _make_ActionError,
         "Invocation": _make_Invocation,
+        "SandboxOwner": _make_SandboxOwner,
         "ParentRun": _make_ParentRun,
         "RuntimeIdentity": _make_RuntimeIdentity,
         "AuthorizationChallenge": _make_AuthorizationChallenge,

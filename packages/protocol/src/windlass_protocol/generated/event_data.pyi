@@ -97,6 +97,14 @@ class Invocation(Tagged, Open):
     kind: Literal["subagent"] = "subagent"
     """How it was started."""
 
+class SandboxOwner(Open):
+    """The session and the agent whose sandbox a run shares."""
+
+    session_id: Id
+    """The session."""
+    agent_id: Id
+    """The agent that declares the sandbox."""
+
 class ParentRun(Open):
     """The call that a delegated run works for."""
 
@@ -112,6 +120,8 @@ class ParentRun(Open):
     """Levels below the root, from 1."""
     agents: Maybe[tuple[Id, ...]] = None
     """Agents above, the root's first."""
+    sandbox: Maybe[SandboxOwner] = None
+    """Sandbox of a caller that the run shares; it has its own, or none, when left out."""
 
 class RuntimeIdentity(Open):
     """Which agent and build serve the session."""

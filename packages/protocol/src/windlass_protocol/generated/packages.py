@@ -208,6 +208,35 @@ def _make_ResolverSpec() -> object:
     return ResolverSpec
 
 
+def _make_SandboxSpec() -> object:
+    from typing import Annotated
+
+    from pydantic import Field, StringConstraints
+
+    from windlass_protocol._wire import Closed, Maybe, Str
+    from windlass_protocol.generated.common import Positive
+
+    class SandboxSpec(Closed):
+        """The sandbox in which the commands of an agent run."""
+
+        __qualname__ = "SandboxSpec"
+
+        adapter: Annotated[Str, StringConstraints(min_length=1, max_length=64)]
+        network: Maybe[
+            Annotated[
+                tuple[Annotated[Str, StringConstraints(min_length=1, max_length=253)], ...],
+                Field(max_length=64),
+            ]
+        ] = None
+        memory_bytes: Maybe[Positive] = None
+        processes: Maybe[Positive] = None
+        cpu_seconds: Maybe[Positive] = None
+        file_bytes: Maybe[Positive] = None
+        disk_bytes: Maybe[Positive] = None
+
+    return SandboxSpec
+
+
 def _make_RuntimePackage() -> object:
     from typing import Annotated, Literal
 
@@ -221,6 +250,7 @@ def _make_RuntimePackage() -> object:
         PackageVolatile,
         ProviderRoute,
         ResolverSpec,
+        SandboxSpec,
         SubagentSpec,
     )
     from windlass_protocol.generated.policy import BudgetLimits
@@ -247,6 +277,7 @@ def _make_RuntimePackage() -> object:
         skills: Maybe[tuple[Str, ...]] = None
         programs: Maybe[tuple[Literal["code", "workflow"], ...]] = None
         keeps_variables: Maybe[Bool] = None
+        sandbox: Maybe[SandboxSpec] = None
         resolvers: Maybe[tuple[ResolverSpec, ...]] = None
         volatile: Maybe[PackageVolatile] = None
 
@@ -268,6 +299,7 @@ __getattr__, __dir__ = _lazy_values(
         "ResolverPart": _make_ResolverPart,
         "ResolverScope": _make_ResolverScope,
         "ResolverSpec": _make_ResolverSpec,
+        "SandboxSpec": _make_SandboxSpec,
         "RuntimePackage": _make_RuntimePackage,
     },
 )

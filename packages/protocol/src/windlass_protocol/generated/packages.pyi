@@ -4,7 +4,7 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from windlass_protocol._wire import Bool, Closed, JsonObject, Maybe, Open, Str, Tagged, Whole
 from windlass_protocol.generated.common import Id, Integer, PolicyRef, Positive, Timestamp
@@ -132,6 +132,28 @@ class ResolverSpec(Closed):
     scope: ResolverScope
     """How long that holds."""
 
+class SandboxSpec(Closed):
+    """The sandbox in which the commands of an agent run."""
+
+    adapter: Annotated[Str, StringConstraints(min_length=1, max_length=64)]
+    """Name of the adapter that makes it."""
+    network: Maybe[
+        Annotated[
+            tuple[Annotated[Str, StringConstraints(min_length=1, max_length=253)], ...], Field(max_length=64)
+        ]
+    ] = None
+    """Host names that its commands may reach over http and https; none when left out."""
+    memory_bytes: Maybe[Positive] = None
+    """Most memory."""
+    processes: Maybe[Positive] = None
+    """Most processes at once."""
+    cpu_seconds: Maybe[Positive] = None
+    """Most CPU time of one process."""
+    file_bytes: Maybe[Positive] = None
+    """Largest file."""
+    disk_bytes: Maybe[Positive] = None
+    """Most disk space that one command may add."""
+
 class RuntimePackage(Tagged, Closed):
     """An agent compiled to immutable data. Every run pins the fingerprint it runs under."""
 
@@ -166,6 +188,8 @@ class RuntimePackage(Tagged, Closed):
     """
     keeps_variables: Maybe[Bool] = None
     """Whether variables of programs of kind `code` live for the session; for one program when absent."""
+    sandbox: Maybe[SandboxSpec] = None
+    """Where its commands run; outside of any sandbox when left out."""
     resolvers: Maybe[tuple[ResolverSpec, ...]] = None
     """What is resolved when a run needs it; what it gives does not count for the fingerprint."""
     volatile: Maybe[PackageVolatile] = None

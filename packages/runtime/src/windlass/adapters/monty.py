@@ -18,7 +18,7 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from windlass.errors import Rejected
+from windlass.errors import Rejected, install_hint
 from windlass.ports.interpreter import (
     CallError,
     CallOutcome,
@@ -66,7 +66,7 @@ def _monty() -> Any:
     else:
         return pydantic_monty
     raise Rejected(
-        "code mode and workflows need the package pydantic-monty: install windlass[code]",
+        f"code mode and workflows need the package pydantic-monty: {install_hint('code')}",
         kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
     )

@@ -108,10 +108,11 @@ class AgentSessions:
         }
         at = moment(self._machine.clock).at
         facts: JsonObject = {key: value for key, value in given.items() if value is not None}
-        change = StateChange({FACTS_KEY: cast(JsonObject, self._redactor.value(facts))})
-        problem = _problem(name, facts, at) or state_problem({}, change)
+        # The size is checked before the content is looked at.
+        problem = _problem(name, facts, at) or state_problem({}, StateChange({FACTS_KEY: facts}))
         if problem is not None:
             raise bad_request(problem)
+        change = StateChange({FACTS_KEY: cast(JsonObject, self._redactor.value(facts))})
         record = number(Draft("session.state_changed", at, change.data), name, seq=1, epoch=0)
         try:
             await self._store.keep(SessionCopy(name, (StoredAppend((record,), epoch=0),), Told(at, at)))
@@ -150,6 +151,9 @@ class AgentSessions:
         if fields:
             fields["updatedAt"] = moment(self._machine.clock).at
             values = {key: fields[name] for key, name in _FIELDS.items() if name in fields}
+            problem = state_problem({}, StateChange(values))
+            if problem is not None:
+                raise bad_request(problem)
             masked = cast(JsonObject, self._redactor.value(values))
             await self._give_state(session_id, StateChange(masked))
         return await self.get(session_id)

@@ -23,6 +23,7 @@ from windlass.catalog.stats import RunStats, count_filter, stats_of
 from windlass.engine.clocks import moment
 from windlass.errors import Conflict, kind_of
 from windlass.ports.feed import EventBus
+from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import (
     ContentStore,
     OpenRequest,
@@ -138,8 +139,10 @@ class Sessions:
         content: ContentStore,
         machine: Machine,
         redactor: Redactor = _NO_SECRETS,
+        sandboxes: Iterable[SandboxAdapter] = (),
     ) -> None:
         self._store = store
+        self._sandboxes = tuple(sandboxes)
         self._bus = bus
         self._content = content
         self._machine = machine
@@ -436,9 +439,9 @@ class Sessions:
     async def delete(self, session_id: str) -> tuple[str, ...]:
         """Delete a session and those of its subagents; return the ids of all.
 
-        This removes records, snapshots, inboxes, runs, requests, contents that no other session uses, and
-        refused starts that name one of the sessions or runs. Subscribers to their events get `CursorExpired`.
-        The ids cannot be used again.
+        This removes records, snapshots, inboxes, runs, requests, folders of sandboxes, contents that no other
+        session uses, and refused starts that name one of the sessions or runs. Subscribers to their events
+        get `CursorExpired`. The ids cannot be used again.
 
         Raises:
             Conflict: the session does not exist, or it has an unfinished run: cancel it first.
@@ -457,6 +460,9 @@ class Sessions:
                     raise
             await clock.sleep(_PAUSE_S)
         self._bus.notify()
+        for sandboxes in self._sandboxes:
+            for one in removed:
+                await sandboxes.remove(one)
         return removed
 
     async def _last_seq(self, session_id: str) -> int:

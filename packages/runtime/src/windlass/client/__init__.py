@@ -1,6 +1,6 @@
 """A client of servers: `async with Client("http://…", key=…) as client`.
 
-HTTP support is the extra `windlass[client]`; it is imported when the first client is opened.
+HTTP support is the extra `packages/runtime[client]`; it is imported when the first client is opened.
 """
 
 from windlass.client.client import Client, RunQuery, RunWishes, SessionQuery

@@ -21,7 +21,7 @@ from windlass.client.connection import (
     path_of,
     query_of,
 )
-from windlass.errors import option_problem
+from windlass.errors import install_hint, option_problem
 from windlass.refusals import bad_request, check_given
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import (
@@ -424,7 +424,7 @@ class Client:
         """Open the client; nothing is sent yet. The caller must close it.
 
         Raises:
-            Rejected: the extra `windlass[client]` is not installed.
+            Rejected: the extra `packages/runtime[client]` is not installed.
         """
         if self._link is None:
             self._link = _module("link").Link(self._address, self._means, retries=self._retries)
@@ -491,4 +491,4 @@ def _module(name: str) -> ModuleType:
         return import_module(f"windlass.client.{name}")
     except ModuleNotFoundError as error:
         missing = error.name
-    raise bad_request(f"the client needs an optional dependency ({missing}): pip install 'windlass[client]'")
+    raise bad_request(f"the client needs an optional dependency ({missing}): {install_hint('client')}")

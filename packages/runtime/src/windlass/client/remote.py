@@ -19,7 +19,16 @@ from windlass import parts
 from windlass.agent import MESSAGE_CHARS_MAX, Agent
 from windlass.client.client import Client
 from windlass.client.connection import FEEDS, Address, Key, NotFound, NotWindlass, check_url, is_passing
-from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, check_name, option_problem, wrong
+from windlass.errors import (
+    AgentError,
+    Ambiguous,
+    Conflict,
+    Rejected,
+    check_name,
+    install_hint,
+    option_problem,
+    wrong,
+)
 from windlass.hooks import Hook, hook
 from windlass.ports.host import HookCall
 from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage
@@ -498,13 +507,13 @@ def RemoteAgent(name: str, *, url: str, **options: Unpack[RemoteOptions]) -> Age
         timeout: the timeout of one piece of work in seconds; default one hour.
 
     Raises:
-        Rejected: an option is not valid, or the extra `windlass[client]` is not installed.
+        Rejected: an option is not valid, or the extra `packages/runtime[client]` is not installed.
     """
     problem = option_problem(options, RemoteOptions, what="RemoteAgent", beside=("url",))
     if problem is not None:
         raise wrong(problem)
     if find_spec("httpx2") is None:
-        raise wrong("a remote agent needs an optional dependency: pip install 'windlass[client]'")
+        raise wrong(f"a remote agent needs an optional dependency: {install_hint('client')}")
     check_name(name, "an agent")
     key, variable, agent = options.get("key"), options.get("key_env"), options.get("agent")
     if agent is not None:

@@ -461,6 +461,8 @@ class Driver:
             return False
         is_busy, is_ending = self._hears()
         mail = await self._mailbox.take(is_busy=is_busy, is_ending=is_ending, quarantine=self._quarantine)
+        for body in mail.bodies:
+            await self._writer.inspect(body)
         for run, item in mail.begun:
             self._writer.begin(run, item)
         for item in mail.taken:

@@ -49,6 +49,7 @@ from windlass.ports.host import Delivery, OutputSink
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMMessage
 from windlass.ports.store import ContentStore, Standing
+from windlass.session_sandbox import FindSandbox, SessionSandbox, attachments_of
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.calling import Arguments, ToolRun, call_tool, late, outcome_of
 from windlass.tools.context import ToolContext, ToolControl, ToolState, copy_of
@@ -81,6 +82,7 @@ from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import Redactor
 from windlass_harness.views.runs import RunState
+from windlass_harness.views.session import SANDBOX_KEY
 from windlass_protocol import (
     ActionStatus,
     AllowDecision,
@@ -317,6 +319,8 @@ class EffectPorts:
     delegator: Delegator | None = None
     interpreter: Interpreter | None = None
     """Runs the programs of models."""
+    sandbox_of: FindSandbox | None = None
+    """Finds the sandboxes of runs; without it no agent has one."""
     after_chunk: Callable[[], Awaitable[None]] | None = None
     """Awaited after each delta, if the application publishes deltas itself."""
 
@@ -412,6 +416,7 @@ class _Call:
     started: float
     """Start of the call, by the monotonic clock."""
     context: ToolContext | None = None
+    sandbox: SessionSandbox | None = None
     on_end: Callable[[], None] | None = None
     """Ends the turn of the call at its concurrency limit."""
 
@@ -457,6 +462,7 @@ class Effects:
         self._unbegun: dict[str, asyncio.Task[LoopEvent]] = {}
         """Tasks of calls that have not begun: they had no effect."""
         self._is_stopping = False
+        self._sandbox: SessionSandbox | None = None
         self._program_calls = asyncio.Semaphore(PROGRAM_CALLS_AT_ONCE_MAX)
         self.tasks = Tasks(pause_clock.clock)
 
@@ -853,7 +859,9 @@ class Effects:
             await self._shared.lease.held(self._shared.clock)
             # The call begins now: it may have an effect.
             del self._unbegun[call_id]
-            call.context = self._context(call, state)
+            problem = self._make_context(state, call)
+            if problem is not None:
+                return problem
             outcome = await self._call(state, call)
         except asyncio.CancelledError:
             if self.tasks.is_cancelled():
@@ -911,6 +919,10 @@ class Effects:
         duration_ms = elapsed_ms(clock, call.started)
         if outcome.error is not None and not isinstance(outcome.error, ToolFailed):
             log_failure(f"tool {tool.name} failed", outcome.error, redactor=redactor)
+        if call.context is not None and call.sandbox is not None:
+            changed = await call.sandbox.state()
+            if changed is not None:
+                call.context.state.keep_own(SANDBOX_KEY, changed)
         results = Results(self._shared.content, clock=clock, redactor=redactor)
         returned = await results.returned(effect.call_id, outcome, duration_ms=duration_ms)
         change = None
@@ -928,6 +940,38 @@ class Effects:
         # A failure can quote what the tool read, so taint applies; withholding a result undoes nothing.
         brought = tuple(one.value for one in tool.reads)
         return replace(reviewed, state=returned.state, notes=returned.notes, taint=brought)
+
+    def _make_context(self, state: LoopState, call: "_Call") -> CallReturned | None:
+        """Make the context of a call; return a failure if its sandbox is not to be had.
+
+        The call does not run outside of it.
+        """
+        try:
+            call.sandbox = self._find_sandbox(state, call)
+        except AgentError as error:
+            message = call.binding.redactor.text(error.message)
+            return failed(call.effect.call_id, error.code.value, message=message)
+        call.context = self._context(call, state)
+        return None
+
+    def _find_sandbox(self, state: LoopState, call: "_Call") -> SessionSandbox | None:
+        """Return the sandbox of the session; it is opened by the tool."""
+        find, run = self._shared.sandbox_of, call.run
+        if find is None or call.tool.shape.signature.context_name is None:
+            return None
+        place = find(run, call.binding.package)
+        if place is None:
+            return None
+        if self._sandbox is None or self._sandbox.place != place:
+            family = run.session_id if run.parent is None else run.parent.root_session_id
+            self._sandbox = SessionSandbox(
+                place,
+                content=self._shared.content,
+                recorded=state.session.authored.get(SANDBOX_KEY),
+                family=family,
+                attached=lambda: attachments_of(state.session.history.messages),
+            )
+        return self._sandbox
 
     def _context(self, call: "_Call", state: LoopState) -> ToolContext | None:
         """Return the context of a call; None if the tool does not take it. The time limit starts now."""
@@ -952,6 +996,7 @@ class Effects:
             metadata=copy_of(run.metadata),
             state=ToolState(state.session.authored),
             control=ToolControl(shown_by(self._live, effect)),
+            sandbox=call.sandbox,
         )
 
 

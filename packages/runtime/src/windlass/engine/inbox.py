@@ -51,6 +51,8 @@ class SortedItems:
     events: list[LoopEvent] = field(default_factory=list[LoopEvent])
     taken: list[int] = field(default_factory=list[int])
     """Numbers of the items that the events consume."""
+    bodies: list[JsonObject] = field(default_factory=list[JsonObject])
+    """Bodies of the items that the events are made from."""
     left: list[InboxItem] = field(default_factory=list[InboxItem])
     """Items that must wait for their turn."""
     begun: list[tuple[NewRun, int]] = field(default_factory=list[tuple[NewRun, int]])
@@ -100,6 +102,7 @@ def sort(
             continue
         if item.kind == STEER and begins:
             mail.begun.append((_run_of(item), item.number))
+        mail.bodies.append(item.body)
         queued = _queued(item, mail.left)
         if queued is not None:
             mail.left.remove(queued)

@@ -17,7 +17,7 @@ from windlass.policy import decides_by_rules
 from windlass.ports.clock import Clock
 from windlass.ports.store import ContentStore
 from windlass.tools import Tool, ToolFailed
-from windlass.tools.calling import Arguments, ToolRun, arguments_of, failure_text, in_own_thread
+from windlass.tools.calling import Arguments, ToolRun, arguments_of, failure_text, in_masking_thread
 from windlass.tools.results import is_light, result_value
 from windlass.tools.router import call_facts
 from windlass_harness.loop.events import CallRefused, CallReturned, RunTool
@@ -61,7 +61,7 @@ class Results:
             kept, text, body = self._kept(output)
         else:
             # In a thread, so that masking a large output does not block the event loop.
-            kept, text, body = await in_own_thread(lambda: self._kept(output))
+            kept, text, body = await in_masking_thread(lambda: self._kept(output))
         if body is None:
             return _completed(call_id, kept, duration_ms)
         try:

@@ -98,6 +98,10 @@ class Scribe(Protocol):
         """Return the drafts with secrets masked."""
         ...
 
+    async def masked(self, data: JsonObject) -> JsonObject:
+        """Return data with secrets masked, and remember it; large data does not hold up the event loop."""
+        ...
+
 
 class SessionWriter:
     """Appends records to a claimed session."""
@@ -173,6 +177,14 @@ class SessionWriter:
             record.session_id, record.epoch, record.seq = session_id, epoch, seq
         self._records += drafts
         return True
+
+    async def inspect(self, body: JsonObject) -> None:
+        """Inspect the body of an inbox item for secrets before records are drafted from it.
+
+        It was masked before it was posted, perhaps by another process. If it is large, inspecting it here
+        keeps the event loop free; the records of it are then recognised quickly.
+        """
+        await self._scribe.masked(body)
 
     def begin(self, run: NewRun, item: int) -> None:
         """Start a run in the next commit, from a message to an ended run."""

@@ -28,6 +28,7 @@ from windlass.ports.recorded import (
     IndexedRun,
     RunStore,
 )
+from windlass.private_files import make_folder, write_private
 from windlass_harness.ledger.failures import GONE, cause_of
 from windlass_harness.ledger.names import EVALUATIONS
 from windlass_protocol import Decision, DecisionRun, DecisionRunStatus, DecisionType, FailureKind
@@ -84,9 +85,9 @@ def catch_up(store: RunStore) -> None:
 
 def export(run: Run, folder: Path) -> None:
     """Write a run as JSON, atomically."""
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     beside = folder / f".{run.id}.{random_hex(8)}"
-    beside.write_bytes(run.to_json(indent=2))
+    write_private(beside, run.to_json(indent=2))
     os.replace(beside, folder / f"{run.id}.json")
 
 

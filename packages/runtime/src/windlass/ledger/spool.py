@@ -19,6 +19,7 @@ from windlass.json_value import JsonForm, JsonObject, JsonValue, json_value
 from windlass.ledger.kinds import RecordingError
 from windlass.limits import REPR_CHARS_MAX, REPR_READ_CHARS_MAX
 from windlass.ports.recorded import NumberedRow
+from windlass.private_files import make_folder
 from windlass_harness.redact import Redactor
 from windlass_protocol.frozen import sealed
 
@@ -328,7 +329,7 @@ def open_ledger(
         return hosted_ledger(runtime, durability=durability, secrets=secrets)
     folder = folder_of(storage_path)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, parents=True)
     except OSError as error:
         raise RecordingError(f"storage_path {folder} cannot be created: {error.strerror}") from error
     if not may_make_files(folder):

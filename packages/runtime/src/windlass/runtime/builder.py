@@ -17,6 +17,7 @@ from windlass.ports.feed import EventBus
 from windlass.ports.host import ApprovalDispatcher, OutputSink, PackageResolver, StartPolicy, ToolPolicy
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider, ProviderSource
+from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import ContentStore, Store
 from windlass.refusals import (
     bad_setup,
@@ -111,6 +112,10 @@ class AgentRuntimeBuilder(Generic[R]):
     def interpreter(self, interpreter: Interpreter, *, replace: bool = False) -> Self:
         """Set the interpreter of programs; it is closed with the runtime."""
         return self._with(replace=replace, interpreter=interpreter)
+
+    def sandboxes(self, sandboxes: Mapping[str, SandboxAdapter], *, replace: bool = False) -> Self:
+        """Set the adapters of sandboxes, by name; they are closed with the runtime."""
+        return self._with(replace=replace, sandboxes=sandboxes)
 
     # agents and packages
 

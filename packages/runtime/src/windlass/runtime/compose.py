@@ -164,6 +164,7 @@ class AgentRuntime(CoreRuntime):
             providers: LLMProviders by route, for agents that name their model as a string.
             provider_source: makes the providers of all other routes; default: from environment variables.
             interpreter: runs the programs of agents with code mode or workflows; default: Monty.
+            sandboxes: adapters of sandboxes by name; default: none and bubblewrap, beside the store.
             policy: decides whether a run may start; default: every run may.
             tool_policy: decides about tool calls, instead of the policies of the agents.
             policy_timeout_ms: how long either policy may take; default: 10,000.
@@ -247,6 +248,15 @@ class AgentRuntime(CoreRuntime):
             from windlass.adapters.monty import MontyInterpreter  # noqa: PLC0415 - slow to import
 
             builder.interpreter(MontyInterpreter())
+        path = getattr(store, "path", None)
+        root = None if path is None else path.with_name(f"{path.name}.sandboxes")
+        # Without such an agent, sessions that have folders can be deleted.
+        has_sandboxes = any(agent.has_sandbox for agent in known) or (root is not None and root.is_dir())
+        if given.get("sandboxes") is None and has_sandboxes:
+            from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes  # noqa: PLC0415 - slow
+            from windlass.adapters.sandboxes.none import HostSandboxes  # noqa: PLC0415 - slow to import
+
+            builder.sandboxes({"bubblewrap": BubblewrapSandboxes(root), "none": HostSandboxes(root)})
         for agent in known:
             builder.agent(agent)
         return builder.build()
@@ -490,10 +500,10 @@ class AgentRuntime(CoreRuntime):
             Conflict: the session is unknown.
         """
         check_given(values, Mapping, what="values", words="a mapping of keys to JSON")
-        change = self._change(values, tuple(check_items(remove, str, what="remove", words="keys")))
+        change = await self._change(values, tuple(check_items(remove, str, what="remove", words="keys")))
         await self._give_state(session_id, change)
 
-    def _change(self, values: Mapping[str, JsonValue], removed: tuple[str, ...]) -> StateChange:
+    async def _change(self, values: Mapping[str, JsonValue], removed: tuple[str, ...]) -> StateChange:
         from windlass_harness.loop.events import StateChange  # noqa: PLC0415 - slow to import
 
         try:
@@ -501,7 +511,7 @@ class AgentRuntime(CoreRuntime):
         except (TypeError, ToolFailed) as error:
             problem = str(error)
         else:
-            data = self._masked(change.data)
+            data = await self._masked(change.data)
             return StateChange(cast(JsonObject, data.get("set", {})), removed)
         raise bad_request(problem)
 

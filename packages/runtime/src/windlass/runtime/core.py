@@ -7,7 +7,7 @@ made. So a method imports what it needs from them.
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
 
@@ -113,6 +113,7 @@ class RuntimeViews:
             content=self._content(),
             machine=self._ports.machine,
             redactor=self._ports.scribe.redactor,
+            sandboxes=tuple(self._ports.sandboxes.values()),
         )
 
     # runs
@@ -239,6 +240,8 @@ class CoreRuntime(RuntimeViews):
             await self._ports.provider_source.aclose()
         if self._ports.interpreter is not None:
             await self._ports.interpreter.aclose()
+        for sandboxes in self._ports.sandboxes.values():
+            await sandboxes.aclose()
         if self._ports.store is not None:
             await self._ports.store.aclose()
         if self._ports.bus is not None:
@@ -249,7 +252,7 @@ class CoreRuntime(RuntimeViews):
         from windlass.engine.engine import Engine, Ports  # noqa: PLC0415 - slow to import
         from windlass.runtime.approvals import ApprovalDesk  # noqa: PLC0415 - slow to import
         from windlass.runtime.binding import RuntimeBinder  # noqa: PLC0415 - slow to import
-        from windlass.runtime.start import RuntimeDelegator  # noqa: PLC0415 - slow to import
+        from windlass.runtime.start import RuntimeDelegator, sandbox_of  # noqa: PLC0415 - slow to import
 
         ports = self._ports
         store, bus, content = self._store(), self._bus(), self._content()
@@ -266,6 +269,7 @@ class CoreRuntime(RuntimeViews):
             calls_max=ports.rules.calls_per_step_max,
             delegator=RuntimeDelegator(ports, self._keeper),
             interpreter=ports.interpreter,
+            sandbox_of=partial(sandbox_of, ports),
         )
         return Engine(
             Ports(
@@ -322,7 +326,7 @@ class CoreRuntime(RuntimeViews):
             at = moment(self._ports.machine.clock).at
             new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked, at=at)
             opening = start.session_opening(effective)
-            body = self._masked({**start.start_body(request, effective), "session": opening})
+            body = await self._masked({**start.start_body(request, effective), "session": opening})
             key = item_key(START, run_id)
             try:
                 posted = await self._store().post(session_id, kind=START, key=key, body=body, run=new_run)
@@ -370,7 +374,7 @@ class CoreRuntime(RuntimeViews):
             session_id = check_id(request.session_id, "session_id")
             await self._runs.known(session_id)
             await self._keeper.keep(effective, request.run_id)
-            body = self._masked({**start.start_body(request, effective), "messageId": message_id})
+            body = await self._masked({**start.start_body(request, effective), "messageId": message_id})
         except AgentError as error:
             await self._record_refusal(error, request)
             raise
@@ -379,7 +383,7 @@ class CoreRuntime(RuntimeViews):
             for one in asking:
                 if one.session_id == session_id:
                     # In one item: a message that is refused answers nothing.
-                    body |= self._masked(one.body)
+                    body |= await self._masked(one.body)
             try:
                 await self._store().post(session_id, kind=STEER, key=item_key(STEER, message_id), body=body)
             except AgentError as error:
@@ -391,12 +395,10 @@ class CoreRuntime(RuntimeViews):
         for one in dict.fromkeys((session_id, *(one.session_id for one in asking))):
             await self._rouse(one)
 
-    def _masked(self, body: JsonObject) -> JsonObject:
+    async def _masked(self, body: JsonObject) -> JsonObject:
         """Return the body of an inbox item with its secrets masked."""
-        from windlass_harness.loop.events import Draft  # noqa: PLC0415 - slow to import
-
         # An inbox item is as durable as a record, so it must not hold a secret either.
-        return self._ports.scribe([Draft("inbox", "", body)])[0].data
+        return await self._ports.scribe.masked(body)
 
     @property
     def agent_sessions(self) -> AgentSessions:
@@ -516,7 +518,7 @@ class CoreRuntime(RuntimeViews):
         # An earlier cancel may have another reason; the run ends in any case.
         with suppress(Conflict):
             await self._store().post(
-                row.session_id, kind=CANCEL, key=item_key(CANCEL, run_id), body=self._masked(given)
+                row.session_id, kind=CANCEL, key=item_key(CANCEL, run_id), body=await self._masked(given)
             )
         await self._rouse(row.session_id)
 
@@ -586,7 +588,7 @@ class CoreRuntime(RuntimeViews):
     async def _answer(
         self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
     ) -> None:
-        async with self._answering(session_id):
+        async with self._answering(check_id(session_id, "session_id")):
             asking = await self._checked_answers(session_id, responses, run_id)
             numbers = [await self._post_answers(one) for one in asking]
         for one in asking:
@@ -606,7 +608,7 @@ class CoreRuntime(RuntimeViews):
         """Put answers into the inbox of the session that asked; return the number of the item."""
         from windlass.engine.inbox import ANSWER, item_key  # noqa: PLC0415 - slow to import
 
-        key, body = item_key(ANSWER, self._ports.machine.new_id()), self._masked(asking.body)
+        key, body = item_key(ANSWER, self._ports.machine.new_id()), await self._masked(asking.body)
         return (await self._store().post(asking.session_id, kind=ANSWER, key=key, body=body)).number
 
     async def _checked_answers(

@@ -9,6 +9,7 @@ from windlass.hooks import Hook
 from windlass.ports.host import ApprovalDispatcher, OutputSink, StartPolicy, ToolPolicy
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider, ProviderSource
+from windlass.ports.sandbox import SandboxAdapter
 from windlass.runtime.registry import Machine, PackageChange
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.loop.rules import Rules
@@ -28,6 +29,8 @@ class RuntimeOptions(TypedDict, total=False):
     others, by the variables of the environment."""
     interpreter: Interpreter
     """Runs the programs of agents with code mode or workflows; Monty when left out."""
+    sandboxes: Mapping[str, SandboxAdapter]
+    """Adapters of sandboxes by name; when left out, `none` and `bubblewrap` with folders beside the store."""
     policy: StartPolicy
     """Decides whether a run may start; every run may when left out."""
     tool_policy: ToolPolicy

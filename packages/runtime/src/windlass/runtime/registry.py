@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Final, get_origin, get_type_hints
+from typing import Annotated, Final, cast, get_origin, get_type_hints
 
 from windlass.agent import AnyAgent
 from windlass.deps import DepsFactory
@@ -19,6 +19,7 @@ from windlass.ports.feed import EventBus
 from windlass.ports.host import ApprovalDispatcher, OutputSink, PackageResolver, StartPolicy, ToolPolicy
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider, ProviderSource
+from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import ContentStore, Store
 from windlass.refusals import (
     bad_setup,
@@ -327,6 +328,15 @@ def _tool_policy(value: object) -> object:
     return value
 
 
+def _sandboxes(value: object) -> object:
+    words = "a dictionary of adapters by name"
+    for one in cast(dict[str, object], check_part(value, dict, what="sandboxes", words=words)).values():
+        check_port(
+            one, "a sandbox adapter", has=("check", "open", "remove", "aclose"), words="a SandboxAdapter"
+        )
+    return value
+
+
 @sealed
 class RuntimePorts:
     """The ports and options of a runtime: the one place where each is declared.
@@ -396,6 +406,10 @@ class RuntimePorts:
         ),
     ] = None
     """Runs the programs of models."""
+    sandboxes: Annotated[Mapping[str, SandboxAdapter], _sandboxes] = field(
+        default_factory=dict[str, SandboxAdapter]
+    )
+    """Adapters of sandboxes, by the names that packages have for them."""
     routes: Mapping[tuple[str | None, str], Tool[..., object]] = field(
         default_factory=dict[tuple[str | None, str], Tool[..., object]]
     )

@@ -30,14 +30,17 @@ from windlass.package import (
 )
 from windlass.ports.host import StartPolicy
 from windlass.ports.model import LLMProvider
+from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import RefusedStart, Store
 from windlass.refusals import (
     bad_request,
+    bad_setup,
     check_id,
     check_json,
     contract_violation,
     invalid_package,
     kept_name,
+    missing_agent,
     missing_port,
     missing_provider,
     notes_name,
@@ -47,12 +50,14 @@ from windlass.refusals import (
     unmet_deps,
 )
 from windlass.runtime.registry import RuntimePorts
+from windlass.session_sandbox import SandboxPlace
 from windlass.tools import Tool, as_pinned
 from windlass_harness import __version__
 from windlass_harness.ledger.names import BUILDER, is_notes
 from windlass_harness.loop.notes import Child
 from windlass_harness.loop.subagents import is_childs
 from windlass_harness.redact import mask_text
+from windlass_harness.views.runs import RunState
 from windlass_harness.views.session import DEFAULT_COMPACTION
 from windlass_protocol import (
     AllowDecision,
@@ -72,6 +77,7 @@ from windlass_protocol import (
     RunRequest,
     RuntimeIdentity,
     RuntimePackage,
+    SandboxSpec,
     SessionAgent,
     SessionCapabilities,
     SessionToolDefinition,
@@ -333,6 +339,8 @@ async def check_start(
     _check_tools(ports, effective.package, request.run_id)
     ports.registry.resolvers(effective.package)
     _check_sinks(ports, effective.package, request.run_id)
+    if effective.package.sandbox is not None:
+        await _check_sandbox(ports, effective.package.sandbox, request.run_id)
     await _check_policy(policy, request, effective.package, timeout_ms=ports.policy_timeout_ms)
     return effective
 
@@ -489,6 +497,51 @@ def _check_tools(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> N
                 f"{one.package_id} for it",
                 run_id,
             )
+
+
+async def _check_sandbox(ports: RuntimePorts, spec: SandboxSpec, run_id: str) -> None:
+    """Refuse the run if this machine cannot give its sandbox: commands never run outside of it."""
+    try:
+        await _adapter_of(ports, spec).check(spec)
+    except AgentError as error:
+        raise error.caused_by(CausalIds(run_id=run_id)) from None
+
+
+def _adapter_of(ports: RuntimePorts, spec: SandboxSpec) -> SandboxAdapter:
+    found = ports.sandboxes.get(spec.adapter)
+    if found is None:
+        raise bad_setup(
+            f"the runtime has no sandbox adapter {spec.adapter}; give one with sandboxes={{name: adapter}}"
+        )
+    return found
+
+
+def sandbox_of(ports: RuntimePorts, run: RunState, package: RuntimePackage) -> SandboxPlace | None:
+    """Return the sandbox of a run: that of a caller which it shares, or its own; see `FindSandbox`."""
+    shared = None if run.parent is None else run.parent.sandbox
+    spec, key = package.sandbox, run.session_id
+    if shared is not None:
+        registered = ports.registry.agent(shared.agent_id)
+        if registered is None or registered.package.sandbox is None:
+            raise missing_agent(shared.agent_id)
+        spec, key = registered.package.sandbox, shared.session_id
+    return None if spec is None else SandboxPlace(spec, _adapter_of(ports, spec), key)
+
+
+def _shared_with(task: Task, ports: RuntimePorts, package: RuntimePackage) -> JsonObject | None:
+    """Return the sandbox of the caller if its subagent shares it.
+
+    It does if it declares no sandbox, or is a copy of the caller.
+    """
+    caller = task.run
+    if package.sandbox is not None and package.agent.agent_id != caller.agent_id:
+        return None
+    if caller.parent is not None and caller.parent.sandbox is not None:
+        return caller.parent.sandbox.model_dump(mode="json", by_alias=True)
+    registered = ports.registry.agent(caller.agent_id)
+    if registered is None or registered.package.sandbox is None:
+        return None
+    return {"sessionId": caller.session_id, "agentId": caller.agent_id}
 
 
 def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[..., object]]:
@@ -695,4 +748,6 @@ class RuntimeDelegator:
         assert self._ports.store is not None, "a start was checked, so there is one"
         await check_unused(self._ports.store, child)
         await self._keeper.keep(effective, child.run_id)
-        return {**start_body(request, effective), "session": session_opening(effective)}
+        body: JsonObject = {**start_body(request, effective), "session": session_opening(effective)}
+        shared = _shared_with(task, self._ports, package)
+        return body if shared is None else {**body, "parent": {"sandbox": shared}}

@@ -11,7 +11,9 @@ from windlass.ports.clock import Clock, Random
 from windlass.ports.host import ToolPolicy
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider
+from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import ContentStore
+from windlass.sandbox import Bubblewrap, NoSandbox
 from windlass.tools import Tool
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.loop.rules import DEFAULT_RETRY, OUTPUT_REPAIRS
@@ -26,6 +28,7 @@ from windlass_protocol import (
     ModelReference,
     RunMode,
     RuntimeIdentity,
+    SandboxSpec,
     SessionCapabilities,
     StepDone,
     StepInput,
@@ -131,6 +134,10 @@ class ToolLoopHarnessConfig:
     """Whether the model may write programs that call agents; needs an interpreter."""
     interpreter: Interpreter | None = None
     """Runs the programs of the model; the caller closes it."""
+    sandbox: Bubblewrap | NoSandbox | SandboxSpec | None = None
+    """Where commands and files of the session live; its state is the `sandbox_state` of the session."""
+    sandboxes: Mapping[str, SandboxAdapter] = field(default_factory=dict[str, SandboxAdapter])
+    """Adapters of sandboxes by name, such as those of windlass.parts; the caller closes them."""
     policy: ToolPolicy | None = None
     """Decides about calls of tools that leave it to the policy; the default rules when left out."""
     budget: BudgetLimit | BudgetLimits | None = None

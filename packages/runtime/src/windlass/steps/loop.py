@@ -40,6 +40,7 @@ from windlass.runtime.start import (
     with_contract,
 )
 from windlass.scribe import RedactingScribe
+from windlass.session_sandbox import SandboxPlace
 from windlass.skills import Skills
 from windlass.steps.contract import (
     AgentTool,
@@ -79,6 +80,7 @@ from windlass_protocol import (
     RuntimeActionRequest,
     RuntimeActionResult,
     RuntimePackage,
+    SandboxSpec,
     StepDone,
     StepInput,
     SubagentCallAction,
@@ -137,6 +139,7 @@ class _Harness:
             ("workflow", config.workflow),
         )
         self._programs: tuple[ProgramKind, ...] = tuple(kind for kind, is_on in kinds if is_on)
+        self._sandbox = _sandbox(config)
         self._content = config.content or _NoContent()
         self._random = config.random
         self._gates, self._secret_inputs = ToolGates(), SecretInputs()
@@ -153,8 +156,24 @@ class _Harness:
             secret_inputs=self._secret_inputs,
             delegator=_delegated,
             interpreter=self.config.interpreter,
+            sandbox_of=self._sandbox_of,
             after_chunk=emitter.flush,
         )
+
+    def _sandbox_of(self, run: RunState, package: RuntimePackage) -> SandboxPlace | None:
+        spec = package.sandbox
+        return (
+            None if spec is None else SandboxPlace(spec, self.config.sandboxes[spec.adapter], run.session_id)
+        )
+
+    async def check_sandbox(self) -> None:
+        """Refuse a step that this machine has no sandbox for.
+
+        Raises:
+            Rejected: it cannot give it; the message says what to install.
+        """
+        if self._sandbox is not None:
+            await self.config.sandboxes[self._sandbox.adapter].check(self._sandbox)
 
     def package(self, session: HarnessSession) -> RuntimePackage:
         """Return the agent of a session as a package."""
@@ -179,6 +198,7 @@ class _Harness:
             hooks=self._hook_specs or None,
             resolvers=tuple(one.spec for one in self._resolvers) or None,
             programs=self._programs or None,
+            sandbox=self._sandbox,
         )
 
     async def bind(self, session: HarnessSession) -> Binding:
@@ -241,6 +261,17 @@ def _check(config: ToolLoopHarnessConfig) -> None:
             raise wrong(f"tools: the steps have a {name} of their own; give this tool another name")
     _check_hooks(config)
     _check_dynamic(config)
+
+
+def _sandbox(config: ToolLoopHarnessConfig) -> SandboxSpec | None:
+    given = config.sandbox
+    spec = given if given is None or isinstance(given, SandboxSpec) else given.spec
+    if spec is not None and spec.adapter not in config.sandboxes:
+        raise wrong(
+            f"the sandbox {spec.adapter} needs an adapter: sandboxes={{{spec.adapter!r}: …}}, such as "
+            "BubblewrapSandboxes(folder) of windlass.parts"
+        )
+    return spec
 
 
 def _check_hooks(config: ToolLoopHarnessConfig) -> None:
@@ -324,6 +355,7 @@ class _Step:
         """Drive the session up to the next step, or to a wait."""
         loop = self._loop
         if loop.run is not None or self._items:
+            await self._harness.check_sandbox()
             await self._drive()
         await self._emitter.end()
         older = self._emitter.older

@@ -12,7 +12,14 @@ from windlass.tools.context import STEPS_KEY
 from windlass_harness.loop.people import matched, refusal
 from windlass_harness.loop.state import LoopState, dump_loop, load_loop
 from windlass_harness.views.fold import Position
-from windlass_harness.views.session import SessionDraft, SessionState, SessionStatus, TurnState
+from windlass_harness.views.session import (
+    SANDBOX_KEY,
+    SessionDraft,
+    SessionState,
+    SessionStatus,
+    TurnState,
+    sandbox_state,
+)
 from windlass_protocol import (
     CausalIds,
     CodecLimits,
@@ -110,6 +117,8 @@ def open_loop(session: HarnessSession, state: StepState) -> LoopState:
     loop = loop or LoopState()
     loop.epoch = EPOCH
     authored = {key: value for key, value in (session.state or {}).items() if key != STEPS_KEY}
+    if session.sandbox_state is not None:
+        authored[SANDBOX_KEY] = session.sandbox_state.model_dump(mode="json")
     loop.use(
         SessionDraft(
             replace(
@@ -170,5 +179,7 @@ def close_loop(
         loop=dump_loop(loop).decode(),
     )
     values = {**kept.authored, STEPS_KEY: state.model_dump(mode="json")}
+    values.pop(SANDBOX_KEY, None)
     changed = {"history": kept.history.messages, "compaction": kept.compaction, "state": values}
-    return session.model_copy(update={**changed, "output_schema": kept.output_schema})
+    changed |= {"output_schema": kept.output_schema, "sandbox_state": sandbox_state(kept.authored)}
+    return session.model_copy(update=changed)

@@ -20,9 +20,11 @@ from urllib.parse import urlsplit
 
 from windlass.adapters.journals.sqlite.files import take_lock
 from windlass.adapters.telemetry.environment import Settings, settings
+from windlass.errors import install_hint
 from windlass.ports.clock import IDLE, Clock
 from windlass.ports.store import Store
 from windlass.ports.telemetry import Attribute, Sent, Span, TelemetrySink
+from windlass.private_files import write_private
 from windlass.refusals import bad_request, check_given, missing_port
 from windlass.runtime.core import CoreRuntime
 from windlass.telemetry.spans import (
@@ -82,7 +84,7 @@ class Bookmark:
         if self._path is None:
             return
         fresh = self._path.with_name(f"{self._path.name}.new")
-        fresh.write_text(f"{position}\n", encoding="ascii")
+        write_private(fresh, b"%d\n" % position)
         fresh.replace(self._path)
 
     def release(self) -> None:
@@ -366,7 +368,7 @@ def export(
         metric_exporter: the same for metrics; with either of them nothing is sent by OTLP.
 
     Raises:
-        Rejected: an argument or a variable is not valid, or `windlass[otel]` is not installed.
+        Rejected: an argument or a variable is not valid, or `packages/runtime[otel]` is not installed.
     """
     words = "whether content is exported: True or False"
     check_given(capture_content, bool, what="capture_content", words=words)
@@ -413,7 +415,7 @@ def trace_metadata() -> JsonObject:
     A caller with a `traceparent` from elsewhere, such as a request header, passes that instead.
 
     Raises:
-        Rejected: `windlass[otel]` is not installed.
+        Rejected: `packages/runtime[otel]` is not installed.
     """
     carrier: dict[str, str] = {}
     _imported("opentelemetry.trace.propagation.tracecontext").TraceContextTextMapPropagator().inject(carrier)
@@ -436,7 +438,7 @@ def _imported(name: str) -> ModuleType:
         return import_module(name)
     except ModuleNotFoundError as error:
         missing = error.name
-    raise bad_request(f"telemetry needs an optional dependency ({missing}): pip install 'windlass[otel]'")
+    raise bad_request(f"telemetry needs an optional dependency ({missing}): {install_hint('otel')}")
 
 
 def _sink(endpoint: str | None, chosen: Settings, exporters: Mapping[str, object]) -> "_Chosen":

@@ -8,9 +8,8 @@ link.
 
 import os
 import stat
-import unicodedata
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import field
 from enum import StrEnum
@@ -33,10 +32,13 @@ from windlass.toolbox.limits import (
     WALK_ENTRIES_MAX,
     WALK_LEVELS_MAX,
 )
+from windlass.toolbox.protected import plain_name
 from windlass.tools import ToolFailed
-from windlass.tools.context import CompactionContext, SessionValues, ToolState
+from windlass.tools.context import CompactionContext, SessionValues, ToolContext, ToolState
 from windlass_protocol.frozen import mutable, sealed
 
+_SEEN: Final = ("/", "workspace")
+"""The folder, as commands in a sandbox see it."""
 GUARDED: Final = ".git"
 """Files in it can make harmless commands run programs, so nothing is written there."""
 
@@ -44,8 +46,8 @@ GUARDED: Final = ".git"
 def parts_of(path: str, folder: str) -> tuple[str, ...]:
     """Return the names in a path relative to a folder, `..` included.
 
-    An absolute path is accepted if it begins with the folder. Nothing is looked up: the walk over the names
-    enforces the folder.
+    An absolute path is accepted if it begins with the folder, or with `/workspace`. Nothing is looked up: the
+    walk over the names enforces the folder.
 
     Raises:
         ToolFailed: the path cannot be inside the folder.
@@ -78,9 +80,7 @@ def check_name(name: str) -> None:
 
 def is_guarded(name: str) -> bool:
     """Whether some file system treats a name as that of Git's own folder."""
-    plain = "".join(one for one in unicodedata.normalize("NFKC", name) if unicodedata.category(one) != "Cf")
-    plain = plain.casefold().partition(":")[0].rstrip(" .")
-    return plain in {GUARDED, "git~1"}
+    return plain_name(name) in {GUARDED, "git~1"}
 
 
 def outside(path: str) -> ToolFailed:
@@ -97,6 +97,8 @@ def shown_path(path: str) -> str:
 def _inside(path: str, folder: str) -> str:
     # Whole names are compared: /root-evil is not inside /root.
     names, root = PurePosixPath(path).parts, PurePosixPath(folder).parts
+    if names[:2] == _SEEN:
+        return "/".join(names[2:])
     if names[: len(root)] != root:
         raise outside(path)
     return "/".join(names[len(root) :])
@@ -220,6 +222,10 @@ class Folder:
                 f"{shown_path(path)} is a hard link, and its other name may be outside of the workspace, "
                 "so it is not opened"
             )
+
+
+FindFolder = Callable[[ToolContext], Awaitable[Folder]]
+"""Returns the folder that a call works in."""
 
 
 def open_folder(name: str, parent: int) -> int:

@@ -47,14 +47,9 @@ SEARCH_TIMEOUT_MS: Final = 60_000
 COMMAND_CHARS_MAX: Final = 32_768
 COMMAND_TIMEOUT_S: Final = 120
 COMMAND_TIMEOUT_S_MAX: Final = 1_800
-COMMAND_GRACE_S: Final = 2.0
-"""Delay between SIGTERM and SIGKILL."""
-COMMAND_DRAIN_S: Final = 1.0
-"""How long output is read after a command has ended."""
 PROGRESS_INTERVAL_S: Final = 0.5
 PROGRESS_CHARS_MAX: Final = 2_000
 
-URL_CHARS_MAX: Final = 2_048
 REDIRECTS_MAX: Final = 5
 BODY_BYTES_MAX: Final = 5 * 1_048_576
 """Size of a page, both compressed and decompressed."""
@@ -63,6 +58,9 @@ ADDRESSES_MAX: Final = 4
 CONNECT_TIMEOUT_S: Final = 10.0
 FETCH_TIMEOUT_S: Final = 30.0
 """Time of a whole fetch, with all redirects."""
+
+SENT_FILES_MAX: Final = 16
+"""Files that one call hands over."""
 
 TODO_ITEMS_MAX: Final = 100
 TODO_TEXT_CHARS_MAX: Final = 500

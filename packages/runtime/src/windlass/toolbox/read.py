@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from windlass.toolbox.folder import Folder, Marks, shown_path
+from windlass.toolbox.folder import FindFolder, Folder, Marks, shown_path
 from windlass.toolbox.limits import (
     CHUNK_BYTES,
     LINE_CHARS_MAX,
@@ -146,7 +146,7 @@ class Excerpt:
     """The hash of the whole content; None if the file is too large for that."""
 
 
-def read_file_tool(folder: Folder, marks: Marks) -> Tool[..., object]:
+def read_file_tool(folder_of: FindFolder, marks: Marks) -> Tool[..., object]:
     """Return the tool that reads files of a folder."""
 
     @tool(mode="read", is_outbound=False, reads="untrusted", on_compaction=marks.reminder)
@@ -165,7 +165,7 @@ def read_file_tool(folder: Folder, marks: Marks) -> Tool[..., object]:
             offset: The first line to show; 1 is the first of the file.
             limit: How many lines to show at most.
         """
-        window = Window(offset, limit)
+        window, folder = Window(offset, limit), await folder_of(ctx)
         excerpt = await in_thread(
             partial(read_excerpt, folder, path, window=window, is_cancelled=lambda: ctx.is_cancelled)
         )

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from windlass.json_schema import matches, pattern_problem, weight
 from windlass.limits import PATTERN_CHARS_MAX
-from windlass.toolbox.folder import Folder, Kind, Place, Search, shown_path
+from windlass.toolbox.folder import FindFolder, Folder, Kind, Place, Search, shown_path
 from windlass.toolbox.limits import (
     GLOB_CHARS_MAX,
     GLOB_CHOICES_MAX,
@@ -115,7 +115,7 @@ def _with_skips(places: set[int], parts: tuple[_Part, ...]) -> set[int]:
     return found
 
 
-def glob_tool(folder: Folder) -> Tool[..., object]:
+def glob_tool(folder_of: FindFolder) -> Tool[..., object]:
     """Return the tool that finds files of a folder by their names."""
 
     @tool(mode="read", is_outbound=False, reads="untrusted", timeout_ms=SEARCH_TIMEOUT_MS)
@@ -130,6 +130,7 @@ def glob_tool(folder: Folder) -> Tool[..., object]:
             pattern: Like `*.py` (anywhere), `src/**/*.ts` or `**/test_*.{py,ts}`; relative to `path`.
             path: The folder to search, relative to the workspace.
         """
+        folder = await folder_of(ctx)
         return await in_thread(
             partial(find, folder, path, pattern=pattern, is_cancelled=lambda: ctx.is_cancelled)
         )
@@ -167,7 +168,7 @@ class Query:
     context: int = 0
 
 
-def grep_tool(folder: Folder) -> Tool[..., object]:
+def grep_tool(folder_of: FindFolder) -> Tool[..., object]:
     """Return the tool that searches the text of a folder's files."""
 
     @tool(mode="read", is_outbound=False, reads="untrusted", timeout_ms=SEARCH_TIMEOUT_MS)
@@ -189,6 +190,7 @@ def grep_tool(folder: Folder) -> Tool[..., object]:
             context: How many lines to show before and after each match.
         """
         query = query_of(pattern, files, ignore_case=ignore_case, context=context)
+        folder = await folder_of(ctx)
         return await in_thread(
             partial(search, folder, path, query=query, is_cancelled=lambda: ctx.is_cancelled)
         )

@@ -1,26 +1,22 @@
-"""bash: one command with bounded output, in its own process group.
+"""bash: one command with bounded output, in the sandbox of the session.
 
-The whole group is terminated when the command ends, when its timeout is over, or when the call is cancelled.
-This is not a sandbox: a command can do everything that the user of the process can.
+All processes of the command are ended when it ends, when its timeout is over, or when the call is cancelled.
+Without a sandbox, a command can do everything that the user of the process can.
 """
 
 import asyncio
 import os
-import signal
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from shutil import which
 from typing import Annotated, Final
 
 from pydantic import Field, JsonValue
 
+from windlass.adapters.sandboxes.none import HostSandbox
+from windlass.ports.sandbox import Sandbox, SandboxFailed
 from windlass.toolbox.folder import Folder
 from windlass.toolbox.limits import (
-    CHUNK_BYTES,
     COMMAND_CHARS_MAX,
-    COMMAND_DRAIN_S,
-    COMMAND_GRACE_S,
     COMMAND_TIMEOUT_S,
     COMMAND_TIMEOUT_S_MAX,
     OUTPUT_BYTES_MAX,
@@ -30,7 +26,6 @@ from windlass.toolbox.limits import (
 )
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.context import ToolContext
-from windlass_protocol.frozen import sealed
 
 _HALF_BYTES: Final = OUTPUT_BYTES_MAX // 2
 _HALF_LINES: Final = OUTPUT_LINES_MAX // 2
@@ -80,44 +75,53 @@ def _decoded(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-PASSED: Final = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "USER", "LOGNAME")
-"""Environment variables of the host process that commands get; all others may be secrets."""
-_OWN: Final = {
-    "TERM": "dumb",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "GIT_TERMINAL_PROMPT": "0",
-    # A folder that looks like a repository could make `git status` run a program.
-    "GIT_CONFIG_COUNT": "1",
-    "GIT_CONFIG_KEY_0": "safe.bareRepository",
-    "GIT_CONFIG_VALUE_0": "explicit",
-}
-_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+class Place:
+    """Where the tools of a workspace work: in its folder, or in that of the session's sandbox.
 
-
-def command_environment(
-    folder: Folder, host: Mapping[str, str], *, given: Mapping[str, str]
-) -> dict[str, str]:
-    """Return the environment of commands: a few variables of the host process, and the given ones.
-
-    HOME is the workspace, so that programs do not find the credentials of the user of the host process.
+    If the agent has a sandbox, commands run in it and nowhere else.
     """
-    passed = {name: host[name] for name in PASSED if name in host}
-    # A relative search path would let files of the workspace replace programs.
-    path = [part for part in passed.get("PATH", _PATH).split(os.pathsep) if part.startswith("/")]
-    return {**passed, **_OWN, "PATH": os.pathsep.join(path), "HOME": folder.path, **given}
+
+    def __init__(self, folder: Folder | None, *, allows_hard_links: bool) -> None:
+        self._folder = folder
+        self._allows_hard_links = allows_hard_links
+        self._last: Folder | None = None
+
+    async def folder(self, ctx: ToolContext) -> Folder:
+        """Return the folder that a call works in.
+
+        Raises:
+            ToolFailed: there is none.
+        """
+        if self._folder is not None:
+            return self._folder
+        path = (await self.sandbox(ctx)).folder
+        if self._last is None or self._last.path != str(path):
+            self._last = Folder(path, allows_hard_links=self._allows_hard_links)
+        return self._last
+
+    async def sandbox(self, ctx: ToolContext) -> Sandbox:
+        """Return the sandbox that a call works in.
+
+        Raises:
+            ToolFailed: there is none.
+        """
+        path = None
+        if self._folder is not None:
+            # Checked once more: commands use its path, and it may have been replaced.
+            os.close(self._folder.open_root())
+            path = Path(self._folder.path)
+        if ctx.sandbox is not None:
+            try:
+                return await ctx.sandbox.open(path)
+            except SandboxFailed as error:
+                raise ToolFailed(str(error)) from None
+        if path is None:
+            raise ToolFailed("this workspace has no folder; its agent needs a sandbox")
+        return HostSandbox(path)
 
 
-@sealed
-class Shell:
-    """The folder and the environment of commands."""
-
-    folder: Folder
-    environment: Mapping[str, str]
-
-
-def bash_tool(shell: Shell) -> Tool[..., object]:
-    """Return the tool that runs commands in a folder."""
+def bash_tool(place: Place, environment: Mapping[str, str]) -> Tool[..., object]:
+    """Return the tool that runs commands in a folder, with variables of the host application."""
 
     # A little longer than the longest command: the command's own timeout comes first and keeps the output.
     @tool(mode="local", effect="once", is_shell=True, reads="untrusted", timeout=COMMAND_TIMEOUT_S_MAX + 30)
@@ -137,109 +141,16 @@ def bash_tool(shell: Shell) -> Tool[..., object]:
         if "\0" in command:
             raise ToolFailed("the command contains a NUL character; leave it out")
         output = Streamed(ctx.progress, asyncio.get_running_loop().time)
-        exit_code = await run_command(shell, command, timeout_s=timeout_s, output=output)
-        result: dict[str, JsonValue] = {"exit_code": exit_code, "output": output.text()}
-        if exit_code is None:
-            result["note"] = f"terminated after its timeout of {timeout_s:,} seconds"
+        sandbox = await place.sandbox(ctx)
+        try:
+            ended = await sandbox.run(
+                command, timeout_s=timeout_s, output=output.feed, environment=environment
+            )
+        except SandboxFailed as error:
+            raise ToolFailed(str(error)) from None
+        result: dict[str, JsonValue] = {"exit_code": ended.exit_code, "output": output.text()}
+        if ended.reason:
+            result["note"] = ended.reason
         return result
 
     return bash
-
-
-async def run_command(shell: Shell, command: str, *, timeout_s: float, output: Streamed) -> int | None:
-    """Run a command to its end; return its exit code, None after a timeout.
-
-    Raises:
-        ToolFailed: it could not be started.
-    """
-    async with _pipe() as (reader, write_end):
-        process = await _start(shell, command, write_end)
-        # Only the command holds the other end now: the output ends when it does.
-        os.close(write_end[0])
-        write_end.clear()
-        pumping = asyncio.create_task(_pump(reader, output))
-        try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(timeout_s):
-                    return await process.wait()
-            await _ask_to_end(process)
-            return None
-        finally:
-            _kill(process)
-            # A process that left the group may hold the pipe for ever, so the wait is bounded.
-            ending = asyncio.create_task(process.wait())
-            try:
-                await asyncio.wait([pumping, ending], timeout=COMMAND_DRAIN_S)
-            finally:
-                pumping.cancel()
-                ending.cancel()
-
-
-async def _start(shell: Shell, command: str, write_end: list[int]) -> asyncio.subprocess.Process:
-    # The folder is checked once more: the command uses its path, and it may have been replaced.
-    os.close(shell.folder.open_root())
-    try:
-        return await asyncio.create_subprocess_exec(
-            _bash(shell.environment.get("PATH", _PATH)),
-            "--noprofile",
-            "--norc",
-            "-c",
-            command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=write_end[0],
-            stderr=asyncio.subprocess.STDOUT,
-            cwd=shell.folder.path,
-            env=dict(shell.environment),
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise ToolFailed(f"the command could not be started: {os.strerror(error.errno or 0)}") from None
-
-
-def _bash(path: str) -> str:
-    found = next(
-        (one for one in ("/bin/bash", "/usr/bin/bash") if Path(one).exists()), which("bash", path=path)
-    )
-    if found is None:
-        raise ToolFailed("bash is not installed on this machine")
-    return found
-
-
-@asynccontextmanager
-async def _pipe() -> AsyncGenerator[tuple[asyncio.StreamReader, list[int]]]:
-    """Hold a pipe: its read end as a stream, its write end as a handle in a list.
-
-    Not the pipe of asyncio: a command has ended when its process has, even if another process holds the pipe.
-    """
-    read_end, write_end = os.pipe()
-    handles = [write_end]
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=CHUNK_BYTES)
-    transport, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_end, "rb", buffering=0)
-    )
-    try:
-        yield reader, handles
-    finally:
-        for handle in handles:
-            os.close(handle)
-        transport.close()
-
-
-async def _pump(reader: asyncio.StreamReader, output: Streamed) -> None:
-    while chunk := await reader.read(CHUNK_BYTES):
-        output.feed(chunk)
-
-
-async def _ask_to_end(process: asyncio.subprocess.Process) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(COMMAND_GRACE_S):
-            await process.wait()
-
-
-def _kill(process: asyncio.subprocess.Process) -> None:
-    """Kill the remaining processes of the group."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)

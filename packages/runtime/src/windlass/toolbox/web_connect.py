@@ -10,7 +10,8 @@ from typing import Final, cast
 
 import httpcore2
 
-from windlass.toolbox.fetch import Network, Reply, Target, check_public
+from windlass.addresses import Target, check_public
+from windlass.toolbox.fetch import Network, Reply
 from windlass.toolbox.limits import ADDRESSES_MAX, BODY_BYTES_MAX, CONNECT_TIMEOUT_S
 from windlass.tools import ToolFailed
 

@@ -11,12 +11,14 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from windlass.toolbox.folder import Folder, Marks, Place, shown_path
+from windlass.toolbox.folder import FindFolder, Folder, Marks, Place, shown_path
 from windlass.toolbox.limits import CHUNK_BYTES, MARKED_FILE_BYTES_MAX, WRITE_CHARS_MAX
+from windlass.toolbox.protected import is_protected
 from windlass.toolbox.read import Digest, PathText
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.calling import in_thread
 from windlass.tools.context import ToolContext
+from windlass_protocol import JsonObject
 from windlass_protocol.frozen import sealed
 
 _NEW_FLAGS: Final = (
@@ -48,17 +50,22 @@ class Written:
     path: str
 
 
-def write_file_tool(folder: Folder, marks: Marks) -> Tool[..., object]:
+def write_file_tool(folder_of: FindFolder, marks: Marks) -> Tool[..., object]:
     """Return the tool that writes files of a folder."""
     lock = Lock()
 
-    @tool(mode="safe_write", effect="idempotent", is_outbound=False)
+    def asks(arguments: JsonObject) -> bool | str:
+        # Each of these files is read by other programs: an approval of one does not cover the next.
+        return "always" if _is_protected(str(arguments.get("path"))) else False
+
+    @tool(mode="safe_write", effect="idempotent", is_outbound=False, approval=asks)
     async def write_file(
         path: PathText, content: Annotated[str, Field(max_length=WRITE_CHARS_MAX)], ctx: ToolContext
     ) -> str:
         """Write a text file of the workspace as a whole; folders on the way are made.
 
-        A file that is there already must have been read before, in the content that it has now.
+        A file that is there already must have been read before, in the content that it has now. A file that
+        makes other programs run code, such as Makefile or package.json, needs the consent of a person.
 
         Args:
             path: The file, relative to the workspace.
@@ -68,6 +75,7 @@ def write_file_tool(folder: Folder, marks: Marks) -> Tool[..., object]:
             body = content.encode("utf-8")
         except UnicodeEncodeError:
             raise ToolFailed("the content contains a lone surrogate; write it in UTF-8") from None
+        folder = await folder_of(ctx)
         where = await in_thread(partial(_where, folder, path))
         seen = marks.seen(ctx.state, where)
         # Hashed: a key may contain characters that a file name must not.
@@ -78,6 +86,11 @@ def write_file_tool(folder: Folder, marks: Marks) -> Tool[..., object]:
         return written.text
 
     return write_file
+
+
+def _is_protected(path: str) -> bool:
+    """Whether a path names a file that makes other programs run code."""
+    return is_protected([part for part in path.split("/") if part not in ("", ".", "..")])
 
 
 def _where(folder: Folder, path: str) -> str:
@@ -100,6 +113,12 @@ def write(folder: Folder, path: str, *, draft: Draft, lock: Lock) -> Written:
     with lock, folder.walk(path, is_writing=True) as place:
         if place.is_folder:
             raise ToolFailed(f"{shown_path(path)} is a folder; give the path of a file")
+        if is_protected(place.path.split("/")) and not _is_protected(path):
+            # The consent was not asked for: the path leads there through a link.
+            raise ToolFailed(
+                f"{shown_path(path)} is {shown_path(place.path)}, which makes other programs run code; "
+                "write it by that name, so that a person is asked"
+            )
         name, size = shown_path(place.path), len(draft.content)
         if place.status is None:
             _replace(place, draft)

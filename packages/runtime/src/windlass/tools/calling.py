@@ -25,6 +25,7 @@ from windlass.limits import (
     ARGUMENT_LEVELS_MAX,
     FAILED_CHARS_MAX,
     FAILURE_CHARS_MAX,
+    MASKING_THREADS_MAX,
     NAMES_SHOWN_MAX,
     OWN_THREADS_MAX,
     PROBLEM_CHARS_MAX,
@@ -221,6 +222,7 @@ class _Threads:
 
 _THREADS = _Threads("windlass-tool", THREADS_MAX)
 _OWN = _Threads("windlass-own", OWN_THREADS_MAX)
+_MASKING = _Threads("windlass-masking", MASKING_THREADS_MAX)
 
 
 async def in_thread(function: Callable[[], T]) -> T:
@@ -234,6 +236,11 @@ async def in_thread(function: Callable[[], T]) -> T:
 async def in_own_thread(function: Callable[[], T]) -> T:
     """Call a function of the runtime in a thread of a separate pool: hanging tools do not block it."""
     return await _called(_OWN, function)
+
+
+async def in_masking_thread(function: Callable[[], T]) -> T:
+    """Call a function that masks or serialises a large value, in a thread of the process for such work."""
+    return await _called(_MASKING, function)
 
 
 async def _called(threads: _Threads, function: Callable[[], T]) -> T:

@@ -19,6 +19,7 @@ from windlass.limits import (
     STATE_LEVELS_MAX,
     STATE_VALUE_BYTES_MAX,
 )
+from windlass.ports.sandbox import SandboxAccess
 from windlass.tools.results import result_value
 from windlass_protocol import CodecError, CodecErrorCode, CodecLimits, JsonObject, canonical
 from windlass_protocol.codec_errors import shown
@@ -263,6 +264,8 @@ class ToolContext(Generic[ContextDepsT]):
     """The state of the session: JSON values by key, as of the start of the call. Changes are recorded with
     the result, and dropped if the call fails."""
     control: ToolControl = field(default_factory=ToolControl, repr=False, compare=False)
+    sandbox: SandboxAccess | None = field(default=None, repr=False, compare=False)
+    """The sandbox of the session, if the agent has one: `await ctx.sandbox.open()` returns it."""
 
     def __post_init__(self) -> None:
         if not self.idempotency_key:

@@ -28,6 +28,7 @@ from windlass.adapters.journals.rules import (
     CLOSED,
     ENDED,
     OPEN,
+    Leases,
     Settlement,
     check_fence,
     check_room,
@@ -35,7 +36,6 @@ from windlass.adapters.journals.rules import (
     deleted,
     driven,
     in_turns,
-    is_in_lease,
     new_run_ids,
     not_owned,
     rejected,
@@ -309,6 +309,7 @@ class MemoryTables:
         self._items: list[Item] = []
         self._runs: dict[str, tuple[Run, Item]] = {}
         self._owners: dict[str, int] = {}
+        self._leases = Leases()
         self._contents: dict[str, tuple[str, bytes]] = {}
         self._uses: dict[str, set[str]] = {}
         """Hashes of the contents of each session."""
@@ -341,7 +342,7 @@ class MemoryTables:
 
     def _is_alive(self, owner_id: str | None, now_ms: int) -> bool:
         beat = self._owners.get(owner_id or "")
-        return beat is not None and is_in_lease(beat, now_ms)
+        return beat is not None and self._leases.is_valid(owner_id or "", beat_at_ms=beat, now_ms=now_ms)
 
 
 _MILLISECOND: Final = timedelta(milliseconds=1)

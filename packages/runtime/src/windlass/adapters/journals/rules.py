@@ -197,9 +197,27 @@ def check_room(waiting: int, *, kind: str) -> None:
         raise too_large("inbox", waiting + 1, limit=limit, unit="items")
 
 
-def is_in_lease(beat_at_ms: int, now_ms: int) -> bool:
-    """Return whether the lease of an owner is valid."""
-    return now_ms - beat_at_ms < OWNER_LEASE_MS
+class Leases:
+    """Judges owners by their last heartbeats.
+
+    A heartbeat from the future was written before the clock was set back. Its owner may be alive and renew it
+    soon, so it expires when it was seen for the time of a lease without a change.
+    """
+
+    def __init__(self) -> None:
+        self._ahead: dict[str, tuple[int, int]] = {}
+        """Heartbeats from the future, and the time at which each was seen first."""
+
+    def is_valid(self, owner_id: str, *, beat_at_ms: int, now_ms: int) -> bool:
+        """Return whether the lease of an owner is valid."""
+        if beat_at_ms <= now_ms:
+            self._ahead.pop(owner_id, None)
+            return now_ms - beat_at_ms < OWNER_LEASE_MS
+        seen, since_ms = self._ahead.get(owner_id, (beat_at_ms, now_ms))
+        if seen != beat_at_ms or now_ms < since_ms:
+            since_ms = now_ms
+        self._ahead[owner_id] = beat_at_ms, since_ms
+        return now_ms - since_ms < OWNER_LEASE_MS
 
 
 def in_turns(queues: Sequence[Iterable[str]], limit: int) -> tuple[str, ...]:

@@ -26,6 +26,12 @@ APPROVED_BYTES_MAX: Final = 64 * 1_048_576
 """The file of approved tools."""
 MESSAGE_BYTES_MAX: Final = 8 * 1_048_576
 """One message of a server."""
+MESSAGE_VALUES_MAX: Final = 100_000
+"""Values in one message of a server, counted before they are read."""
+RESULT_PARTS_MAX: Final = 1_000
+"""Parts in the content of one result."""
+RESULT_LEVELS_MAX: Final = 160
+"""Levels of one result; a schema has two for each level of what it describes."""
 MESSAGES_UNASKED_MAX: Final = 10_000
 """Unsolicited notifications and requests of a server since our last request."""
 MESSAGES_WAITING_MAX: Final = 256

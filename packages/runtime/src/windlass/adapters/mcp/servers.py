@@ -20,7 +20,7 @@ from windlass.adapters.mcp.server import (
     Trouble,
 )
 from windlass.adapters.mcp.tools import Definition, make_tool
-from windlass.errors import Rejected, Unavailable, wrong
+from windlass.errors import Rejected, Unavailable, install_hint, wrong
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.context import ToolContext
 from windlass_protocol import CodecError, CodecLimits, ErrorKind, JsonObject, RetryClass, parse
@@ -402,7 +402,7 @@ def _check_extra() -> None:
     except ModuleNotFoundError:
         pass
     raise Rejected(
-        "MCP servers need an optional dependency: pip install 'windlass[mcp]'",
+        f"MCP servers need an optional dependency: {install_hint('mcp')}",
         kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
     )

@@ -7,7 +7,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, cast
 
 import anyio
 import httpx2
@@ -15,17 +15,29 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client._transport import ReadStream, WriteStream
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
+from mcp_types import (
+    INTERNAL_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 from pydantic import ValidationError
 
 from windlass.adapters.mcp.server import (
     GARBAGE_LINES_MAX,
     MESSAGE_BYTES_MAX,
+    MESSAGE_VALUES_MAX,
     MESSAGES_UNASKED_MAX,
     MESSAGES_WAITING_MAX,
+    RESULT_LEVELS_MAX,
+    RESULT_PARTS_MAX,
     STOP_GRACE_S,
     McpServer,
 )
+from windlass_protocol.codec_scan import count_values
 
 Item = SessionMessage | Exception
 Streams = tuple[ReadStream[Item], WriteStream[SessionMessage]]
@@ -33,7 +45,10 @@ Streams = tuple[ReadStream[Item], WriteStream[SessionMessage]]
 
 
 class GuardedStream:
-    """A stream of messages that ends with an error when there are too many."""
+    """A stream of messages that ends with an error when there are too many.
+
+    A result that is too large in parts or levels becomes an error before it is read as a result.
+    """
 
     def __init__(self, inner: ReadStream[Item], on_end: Callable[[], None]) -> None:
         self._inner = inner
@@ -57,7 +72,7 @@ class GuardedStream:
         if self._unasked > MESSAGES_UNASKED_MAX:
             self._on_end()
             raise anyio.ClosedResourceError
-        return item
+        return item if isinstance(item, Exception) else _bounded(item)
 
     async def aclose(self) -> None:
         self._on_end()
@@ -82,6 +97,38 @@ class GuardedStream:
         exc_tb: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+
+def _bounded(item: SessionMessage) -> SessionMessage:
+    message = item.message
+    problem = result_problem(message.result) if isinstance(message, JSONRPCResponse) else None
+    if problem is None or not isinstance(message, JSONRPCResponse):
+        return item
+    error = ErrorData(code=INTERNAL_ERROR, message=problem)
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.id, error=error), item.metadata)
+
+
+def result_problem(result: object) -> str | None:
+    """Return why a result is too large to be read; None if it is not. The work is limited, too."""
+    parts = cast(dict[str, object], result).get("content") if isinstance(result, dict) else None
+    if isinstance(parts, list) and len(cast(list[object], parts)) > RESULT_PARTS_MAX:
+        found = len(cast(list[object], parts))
+        return f"the result has too many parts: {found:,}, limit {RESULT_PARTS_MAX:,}"
+    level: list[object] = [result]
+    count = 1
+    for _ in range(RESULT_LEVELS_MAX + 1):
+        below: list[object] = []
+        for one in level:
+            if isinstance(one, dict):
+                below += cast(dict[str, object], one).values()
+            elif isinstance(one, list):
+                below += cast(list[object], one)
+            if count + len(below) > MESSAGE_VALUES_MAX:
+                return f"the result has too many values: limit {MESSAGE_VALUES_MAX:,}"
+        if not below:
+            return None
+        level, count = below, count + len(below)
+    return f"the result has too many levels: limit {RESULT_LEVELS_MAX:,}"
 
 
 _CONNECT_TIMEOUT_S = 30.0
@@ -235,7 +282,8 @@ async def _read(process: Process, heard: Incoming) -> None:
                 line = await process.stdout.readline()
             except ValueError:  # longer than the limit of a message
                 return
-            if not line:
+            if not line or count_values(line, MESSAGE_VALUES_MAX) > MESSAGE_VALUES_MAX:
+                # It may be the answer to a pending request, and is not read.
                 return
             try:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)

@@ -445,7 +445,7 @@ class AnthropicProvider(ServedModel):
     prompt is marked for caching. The client does not retry: the loop does.
 
     Raises:
-        Unavailable: the extra `windlass[anthropic]` or the key is missing.
+        Unavailable: the extra `packages/runtime[anthropic]` or the key is missing.
     """
 
     holds_beside_tools = True

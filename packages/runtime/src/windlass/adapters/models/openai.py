@@ -299,7 +299,7 @@ class OpenAICompatProvider(ServedModel):
     at another address than OpenAI's needs no key. The client does not retry: the loop does.
 
     Raises:
-        Unavailable: the extra `windlass[openai]` or the key is missing.
+        Unavailable: the extra `packages/runtime[openai]` or the key is missing.
     """
 
     def __init__(

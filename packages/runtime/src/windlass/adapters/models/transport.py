@@ -20,7 +20,7 @@ from windlass.adapters.models.errors import (
     malformed,
     translate,
 )
-from windlass.errors import AgentError, Unavailable
+from windlass.errors import AgentError, Unavailable, install_hint
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass_protocol import ErrorKind, JsonObject, RetryClass
 from windlass_protocol.frozen import mutable, sealed
@@ -294,7 +294,7 @@ def need_extra(extra: str, route_id: str) -> None:
         Unavailable: it is not installed.
     """
     if find_spec(extra) is None:
-        raise not_set_up(route_id, f"run pip install 'windlass[{extra}]'")
+        raise not_set_up(route_id, f"run {install_hint(extra)}")
 
 
 def need_key(key: str | None, variable: str, *, route_id: str, maker: str) -> str:

@@ -1,4 +1,4 @@
-"""`SqlAlchemyStorage`: the storage port in SQLite (`windlass[sql]`) or PostgreSQL (`windlass[postgres]`).
+"""`SqlAlchemyStorage`: the storage port in SQLite (extra `sql`) or PostgreSQL (extra `postgres`).
 
 Statements run in threads, over SQLAlchemy Core. There is one schema version; a database with another one is
 refused.
@@ -66,7 +66,7 @@ from windlass.adapters.storage.documents import (
     no_trace,
     other_document,
 )
-from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
+from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable, install_hint
 from windlass.limits import (
     STORAGE_BUSY_TIMEOUT_MS,
     STORAGE_CONNECT_TIMEOUT_S,
@@ -354,7 +354,7 @@ def _engine(address: str, busy_timeout_ms: int) -> Engine:
         event.listen(engine, "connect", _set_up_sqlite if is_sqlite else _set_up_postgres)
         event.listen(engine, "begin", _begin)
         return engine
-    raise _misconfigured(f"database driver missing: {missing}; install windlass[postgres]")
+    raise _misconfigured(f"database driver missing: {missing}; {install_hint('postgres')}")
 
 
 def _url(address: str) -> URL:

@@ -13,7 +13,6 @@ from windlass.ports.store import RunInfo, SessionCopy, SessionRow, Standing
 from windlass_harness.ledger.names import evaluation_session, is_notes
 
 _ITEM: Final = "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
-_RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _HAS_RUN: Final = "SELECT 1 FROM runs WHERE run_id = ?"
 _CHILDREN: Final = """SELECT s.session_id FROM catalog c JOIN sessions s USING (session_key)
     WHERE c.parent = ? AND c.parent IS NOT NULL ORDER BY c.number"""
@@ -77,6 +76,7 @@ class ArchiveTransaction(Transaction):
             columns = (position, key, last_seq, append.epoch, chain, append.body, 1)
             self._connection.execute(NEW_APPEND, columns)
         self._last_position = position
+        self._has_counted = True
         return position, chain
 
     def _keep_runs(self, key: int, copy: SessionCopy) -> None:
@@ -84,7 +84,13 @@ class ArchiveTransaction(Transaction):
         items: dict[str, int] = {}
         for item in copy.items:
             number += 1
-            seal = self._key.item_seal((number, key), kind=item.kind, key=item.key, rest=item.digest)
+            seal = self._key.consumed_seal(
+                (number, key),
+                kind=item.kind,
+                key=item.key,
+                digest=item.digest,
+                consumed_seq=item.consumed_seq,
+            )
             columns = (number, key, item.kind, item.key, item.digest, item.consumed_seq, seal)
             self._connection.execute(_ITEM, columns)
             if item.run_id is not None:
@@ -96,7 +102,7 @@ class ArchiveTransaction(Transaction):
     def _keep_run(self, key: int, run: RunInfo, item: int) -> None:
         usage = dump_usage(run.usage) if run.status in ENDED else None
         columns = (run.run_id, key, run.agent_id, run.package_fingerprint, run.status.value, run.first_seq)
-        self._connection.execute(_RUN, (*columns, item, run.started_at, run.ended_at, usage))
+        self._index.begin_run((*columns, item, run.started_at, run.ended_at, usage))
 
     def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
         """Delete a session and its subagent sessions."""
@@ -148,7 +154,7 @@ class ArchiveTransaction(Transaction):
             execute(f"DELETE FROM {table} WHERE session_key = ?", (key,))
         if not is_notes(session.row.session_id):
             # Evaluations are not tombstoned: a new run may have the id of a deleted one and be evaluated.
-            execute("INSERT INTO tombstones VALUES (?)", (key,))
+            execute("INSERT INTO tombstones VALUES (?, ?)", (key, self._key.row_seal("tombstones", (key,))))
         is_indexed = execute(_IS_RECORDED).fetchone() is not None
         if is_indexed and execute(_RECORDED, (session.row.session_id,)).fetchone() is not None:
             # The recorder index is rebuilt at the next query.

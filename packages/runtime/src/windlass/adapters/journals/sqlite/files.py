@@ -8,6 +8,8 @@ from os import stat
 from pathlib import Path
 from typing import Final
 
+from windlass.private_files import open_private
+
 _FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)
 _NOT_SUPPORTED: Final = frozenset({errno.ENOTSUP, errno.ENOTTY, errno.EINVAL})
 
@@ -65,7 +67,7 @@ def take_lock(path: Path, *, is_new: bool = True) -> int | None:
     Raises:
         FileNotFoundError: the folder is missing; or the file is missing and `is_new` is False.
     """
-    handle = os.open(path, os.O_RDWR | (os.O_CREAT if is_new else 0), 0o600)
+    handle = open_private(path, os.O_RDWR | (os.O_CREAT if is_new else 0))
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # The file may have been removed before the lock was taken; such a lock protects nothing.

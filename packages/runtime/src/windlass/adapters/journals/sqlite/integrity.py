@@ -21,7 +21,7 @@ SESSION_KEYS_MAX: Final = 4_096
 """Session keys that are cached."""
 _SEAL_BYTES: Final = 8
 _CHAIN_BYTES: Final = 16
-_WRONG_TYPES: Final = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
+_WRONG_TYPES: Final = (TypeError, ValueError, AttributeError, OverflowError, KeyError, struct.error)
 _FOUR: Final = struct.Struct(">4q")
 _FIVE: Final = struct.Struct(">5q")
 _STANDINGS: Final = {standing: standing.value for standing in Standing}
@@ -56,6 +56,45 @@ APPEND_COLUMNS: Final = "last_position, last_seq, epoch, chain, body"
 _AppendRow = tuple[int, int, int, bytes, bytes]
 """The values of `APPEND_COLUMNS`."""
 ITEM_COLUMNS: Final = "number, kind, key, digest, body, seal"
+CONSUMED_COLUMNS: Final = "number, session_key, kind, key, digest, consumed_seq, seal"
+RUN_COLUMNS: Final = (
+    "run_id, session_key, agent_id, fingerprint, status, first_seq, item, started_at, ended_at, usage, seal"
+)
+CATALOG_COLUMNS: Final = (
+    "number, session_key, title, agent_id, status, owner, created_at, updated_at, usage, parent, root, "
+    "predecessor, predecessor_seq, seal"
+)
+ASKED_COLUMNS: Final = "session_key, request_id, run_id, agent_id, owner, asked_at, body, seal"
+SETTLED_COLUMNS: Final = "request_id, session_key, run_id, owner, outcome, option_id, responder, at, seal"
+REFUSED_COLUMNS: Final = (
+    "session_key, at, run_id, session_id, agent_id, owner, source, code, kind, retry, message, seal"
+)
+CONTENT_COLUMNS: Final = "hash, media_type, seal"
+INDEX: Final = {
+    "runs": RUN_COLUMNS,
+    "catalog": CATALOG_COLUMNS,
+    "asked": ASKED_COLUMNS,
+    "settled": SETTLED_COLUMNS,
+    "refused": REFUSED_COLUMNS,
+    "contents": CONTENT_COLUMNS,
+    "tombstones": "session_key, seal",
+}
+"""The tables of the index, with the columns that their seals cover; the seal is the last."""
+_ROW_NAMES: Final = {
+    "runs": "run {}",
+    "catalog": "a session",
+    "asked": "a request",
+    "settled": "request {}",
+    "refused": "a refused start",
+    "contents": "content {}",
+    "tombstones": "a deleted session",
+}
+_KINDS: Final[dict[type, bytes]] = {int: b"i", str: b"s", bytes: b"b", type(None): b"n"}
+
+
+def columns_of(alias: str, columns: str) -> str:
+    """Return a list of columns of a table with an alias."""
+    return ", ".join(f"{alias}.{name}" for name in columns.split(", "))
 
 
 class StoreKey:
@@ -115,6 +154,30 @@ class StoreKey:
         head = struct.pack(">2q", *place) + f"{kind}\0{key}\0".encode()
         return self._sum(head + rest, _SEAL_BYTES)
 
+    def consumed_seal(
+        self, place: tuple[int, int], *, kind: str, key: str, digest: bytes, consumed_seq: int
+    ) -> bytes:
+        """Return the checksum of a consumed item, which has no body any more."""
+        return self.item_seal(place, kind=kind, key=key, rest=digest + b"%d" % consumed_seq)
+
+    def check_consumed(self, columns: Sequence[object]) -> None:
+        """Check a consumed item; the columns are `CONSUMED_COLUMNS`.
+
+        Raises:
+            Corrupt: it is not what was written.
+        """
+        number, session_key, kind, key, digest, consumed_seq, seal = cast(
+            "tuple[int, int, str, str, bytes, int, bytes]", tuple(columns)
+        )
+        try:
+            place = (number, session_key)
+            true = self.consumed_seal(place, kind=kind, key=key, digest=digest, consumed_seq=consumed_seq)
+            if true == seal:
+                return
+        except _WRONG_TYPES:
+            pass
+        raise corrupt(f"inbox item {number} is damaged: restore a backup")
+
     def hole_seal(self, first: int, last: int) -> bytes:
         """Return the checksum of a range of deleted positions."""
         return self._sum(struct.pack(">2q", first, last), _SEAL_BYTES)
@@ -140,6 +203,28 @@ class StoreKey:
             return self.snapshot_seal(session_key, seq, state=state) == seal
         except _WRONG_TYPES:
             return False
+
+    def row_seal(self, table: str, values: Sequence[object]) -> bytes:
+        """Return the checksum of an index row."""
+        data = bytearray(table.encode())
+        for value in values:
+            raw = value if isinstance(value, bytes) else str(value).encode(errors="surrogatepass")
+            data += b"%b%d:%b" % (_KINDS[type(value)], len(raw), raw)
+        return self._sum(bytes(data), _SEAL_BYTES)
+
+    def check_row(self, table: str, columns: Sequence[object]) -> None:
+        """Check an index row; the columns are those of `INDEX`.
+
+        Raises:
+            Corrupt: the row is not what was written.
+        """
+        try:
+            if self.row_seal(table, columns[:-1]) == columns[-1]:
+                return
+        except _WRONG_TYPES:
+            pass
+        row = _ROW_NAMES[table].format(columns[0])
+        raise corrupt(f"the row of {row} in the index is damaged: restore a backup")
 
     def read_session(self, session_key: int, columns: Sequence[object]) -> StoredSession:
         """Return a session from its columns, in the order of `SESSION_COLUMNS`.

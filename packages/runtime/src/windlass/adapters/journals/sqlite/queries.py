@@ -11,13 +11,21 @@ from windlass.adapters.journals.codec import content_hash, unpacked_size
 from windlass.adapters.journals.rules import corrupt, in_turns, load_usage, rejected
 from windlass.adapters.journals.sqlite.integrity import (
     APPEND_COLUMNS,
+    ASKED_COLUMNS,
+    CATALOG_COLUMNS,
+    CONSUMED_COLUMNS,
+    CONTENT_COLUMNS,
     ITEM_COLUMNS,
+    REFUSED_COLUMNS,
+    RUN_COLUMNS,
     SESSION_COLUMNS,
+    SETTLED_COLUMNS,
     START,
     STORE,
     Link,
     StoredSession,
     StoreKey,
+    columns_of,
     damaged,
 )
 from windlass.adapters.journals.sqlite.schema import OPEN_RUN, Connection, Row, Value, wait_at_most
@@ -336,30 +344,43 @@ def _count_criteria(wanted: CountFilter) -> tuple[str, tuple[Value, ...]]:
     return where, tuple(given)
 
 
-_LISTED_SESSION: Final = """
-    SELECT s.session_id, c.title, c.agent_id, c.status, c.owner, c.created_at, c.updated_at,
-    (SELECT count(*) FROM runs r WHERE r.session_key = c.session_key),
-    (SELECT count(*) FROM asked a WHERE a.session_key = c.session_key),
-    c.usage, c.parent, c.root, c.predecessor, c.predecessor_seq, c.number
+_IS_LISTED: Final = "SELECT 1 FROM catalog NOT INDEXED WHERE session_key = ?"
+_CATALOG: Final = columns_of("c", CATALOG_COLUMNS)
+_CATALOG_WIDTH: Final = len(CATALOG_COLUMNS.split(", "))
+_LISTED_SESSION: Final = f"""
+    SELECT {_CATALOG}, s.session_id, (SELECT count(*) FROM runs r WHERE r.session_key = c.session_key),
+    (SELECT count(*) FROM asked a WHERE a.session_key = c.session_key)
     FROM catalog c JOIN sessions s USING (session_key)"""
-_LISTED_RUN: Final = """
-    SELECT r.run_id, s.session_id, r.agent_id, r.fingerprint, r.status, r.started_at, r.ended_at,
-    r.usage, r.first_seq, r.item FROM runs r JOIN sessions s USING (session_key)"""
-_REQUEST: Final = """SELECT s.session_id, c.root, a.run_id, a.agent_id, a.owner, a.asked_at, a.body, a.number
+_LISTED_RUN: Final = f"""
+    SELECT {columns_of("r", RUN_COLUMNS)}, s.session_id FROM runs r JOIN sessions s USING (session_key)"""
+_REQUEST: Final = f"""SELECT {_CATALOG}, {columns_of("a", ASKED_COLUMNS)}, s.session_id, a.number
     FROM asked a JOIN sessions s USING (session_key) LEFT JOIN catalog c USING (session_key)"""
 REQUEST: Final = f"{_REQUEST} WHERE a.request_id = ? ORDER BY a.number DESC LIMIT 1"
-SETTLED: Final = """SELECT t.request_id, s.session_id, t.run_id, t.owner, t.outcome, t.option_id, t.responder,
-    t.at FROM settled t JOIN sessions s USING (session_key) WHERE t.request_id = ?"""
-_REFUSED: Final = """SELECT at, run_id, session_id, agent_id, owner, source, code, kind, retry, message,
-    number FROM refused"""
-_ITEMS: Final = """SELECT i.kind, i.key, i.digest, i.consumed_seq, r.run_id, i.number FROM items i
+SETTLED: Final = f"""SELECT {columns_of("t", SETTLED_COLUMNS)}, s.session_id
+    FROM settled t JOIN sessions s USING (session_key) WHERE t.request_id = ?"""
+_REFUSED: Final = f"SELECT {REFUSED_COLUMNS}, number FROM refused"
+_ITEMS: Final = f"""SELECT {columns_of("i", CONSUMED_COLUMNS)}, r.run_id FROM items i
     LEFT JOIN runs r ON r.item = i.number
     WHERE i.session_key = ? AND i.consumed_seq IS NOT NULL AND i.number > ? ORDER BY i.number LIMIT ?"""
-_CONTENTS: Final = """SELECT c.hash, c.media_type, length(c.content) FROM content_uses u
+_CONTENTS: Final = f"""SELECT {columns_of("c", CONTENT_COLUMNS)}, length(c.content) FROM content_uses u
     JOIN contents c USING (hash) WHERE u.session_key = ? ORDER BY c.hash"""
 _SESSIONS_WITH: Final = """SELECT w.c0 FROM search JOIN search_content w ON w.id = search.rowid
     WHERE search MATCH ?"""
 # FTS5 itself would read the whole row of its table `search_content` to return the session key.
+
+
+def checked_listed(connection: Connection, key: StoreKey, session_key: int, listed: Row) -> Row:
+    """Return the `CATALOG_COLUMNS` of a session, each None if it is not listed, after a check.
+
+    Raises:
+        Corrupt: the row is damaged, or only the index of SQLite does not find it.
+    """
+    if listed[0] is not None:
+        key.check_row("catalog", listed)
+    elif connection.execute(_IS_LISTED, (session_key,)).fetchone() is not None:
+        # Without the row, the session would seem to have no owner.
+        raise corrupt("the index of sessions is damaged: restore a backup")
+    return listed
 
 
 class IndexReads:
@@ -372,32 +393,32 @@ class IndexReads:
     def sessions(self, wanted: SessionFilter, *, before: int | None, limit: int) -> tuple[SessionInfo, ...]:
         """Return sessions, newest first."""
         sql, parameters = sessions_query(wanted, before=before, limit=limit)
-        return tuple(_session(row) for row in self._connection.execute(sql, parameters))
+        return tuple(self._session(row) for row in self._connection.execute(sql, parameters))
 
     def session(self, session_id: str) -> SessionInfo | None:
         """Return a session."""
         sql = f"{_LISTED_SESSION} WHERE c.session_key = ?"
         row = self._connection.execute(sql, (self._key.session_key(session_id),)).fetchone()
-        return None if row is None else _session(row)
+        return None if row is None else self._session(row)
 
     def runs(self, wanted: RunFilter, *, before: int | None, limit: int) -> tuple[RunInfo, ...]:
         """Return runs, newest first."""
         key = None if wanted.session_id is None else self._key.session_key(wanted.session_id)
         sql, parameters = runs_query(wanted, key, before=before, limit=limit)
-        return tuple(_run(row) for row in self._connection.execute(sql, parameters))
+        return tuple(self._run(row) for row in self._connection.execute(sql, parameters))
 
     def requests(self, owner: str | None, *, after: int, limit: int) -> tuple[OpenRequest, ...]:
         """Return open requests, oldest first."""
         sql, parameters = requests_query(owner, after=after, limit=limit)
-        return tuple(_request(row) for row in self._connection.execute(sql, parameters))
+        return tuple(self._request(row) for row in self._connection.execute(sql, parameters))
 
     def request(self, request_id: str) -> OpenRequest | SettledRequest | None:
         """Return a request, open or settled."""
         row = self._connection.execute(REQUEST, (request_id,)).fetchone()
         if row is not None:
-            return _request(row)
+            return self._request(row)
         row = self._connection.execute(SETTLED, (request_id,)).fetchone()
-        return None if row is None else _settled(row)
+        return None if row is None else self._settled(row)
 
     def refusals(
         self, owner: str | None, agent_id: str | None, *, before: int | None, limit: int
@@ -407,21 +428,126 @@ class IndexReads:
         given = {clause: value for clause, value in found.items() if value is not None}
         condition = f" WHERE {' AND '.join(given)}" if given else ""
         sql = f"{_REFUSED}{condition} ORDER BY number DESC LIMIT ?"
-        return tuple(_refused(row) for row in self._connection.execute(sql, (*given.values(), limit)))
+        return tuple(self._refused(row) for row in self._connection.execute(sql, (*given.values(), limit)))
 
     def items(self, session_id: str, *, after: int, limit: int) -> tuple[KeptItem, ...]:
         """Return consumed items of a session."""
         rows = self._connection.execute(_ITEMS, (self._key.session_key(session_id), after, limit))
-        return tuple(
-            KeptItem(*cast("tuple[str, str, bytes, int, str | None, int]", tuple(row))) for row in rows
-        )
+        found: list[KeptItem] = []
+        for *columns, run_id in rows:
+            self._key.check_consumed(columns)
+            number, _, kind, key, digest, consumed_seq = cast(
+                "tuple[int, int, str, str, bytes, int]", tuple(columns[:-1])
+            )
+            found.append(KeptItem(kind, key, digest, consumed_seq, cast("str | None", run_id), number))
+        return tuple(found)
 
     def contents(self, session_id: str) -> tuple[ContentRef, ...]:
         """Return the contents of a session."""
         rows = self._connection.execute(_CONTENTS, (self._key.session_key(session_id),)).fetchall()
+        for *columns, _ in rows:
+            self._key.check_row("contents", columns)
         return tuple(
             ContentRef(content_id=digest, hash=digest, media_type=kind, size_bytes=size)
-            for digest, kind, size in cast("list[tuple[str, str, int]]", rows)
+            for digest, kind, _, size in cast("list[tuple[str, str, bytes, int]]", rows)
+        )
+
+    def _name(self, session_key: object, name: object) -> str:
+        """Return the id of a session; Corrupt if it has another key."""
+        if not isinstance(name, str) or self._key.session_key(name) != session_key:
+            raise corrupt("the row of a session is damaged", str(name))
+        return name
+
+    def _session(self, row: Row) -> SessionInfo:
+        listed, (name, runs, requests) = row[:_CATALOG_WIDTH], row[_CATALOG_WIDTH:]
+        self._key.check_row("catalog", listed)
+        number, session_key, title, agent_id, status, owner, created, updated, usage = cast(
+            "tuple[int, int, str, str, str, str | None, str, str, str]", listed[:9]
+        )
+        parent, root, predecessor, predecessor_seq = cast(
+            "tuple[str | None, str | None, str | None, int | None]", listed[9:-1]
+        )
+        session_id = self._name(session_key, name)
+        return SessionInfo(
+            session_id=session_id,
+            title=title,
+            agent_id=agent_id,
+            status=SessionStatus(status),
+            owner=owner,
+            created_at=created,
+            updated_at=updated,
+            run_count=cast("int", runs),
+            request_count=cast("int", requests),
+            usage=load_usage(usage),
+            parent_session_id=parent,
+            root_session_id=root or session_id,
+            predecessor_id=predecessor,
+            predecessor_seq=predecessor_seq,
+            number=number,
+        )
+
+    def _run(self, row: Row) -> RunInfo:
+        *columns, name = row
+        self._key.check_row("runs", columns)
+        run_id, session_key, agent_id, fingerprint, status, first_seq, item, started, ended, usage = cast(
+            "tuple[str, int, str, str, str, int, int, str | None, str | None, str | None]", columns[:-1]
+        )
+        return RunInfo(
+            run_id=run_id,
+            session_id=self._name(session_key, name),
+            agent_id=agent_id,
+            package_fingerprint=fingerprint,
+            status=RunStatus(status),
+            started_at=started,
+            ended_at=ended,
+            usage=load_usage(usage),
+            first_seq=first_seq,
+            number=item,
+        )
+
+    def _request(self, row: Row) -> OpenRequest:
+        listed, (*columns, name, number) = row[:_CATALOG_WIDTH], row[_CATALOG_WIDTH:]
+        self._key.check_row("asked", columns)
+        session_key, _, run_id, agent_id, owner, at, body = cast(
+            "tuple[int, str, str, str, str | None, str, bytes]", columns[:-1]
+        )
+        root = cast("str | None", checked_listed(self._connection, self._key, session_key, listed)[10])
+        session_id = self._name(session_key, name)
+        request = InputRequest.model_validate(from_json(body), by_alias=True)
+        return OpenRequest(
+            session_id, root or session_id, run_id, agent_id, owner, at, request, cast("int", number)
+        )
+
+    def _settled(self, row: Row) -> SettledRequest:
+        *columns, name = row
+        self._key.check_row("settled", columns)
+        request_id, session_key, run_id, owner, outcome, option_id, responder, at = cast(
+            "tuple[str, int, str, str | None, str, str | None, str | None, str]", columns[:-1]
+        )
+        session_id = self._name(session_key, name)
+        return SettledRequest(
+            request_id, session_id, run_id, owner, InputOutcome(outcome), option_id, responder, at
+        )
+
+    def _refused(self, row: Row) -> RefusedStart:
+        *columns, number = row
+        self._key.check_row("refused", columns)
+        at, run_id, session_id, agent_id, owner, source, code, kind, retry, message = cast(
+            "tuple[str, str | None, str | None, str | None, str | None, str | None, str, str, str, str]",
+            tuple(columns[1:-1]),
+        )
+        return RefusedStart(
+            at,
+            run_id,
+            session_id,
+            agent_id,
+            owner,
+            None if source is None else SourceRef.model_validate(from_json(source), by_alias=True),
+            ErrorCode(code),
+            ErrorKind(kind),
+            RetryClass(retry),
+            message,
+            cast("int", number),
         )
 
 
@@ -486,86 +612,6 @@ def requests_query(owner: str | None, *, after: int, limit: int) -> tuple[str, t
     return f"{_REQUEST} WHERE {condition}a.number > ? ORDER BY a.number LIMIT ?", (*given, after, limit)
 
 
-def _session(row: Row) -> SessionInfo:
-    (name, title, agent_id, status, owner, created, updated, runs, requests, usage, parent, root) = cast(
-        "tuple[str, str, str, str, str | None, str, str, int, int, str, str | None, str | None]",
-        tuple(row[:12]),
-    )
-    predecessor, predecessor_seq, number = cast("tuple[str | None, int | None, int]", tuple(row[12:]))
-    return SessionInfo(
-        session_id=name,
-        title=title,
-        agent_id=agent_id,
-        status=SessionStatus(status),
-        owner=owner,
-        created_at=created,
-        updated_at=updated,
-        run_count=runs,
-        request_count=requests,
-        usage=load_usage(usage),
-        parent_session_id=parent,
-        root_session_id=root or name,
-        predecessor_id=predecessor,
-        predecessor_seq=predecessor_seq,
-        number=number,
-    )
-
-
-def _run(row: Row) -> RunInfo:
-    run_id, session_id, agent_id, fingerprint, status, started, ended, usage, first_seq, number = cast(
-        "tuple[str, str, str, str, str, str | None, str | None, str | None, int, int]", tuple(row)
-    )
-    return RunInfo(
-        run_id=run_id,
-        session_id=session_id,
-        agent_id=agent_id,
-        package_fingerprint=fingerprint,
-        status=RunStatus(status),
-        started_at=started,
-        ended_at=ended,
-        usage=load_usage(usage),
-        first_seq=first_seq,
-        number=number,
-    )
-
-
-def _request(row: Row) -> OpenRequest:
-    session_id, root, run_id, agent_id, owner, at, body, number = cast(
-        "tuple[str, str | None, str, str, str | None, str, bytes, int]", tuple(row)
-    )
-    request = InputRequest.model_validate(from_json(body), by_alias=True)
-    return OpenRequest(session_id, root or session_id, run_id, agent_id, owner, at, request, number)
-
-
-def _settled(row: Row) -> SettledRequest:
-    request_id, session_id, run_id, owner, outcome, option_id, responder, at = cast(
-        "tuple[str, str, str, str | None, str, str | None, str | None, str]", tuple(row)
-    )
-    return SettledRequest(
-        request_id, session_id, run_id, owner, InputOutcome(outcome), option_id, responder, at
-    )
-
-
-def _refused(row: Row) -> RefusedStart:
-    at, run_id, session_id, agent_id, owner, source, code, kind, retry, message, number = cast(
-        "tuple[str, str | None, str | None, str | None, str | None, str | None, str, str, str, str, int]",
-        tuple(row),
-    )
-    return RefusedStart(
-        at,
-        run_id,
-        session_id,
-        agent_id,
-        owner,
-        None if source is None else SourceRef.model_validate(from_json(source), by_alias=True),
-        ErrorCode(code),
-        ErrorKind(kind),
-        RetryClass(retry),
-        message,
-        number,
-    )
-
-
 SHORT_BYTES_MAX: Final = 65_536
 """Bytes of JSON that an event loop reads itself."""
 _SESSION = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE session_key = ?"
@@ -576,21 +622,22 @@ _BEFORE = """SELECT last_seq, chain FROM appends WHERE session_key = ? AND last_
     ORDER BY last_seq DESC LIMIT 1"""
 _APPENDS = f"SELECT {APPEND_COLUMNS} FROM appends WHERE session_key = ? AND last_seq > ? ORDER BY last_seq"
 _MILESTONES = f"""SELECT {APPEND_COLUMNS} FROM appends INDEXED BY milestones
-    WHERE session_key = ? AND last_seq > ? AND is_milestone = 1 ORDER BY last_seq"""
+    WHERE session_key = ? AND last_seq > ? AND milestone = 1 ORDER BY last_seq"""
 _BODIES_AFTER = "SELECT body FROM appends WHERE session_key = ? AND last_seq > ?"
 _TIMELINE = f"""SELECT {APPEND_COLUMNS}, session_key FROM appends WHERE last_position > ?
     ORDER BY last_position"""
 _PENDING = f"""SELECT {ITEM_COLUMNS} FROM items WHERE session_key = ? AND consumed_seq IS NULL AND number > ?
     ORDER BY number LIMIT ?"""
-_NEWEST_ITEM = "SELECT coalesce(max(number), 0) FROM items"
+NEWEST_ITEM = "SELECT coalesce(max(number), 0) FROM items"
 _ARRIVED = """SELECT DISTINCT s.session_id FROM items i JOIN sessions s USING (session_key)
     WHERE i.number > ? AND i.consumed_seq IS NULL"""
 _SESSIONS = (
     f"SELECT session_key, {SESSION_COLUMNS} FROM sessions WHERE session_id > ? ORDER BY session_id LIMIT ?"
 )
-_RUN = """SELECT r.run_id, s.session_id, r.agent_id, r.fingerprint, r.status, r.first_seq, s.last_seq, c.owner
+_RUN = f"""SELECT {_CATALOG}, {columns_of("r", RUN_COLUMNS)}, {columns_of("s", SESSION_COLUMNS)}
     FROM runs r JOIN sessions s USING (session_key) LEFT JOIN catalog c USING (session_key)
     WHERE r.run_id = ?"""
+_SESSION_WIDTH: Final = len(SESSION_COLUMNS.split(", "))
 _AGENT = f"""(SELECT agent_id FROM runs r WHERE r.session_key = s.session_key AND {OPEN_RUN}
     AND status {{}} ORDER BY item LIMIT 1)"""
 # The agent of the current run, or else of the oldest pending one; parameters: agents, limit, now.
@@ -742,12 +789,12 @@ class Reads:
                 session_id, link = links.get(number) or self._link(number, seq)
                 link, more = self._key.read_append((number, session_id), columns, before=link)
                 links[number] = (session_id, link)
-                self._check_gap(position_of(records[-1]) if records else after, position_of(more[0]))
+                self.check_gap(position_of(records[-1]) if records else after, position_of(more[0]))
                 records += more
                 if position_of(more[-1]) - after >= limit:
                     break
             else:
-                self._check_gap(position_of(records[-1]) if records else after, end + 1)
+                self.check_gap(position_of(records[-1]) if records else after, end + 1)
         return _behind(records, position_of(records[0]), after) if records else ()
 
     def pending(
@@ -766,25 +813,32 @@ class Reads:
     def arrivals(self, after: int) -> Arrivals:
         """Return the sessions with items after a number, and the newest number."""
         with self._look():
-            [(newest,)] = self._connection.execute(_NEWEST_ITEM).fetchall()
+            [(newest,)] = self._connection.execute(NEWEST_ITEM).fetchall()
             rows = self._connection.execute(_ARRIVED, (after,)).fetchall() if newest != after else ()
         return Arrivals(cast("int", newest), frozenset(cast("str", name) for (name,) in rows))
 
     def run(self, run_id: str) -> RunRow | None:
         """Return a run of the catalogue."""
-        columns = self._connection.execute(_RUN, (run_id,)).fetchone()
-        if columns is None:
+        row = self._connection.execute(_RUN, (run_id,)).fetchone()
+        if row is None:
             return None
-        run, session_id, agent_id, fingerprint, status, first_seq, last_seq, owner = cast(
-            "tuple[str, str, str, str, str, int, int, str | None]", columns
+        listed, columns = row[:_CATALOG_WIDTH], row[_CATALOG_WIDTH:-_SESSION_WIDTH]
+        self._key.check_row("runs", columns)
+        run, session_key, agent_id, fingerprint, status, first_seq = cast(
+            "tuple[str, int, str, str, str, int]", columns[:6]
         )
-        try:
-            return RunRow(
-                run, session_id, agent_id, fingerprint, RunStatus(status), first_seq, last_seq, owner
-            )
-        except ValueError:
-            pass
-        raise corrupt(f"the row of run {run_id} is damaged")
+        session = self._key.read_session(session_key, row[-_SESSION_WIDTH:]).row
+        owner = checked_listed(self._connection, self._key, session_key, listed)[5]
+        return RunRow(
+            run,
+            session.session_id,
+            agent_id,
+            fingerprint,
+            RunStatus(status),
+            first_seq,
+            session.last_seq,
+            cast("str | None", owner),
+        )
 
     def session(self, session_id: str) -> SessionRow | None:
         """Return a session of the catalogue."""
@@ -860,7 +914,7 @@ class Reads:
         """Close the connection."""
         self._connection.close()
 
-    def _check_gap(self, last: int, first: int) -> None:
+    def check_gap(self, last: int, first: int) -> None:
         """Check that all positions between two records were deleted; Corrupt otherwise."""
         if first <= last + 1:
             return

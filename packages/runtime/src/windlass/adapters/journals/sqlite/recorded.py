@@ -3,7 +3,7 @@
 import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -13,6 +13,7 @@ from typing import Final, TypeVar, cast
 from windlass.adapters.journals.codec import pack
 from windlass.adapters.journals.rules import conflict
 from windlass.adapters.journals.sqlite.integrity import StoredSession
+from windlass.adapters.journals.sqlite.marks import Marks
 from windlass.adapters.journals.sqlite.queries import Reads, RunIndex
 from windlass.adapters.journals.sqlite.schema import (
     FAILURES,
@@ -22,6 +23,7 @@ from windlass.adapters.journals.sqlite.schema import (
     connect,
     forbidden,
     prepare,
+    refused,
     translate,
 )
 from windlass.adapters.journals.sqlite.spool import Leftover, is_living, leftovers, spool_folder
@@ -29,6 +31,7 @@ from windlass.adapters.journals.sqlite.transactions import CHECKPOINT_BYTES, JOB
 from windlass.adapters.journals.sqlite.writes import OwnerLocks, Transaction
 from windlass.errors import AgentError, Conflict
 from windlass.ports.recorded import NumberedRow, by_session
+from windlass.private_files import make_database
 from windlass_harness.record import Record
 
 T = TypeVar("T")
@@ -68,6 +71,7 @@ class _Takes(Transaction):
         columns = (position, session.key, last_seq, row.epoch, chain, body, 1)
         self._connection.execute(NEW_APPEND, columns)
         self._last_position = position
+        self._has_counted = True
         self._save(StoredSession(session.key, replace(row, last_seq=last_seq), position, chain))
         return len(body)
 
@@ -88,18 +92,21 @@ class RecordedStore:
 
     def __init__(self, path: Path, *, durability: Durability = "process") -> None:
         self._folder = spool_folder(path)
-        try:
-            self._connection = connect(path)
-        except FAILURES as error:
-            raise forbidden(path) or translate(error) from error
-        try:
-            key = prepare(self._connection, path, durability=durability)
-        except BaseException as error:
-            self._connection.close()
-            if isinstance(error, FAILURES):
+        make_database(path)
+        with ExitStack() as failed:
+            try:
+                self._marks = Marks(path, durability=durability)
+                failed.callback(self._marks.close)
+                self._connection = connect(path)
+                failed.callback(self._connection.close)
+                key = prepare(self._connection, path, durability=durability)
+                self._marks.begin(self._connection, key)
+            except FAILURES as error:
                 raise forbidden(path) or translate(error) from error
-            raise
-        self._transaction = _Takes(self._connection, key, locks=OwnerLocks(path))
+            except OSError as error:
+                raise forbidden(path) or refused(error) from error
+            failed.pop_all()
+        self._transaction = _Takes(self._connection, key, locks=OwnerLocks(path), marks=self._marks)
         self._reads = Reads(self._connection, key)
         self._logged_bytes = 0
         self.index = RunIndex(self._connection)
@@ -175,6 +182,7 @@ class RecordedStore:
     def close(self) -> None:
         """Close the database."""
         self._connection.close()
+        self._marks.close()
 
     def _take_all(self, sessions: Mapping[str, Sequence[NumberedRow]]) -> None:
         for session_id, rows in sessions.items():
@@ -185,7 +193,7 @@ class RecordedStore:
         if self._logged_bytes >= CHECKPOINT_BYTES:
             self._logged_bytes = 0
             with suppress(sqlite3.Error):
-                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                self._transaction.checkpoint()
 
 
 def take_in_left(path: Path, *, durability: Durability) -> None:

@@ -3,19 +3,19 @@
 import os
 import secrets
 import sqlite3
-import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, cast
 
 from windlass.adapters.journals.rules import ambiguous, corrupt, misconfigured, rejected, unavailable
 from windlass.adapters.journals.sqlite.files import may_change, may_make_files, sync_folder
-from windlass.adapters.journals.sqlite.integrity import STORE, StoreKey
+from windlass.adapters.journals.sqlite.integrity import CONSUMED_COLUMNS, INDEX, STORE, StoreKey
 from windlass.errors import AgentError, Rejected
+from windlass.private_files import FILE_MODE
 from windlass_protocol.frozen import frozen
 
 APPLICATION_ID: Final = 0x574C5331
@@ -171,6 +171,15 @@ _VERSION_7: Final = (
     # index. It looks for this table under its old name.
     "ALTER TABLE deleted RENAME TO tombstones",
 )
+_VERSION_8: Final = (
+    # Seals of the index; see `_seal`.
+    *(f"ALTER TABLE {table} ADD COLUMN seal BLOB" for table in INDEX),
+    # A process of an older release that has the file open must not change rows without their seals: it names
+    # this column when it appends.
+    "ALTER TABLE appends RENAME COLUMN is_milestone TO milestone",
+)
+MARKED_VERSION: Final = 8
+"""The first version with seals in the index, and with marks; see `marks`."""
 MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
     _VERSION_1,
     _VERSION_2,
@@ -179,10 +188,11 @@ MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
     _VERSION_5,
     _VERSION_6,
     _VERSION_7,
+    _VERSION_8,
 )
 """Statements from each version to the next, from an empty file on. Released versions never change."""
 NEW_APPEND: Final = """INSERT INTO appends
-    (last_position, session_key, last_seq, epoch, chain, body, is_milestone) VALUES (?, ?, ?, ?, ?, ?, ?)"""
+    (last_position, session_key, last_seq, epoch, chain, body, milestone) VALUES (?, ?, ?, ?, ?, ?, ?)"""
 _NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal) VALUES (1, ?, 0, ?)"
 
 
@@ -224,6 +234,8 @@ def prepare(
     connection.execute("PRAGMA cell_size_check = ON")
     if version < len(migrations):
         _migrate(connection, path, migrations)
+        # From here on the database is a store without its log too: without its tables it would pass for new.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return StoreKey.load(connection.execute(STORE).fetchall())
 
 
@@ -270,11 +282,36 @@ def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[s
             key = StoreKey(secrets.token_bytes(16))
             connection.execute(_NEW_STORE, (key.store_id, key.store_seal(0)))
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        elif version < MARKED_VERSION <= len(migrations):
+            _seal(connection)
         connection.execute(f"PRAGMA user_version = {len(migrations)}")
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
+
+
+_ROW_IDS: Final = {
+    "runs": "run_id",
+    "settled": "request_id",
+    "contents": "hash",
+    "tombstones": "session_key",
+}
+
+
+def _seal(connection: Connection) -> None:
+    """Seal the rows of the index and the consumed items of an older version."""
+    key = StoreKey.load(connection.execute(STORE).fetchall())
+    for table, columns in INDEX.items():
+        row_id = _ROW_IDS.get(table, "number")
+        for *values, _, name in connection.execute(f"SELECT {columns}, {row_id} FROM {table}").fetchall():
+            seal = key.row_seal(table, values)
+            connection.execute(f"UPDATE {table} SET seal = ? WHERE {row_id} = ?", (seal, cast("Value", name)))
+    consumed = "consumed_seq IS NOT NULL AND session_key != 0"
+    for row in connection.execute(f"SELECT {CONSUMED_COLUMNS} FROM items WHERE {consumed}").fetchall():
+        number, session_key, kind, name, digest, seq = cast("tuple[int, int, str, str, bytes, int]", row[:-1])
+        seal = key.consumed_seal((number, session_key), kind=kind, key=name, digest=digest, consumed_seq=seq)
+        connection.execute("UPDATE items SET seal = ? WHERE number = ?", (seal, number))
 
 
 def _version(connection: Connection, path: Path) -> int:
@@ -418,7 +455,7 @@ def version_of(path: Path) -> StoreVersion:
         Unavailable: it cannot be read now.
     """
     try:
-        with closing(_connect(path)) as connection:
+        with closing(connect_to_read(path)) as connection:
             found = stored_version(connection, path, known=len(MIGRATIONS))
     except FAILURES as error:
         failure = forbidden(path) or translate(error)
@@ -431,7 +468,7 @@ def version_of(path: Path) -> StoreVersion:
 def back_up(store: StoreVersion) -> Path:
     """Copy a store beside itself, under an unused name.
 
-    The copy has the permissions of the store. It gets its name when it is complete and durable; a killed
+    Only its owner can use the copy. It gets its name when it is complete and durable; a killed
     process leaves a file that ends in `.part`.
 
     Raises:
@@ -443,7 +480,7 @@ def back_up(store: StoreVersion) -> Path:
     try:
         part = _new_part(path)
         version = _copied(path, part)
-        _make_durable(part, mode=stat.S_IMODE(path.stat().st_mode))
+        _make_durable(part)
         copy = _named(part, path, version)
         sync_folder(path.parent)
     except (*FAILURES, OSError) as error:
@@ -463,7 +500,10 @@ def _new_part(path: Path) -> Path:
 
 def _copied(path: Path, part: Path) -> int:
     """Copy a store; return the schema version of the copy, which may be newer."""
-    with closing(_connect(path)) as source, closing(sqlite3.connect(part, isolation_level=None)) as target:
+    with (
+        closing(connect_to_read(path)) as source,
+        closing(sqlite3.connect(part, isolation_level=None)) as target,
+    ):
         source.backup(target)
         [(found,)] = target.execute("PRAGMA quick_check(1)").fetchall()
         if found != "ok":
@@ -471,9 +511,9 @@ def _copied(path: Path, part: Path) -> int:
         return stored_version(target, path, known=len(MIGRATIONS))
 
 
-def _make_durable(part: Path, *, mode: int) -> None:
+def _make_durable(part: Path) -> None:
     with part.open("rb") as file:
-        os.fchmod(file.fileno(), mode)
+        os.fchmod(file.fileno(), FILE_MODE)
         os.fsync(file.fileno())
 
 
@@ -488,6 +528,7 @@ def _named(part: Path, path: Path, version: int) -> Path:
     raise AssertionError("numbers do not end")
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """Open a connection that cannot write."""
     address = f"{path.absolute().as_uri()}?mode=ro"
     return sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None)

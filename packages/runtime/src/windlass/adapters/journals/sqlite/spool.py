@@ -18,6 +18,7 @@ from zlib import crc32
 
 from windlass.adapters.journals.sqlite.files import sync_file, sync_folder, take_lock
 from windlass.ports.recorded import NumberedRow
+from windlass.private_files import make_folder
 from windlass_protocol.frozen import frozen
 
 FOLDER_TRIES_MAX: Final = 50
@@ -150,9 +151,9 @@ def is_living(folder: Path, name: str) -> bool:
 def _take_lock_in_folder(path: Path) -> int | None:
     """Return a new locked file; the folder is created if it is missing."""
     for _ in range(FOLDER_TRIES_MAX):
-        path.parent.mkdir(exist_ok=True)
         # The last process in the folder may remove it at this moment.
         with suppress(FileNotFoundError):
+            make_folder(path.parent)
             return take_lock(path)
     return None
 

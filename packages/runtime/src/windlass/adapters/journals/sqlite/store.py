@@ -22,6 +22,7 @@ from windlass.adapters.journals.sqlite.archive import ArchiveTransaction
 from windlass.adapters.journals.sqlite.files import OpenFiles
 from windlass.adapters.journals.sqlite.integrity import StoreKey
 from windlass.adapters.journals.sqlite.listing import list_unlisted
+from windlass.adapters.journals.sqlite.marks import Marks
 from windlass.adapters.journals.sqlite.queries import SHORT_BYTES_MAX, Reads
 from windlass.adapters.journals.sqlite.schema import (
     BUSY_TIMEOUT_MS,
@@ -33,6 +34,7 @@ from windlass.adapters.journals.sqlite.schema import (
     forbidden,
     is_busy,
     prepare,
+    refused,
     translate,
 )
 from windlass.adapters.journals.sqlite.search import BATCH_BYTES_MAX
@@ -64,6 +66,7 @@ from windlass.ports.store import (
     StoredAppend,
     Waiting,
 )
+from windlass.private_files import make_database
 from windlass_harness.record import Post, Record
 from windlass_protocol import ContentRef, JsonObject
 
@@ -84,13 +87,14 @@ class SqliteStore:
         key: StoreKey,
         writing: Connection,
         reading: Reads,
+        marks: Marks,
         is_quick: bool = False,
         refusals_max: int = REFUSED_STARTS_MAX,
     ) -> None:
         self.path = path
         self._refusals_max = refusals_max
         self._locks = OwnerLocks(path)
-        transaction = self._archive = ArchiveTransaction(writing, key, locks=self._locks)
+        transaction = self._archive = ArchiveTransaction(writing, key, locks=self._locks, marks=marks)
         must_tend = False
         with suppress(*FAILURES):
             # Damage is reported by the requests that meet it.
@@ -98,6 +102,7 @@ class SqliteStore:
         self._writer = Writer(
             writing, transaction, files=OpenFiles(path), is_quick=is_quick, must_tend=must_tend
         )
+        self._marks = marks
         self._reads = reading
         self._reading = Lock()
         """Guards the reading connection."""
@@ -120,7 +125,7 @@ class SqliteStore:
         Raises:
             Rejected: the folder is missing or read-only, the file is not a store, or a newer
                 version wrote it.
-            Corrupt: the file is damaged.
+            Corrupt: the file is damaged, or lacks writes that were acknowledged.
             Unavailable: it cannot be opened now.
         """
         return await asyncio.to_thread(cls._open, path, durability, connect, refusals_max)
@@ -131,7 +136,10 @@ class SqliteStore:
         if not path.parent.is_dir():
             raise misconfigured(f"the folder {path.parent} does not exist: make it first")
         connections: list[Connection] = []
+        marks: Marks | None = None
+        make_database(path)
         try:
+            marks = Marks(path, durability=durability)
             connections.append(connect(path))
             key = prepare(connections[0], path, durability=durability)
             list_unlisted(connections[0], key)
@@ -139,6 +147,7 @@ class SqliteStore:
             writing, reads = connections[0], Reads(connections[1], key)
             # The event loop reads too, and must not wait.
             reads.wait_at_most(0)
+            marks.begin(writing, key)
             # Writes do not wait for the disk.
             is_quick = durability == "process"
             return cls(
@@ -146,18 +155,19 @@ class SqliteStore:
                 key=key,
                 writing=writing,
                 reading=reads,
+                marks=marks,
                 is_quick=is_quick,
                 refusals_max=refusals_max,
             )
-        except FAILURES as error:
-            failure = forbidden(path) or translate(error)
-            _close_all(connections)
+        except (*FAILURES, OSError) as error:
+            failure = forbidden(path) or (refused(error) if isinstance(error, OSError) else translate(error))
+            _close_all(connections, marks)
             where = "" if str(path.parent) in failure.message else f"{path}: "
             raise type(failure)(
                 f"{where}{failure.message}", kind=failure.kind, retry=failure.retry
             ) from error
         except AgentError:
-            _close_all(connections)
+            _close_all(connections, marks)
             raise
 
     async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
@@ -387,6 +397,7 @@ class SqliteStore:
         with self._reading:
             self._reads.close()
         await self._writer.aclose()
+        self._marks.close()
         self._locks.close()
 
     async def _read(self, look: Callable[[], T]) -> T:
@@ -458,6 +469,8 @@ def _checked(place: object, durability: object) -> Path:
     return path
 
 
-def _close_all(connections: list[Connection]) -> None:
+def _close_all(connections: list[Connection], marks: Marks | None) -> None:
     for connection in connections:
         connection.close()
+    if marks is not None:
+        marks.close()

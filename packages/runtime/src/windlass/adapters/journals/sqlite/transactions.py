@@ -393,7 +393,7 @@ class Writer:
         self._logged_bytes = 0
         self._must_tend = True
         try:
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._transaction.checkpoint()
         except sqlite3.Error as error:
             self._close_after(error)
 

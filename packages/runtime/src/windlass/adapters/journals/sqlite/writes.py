@@ -5,6 +5,7 @@ All checks precede the first write, so a refused request does not affect the oth
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -12,22 +13,36 @@ from typing import Final, cast
 
 from windlass.adapters.journals.codec import EncodedPost
 from windlass.adapters.journals.rules import (
+    Leases,
     check_fence,
     check_room,
     conflict,
     deleted,
-    is_in_lease,
     new_run_ids,
     rejected,
     unavailable,
 )
 from windlass.adapters.journals.sqlite.files import take_lock
-from windlass.adapters.journals.sqlite.integrity import SESSION_KEYS_MAX, START, StoredSession, StoreKey
+from windlass.adapters.journals.sqlite.integrity import (
+    ITEM_COLUMNS,
+    SESSION_KEYS_MAX,
+    START,
+    StoredSession,
+    StoreKey,
+)
 from windlass.adapters.journals.sqlite.listing import IndexWrites
-from windlass.adapters.journals.sqlite.queries import OWNERS, find_session, is_deleted, last_position
+from windlass.adapters.journals.sqlite.marks import Marks, State
+from windlass.adapters.journals.sqlite.queries import (
+    NEWEST_ITEM,
+    OWNERS,
+    find_session,
+    is_deleted,
+    last_position,
+)
 from windlass.adapters.journals.sqlite.schema import NEW_APPEND, Connection
 from windlass.adapters.journals.sqlite.search import End, SearchIndex
 from windlass.ports.store import Appended, Batch, Claim, NewRun, Posted, RefusedStart, SessionRow, Standing
+from windlass.private_files import make_folder
 from windlass_protocol import ContentRef, RunStatus
 
 LOCK_TRIES_MAX: Final = 50
@@ -40,6 +55,7 @@ class OwnerLocks:
     def __init__(self, path: Path) -> None:
         self._folder = path.with_name(f"{path.name}-owners")
         self._held: dict[str, int] = {}
+        self._leases = Leases()
 
     def hold(self, owner_id: str) -> None:
         """Take the lock of an owner, and hold it until `drop` or the end of the process.
@@ -63,7 +79,7 @@ class OwnerLocks:
         raise conflict(f"owner {owner_id} is enlisted elsewhere: every owner needs an id of its own")
 
     def _try(self, owner_id: str) -> int | None:
-        self._folder.mkdir(exist_ok=True)
+        make_folder(self._folder)
         try:
             return take_lock(self._path(owner_id))
         except FileNotFoundError:
@@ -99,7 +115,7 @@ class OwnerLocks:
         A missing lock file proves nothing: it may have been removed while its owner lives. Neither does one
         that cannot be opened, such as when this process has no file descriptor left.
         """
-        if not is_in_lease(beat_at_ms, now_ms):
+        if not self._leases.is_valid(owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms):
             return True
         if owner_id in self._held:
             return False
@@ -141,26 +157,23 @@ _LENGTHEN_SESSION: Final = """UPDATE sessions SET last_seq = ?, last_position = 
     WHERE session_key = ?"""
 _SAVE_STORE: Final = "UPDATE store SET last_position = ?, seal = ?, saves = saves + 1"
 _IS_PENDING: Final = "SELECT 1 FROM items WHERE number = ? AND session_key = ? AND consumed_seq IS NULL"
-_CONSUME: Final = "UPDATE items SET consumed_seq = ?, body = NULL WHERE number = ?"
+_ITEM: Final = f"SELECT {ITEM_COLUMNS} FROM items WHERE number = ?"
+_CONSUME: Final = "UPDATE items SET consumed_seq = ?, seal = ?, body = NULL WHERE number = ?"
 _COUNT_PENDING: Final = "SELECT count(*) FROM items WHERE session_key = ? AND consumed_seq IS NULL"
 _BY_KEY: Final = "SELECT number, digest FROM items WHERE session_key = ? AND key = ?"
 _BY_RUN: Final = "SELECT i.number, i.digest FROM runs r JOIN items i ON i.number = r.item WHERE r.run_id = ?"
-_LAST_ITEM: Final = "SELECT coalesce(max(number), 0) FROM items"
 _NEW_ITEM: Final = "INSERT INTO items VALUES (?, ?, ?, ?, ?, NULL, ?, ?)"
-_NEW_RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, 0, ?, NULL, NULL, NULL)"
 _RUN_SESSION: Final = "SELECT session_key FROM runs WHERE run_id = ?"
-_MOVE_RUN: Final = """UPDATE runs SET status = ?, first_seq = CASE first_seq WHEN 0 THEN ? ELSE first_seq END
-    WHERE run_id = ?"""
 _BEAT: Final = "SELECT beat_at_ms FROM leases WHERE owner_id = ?"
 _ENLIST: Final = """INSERT INTO leases VALUES (?, ?)
     ON CONFLICT (owner_id) DO UPDATE SET beat_at_ms = excluded.beat_at_ms"""
 _FREE: Final = "UPDATE sessions SET owner_id = NULL WHERE owner_id = ?"
 _STRIKE: Final = "DELETE FROM leases WHERE owner_id = ?"
-_KEEP: Final = "INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT (hash) DO NOTHING"
+_KEEP: Final = "INSERT INTO contents VALUES (?, ?, ?, ?) ON CONFLICT (hash) DO NOTHING"
 _USE: Final = "INSERT INTO content_uses VALUES (?, ?) ON CONFLICT DO NOTHING"
 _SHARE: Final = """INSERT INTO content_uses SELECT 0, hash FROM contents WHERE hash = ?1
     AND NOT EXISTS (SELECT 1 FROM content_uses WHERE hash = ?1)"""
-_REFUSE: Final = "INSERT INTO refused VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_REFUSE: Final = "INSERT INTO refused VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _FORGET_REFUSED: Final = "DELETE FROM refused WHERE number <= (SELECT max(number) FROM refused) - ?"
 _SNAPSHOT: Final = """INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (session_key) DO UPDATE
     SET seq = excluded.seq, seal = excluded.seal, state = excluded.state WHERE excluded.seq >= seq"""
@@ -169,27 +182,38 @@ _SNAPSHOT: Final = """INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (ses
 class Transaction:
     """A group of writes that become durable together."""
 
-    def __init__(self, connection: Connection, key: StoreKey, *, locks: OwnerLocks) -> None:
+    def __init__(
+        self, connection: Connection, key: StoreKey, *, locks: OwnerLocks, marks: Marks | None = None
+    ) -> None:
         self._connection = connection
         self._key = key
+        self._marks = marks
         self._locks = locks
-        self._index = IndexWrites(connection)
+        self._index = IndexWrites(connection, key)
         self._search = SearchIndex(connection)
         self._is_erasing = False
         """Whether SQLite overwrites what this transaction deletes."""
         self._last_position: int | None = None
         self._must_save_end = False
         """Whether `finish` writes the newest position: perhaps no session with an owner has it."""
+        self._must_count = False
+        """Whether the transaction must leave a trace in the numbers of the store: see `marks`."""
+        self._has_counted = False
+        """Whether it has added a record or an item."""
+        self._state: State | None = None
+        """The state of the store after this transaction, if its numbers have changed."""
         self._sessions: dict[str, StoredSession] = {}
         """Cached session rows; this and what follows is valid while no other connection writes."""
         self._enlisted: set[str] = set()
         """Owners that are known to be enlisted."""
         self._newest_item: int | None = None
+        self._saves: int | None = None
         self._version: object = None
 
     def begin(self) -> None:
         """Begin an exclusive write transaction."""
-        self._must_save_end = False
+        self._must_save_end = self._must_count = self._has_counted = False
+        self._state = None
         self._connection.execute("BEGIN IMMEDIATE")
         [(version,)] = self._connection.execute("PRAGMA data_version").fetchall()
         if version != self._version:
@@ -198,13 +222,21 @@ class Transaction:
 
     def finish(self) -> None:
         """Write the end of the journal to the store row if nothing else has it; `commit` follows."""
-        if self._must_save_end:
+        if self._must_save_end or (self._must_count and not self._has_counted):
             position = self._end()
             self._connection.execute(_SAVE_STORE, (position, self._key.store_seal(position)))
+            self._saves = None if self._saves is None else self._saves + 1
+        elif not self._has_counted:
+            return
+        if self._saves is None:
+            self._saves = self._number("SELECT saves FROM store")
+        self._state = State(self._end(), self._last_item(), self._saves)
 
     def commit(self) -> None:
         """Make everything durable."""
         self._connection.execute("COMMIT")
+        if self._state is not None and self._marks is not None:
+            self._marks.note(self._state)
         if self._is_erasing:
             self._end_erasing()
 
@@ -214,6 +246,14 @@ class Transaction:
         self._connection.execute("ROLLBACK")
         if self._is_erasing:
             self._end_erasing()
+
+    def checkpoint(self) -> None:
+        """Copy the log into the database, as far as no reader needs it; call it between transactions."""
+        rows = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        is_busy, logged, copied = rows[0]
+        if self._marks is not None and not is_busy and logged == copied:
+            # All that was noted is on the disk.
+            self._marks.sync()
 
     def _erase(self) -> None:
         """Overwrite what this transaction deletes: it must not remain readable in the file."""
@@ -236,6 +276,7 @@ class Transaction:
         row = session.row
         if row.owner_id not in (None, owner_id) and self.is_alive(row.owner_id or "", now_ms):
             raise conflict(f"session {session_id} belongs to owner {row.owner_id}", session_id)
+        self._count_at_commit()
         self._save(replace(session, row=replace(row, owner_id=owner_id, epoch=row.epoch + 1)))
         return Claim(session_id, owner_id, epoch=row.epoch + 1, last_seq=row.last_seq)
 
@@ -254,18 +295,19 @@ class Transaction:
         end, row, count, chain = self._end(), session.row, len(batch.drafts), session.chain
         appended = Appended(row.last_seq + 1, end + 1)
         if count:
+            self._has_counted = True
             end = self._last_position = end + count
             place = (session.key, row.last_seq + count, end, row.epoch)
             chain = self._key.chain(chain, place, body=body)
             columns = (end, session.key, place[1], row.epoch, chain, body, int(batch.is_milestone))
             self._connection.execute(NEW_APPEND, columns)
+        else:
+            self._count_at_commit()
         for number in batch.consumes:
-            self._connection.execute(_CONSUME, (appended.first_seq, number))
-        for run_id, status in batch.runs:
-            self._connection.execute(_MOVE_RUN, (status.value, appended.first_seq if count else 0, run_id))
+            self._consume(session, number, appended.first_seq)
         moved = end if count else session.last_position
         self._save(StoredSession(session.key, _after(row, batch), moved, chain), row)
-        self._index.follow(session.key, batch)
+        self._index.follow(session.key, batch, first_seq=appended.first_seq if count else 0)
         for one in fresh:
             self._keep(one)
         return appended
@@ -305,6 +347,8 @@ class Transaction:
 
     def _keep(self, one: EncodedPost) -> int:
         """Insert an item; return its number."""
+        # `finish` needs it, and must not fail.
+        self._end()
         post, number = one.post, self._last_item() + 1
         session_key = self._key.session_key(post.session_id)
         is_new = self._find(post.session_id) is None
@@ -314,6 +358,7 @@ class Transaction:
         seal = self._key.item_seal((number, session_key), kind=post.kind, key=post.key, rest=rest)
         row = (number, session_key, post.kind, post.key, one.digest, seal, one.raw)
         self._connection.execute(_NEW_ITEM, row)
+        self._has_counted = True
         self._newest_item = number
         if one.run is not None:
             self._begin_run(one.run, session_key, item=number)
@@ -323,9 +368,8 @@ class Transaction:
 
     def _begin_run(self, run: NewRun, session_key: int, *, item: int) -> None:
         status = RunStatus.PENDING.value
-        self._connection.execute(
-            _NEW_RUN, (run.run_id, session_key, run.agent_id, run.fingerprint, status, item)
-        )
+        columns = (run.run_id, session_key, run.agent_id, run.fingerprint, status, 0, item)
+        self._index.begin_run((*columns, None, None, None))
 
     def enlist(self, owner_id: str, now_ms: int) -> tuple[str, ...]:
         """Insert or renew an owner, and retire the dead ones; return these.
@@ -358,9 +402,11 @@ class Transaction:
 
     def put(self, ref: ContentRef, content: bytes, *, session_id: str | None = None) -> None:
         """Store bytes by hash, for a session, or permanently if there is none."""
+        self._count_at_commit()
         # Content without a session, such as packages, stays when a session that also uses it is deleted.
         self._connection.execute(_SHARE, (ref.hash,))
-        self._connection.execute(_KEEP, (ref.hash, ref.media_type, content))
+        seal = self._key.row_seal("contents", (ref.hash, ref.media_type))
+        self._connection.execute(_KEEP, (ref.hash, ref.media_type, content, seal))
         key = 0 if session_id is None else self._key.session_key(session_id)
         self._connection.execute(_USE, (key, ref.hash))
 
@@ -371,6 +417,7 @@ class Transaction:
 
     def refuse(self, one: RefusedStart, *, most: int) -> None:
         """Insert a refused start; only the newest `most` stay."""
+        self._count_at_commit()
         source = None if one.source is None else one.source.model_dump_json(by_alias=True)
         columns = (
             None if one.session_id is None else self._key.session_key(one.session_id),
@@ -385,7 +432,7 @@ class Transaction:
             one.retry.value,
             one.message,
         )
-        self._connection.execute(_REFUSE, columns)
+        self._connection.execute(_REFUSE, (*columns, self._key.row_seal("refused", columns)))
         self._connection.execute(_FORGET_REFUSED, (most,))
 
     def save(self, session_id: str, seq: int, *, state: bytes) -> None:
@@ -442,13 +489,13 @@ class Transaction:
     def _drop_cache(self) -> None:
         self._sessions.clear()
         self._enlisted.clear()
-        self._last_position = self._newest_item = None
+        self._last_position = self._newest_item = self._saves = None
         self._index.drop_cache()
 
     def _last_item(self) -> int:
         """Return the number of the newest item."""
         if self._newest_item is None:
-            self._newest_item = self._number(_LAST_ITEM)
+            self._newest_item = self._number(NEWEST_ITEM)
         return self._newest_item
 
     def _end(self) -> int:
@@ -461,6 +508,11 @@ class Transaction:
         """Make `finish` write the newest position to the store row: a session loses its owner."""
         self._end()
         self._must_save_end = True
+
+    def _count_at_commit(self) -> None:
+        """Make `finish` change the store row, unless the transaction adds a record or an item."""
+        self._end()
+        self._must_count = True
 
     def is_alive(self, owner_id: str, now_ms: int) -> bool:
         """Return whether an owner has a valid lease and a living process."""
@@ -521,6 +573,19 @@ class Transaction:
             for number in batch.consumes
         ):
             raise conflict("an inbox item is unknown or already consumed", batch.claim.session_id)
+
+    def _consume(self, session: StoredSession, number: int, seq: int) -> None:
+        """Mark an item as consumed; its body is deleted, so its seal is made anew."""
+        columns = cast("Sequence[object]", self._connection.execute(_ITEM, (number,)).fetchone())
+        item = self._key.read_item((session.key, session.row.session_id), columns)
+        seal = self._key.consumed_seal(
+            (number, session.key),
+            kind=item.kind,
+            key=item.key,
+            digest=cast("bytes", columns[3]),
+            consumed_seq=seq,
+        )
+        self._connection.execute(_CONSUME, (seq, seal, number))
 
     def _check_runs(self, session: StoredSession, batch: Batch) -> None:
         if not batch.runs and not batch.new_runs:

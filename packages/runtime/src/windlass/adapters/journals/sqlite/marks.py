@@ -1,0 +1,289 @@
+"""Marks: how far a store was acknowledged, in a small file beside the database.
+
+SQLite takes a database whose log is lost, cut or garbled for an older one, without an error. So every commit
+that adds a record or an item, or that changes something else of value, is noted in a file of its own before
+it is acknowledged, and a store that ends before its marks is not opened.
+
+The file `-mark` lives as long as the log: the last process that closes the store removes it. After that the
+database alone is complete, and can be copied, moved or replaced. The numbers of a mark choose its slot. They
+grow with every commit, so processes write at the same time without a lock, and a late mark does not replace a
+newer one. A mark is written with one small write, and is not synced, so it survives a kill. At each
+complete checkpoint a second kind of mark is written and synced: it holds after a loss of power too.
+
+With durability `process`, a loss of power may take the newest commits and leave their marks. Such marks hold
+until the machine is started again.
+"""
+
+import fcntl
+import logging
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, NamedTuple, cast
+from zlib import crc32
+
+from windlass.adapters.journals.rules import corrupt
+from windlass.adapters.journals.sqlite.files import sync_file, sync_folder
+from windlass.adapters.journals.sqlite.integrity import STORE, StoreKey
+from windlass.adapters.journals.sqlite.queries import NEWEST_ITEM, last_position
+from windlass.adapters.journals.sqlite.schema import (
+    MARKED_VERSION,
+    MIGRATIONS,
+    Connection,
+    Durability,
+    connect_to_read,
+    stored_version,
+)
+from windlass.errors import Corrupt
+from windlass.private_files import open_private
+
+MARK_SUFFIX: Final = "-mark"
+SLOT_BYTES: Final = 64
+ACKNOWLEDGED: Final = 56
+"""Slots of acknowledged commits; a process that is slower than the others by this many may replace a newer
+mark by an older one."""
+SYNCED: Final = 8
+"""Slots of complete checkpoints."""
+FILE_BYTES: Final = SLOT_BYTES * (ACKNOWLEDGED + SYNCED)
+LOCK_TRIES_MAX: Final = 1_000
+
+_BODY: Final = struct.Struct(">3q8s8sc")
+"""The numbers of a state, the digests of machine start and store, and the durability."""
+_SUM: Final = struct.Struct(">I")
+_POWER: Final = b"p"
+_PROCESS: Final = b"k"
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_LOG: Final = logging.getLogger("windlass.store")
+
+
+class State(NamedTuple):
+    """How far a store is; every commit of value increases one of the numbers."""
+
+    position: int
+    """The position of the newest record."""
+    item: int
+    """The number of the newest inbox item."""
+    saves: int
+    """The number of changes of the store row."""
+
+    def reaches(self, other: "State") -> bool:
+        """Return whether everything up to the other state is here."""
+        return self.position >= other.position and self.item >= other.item and self.saves >= other.saves
+
+    def __str__(self) -> str:
+        return f"record {self.position:,}, inbox item {self.item:,}, change {self.saves:,}"
+
+
+class _Mark(NamedTuple):
+    slot: int
+    state: State | None
+    """None if it is damaged."""
+    boot: bytes = b""
+    store: bytes = b""
+    is_durable: bool = False
+    """Whether it holds after a loss of power."""
+
+
+def read_state(connection: Connection, key: StoreKey) -> State:
+    """Return how far a store is; the caller has begun a transaction.
+
+    Raises:
+        Corrupt: a row that says so is damaged.
+    """
+    [(item,)] = cast("list[tuple[int]]", connection.execute(NEWEST_ITEM).fetchall())
+    [(saves,)] = cast("list[tuple[int]]", connection.execute("SELECT saves FROM store").fetchall())
+    return State(last_position(connection, key), item, saves)
+
+
+class Marks:
+    """The file of marks of an open store.
+
+    Raises:
+        Corrupt: the store ends before a mark, or the file is damaged.
+        OSError: the file cannot be made.
+    """
+
+    def __init__(self, database: Path, *, durability: Durability) -> None:
+        self._database = Path(os.path.realpath(database))
+        self._path = self._database.with_name(f"{self._database.name}{MARK_SUFFIX}")
+        self._boot = boot_digest()
+        self._kind = _POWER if durability == "power" else _PROCESS
+        self._store = b""
+        self._noted: State | None = None
+        """The last state that was noted."""
+        self._has_failed = False
+        self._handle = self._open()
+        try:
+            self._check()
+        except BaseException:
+            os.close(self._handle)
+            raise
+
+    def _open(self) -> int:
+        """Return the file, with a shared lock: who has it alone removes it."""
+        for _ in range(LOCK_TRIES_MAX):
+            handle = open_private(self._path, os.O_RDWR | os.O_CREAT)
+            fcntl.flock(handle, fcntl.LOCK_SH)
+            # A process that closed the store may have removed the file before the lock was taken.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle), self._path.stat()):
+                    return handle
+            os.close(handle)
+        raise OSError(f"{self._path} is removed again and again by other processes")
+
+    def _check(self) -> None:
+        # The marks are read before the store: a commit precedes its mark.
+        marks = tuple(self._read())
+        if not marks:
+            return
+        found, store = self._found()
+        # Marks that were not synced may be damaged by a loss of power, and by nothing else.
+        is_restarted = not any(self._boot) or all(mark.boot != self._boot for mark in marks)
+        whole = [mark for mark in marks if mark.state is not None]
+        if not whole or (len(whole) < len(marks) and not is_restarted):
+            raise self._damaged()
+        lost: list[State] = []
+        for mark in marks:
+            if mark.state is not None and mark.store == store and found.reaches(mark.state):
+                continue
+            if mark.state is not None:
+                if mark.is_durable or not is_restarted or mark.store != store:
+                    raise self._behind(found, mark.state)
+                lost.append(mark.state)
+            # Told once.
+            os.pwrite(self._handle, bytes(SLOT_BYTES), mark.slot * SLOT_BYTES)
+        if lost:
+            _LOG.warning(
+                "%s lost its newest writes when the machine stopped, as durability process allows: it ends "
+                "at %s and had acknowledged %s",
+                self._database,
+                found,
+                max(lost, key=sum),
+            )
+
+    def _read(self) -> Iterator[_Mark]:
+        """Yield the marks of the file, the newest first."""
+        raw = os.pread(self._handle, FILE_BYTES + 1, 0)
+        if not raw:
+            return
+        if len(raw) != FILE_BYTES:
+            raise self._damaged()
+        marks: list[_Mark] = []
+        for slot in range(ACKNOWLEDGED + SYNCED):
+            one = raw[slot * SLOT_BYTES : (slot + 1) * SLOT_BYTES]
+            if any(one):
+                marks.append(_parsed(slot, one))
+        yield from sorted(marks, key=lambda mark: sum(mark.state or ()), reverse=True)
+
+    def _found(self) -> tuple[State, bytes]:
+        """Return how far the store is now, and the digest of its id.
+
+        Read without the right to write: closing the connection leaves the log as it is.
+        """
+        nothing = State(0, 0, 0), b""
+        if not self._database.exists() or self._database.stat().st_size == 0:
+            return nothing
+        with closing(connect_to_read(self._database)) as connection:
+            if stored_version(connection, self._database, known=len(MIGRATIONS)) < MARKED_VERSION:
+                return nothing
+            connection.execute("BEGIN")
+            key = StoreKey.load(connection.execute(STORE).fetchall())
+            return read_state(connection, key), _digest(key.store_id)
+
+    def _behind(self, found: State, noted: State) -> Corrupt:
+        name = self._database.name
+        return corrupt(
+            f"{self._database} ends at {found}, and had acknowledged {noted}: its log {name}-wal was lost, "
+            "cut or altered, or another file took its place. Restore the log, or a backup. To go on without "
+            f"the missing writes, whose effects may then happen again, delete {self._path.name}"
+        )
+
+    def _damaged(self) -> Corrupt:
+        return corrupt(
+            f"{self._path} is damaged, so nobody knows whether {self._database.name} has all that it "
+            "acknowledged: compare its newest records with what you know, or restore a backup, and then "
+            f"delete {self._path.name}"
+        )
+
+    def begin(self, connection: Connection, key: StoreKey) -> None:
+        """Write the first mark of this process; the file is complete afterwards."""
+        self._store = _digest(key.store_id)
+        connection.execute("BEGIN")
+        try:
+            state = read_state(connection, key)
+        finally:
+            connection.execute("COMMIT")
+        self._noted = state
+        is_new = os.fstat(self._handle).st_size < FILE_BYTES
+        if is_new:
+            os.ftruncate(self._handle, FILE_BYTES)
+        # Another process may have written what this mark counts, and not have synced it.
+        self._write(state, sum(state) % ACKNOWLEDGED, _PROCESS)
+        if is_new:
+            # From here on the disk has a mark, also if a loss of power garbles a newer one.
+            sync_file(self._handle)
+            sync_folder(self._path.parent)
+
+    def note(self, state: State) -> None:
+        """Note that a store is as far as this; the commit has succeeded, and is not acknowledged yet."""
+        self._noted = state
+        self._write(state, sum(state) % ACKNOWLEDGED, self._kind)
+
+    def sync(self) -> None:
+        """Note that all that was noted is on the disk, and write the marks to the disk."""
+        if self._noted is None:
+            return
+        self._write(self._noted, ACKNOWLEDGED + sum(self._noted) % SYNCED, self._kind)
+        try:
+            sync_file(self._handle)
+        except OSError as error:
+            self._fail(error)
+
+    def _write(self, state: State, slot: int, kind: bytes) -> None:
+        position, item, saves = state
+        body = _BODY.pack(position, item, saves, self._boot, self._store, kind)
+        try:
+            os.pwrite(self._handle, body + _SUM.pack(crc32(body)), slot * SLOT_BYTES)
+        except OSError as error:
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        """Log the first failure: the write itself has succeeded."""
+        if not self._has_failed:
+            self._has_failed = True
+            _LOG.warning("a lost log would not be noticed: %s: %s", self._path, error.strerror)
+
+    def close(self) -> None:
+        """Close the file, after the database; remove it if no process has the store open any more."""
+        log = self._database.with_name(f"{self._database.name}-wal")
+        with suppress(OSError):
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not log.exists() and self._database.exists():
+                self._path.unlink()
+        os.close(self._handle)
+
+
+def _parsed(slot: int, raw: bytes) -> _Mark:
+    body = raw[: _BODY.size]
+    (found,) = _SUM.unpack_from(raw, _BODY.size)
+    if found != crc32(body) or any(raw[_BODY.size + _SUM.size :]):
+        return _Mark(slot, None)
+    position, item, saves, boot, store, kind = cast(
+        "tuple[int, int, int, bytes, bytes, bytes]", _BODY.unpack(body)
+    )
+    return _Mark(slot, State(position, item, saves), boot, store, slot >= ACKNOWLEDGED or kind == _POWER)
+
+
+def boot_digest() -> bytes:
+    """Return a digest that changes when the machine is started; zeros if that is not known."""
+    try:
+        return _digest(_BOOT_ID.read_bytes())
+    except OSError:
+        return bytes(8)
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=8).digest()

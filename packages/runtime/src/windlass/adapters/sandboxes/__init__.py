@@ -1,0 +1,1 @@
+"""Sandboxes: none, and bubblewrap."""

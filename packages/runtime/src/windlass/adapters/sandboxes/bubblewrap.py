@@ -1,0 +1,425 @@
+"""Bubblewrap: every command in namespaces of its own, made by `bwrap`.
+
+A command sees its folder at `/workspace`, which it may change, the programs of the machine, which it may not,
+and an empty home and temporary folder. It has no rights, no network (or a proxy to the hosts of a list), and
+no variables of the host process. Its processes are counted and bounded together, and are all killed with the
+first of them, or with this process.
+"""
+
+import asyncio
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from windlass.adapters.sandboxes import launch
+from windlass.adapters.sandboxes.processes import (
+    OWN_VARIABLES,
+    PATH,
+    Clean,
+    Folders,
+    ProcessSandbox,
+    Running,
+    Start,
+    bash_at,
+    private_variables,
+    start,
+)
+from windlass.adapters.sandboxes.proxy import Connect, Proxy, allowed_host
+from windlass.addresses import Resolver, resolve
+from windlass.errors import Rejected
+from windlass.ports.sandbox import Output, SandboxFailed
+from windlass.tools import ToolFailed
+from windlass_protocol import ErrorKind, JsonObject, RetryClass, SandboxSpec
+
+ADAPTER: Final = "bubblewrap"
+WORKSPACE: Final = "/workspace"
+"""The folder, as commands see it."""
+HOME: Final = "/home/agent"
+USER_ID: Final = 1_000
+"""The user and the group, as commands see them."""
+MEMORY_BYTES: Final = 2 * 1_073_741_824
+PROCESSES: Final = 256
+CPU_SECONDS: Final = 1_800
+FILE_BYTES: Final = 1_073_741_824
+DISK_BYTES: Final = 4 * 1_073_741_824
+HANDLES_MAX: Final = 1_024
+TEMPORARY_BYTES_MAX: Final = 268_435_456
+"""Size of the home folder, of the temporary folder and of shared memory, each."""
+OWN_PROCESSES: Final = 3
+"""Processes of bwrap and of the shell around a command."""
+DISK_INTERVAL_S: Final = 0.25
+REMOVAL_TURN_S: Final = 0.01
+REMOVAL_TURNS_MAX: Final = 100
+"""Attempts to remove the control group of a command that has ended."""
+START_TIMEOUT_S: Final = 10.0
+PROBE_TIMEOUT_S: Final = 30.0
+_INSTALL: Final = "install the package bubblewrap, such as with apt-get install bubblewrap"
+_ALLOW: Final = (
+    "allow unprivileged user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, "
+    "kernel.apparmor_restrict_unprivileged_userns), or in a container let its seccomp and AppArmor profiles "
+    "allow unshare and mount"
+)
+_ETC: Final = (
+    "/etc/alternatives",
+    "/etc/ca-certificates",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/pki/ca-trust",
+    "/etc/pki/tls/certs",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+)
+"""Settings that programs need, and that hold no secret."""
+_LINKED: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_PROXY_VARIABLES: Final = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+_ETC_KEY: Final = "\0etc"
+"""The key of the folder with the files of `/etc` that are made; no session has it."""
+_numbers: Final = count(1)
+
+
+class BubblewrapSandbox(ProcessSandbox):
+    """A folder whose commands run under `bwrap`."""
+
+    def __init__(
+        self, folder: Path, spec: SandboxSpec, *, etc: Path, proxy: Callable[[], Proxy | None]
+    ) -> None:
+        super().__init__(folder)
+        self._spec = spec
+        self._etc = etc
+        self._proxy = proxy
+
+    def snapshot(self) -> JsonObject:
+        """Return the adapter and the folder."""
+        return {"adapter": ADAPTER, "folder": str(self.folder)}
+
+    async def begin(
+        self, command: str, output: Output, environment: Mapping[str, str], stdin: bytes | None
+    ) -> Running:
+        """Start a command in namespaces of its own."""
+        bwrap, spec = shutil.which("bwrap"), self._spec
+        if bwrap is None or not self.folder.is_dir():
+            raise SandboxFailed("the sandbox cannot be made: bubblewrap or its folder is not there any more")
+        proxy, cgroup = self._proxy(), Cgroup.make(spec)
+        inner = _shell(command, spec, is_counted=cgroup is not None)
+        walls = _options(_walls(self.folder, self._etc, spec, has_network=proxy is not None))
+        argv = [bwrap, "--args", str(walls), "--", *inner]
+        if cgroup is not None:
+            argv = cgroup.around(argv)
+        variables = {
+            **OWN_VARIABLES,
+            **private_variables(HOME, "/tmp"),
+            "PATH": PATH,
+            "LANG": "C.UTF-8",
+            "USER": "agent",
+            "LOGNAME": "agent",
+            **(_proxy_variables() if proxy is not None else {}),
+            **environment,
+        }
+        clean, given = partial(_clean, cgroup, proxy), Start(argv, variables, self.folder, stdin, (walls,))
+        try:
+            if proxy is None:
+                running = await start(given, output, kill=_kill, clean=clean)
+            else:
+                running = await _start_with_network(given, output, proxy, clean)
+        finally:
+            os.close(walls)
+        watching = asyncio.create_task(_watch_disk(self.folder, running, spec.disk_bytes or DISK_BYTES))
+        running.add_cleaner(partial(_cancel, watching))
+        return running
+
+
+async def _start_with_network(given: Start, output: Output, proxy: Proxy, clean: Clean) -> Running:
+    """Start a program in a network namespace in which nothing but the proxy listens."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            number = theirs.fileno()
+            argv = [sys.executable, "-I", "-S", launch.__file__, "network", str(number), *given.argv]
+            given = replace(given, argv=argv, handles=(*given.handles, number))
+            running = await start(given, output, kill=_kill, clean=clean)
+        try:
+            ours.settimeout(START_TIMEOUT_S)
+            _, handles, _, _ = await asyncio.to_thread(socket.recv_fds, ours, 1, 1)
+            if not handles:
+                raise SandboxFailed("the sandbox cannot be made: no network namespace; " + _ALLOW)
+            await proxy.listen(socket.socket(fileno=handles[0]))
+        except BaseException:
+            await running.stop()
+            raise
+    return running
+
+
+class BubblewrapSandboxes:
+    """Makes sandboxes with `bwrap`; see `SandboxAdapter`.
+
+    The folders of sessions are in `root`; without one they are temporary. `resolver` and `connect` are the
+    network behind the proxy.
+    """
+
+    def __init__(
+        self, root: Path | None = None, *, resolver: Resolver = resolve, connect: Connect | None = None
+    ) -> None:
+        self._folders = Folders(root)
+        self._network = partial(Proxy, resolver=resolver, connect=connect)
+        self._open: dict[tuple[Path, str], BubblewrapSandbox] = {}
+        self._works: set[bool] = set()
+        """Whether a probe succeeded, without and with a network."""
+
+    async def check(self, spec: SandboxSpec) -> None:
+        """Refuse what this machine cannot do, after a probe; see `SandboxAdapter`."""
+        hosts = _hosts(spec)
+        if bool(hosts) in self._works:
+            return
+        if sys.platform != "linux":
+            raise _refused("bubblewrap needs Linux")
+        if shutil.which("bwrap") is None:
+            raise _refused(f"bwrap is not installed: {_INSTALL}")
+        if os.geteuid() == 0 and Cgroup.make(spec, is_probe=True) is None:
+            raise _refused(
+                "the processes of root can only be counted by a cgroup, and none can be made here: run this "
+                "process as another user, or give it a writable cgroup with the controllers pids and memory"
+            )
+        Cgroup.sweep()
+        output = bytearray()
+        with tempfile.TemporaryDirectory(prefix="windlass-") as folder:
+            sandbox = self._made(spec, Path(folder), Path(folder))
+            try:
+                ended = await sandbox.run("true", timeout_s=PROBE_TIMEOUT_S, output=output.extend)
+                problem = (
+                    "" if ended.exit_code == 0 else output.decode("utf-8", "replace").strip()[:200] or "?"
+                )
+            except SandboxFailed as error:
+                problem = str(error)
+        if problem:
+            raise _refused(f"bwrap does not work here ({problem}): {_ALLOW}")
+        self._works.add(bool(hosts))
+
+    async def open(self, spec: SandboxSpec, *, key: str, folder: Path | None = None) -> BubblewrapSandbox:
+        """Return the sandbox of a key or a folder."""
+        await self.check(spec)
+        place = self._folders.folder(key) if folder is None else folder
+        known = place, spec.model_dump_json()
+        if known not in self._open:
+            self._open = {which: one for which, one in self._open.items() if one.is_busy}
+            self._open[known] = self._made(spec, place, self._folders.folder(_ETC_KEY))
+        return self._open[known]
+
+    def _made(self, spec: SandboxSpec, folder: Path, etc: Path) -> BubblewrapSandbox:
+        hosts = _hosts(spec)
+        (etc / "passwd").write_text(f"agent:x:{USER_ID}:{USER_ID}::{HOME}:/bin/bash\n")
+        (etc / "group").write_text(f"agent:x:{USER_ID}:\n")
+        return BubblewrapSandbox(folder, spec, etc=etc, proxy=lambda: self._network(hosts) if hosts else None)
+
+    async def remove(self, key: str) -> None:
+        """Remove the folder of a key."""
+        await self._folders.remove(key)
+
+    async def aclose(self) -> None:
+        """End all commands."""
+        for sandbox in self._open.values():
+            await sandbox.stop()
+        self._folders.close()
+
+
+class Cgroup:
+    """A control group for the processes of one command."""
+
+    def __init__(self, folders: list[Path]) -> None:
+        self._folders = folders
+
+    @classmethod
+    def make(cls, spec: SandboxSpec, *, is_probe: bool = False) -> "Cgroup | None":
+        """Make a group with the limits of a sandbox; None if this process may not.
+
+        One of a probe is removed at once.
+        """
+        memory = str(spec.memory_bytes or MEMORY_BYTES)
+        processes = str((spec.processes or PROCESSES) + OWN_PROCESSES)
+        one = {"pids.max": processes, "memory.max": memory}
+        # Controllers of version 1 have a tree each.
+        separate = {"pids": {"pids.max": processes}, "memory": {"memory.limit_in_bytes": memory}}
+        made = cls([])
+        try:
+            above = _own_cgroups()
+            trees = {"": one} if (_CGROUPS / "cgroup.controllers").exists() else separate
+            for name, settings in trees.items():
+                folder = above[name] / f"windlass-{os.getpid()}-{next(_numbers)}"
+                folder.mkdir()
+                made._folders.append(folder)
+                for setting, value in settings.items():
+                    # Not created if it is missing: the controller is not enabled here.
+                    with (folder / setting).open("r+") as file:
+                        file.write(value)
+        except (OSError, KeyError):
+            made.remove()
+            return None
+        if is_probe:
+            made.remove()
+        return made
+
+    @staticmethod
+    def sweep() -> None:
+        """Remove the groups of processes that were killed."""
+        for above in _own_cgroups().values():
+            for folder in above.glob("windlass-*-*"):
+                if not Path("/proc", folder.name.split("-")[1]).exists():
+                    with suppress(OSError):
+                        folder.rmdir()
+
+    def around(self, argv: list[str]) -> list[str]:
+        """Return a command that enters the group and becomes another."""
+        entered = [f"echo 0 > '{folder}/cgroup.procs'" for folder in self._folders]
+        script = " && ".join([*entered, 'exec "$@"'])
+        return [bash_at(PATH), "--noprofile", "--norc", "-c", script, "bash", *argv]
+
+    def remove(self) -> bool:
+        """Remove the group; return whether it is gone. One that has processes is not removed."""
+        for folder in [*self._folders]:
+            with suppress(OSError):
+                folder.rmdir()
+                self._folders.remove(folder)
+        return not self._folders
+
+
+def _own_cgroups() -> dict[str, Path]:
+    """Return the control groups of this process by controller, that of version 2 by an empty name."""
+    found: dict[str, Path] = {}
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        for name in names.split(","):
+            folder = _CGROUPS / name / path.lstrip("/")
+            found[name] = folder if folder.is_dir() else _CGROUPS / name
+    return found
+
+
+def _hosts(spec: SandboxSpec) -> tuple[str, ...]:
+    try:
+        return tuple(allowed_host(name) for name in spec.network or ())
+    except ToolFailed as error:
+        problem = error.message
+    raise _refused(f"a host of its network is not valid: {problem}")
+
+
+def _refused(problem: str) -> Rejected:
+    return Rejected(
+        f"this machine cannot give the sandbox bubblewrap: {problem}",
+        kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+    )
+
+
+def _walls(folder: Path, etc: Path, spec: SandboxSpec, *, has_network: bool) -> list[str]:
+    """Return the options of bwrap."""
+    temporary = str(min(TEMPORARY_BYTES_MAX, spec.memory_bytes or MEMORY_BYTES))
+    options = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
+    # With a proxy, the network namespace is there already: see `launch`.
+    options += [] if has_network else ["--unshare-net"]
+    options += ["--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    options += ["--uid", str(USER_ID), "--gid", str(USER_ID), "--hostname", "sandbox"]
+    options += ["--ro-bind", "/usr", "/usr"]
+    for name in _LINKED:
+        path = Path(name)
+        if path.is_symlink():
+            options += ["--symlink", str(path.readlink()), name]
+        elif path.is_dir():
+            options += ["--ro-bind", name, name]
+    # Images keep applications there.
+    options += ["--tmpfs", "/usr/src", "--remount-ro", "/usr/src"] if Path("/usr/src").is_dir() else []
+    for name in _ETC:
+        options += ["--ro-bind-try", name, name]
+    for name in ("passwd", "group"):
+        options += ["--ro-bind", str(etc / name), f"/etc/{name}"]
+    options += ["--proc", "/proc", "--dev", "/dev"]
+    for name in ("/dev/shm", "/tmp", HOME):
+        options += ["--size", temporary, "--tmpfs", name]
+    options += ["--bind", str(folder), WORKSPACE]
+    # Root could change the kernel through /proc/sys, and fill the memory with files in / and /dev.
+    for name in ("/proc", "/dev", "/"):
+        options += ["--remount-ro", name]
+    return [*options, "--chdir", WORKSPACE]
+
+
+def _options(options: list[str]) -> int:
+    """Return a handle from which bwrap reads its options: a command could read its command line."""
+    read_end, write_end = os.pipe()
+    try:
+        # They fit into the buffer of a pipe.
+        os.write(write_end, b"".join(os.fsencode(option) + b"\0" for option in options))
+    finally:
+        os.close(write_end)
+    return read_end
+
+
+def _shell(command: str, spec: SandboxSpec, *, is_counted: bool) -> list[str]:
+    """Return a shell that bounds itself and becomes the command.
+
+    The limits are set inside: the number of processes counts for the user in the namespace alone.
+    """
+    limits = [
+        "-c 0",
+        f"-n {HANDLES_MAX}",
+        f"-f {(spec.file_bytes or FILE_BYTES) // 1_024}",
+        f"-t {spec.cpu_seconds or CPU_SECONDS}",
+    ]
+    if not is_counted:
+        # Without a cgroup each process has the whole limit.
+        limits += [f"-u {spec.processes or PROCESSES}", f"-v {(spec.memory_bytes or MEMORY_BYTES) // 1_024}"]
+    bash = "/bin/bash"
+    script = " && ".join(
+        [*(f"ulimit {limit}" for limit in limits), f'exec {bash} --noprofile --norc -c "$1"']
+    )
+    return [bash, "--noprofile", "--norc", "-c", script, "bash", command]
+
+
+def _proxy_variables() -> dict[str, str]:
+    address = f"http://127.0.0.1:{launch.PROXY_PORT}"
+    return {**dict.fromkeys(_PROXY_VARIABLES, address), "no_proxy": "", "NO_PROXY": ""}
+
+
+async def _clean(cgroup: Cgroup | None, proxy: Proxy | None) -> None:
+    if proxy is not None:
+        proxy.close()
+    if cgroup is not None:
+        # Its last process may take a moment to be gone.
+        turns = 0
+        while not cgroup.remove() and turns < REMOVAL_TURNS_MAX:
+            turns += 1
+            await asyncio.sleep(REMOVAL_TURN_S)
+
+
+def _cancel(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+
+
+async def _watch_disk(folder: Path, running: Running, most: int) -> None:
+    """End a command that fills the disk."""
+
+    def free() -> int:
+        found = os.statvfs(folder)
+        return found.f_bavail * found.f_frsize
+
+    before = free()
+    while True:
+        await asyncio.sleep(DISK_INTERVAL_S)
+        if before - free() > most:
+            running.end(f"ended: the disk lost more than {most:,} bytes of free space while it ran")
+            return
+
+
+def _kill(pid: int) -> None:
+    # The processes inside are killed with their parent.
+    with suppress(ProcessLookupError):
+        os.kill(pid, 9)

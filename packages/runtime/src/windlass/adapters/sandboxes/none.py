@@ -1,0 +1,159 @@
+"""No sandbox: commands run beside the process, with the rights of its user.
+
+A command gets a few variables of the host process, and a home folder of its own, which is empty and removed
+after it. On Linux a supervisor ends every process that the command left behind, also one that left its
+process group; elsewhere the process group is ended.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Awaitable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from windlass.adapters.sandboxes import launch
+from windlass.adapters.sandboxes.processes import (
+    OWN_VARIABLES,
+    PATH,
+    Folders,
+    ProcessSandbox,
+    Running,
+    Start,
+    bash_at,
+    private_variables,
+    start,
+)
+from windlass.ports.sandbox import Output
+from windlass_protocol import JsonObject, SandboxSpec
+
+ADAPTER: Final = "none"
+PASSED: Final = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME")
+"""Environment variables of the host process that commands get; all others may be secrets."""
+_GIT: Final = """\
+#!{bash}
+# git without the diff programs and text conversions that a repository can name in its settings.
+before=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    -C | -c | --git-dir | --work-tree | --namespace | --config-env) before+=("$1" "$2"); shift; shift ;;
+    -*) before+=("$1"); shift ;;
+    diff | log | show | whatchanged | diff-tree | diff-index | diff-files)
+      before+=("$1" --no-ext-diff --no-textconv); shift; break ;;
+    *) break ;;
+  esac
+done
+exec {git} "${{before[@]}}" "$@"
+"""
+
+
+class HostSandbox(ProcessSandbox):
+    """A folder of this machine; commands in it can do what the user of the process can."""
+
+    def __init__(self, folder: Path, host: Mapping[str, str] | None = None) -> None:
+        super().__init__(folder)
+        self._host = os.environ if host is None else host
+
+    def snapshot(self) -> JsonObject:
+        """Return the adapter and the folder."""
+        return {"adapter": ADAPTER, "folder": str(self.folder)}
+
+    async def begin(
+        self, command: str, output: Output, environment: Mapping[str, str], stdin: bytes | None
+    ) -> Running:
+        """Start a command under a supervisor, with a home folder of its own."""
+        passed = {name: self._host[name] for name in PASSED if name in self._host}
+        # A relative search path would let files of the workspace replace programs.
+        path = [part for part in passed.get("PATH", PATH).split(os.pathsep) if part.startswith("/")]
+        bash = bash_at(os.pathsep.join(path))
+        private = _private_folder(bash, os.pathsep.join(path))
+        variables = {
+            **passed,
+            **OWN_VARIABLES,
+            **private_variables(f"{private}/home", f"{private}/tmp"),
+            "PATH": os.pathsep.join([f"{private}/bin", *path]),
+            **environment,
+        }
+        argv = [bash, "--noprofile", "--norc", "-c", command]
+        remove = partial(_remove, private)
+        if sys.platform != "linux":
+            given = Start(argv, variables, self.folder, stdin)
+            return await start(given, output, kill=_kill_group, clean=remove)
+        supervised, control = os.pipe()
+        handles = [control]
+
+        def kill(_: int = 0) -> None:
+            # The supervisor kills all descendants when the pipe is closed.
+            while handles:
+                os.close(handles.pop())
+
+        def clean() -> Awaitable[None]:
+            kill()
+            return remove()
+
+        argv = [sys.executable, "-I", "-S", launch.__file__, "supervise", str(supervised), *argv]
+        given = Start(argv, variables, self.folder, stdin, (supervised,))
+        try:
+            return await start(given, output, kill=kill, clean=clean)
+        finally:
+            os.close(supervised)
+
+
+class HostSandboxes:
+    """Makes folders for sessions, without a boundary around their commands; see `SandboxAdapter`.
+
+    The folders are in `root`; without one they are temporary.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self._folders = Folders(root)
+        self._open: dict[Path, HostSandbox] = {}
+
+    async def check(self, spec: SandboxSpec) -> None:
+        """Return: every machine can do without a sandbox."""
+
+    async def open(self, spec: SandboxSpec, *, key: str, folder: Path | None = None) -> HostSandbox:
+        """Return the sandbox of a key or a folder."""
+        place = self._folders.folder(key) if folder is None else folder
+        if place not in self._open:
+            self._open = {which: one for which, one in self._open.items() if one.is_busy}
+            self._open[place] = HostSandbox(place)
+        return self._open[place]
+
+    async def remove(self, key: str) -> None:
+        """Remove the folder of a key."""
+        await self._folders.remove(key)
+
+    async def aclose(self) -> None:
+        """End all commands."""
+        for sandbox in self._open.values():
+            await sandbox.stop()
+        self._folders.close()
+
+
+def _private_folder(bash: str, path: str) -> str:
+    """Make the folder for the home, the temporary files and the git of one command."""
+    private = tempfile.mkdtemp(prefix="windlass-")
+    for name in ("home", "tmp", "bin"):
+        Path(private, name).mkdir(mode=0o700)
+    git = shutil.which("git", path=path)
+    if git is not None:
+        wrapper = Path(private, "bin", "git")
+        wrapper.write_text(_GIT.format(bash=bash, git=git))
+        wrapper.chmod(0o500)
+    return private
+
+
+async def _remove(private: str) -> None:
+    # In a thread: a command may have left many files.
+    await asyncio.to_thread(shutil.rmtree, private, ignore_errors=True)
+
+
+def _kill_group(pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)

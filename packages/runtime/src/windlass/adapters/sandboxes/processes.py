@@ -1,0 +1,355 @@
+"""Processes of sandboxes: output, timeouts, and the end of a command with all that it started."""
+
+import asyncio
+import os
+import shlex
+import shutil
+import signal
+import tempfile
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from windlass.limits import SANDBOX_FILE_BYTES_MAX
+from windlass.ports.sandbox import NO_VARIABLES, Ended, Output, Process, SandboxFailed
+from windlass_protocol.frozen import frozen
+
+CHUNK_BYTES: Final = 65_536
+COMMAND_GRACE_S: Final = 2.0
+"""Delay between SIGTERM and SIGKILL."""
+COMMAND_DRAIN_S: Final = 1.0
+"""How long output is read after a command has ended."""
+FILE_TIMEOUT_S: Final = 60.0
+"""Time to read or write one file."""
+PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+_GIT: Final = {
+    # A folder that looks like a repository could make `git status` run a program.
+    "safe.bareRepository": "explicit",
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.attributesFile": "/dev/null",
+    "log.showSignature": "false",
+}
+"""Settings that let git run no program of a repository; they win over those of the repository."""
+OWN_VARIABLES: Final = {
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_ATTR_NOSYSTEM": "1",
+    # `git status` does not rewrite the index, and no read fetches missing objects.
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_CONFIG_COUNT": str(len(_GIT)),
+    **{f"GIT_CONFIG_KEY_{at}": name for at, name in enumerate(_GIT)},
+    **{f"GIT_CONFIG_VALUE_{at}": value for at, value in enumerate(_GIT.values())},
+}
+"""Variables of all commands."""
+
+
+def private_variables(home: str, temporary: str) -> dict[str, str]:
+    """Return the variables that lead programs to a home folder instead of that of the user."""
+    return {
+        "HOME": home,
+        "XDG_CONFIG_HOME": f"{home}/.config",
+        "XDG_CACHE_HOME": f"{home}/.cache",
+        "XDG_DATA_HOME": f"{home}/.local/share",
+        "XDG_STATE_HOME": f"{home}/.local/state",
+        "XDG_RUNTIME_DIR": temporary,
+        "TMPDIR": temporary,
+    }
+
+
+@frozen
+class Start:
+    """A program to start."""
+
+    argv: list[str]
+    environment: Mapping[str, str]
+    folder: Path
+    stdin: bytes | None = None
+    handles: tuple[int, ...] = ()
+    """Handles that the program inherits."""
+
+
+Clean = Callable[[], Awaitable[None] | None]
+"""Frees what a command needed, after its end."""
+
+
+class Running:
+    """A process that runs; see `Process`.
+
+    `kill` ends it with all its descendants, `clean` frees what it needed.
+    """
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        pumping: "asyncio.Task[None]",
+        *,
+        kill: Callable[[], None],
+        clean: Clean,
+    ) -> None:
+        self._process = process
+        self._pumping = pumping
+        self._kill = kill
+        self._cleaners = [clean]
+        self.is_over = False
+        self.reason = ""
+        """Why the process was ended; set by whoever ends it."""
+
+    def add_cleaner(self, clean: Clean) -> None:
+        """Have a function called after the end."""
+        self._cleaners.append(clean)
+
+    async def wait(self) -> Ended:
+        """Return once the command has ended; see `Process`."""
+        await self.exited()
+        await self.stop()
+        return Ended(None if self.reason else self._process.returncode, self.reason)
+
+    async def exited(self) -> None:
+        """Return once the first process of the command has ended."""
+        await self._process.wait()
+
+    async def ask_to_end(self) -> None:
+        """Send SIGTERM and wait for the end, for the grace at most."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGTERM)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(COMMAND_GRACE_S):
+                await self._process.wait()
+
+    def end(self, reason: str) -> None:
+        """Kill the command for a reason."""
+        self.reason = reason
+        self._kill()
+
+    async def stop(self) -> None:
+        """End the command and all processes that it started."""
+        if self.is_over:
+            return
+        self.is_over = True
+        self._kill()
+        ending = asyncio.create_task(self._process.wait())
+        try:
+            # A process that escaped may hold the pipe for ever, so the wait is bounded.
+            await asyncio.wait([self._pumping, ending], timeout=COMMAND_DRAIN_S)
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._pumping.cancel()
+            ending.cancel()
+            for clean in self._cleaners:
+                cleaning = clean()
+                if cleaning is not None:
+                    await cleaning
+
+
+async def start(given: Start, output: Output, *, kill: Callable[[int], None], clean: Clean) -> Running:
+    """Start a program in a session of its own; `kill` gets its process id.
+
+    Raises:
+        SandboxFailed: it could not be started.
+    """
+    # Not the pipe of asyncio: a command has ended when its process has, even if another one holds the pipe.
+    read_end, write_end = os.pipe()
+    reader = asyncio.StreamReader(limit=CHUNK_BYTES)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_end, "rb", buffering=0)
+    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *given.argv,
+            stdin=asyncio.subprocess.DEVNULL if given.stdin is None else asyncio.subprocess.PIPE,
+            stdout=write_end,
+            stderr=asyncio.subprocess.STDOUT,
+            cwd=given.folder,
+            env=dict(given.environment),
+            start_new_session=True,
+            pass_fds=given.handles,
+        )
+    except BaseException as error:
+        transport.close()
+        cleaning = clean()
+        if cleaning is not None:
+            await cleaning
+        if isinstance(error, OSError):
+            told = f"the command could not be started: {os.strerror(error.errno or 0)}"
+            raise SandboxFailed(told) from None
+        raise
+    finally:
+        os.close(write_end)
+    pumping = asyncio.create_task(_pump(reader, transport, output))
+    if process.stdin is not None:
+        feeding = asyncio.create_task(_feed(process.stdin, given.stdin or b""))
+        pumping.add_done_callback(lambda _: feeding.cancel())
+    return Running(process, pumping, kill=lambda: kill(process.pid), clean=clean)
+
+
+async def _pump(reader: asyncio.StreamReader, transport: asyncio.ReadTransport, output: Output) -> None:
+    try:
+        while chunk := await reader.read(CHUNK_BYTES):
+            output(chunk)
+    finally:
+        transport.close()
+
+
+async def _feed(stdin: asyncio.StreamWriter, content: bytes) -> None:
+    with suppress(ConnectionError):
+        stdin.write(content)
+        await stdin.drain()
+        stdin.close()
+        await stdin.wait_closed()
+
+
+class ProcessSandbox:
+    """A sandbox whose commands are processes of this machine: all but `spawn` and `snapshot`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: set[Running] = set()
+
+    @property
+    def folder(self) -> Path:
+        """The folder."""
+        return self._folder
+
+    @abstractmethod
+    async def begin(
+        self, command: str, output: Output, environment: Mapping[str, str], stdin: bytes | None
+    ) -> Running:
+        """Start a command; see `spawn`."""
+        ...
+
+    async def spawn(
+        self,
+        command: str,
+        *,
+        output: Output,
+        environment: Mapping[str, str] = NO_VARIABLES,
+        stdin: bytes | None = None,
+    ) -> Process:
+        """Start a command; see `Sandbox`."""
+        running = await self.begin(command, output, environment, stdin)
+        self._running = {one for one in self._running if not one.is_over} | {running}
+        return running
+
+    async def run(
+        self,
+        command: str,
+        *,
+        timeout_s: float,
+        output: Output,
+        environment: Mapping[str, str] = NO_VARIABLES,
+        stdin: bytes | None = None,
+    ) -> Ended:
+        """Run a command to its end or its timeout; see `Sandbox`."""
+        running = await self.begin(command, output, environment, stdin)
+        try:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await running.exited()
+            except TimeoutError:
+                await running.ask_to_end()
+                return Ended(None, f"terminated after its timeout of {timeout_s:,} seconds")
+            return await running.wait()
+        finally:
+            await running.stop()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a command that was spawned runs."""
+        return any(not one.is_over for one in self._running)
+
+    async def read(self, path: str) -> bytes:
+        """Return the content of a file; see `Sandbox`."""
+        content = bytearray()
+
+        def keep(chunk: bytes) -> None:
+            # One byte more than the limit tells that the file is too large.
+            content.extend(chunk[: SANDBOX_FILE_BYTES_MAX + 1 - len(content)])
+
+        # Not a test and then a read: the file is opened once, and its size is bounded by what is read.
+        name = shlex.quote(path)
+        command = f"[ -f {name} ] && exec head -c {SANDBOX_FILE_BYTES_MAX + 1} -- {name}"
+        ended = await self.run(command, timeout_s=FILE_TIMEOUT_S, output=keep)
+        if ended.exit_code != 0:
+            raise SandboxFailed("the file cannot be read; it must be a file in the folder of the sandbox")
+        if len(content) > SANDBOX_FILE_BYTES_MAX:
+            raise SandboxFailed(f"the file is too large: limit {SANDBOX_FILE_BYTES_MAX:,} bytes")
+        return bytes(content)
+
+    async def write(self, path: str, content: bytes) -> None:
+        """Write a file; see `Sandbox`."""
+        name, above = shlex.quote(path), shlex.quote(str(Path(path).parent))
+        command = f"mkdir -p -- {above} && exec cat > {name}"
+        ended = await self.run(command, timeout_s=FILE_TIMEOUT_S, output=lambda _: None, stdin=content)
+        if ended.exit_code != 0:
+            raise SandboxFailed("the file cannot be written in the sandbox")
+
+    async def stop(self) -> None:
+        """End all commands that were spawned."""
+        for running in self._running:
+            await running.stop()
+        self._running.clear()
+
+
+def bash_at(path: str) -> str:
+    """Return the path of bash.
+
+    Raises:
+        SandboxFailed: it is not installed.
+    """
+    found = next(
+        (one for one in ("/bin/bash", "/usr/bin/bash") if Path(one).exists()), shutil.which("bash", path=path)
+    )
+    if found is None:
+        raise SandboxFailed("bash is not installed on this machine")
+    return found
+
+
+class Folders:
+    """The folders of sessions, which only this user can open.
+
+    Without a `root` they are temporary, and removed by `close`.
+    """
+
+    def __init__(self, root: Path | None) -> None:
+        self._root = root
+        self._temporary: Path | None = None
+
+    def folder(self, key: str) -> Path:
+        """Return the folder of a key; it is created if it is missing."""
+        root = self._root or self._temporary
+        if root is None:
+            root = self._temporary = Path(tempfile.mkdtemp(prefix="windlass-"))
+        folder = root / _name(key)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Folders above are made with the permissions of the process.
+        root.chmod(0o700)
+        return folder
+
+    async def remove(self, key: str) -> None:
+        """Remove the folder of a key, and its revision; see `SandboxAdapter`."""
+        root = self._root or self._temporary
+        if root is not None:
+            folder = root / _name(key)
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            folder.with_name(f"{folder.name}.revision").unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Remove temporary folders."""
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
+
+
+def _name(key: str) -> str:
+    # Hashed, because a key may contain any character.
+    return sha256(key.encode()).hexdigest()[:32]

@@ -1,0 +1,170 @@
+"""The port of sandboxes: a folder, and the processes that work in it."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from windlass_protocol import JsonObject
+from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import packages
+
+NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
+Output = Callable[[bytes], None]
+"""Gets the output of a command, stdout and stderr together, in the thread of the event loop."""
+
+
+class SandboxFailed(Exception):
+    """A sandbox could not do what it was asked; the message may be shown to a model."""
+
+
+@sealed
+class Ended:
+    """The end of a command."""
+
+    exit_code: int | None
+    """None if the command was ended before it exited."""
+    reason: str = ""
+    """Why it was ended."""
+
+
+class Process(Protocol):
+    """A command that runs."""
+
+    async def wait(self) -> Ended:
+        """Return once the command has ended, and all processes that it started with it."""
+        ...
+
+    async def stop(self) -> None:
+        """End the command and all processes that it started; nothing if it has ended."""
+        ...
+
+
+class Sandbox(Protocol):
+    """A folder and the commands in it; any number of them at once.
+
+    A command gets no variables of this process but those that the adapter documents, and `environment`. When
+    it ends, the processes that it left behind are ended.
+    """
+
+    @property
+    def folder(self) -> Path:
+        """The folder, on this machine."""
+        ...
+
+    async def spawn(
+        self,
+        command: str,
+        *,
+        output: Output,
+        environment: Mapping[str, str] = NO_VARIABLES,
+        stdin: bytes | None = None,
+    ) -> Process:
+        """Start a command of bash in the folder; standard input is empty without `stdin`.
+
+        The caller stops it. It never runs outside of the sandbox.
+
+        Raises:
+            SandboxFailed: it could not be started.
+        """
+        ...
+
+    async def run(
+        self,
+        command: str,
+        *,
+        timeout_s: float,
+        output: Output,
+        environment: Mapping[str, str] = NO_VARIABLES,
+        stdin: bytes | None = None,
+    ) -> Ended:
+        """Run a command to its end, or to its timeout; a cancelled call ends it.
+
+        Raises:
+            SandboxFailed: it could not be started.
+        """
+        ...
+
+    async def read(self, path: str) -> bytes:
+        """Return the content of a file, as a command in the sandbox would read it.
+
+        Raises:
+            SandboxFailed: it cannot be read, or is larger than `SANDBOX_FILE_BYTES_MAX`.
+        """
+        ...
+
+    async def write(self, path: str, content: bytes) -> None:
+        """Write a file and the folders on its way, as a command in the sandbox would.
+
+        Raises:
+            SandboxFailed: it cannot be written.
+        """
+        ...
+
+    async def stop(self) -> None:
+        """End all commands; the folder stays."""
+        ...
+
+    def snapshot(self) -> JsonObject:
+        """Return what identifies the sandbox, as plain data."""
+        ...
+
+
+class SandboxAccess(Protocol):
+    """The sandbox of a session, as the tools of its agent get it."""
+
+    async def open(self, folder: Path | None = None) -> Sandbox:
+        """Return the sandbox, with the folder of the session or with another one.
+
+        Raises:
+            SandboxFailed: this machine cannot make it, or its files are on another machine.
+        """
+        ...
+
+    async def send(self, sandbox: Sandbox, path: str) -> str:
+        """Hand a file over to the sessions of this family, those with the same root; return its id.
+
+        Raises:
+            SandboxFailed: it cannot be read.
+            AgentError: it cannot be stored.
+        """
+        ...
+
+    async def fetch(self, sandbox: Sandbox, content_id: str, path: str) -> int:
+        """Write a file that a session of this family has sent; return its size.
+
+        Raises:
+            SandboxFailed: there is no such file, or it cannot be written.
+        """
+        ...
+
+
+class SandboxAdapter(Protocol):
+    """Makes sandboxes of one kind."""
+
+    async def check(self, spec: "packages.SandboxSpec") -> None:
+        """Return if this machine can make such a sandbox.
+
+        Raises:
+            Rejected: it cannot; the message says what to install or to change.
+        """
+        ...
+
+    async def open(self, spec: "packages.SandboxSpec", *, key: str, folder: Path | None = None) -> Sandbox:
+        """Return the sandbox with a key; `folder` replaces the folder that belongs to the key.
+
+        The folder of a key is created when it is first needed, and kept. Sandboxes that are opened with the
+        same key share it.
+
+        Raises:
+            Rejected: this machine cannot make it.
+        """
+        ...
+
+    async def remove(self, key: str) -> None:
+        """Remove the folder of a key; nothing if there is none. No command of it runs."""
+        ...
+
+    async def aclose(self) -> None:
+        """End all commands of all sandboxes."""
+        ...

@@ -1,0 +1,110 @@
+"""Private files and folders: only their owner can use them, whatever the umask."""
+
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+from stat import S_IFREG, S_IMODE, S_ISDIR, S_ISVTX
+from typing import Final
+
+_LOG: Final = logging.getLogger("windlass.store")
+FILE_MODE: Final = 0o600
+FOLDER_MODE: Final = 0o700
+_OTHERS: Final = 0o077
+"""The permissions of the group and of everybody."""
+
+
+def open_private(path: str | Path, flags: int) -> int:
+    """Return a file descriptor; others than the owner cannot use the file, whatever the umask."""
+    handle = os.open(path, flags, FILE_MODE)
+    mode = S_IMODE(os.fstat(handle).st_mode)
+    if mode & _OTHERS or mode & FILE_MODE != FILE_MODE:
+        # The umask can take rights away from a new file; an existing file can have too many.
+        with suppress(OSError):
+            os.fchmod(handle, mode & ~_OTHERS | FILE_MODE)
+            if mode & _OTHERS:
+                _tell(path, mode, mode & ~_OTHERS | FILE_MODE)
+    return handle
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner can use; OSError if that failed."""
+    with os.fdopen(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+        file.write(data)
+
+
+def make_database(path: Path) -> None:
+    """Make an empty database file if there is none, and take the rights of other users away.
+
+    SQLite gives its log and its index the permissions of the database. An existing database is not opened:
+    closing it would release the locks that SQLite holds in this process.
+    """
+    # The target of a link, if it is one.
+    real = os.path.realpath(path)
+    # SQLite reports what cannot be made.
+    with suppress(OSError):
+        try:
+            os.mknod(real, S_IFREG | FILE_MODE)
+        except PermissionError:
+            # Some systems let only the administrator make nodes.
+            os.close(os.open(real, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE))
+        os.chmod(real, FILE_MODE)
+    for end in ("", "-wal", "-shm"):
+        tighten(f"{real}{end}")
+
+
+def make_folder(folder: Path, *, parents: bool = False) -> None:
+    """Make a folder that only its owner can use, whatever the umask; tighten an existing one.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    try:
+        folder.mkdir(FOLDER_MODE)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+        if not _is_shared(folder):
+            tighten(folder)
+    except FileNotFoundError:
+        if not parents:
+            raise
+        make_folder(folder.parent, parents=True)
+        make_folder(folder)
+    else:
+        # Another process may have removed the empty folder again.
+        with suppress(FileNotFoundError):
+            folder.chmod(FOLDER_MODE)
+
+
+def tighten(path: str | Path) -> None:
+    """Take the rights of the group and of everybody away, and log it; a missing file is left alone."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return
+    mode = S_IMODE(found.st_mode)
+    # A folder for everybody, such as /tmp, is not ours.
+    if not mode & _OTHERS or mode & S_ISVTX:
+        return
+    what = "folder" if S_ISDIR(found.st_mode) else "file"
+    try:
+        os.chmod(path, mode & ~_OTHERS)
+    except OSError as error:
+        _LOG.warning("other users can use the %s %s (mode %o): %s", what, path, mode, error.strerror)
+        return
+    _tell(path, mode, mode & ~_OTHERS)
+
+
+def _tell(path: str | Path, before: int, after: int) -> None:
+    _LOG.warning("other users could use %s: its mode was %o and is %o now", path, before, after)
+
+
+def _is_shared(folder: Path) -> bool:
+    """Return whether a folder holds more than our files: the current or the home folder is inside it."""
+    try:
+        inside = (os.getcwd(), os.path.expanduser("~"))
+    except OSError:
+        # The current folder was removed.
+        return False
+    return any(Path(one).resolve().is_relative_to(folder.resolve()) for one in inside)

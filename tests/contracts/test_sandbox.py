@@ -1,0 +1,192 @@
+"""The contract of sandboxes, which every adapter passes."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+import pytest
+from tests.sandbox.rig import BUBBLEWRAP, play, require_bwrap
+
+from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes
+from windlass.adapters.sandboxes.none import HostSandboxes
+from windlass.limits import SANDBOX_FILE_BYTES_MAX
+from windlass.ports.sandbox import Ended, Sandbox, SandboxAdapter, SandboxFailed
+from windlass_protocol import SandboxSpec
+
+if sys.platform != "linux":
+    pytest.skip("the ends of processes are watched by means of Linux", allow_module_level=True)
+
+Story = Callable[[SandboxAdapter, SandboxSpec], Coroutine[object, object, None]]
+Play = Callable[[Story], None]
+
+
+@pytest.fixture(params=["none", "bubblewrap"])
+def on(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
+    """Plays a story with an adapter."""
+    if request.param == "bubblewrap":
+        require_bwrap()
+
+    def play_it(story: Story) -> None:
+        async def main() -> None:
+            made = {"none": HostSandboxes, "bubblewrap": BubblewrapSandboxes}[request.param](
+                tmp_path / "root"
+            )
+            try:
+                await story(made, SandboxSpec(adapter=request.param))
+            finally:
+                await made.aclose()
+
+        play(main())
+
+    return play_it
+
+
+async def run(
+    sandbox: Sandbox, command: str, *, timeout_s: float = 60, stdin: bytes | None = None, **variables: str
+) -> tuple[Ended, str]:
+    output = bytearray()
+    ended = await sandbox.run(
+        command, timeout_s=timeout_s, output=output.extend, environment=variables, stdin=stdin
+    )
+    return ended, output.decode()
+
+
+def test_a_command_runs_in_the_folder_and_returns_output_and_exit_code(on: Play) -> None:
+    async def story(adapter: SandboxAdapter, spec: SandboxSpec) -> None:
+        await adapter.check(spec)
+        sandbox = await adapter.open(spec, key="a/../b")
+        assert await run(sandbox, "echo out; echo err >&2; exit 3") == (Ended(3), "out\nerr\n")
+        assert await run(sandbox, "cat; echo $A", A="variable") == (Ended(0), "variable\n")
+        assert await run(sandbox, "tr a-z A-Z; touch made", stdin=b"x" * 200_000) == (Ended(0), "X" * 200_000)
+        assert [one.name for one in sandbox.folder.iterdir()] == ["made"]
+        assert sandbox.folder.stat().st_mode & 0o777 == 0o700
+        assert sandbox.snapshot() == {"adapter": spec.adapter, "folder": str(sandbox.folder)}
+
+    on(story)
+
+
+def test_a_key_has_one_folder_and_a_given_folder_replaces_it(on: Play, tmp_path: Path) -> None:
+    async def story(adapter: SandboxAdapter, spec: SandboxSpec) -> None:
+        first = await adapter.open(spec, key="s1")
+        assert (await adapter.open(spec, key="s1")).folder == first.folder
+        assert (await adapter.open(spec, key="s2")).folder != first.folder
+        given = await adapter.open(spec, key="s1", folder=tmp_path)
+        await run(given, "touch here")
+        assert (tmp_path / "here").exists()
+        assert [*first.folder.iterdir()] == []
+
+    on(story)
+
+
+def test_home_and_temporary_folder_are_private_and_empty(on: Play) -> None:
+    async def story(adapter: SandboxAdapter, spec: SandboxSpec) -> None:
+        sandbox = await adapter.open(spec, key="s1")
+        look = 'ls -A "$HOME" "$TMPDIR" | grep -v :; echo x > "$HOME/x"; echo x > "$TMPDIR/x"; '
+        look += '[ "$HOME" != "$PWD" ]'
+        for _ in range(2):
+            ended, output = await run(sandbox, look)
+            assert (ended, output.strip()) == (Ended(0), "")
+
+    on(story)
+
+
+def test_files_are_read_and_written_as_a_command_would(on: Play) -> None:
+    async def story(adapter: SandboxAdapter, spec: SandboxSpec) -> None:
+        sandbox = await adapter.open(spec, key="s1")
+        content = bytes(range(256)) * 4_096
+        await sandbox.write("a b/'c'.bin", content)
+        assert await sandbox.read("a b/'c'.bin") == content
+        await sandbox.write("-n", b"")
+        assert await sandbox.read("-n") == b""
+        sizes = {"most": SANDBOX_FILE_BYTES_MAX, "more": SANDBOX_FILE_BYTES_MAX + 1}
+        await run(
+            sandbox, "; ".join(["mkfifo f", *(f"truncate -s {size} {one}" for one, size in sizes.items())])
+        )
+        assert len(await sandbox.read("most")) == SANDBOX_FILE_BYTES_MAX
+        for path in ("more", "none", "f", "a b", "/proc/self/mem"):
+            with pytest.raises(SandboxFailed, match="too large" if path == "more" else "cannot be read"):
+                await sandbox.read(path)
+        with pytest.raises(SandboxFailed, match="cannot be written"):
+            await sandbox.write("a b", b"x")
+
+    on(story)
+
+
+def test_a_timed_out_and_a_cancelled_command_are_ended(on: Play) -> None:
+    async def story(adapter: SandboxAdapter, spec: SandboxSpec) -> None:
+        sandbox = await adapter.open(spec, key="s1")
+        ended, output = await run(sandbox, "echo before; trap '' TERM; sleep 1000", timeout_s=1)
+        assert (ended.exit_code, ended.reason) == (None, "terminated after its timeout of 1 seconds")
+        assert output == "before\n"
+        begun = asyncio.Event()
+        task = asyncio.create_task(
+            sandbox.run("echo; sleep 1000", timeout_s=60, output=lambda _: begun.set())
+        )
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    on(story)
+
+
+def test_a_spawned_command_is_ended_by_stop(on: Play) -> None:
+    async def story(adapter: SandboxAdapter, spec: SandboxSpec) -> None:
+        sandbox, said = await adapter.open(spec, key="s1"), asyncio.Queue[bytes]()
+        first = await sandbox.spawn("echo begun; sleep 1000", output=said.put_nowait)
+        assert await said.get() == b"begun\n"
+        await sandbox.stop()
+        assert (await first.wait()).exit_code != 0
+        second = await sandbox.spawn("exit 4", output=said.put_nowait)
+        assert await second.wait() == Ended(4)
+
+    on(story)
+
+
+def test_no_handle_is_left(on: Play) -> None:
+    async def story(adapter: SandboxAdapter, spec: SandboxSpec) -> None:
+        sandbox = await adapter.open(spec, key="s1")
+        await run(sandbox, "true")
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(3):
+            await run(sandbox, "sleep 1000", timeout_s=0.2)
+            await run(sandbox, "cat", stdin=b"x")
+        assert len(os.listdir("/proc/self/fd")) <= before
+
+    on(story)
+
+
+def test_a_folder_that_is_gone_is_told(on: Play) -> None:
+    async def story(adapter: SandboxAdapter, spec: SandboxSpec) -> None:
+        sandbox = await adapter.open(spec, key="s1")
+        sandbox.folder.rmdir()
+        with pytest.raises(SandboxFailed, match=r"not there|could not be started"):
+            await run(sandbox, "true")
+
+    on(story)
+
+
+def test_bubblewrap_is_checked_for_what_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from windlass.errors import Rejected  # noqa: PLC0415 - for this test alone
+
+    def refusal() -> str:
+        with pytest.raises(Rejected) as error:
+            play(BubblewrapSandboxes(tmp_path).check(BUBBLEWRAP))
+        return error.value.message
+
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
+    broken.chmod(0o755)
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", str(tmp_path))
+        assert "No permissions to create new namespace" in refusal()
+        assert "unprivileged_userns_clone" in refusal()
+        patched.setattr("os.geteuid", lambda: 0)
+        patched.setattr("windlass.adapters.sandboxes.bubblewrap._CGROUPS", tmp_path)
+        assert "cgroup" in refusal()
+        patched.setenv("PATH", "/nowhere")
+        assert "apt-get install bubblewrap" in refusal()
+        patched.setattr("sys.platform", "darwin")
+        assert "needs Linux" in refusal()

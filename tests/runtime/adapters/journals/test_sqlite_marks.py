@@ -1,0 +1,350 @@
+"""Marks: a store that ends before what it acknowledged is not opened."""
+
+import asyncio
+import errno
+import logging
+import os
+import shutil
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.contracts.stores import claim, numbers, post, write
+
+from windlass.adapters.journals.sqlite import marks as sqlite_marks
+from windlass.adapters.journals.sqlite.audit import problems_of
+from windlass.adapters.journals.sqlite.integrity import RUN_COLUMNS, STORE, StoreKey
+from windlass.adapters.journals.sqlite.marks import ACKNOWLEDGED, SLOT_BYTES, Marks, State
+from windlass.adapters.journals.sqlite.recorded import RecordedStore
+from windlass.adapters.journals.sqlite.schema import MIGRATIONS, Durability, connect, prepare
+from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.errors import Corrupt
+from windlass.ports.recorded import NumberedRow
+from windlass.ports.store import Claim
+
+FILES: Final = ("store.db", "store.db-wal", "store.db-mark")
+Story = Callable[[SqliteStore, Claim], Awaitable[object]]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+def killed(path: Path, story: Story, *, durability: Durability = "process") -> Path:
+    """Play a story; return the store as a process leaves it that is killed at its end."""
+    copy = path.parent / "killed"
+    copy.mkdir()
+
+    async def main() -> None:
+        store = await SqliteStore.open(path, durability=durability)
+        await story(store, await claim(store))
+        for name in FILES:
+            shutil.copyfile(path.with_name(name), copy / name)
+        await store.aclose()
+
+    asyncio.run(main())
+    return copy / path.name
+
+
+async def three(store: SqliteStore, mine: Claim) -> None:
+    for fact in range(3):
+        await write(store, mine, fact, after=fact)
+
+
+def found(path: Path) -> list[object]:
+    """Open a store; return what a session has."""
+
+    async def main() -> list[object]:
+        store = await SqliteStore.open(path, durability="process")
+        records = numbers(await store.read("s1"))
+        await store.aclose()
+        return records
+
+    return asyncio.run(main())
+
+
+def log_of(path: Path) -> Path:
+    return path.with_name("store.db-wal")
+
+
+def mark_of(path: Path) -> Path:
+    return path.with_name("store.db-mark")
+
+
+@pytest.mark.promise("J1")
+def test_a_store_whose_log_is_gone_is_refused_with_words_and_left_as_it_is(path: Path) -> None:
+    path = killed(path, three)
+    log_of(path).rename(path.with_name("away"))
+    before = path.read_bytes()
+    with pytest.raises(Corrupt):
+        found(path)
+    with pytest.raises(Corrupt) as refused:
+        found(path)
+    for words in ("record 0", "record 3", "store.db-wal was lost", "Restore the log", "delete store.db-mark"):
+        assert words in refused.value.message
+    assert path.read_bytes() == before
+    path.with_name("away").rename(log_of(path))
+    assert found(path) == [0, 1, 2]
+
+
+def test_a_loss_is_accepted_by_deleting_the_mark(path: Path) -> None:
+    path = killed(path, three)
+    log_of(path).unlink()
+    mark_of(path).unlink()
+    assert found(path) == []
+    assert problems_of(path, is_deep=True) == ()
+
+
+ACKNOWLEDGED_WRITES: dict[str, Story] = {
+    "an append": lambda store, mine: write(store, mine, 1),
+    "an item": lambda store, mine: post(store, "k1"),
+    "a claim": lambda store, mine: store.claim("s2", "o1", now_ms=1_000_000),
+    "a content": lambda store, mine: store.put(b"content"),
+    "a release": lambda store, mine: store.retire("o1"),
+}
+
+
+@pytest.mark.parametrize("story", ACKNOWLEDGED_WRITES.values(), ids=ACKNOWLEDGED_WRITES)
+def test_every_acknowledged_write_is_missed_when_its_log_is_cut(path: Path, story: Story) -> None:
+    ends: list[int] = []
+
+    async def told(store: SqliteStore, mine: Claim) -> None:
+        ends.append(log_of(path).stat().st_size)
+        await story(store, mine)
+
+    copy = killed(path, told)
+    log_of(copy).write_bytes(log_of(copy).read_bytes()[: ends[0]])
+    with pytest.raises(Corrupt, match="had acknowledged"):
+        found(copy)
+
+
+def test_a_deletion_that_was_lost_is_missed(path: Path) -> None:
+    ends: list[int] = []
+
+    async def story(store: SqliteStore, mine: Claim) -> None:
+        await write(store, mine, 1, is_last=True)
+        ends.append(log_of(path).stat().st_size)
+        await store.delete("s1", now_ms=1_000_000)
+
+    copy = killed(path, story)
+    log_of(copy).write_bytes(log_of(copy).read_bytes()[: ends[0]])
+    with pytest.raises(Corrupt, match="had acknowledged"):
+        found(copy)
+
+
+def test_what_the_recorder_takes_in_is_missed(path: Path) -> None:
+    store = RecordedStore(path)
+    store.take_in([NumberedRow("s1", 1, b'["note.made","",{"number":1}]')])
+    shutil.copyfile(path, path.with_name("copy.db"))
+    shutil.copyfile(mark_of(path), path.with_name("copy.db-mark"))
+    store.close()
+    with pytest.raises(Corrupt, match="had acknowledged"):
+        RecordedStore(path.with_name("copy.db"))
+
+
+@pytest.mark.parametrize("size", [None, 0])
+def test_an_empty_database_is_no_older_truth(path: Path, size: int | None) -> None:
+    path = killed(path, three)
+    path.unlink()
+    log_of(path).unlink()
+    if size is not None:
+        path.write_bytes(b"")
+    with pytest.raises(Corrupt, match="ends at record 0"):
+        found(path)
+
+
+def test_a_new_database_is_a_store_without_its_log(path: Path) -> None:
+    async def nothing(store: SqliteStore, mine: Claim) -> None:
+        return
+
+    path = killed(path, nothing)
+    log_of(path).unlink()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM store").fetchone() == (1,)
+
+
+def test_another_store_in_the_place_of_one_is_refused(path: Path, tmp_path: Path) -> None:
+    copy = killed(path, three)
+
+    async def other() -> None:
+        store = await SqliteStore.open(tmp_path / "other.db")
+        mine = await claim(store)
+        for fact in range(9):
+            await write(store, mine, fact, after=fact)
+        await store.aclose()
+
+    asyncio.run(other())
+    log_of(copy).unlink()
+    shutil.copyfile(tmp_path / "other.db", copy)
+    with pytest.raises(Corrupt, match="another file took its place"):
+        found(copy)
+
+
+def test_after_the_last_close_the_database_alone_is_complete(path: Path, tmp_path: Path) -> None:
+    async def story() -> None:
+        store, other = await SqliteStore.open(path), await SqliteStore.open(path)
+        await three(store, await claim(store))
+        await store.aclose()
+        assert mark_of(path).exists()
+        await other.aclose()
+
+    asyncio.run(story())
+    assert os.listdir(tmp_path) == ["store.db"]
+    shutil.copyfile(path, tmp_path / "copy.db")
+    assert found(tmp_path / "copy.db") == [0, 1, 2]
+    path.unlink()
+    assert found(path) == []
+
+
+def test_a_copy_that_sqlite_makes_of_an_open_store_needs_no_mark(path: Path, tmp_path: Path) -> None:
+    async def story(store: SqliteStore, mine: Claim) -> None:
+        await three(store, mine)
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+            source.backup(copy)
+
+    killed(path, story)
+    assert found(tmp_path / "copy.db") == [0, 1, 2]
+
+
+def test_a_tool_that_recovers_the_log_does_no_harm(path: Path) -> None:
+    path = killed(path, three)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("VACUUM")
+    assert not log_of(path).exists()
+    assert found(path) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("size", [1, SLOT_BYTES, 4_095, 4_097])
+def test_a_mark_of_another_size_is_damaged(path: Path, size: int) -> None:
+    path = killed(path, three)
+    mark_of(path).write_bytes((mark_of(path).read_bytes() + b"\0")[:size])
+    with pytest.raises(Corrupt, match=r"store\.db-mark is damaged"):
+        found(path)
+
+
+def test_a_mark_with_another_bit_is_damaged(path: Path) -> None:
+    path = killed(path, three)
+    whole = mark_of(path).read_bytes()
+    for at, byte in enumerate(whole):
+        if byte:
+            mark_of(path).write_bytes(whole[:at] + bytes([byte ^ 4]) + whole[at + 1 :])
+            with pytest.raises(Corrupt, match=r"store\.db-mark is damaged"):
+                found(path)
+
+
+def restarted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_marks, "boot_digest", lambda: b"restart!")
+
+
+def test_after_a_loss_of_power_durability_process_may_have_lost_writes_and_tells_it_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = killed(path, three)
+    log_of(path).unlink()
+    restarted(monkeypatch)
+    assert found(path) == []
+    assert "lost its newest writes when the machine stopped" in caplog.text
+    assert "record 0" in caplog.text
+    assert "record 3" in caplog.text
+
+
+def test_after_a_loss_of_power_garbled_marks_do_not_count(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = killed(path, three)
+    whole = bytearray(mark_of(path).read_bytes())
+    at = next(slot for slot in range(0, len(whole), SLOT_BYTES) if any(whole[slot : slot + SLOT_BYTES]))
+    whole[at + 3] ^= 255
+    mark_of(path).write_bytes(whole)
+    restarted(monkeypatch)
+    assert found(path) == [0, 1, 2]
+
+
+def test_durability_power_loses_nothing_with_the_power(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = killed(path, three, durability="power")
+    log_of(path).unlink()
+    restarted(monkeypatch)
+    with pytest.raises(Corrupt, match="had acknowledged record 3"):
+        found(path)
+
+
+def test_what_a_checkpoint_wrote_survives_a_loss_of_power(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(store: SqliteStore, mine: Claim) -> None:
+        await three(store, mine)
+        store._archive.checkpoint()  # pyright: ignore[reportPrivateUsage] - between two writes
+        await write(store, mine, 3, after=3)
+
+    path = killed(path, story)
+    restarted(monkeypatch)
+    whole = path.read_bytes(), mark_of(path).read_bytes()
+    log_of(path).unlink()
+    assert found(path) == [0, 1, 2]
+    path.write_bytes(whole[0][: 2 * len(whole[0]) // 3])
+    mark_of(path).write_bytes(whole[1])
+    with pytest.raises(Corrupt):
+        found(path)
+
+
+def test_a_late_mark_does_not_replace_a_newer_one(path: Path) -> None:
+    path = killed(path, three)
+    marks = Marks(path, durability="process")
+    with closing(connect(path)) as connection:
+        key = StoreKey.load(connection.execute(STORE).fetchall())
+        marks.begin(connection, key)
+    marks.note(State(9, 0, 1))
+    for late in range(1, ACKNOWLEDGED - 1):
+        marks.note(State(max(0, 9 - late), 0, 1))
+    log_of(path).write_bytes(b"")
+    marks.close()
+    with pytest.raises(Corrupt, match="had acknowledged record 9"):
+        found(path)
+
+
+def test_a_mark_that_cannot_be_written_is_logged_once_and_writes_go_on(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(path)
+        mine = await claim(store)
+
+        def broken(handle: int, data: bytes, offset: int) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(sqlite_marks.os, "pwrite", broken)
+        await three(store, mine)
+        store._archive.checkpoint()  # pyright: ignore[reportPrivateUsage] - between two writes
+        assert numbers(await store.read("s1")) == [0, 1, 2]
+        await store.aclose()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(story())
+    assert caplog.text.count("a lost log would not be noticed") == 1
+
+
+def test_a_kill_before_the_first_mark_leaves_no_claim(path: Path) -> None:
+    mark_of(path).write_bytes(b"")
+    assert found(path) == []
+    mark_of(path).write_bytes(bytes(4_096))
+    assert found(path) == []
+
+
+def test_a_process_of_version_7_that_has_the_file_open_cannot_append_rows_without_seals(path: Path) -> None:
+    old = connect(path)
+    prepare(old, path, durability="process", migrations=MIGRATIONS[:7])
+    old.execute("INSERT INTO runs VALUES ('r1', 5, 'a1', 'sha256:1', 'pending', 0, 0, NULL, NULL, NULL)")
+    assert found(path) == []
+    with pytest.raises(sqlite3.OperationalError, match="no column named is_milestone"):
+        old.execute(
+            "INSERT INTO appends (last_position, session_key, last_seq, epoch, chain, body, is_milestone) "
+            "VALUES (1, 1, 1, 1, x'', x'', 1)"
+        )
+    key = StoreKey.load(old.execute(STORE).fetchall())
+    [row] = old.execute(f"SELECT {RUN_COLUMNS} FROM runs").fetchall()
+    key.check_row("runs", row)
+    old.close()

@@ -1,0 +1,118 @@
+"""Large messages: their secrets are masked outside of the event loop, and once."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+from tests.runtime.runtime_rig import play
+
+from windlass import Agent, AgentRuntime, tool
+from windlass.attachments import check_parts
+from windlass.limits import LIGHT_CHARS_MAX
+from windlass.scribe import RedactingScribe
+from windlass.testing import ScriptedModel, by_history, call, say
+from windlass_harness import redact
+from windlass_protocol import JsonObject, RunRequest
+
+URL = "https://ann:hunter22@example.com/a?token=abcdef123 "
+LARGE = URL * (2 * LIGHT_CHARS_MAX // len(URL))
+
+
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each large text that is searched for secrets: whether the event loop waited for it."""
+    found = list[bool]()
+    before = redact.mask_shapes
+
+    def mask_shapes(text: str) -> str:
+        if len(text) > LIGHT_CHARS_MAX:
+            found.append(threading.current_thread() is threading.main_thread())
+        return before(text)
+
+    monkeypatch.setattr(redact, "mask_shapes", mask_shapes)
+    return found
+
+
+def test_a_large_message_is_masked_once_and_not_on_the_event_loop(searched: list[bool]) -> None:
+    async def story() -> None:
+        agent = Agent("a", model=ScriptedModel(lambda _: say("done")))
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, LARGE)
+            assert (await handle.wait()).output == "done"
+            [message] = [event async for event in handle.events() if event.type == "message.received"]
+            text = str(message.data)
+            assert "hunter22" not in text
+            assert "abcdef123" not in text
+
+    play(story())
+    assert searched == [False]
+
+
+def test_a_message_of_another_process_is_inspected_outside_of_the_event_loop(
+    searched: list[bool], tmp_path: Path
+) -> None:
+    @tool(approval="always", mode="external", effect="idempotent")
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    agent = Agent("a", model=ScriptedModel(by_history([call("pay", {}), say("done")])), tools=[pay])
+
+    async def story() -> None:
+        async with AgentRuntime.open(tmp_path / "s.db", agents=[agent], durability="process") as first:
+            handle = await first.start(agent, "Go.", session_id="s1", run_id="r1")
+            async for event in handle.events():
+                if event.type == "run.waiting":
+                    break
+            # It waits behind the run that waits for a person.
+            await first.start(agent, LARGE, session_id="s1", run_id="r2")
+        assert searched == [False]
+        async with AgentRuntime.open(tmp_path / "s.db", agents=[agent], durability="process") as second:
+            handle = second.handle("r1")
+            [request] = await handle.open_requests()
+            await handle.answer(request.request_id, "deny")
+            async for event in second.handle("r2").events():
+                if event.type == "step.started":
+                    break
+
+    play(story())
+    assert len(searched) > 1
+    assert not any(searched)
+
+
+def test_values_of_one_runtime_are_masked_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        scribe = RedactingScribe()
+        begun, go = threading.Event(), threading.Event()
+        before, values = redact.mask_shapes, list[str]()
+
+        def mask_shapes(text: str) -> str:
+            if len(text) <= LIGHT_CHARS_MAX:
+                return before(text)  # the names of the fields
+            values.append(text[:1])
+            begun.set()
+            assert go.wait(300)
+            return before(text)
+
+        monkeypatch.setattr(redact, "mask_shapes", mask_shapes)
+        tasks = [asyncio.create_task(scribe.masked({"text": name + LARGE})) for name in "ab"]
+        await asyncio.to_thread(begun.wait, 300)
+        # The event loop goes on meanwhile, and a small value does not wait for the large ones.
+        assert values == ["a"]
+        small: JsonObject = {"text": "nothing to mask"}
+        assert await scribe.masked(small) is small
+        go.set()
+        assert all("hunter22" not in str(masked) for masked in await asyncio.gather(*tasks))
+        assert values == ["a", "b"]
+
+    asyncio.run(main())
+
+
+def test_a_text_is_not_checked_character_by_character_for_attachments() -> None:
+    class Text(str):
+        def __iter__(self) -> None:  # type: ignore[override] - it must not be called
+            raise AssertionError("a text has no parts")
+
+    request = RunRequest.model_construct(run_id="r1", agent_id="a", input=Text("hello"))
+    check_parts(request)

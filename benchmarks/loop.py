@@ -485,7 +485,7 @@ async def _read_rows(size: Size) -> list[Row]:
 
 _READS: dict[str, Callable[[AgentRuntime, str], Awaitable[object]]] = {
     "run_snapshot": lambda runtime, run_id: runtime.run_snapshot(run_id),
-    "requests": lambda runtime, run_id: runtime.handle(run_id).requests(),
+    "requests": lambda runtime, run_id: runtime.handle(run_id).open_requests(),
     "decisions": lambda runtime, run_id: runtime.decisions(run_id),
 }
 _READS_AGAIN = 5

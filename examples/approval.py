@@ -2,7 +2,7 @@
 
 import asyncio
 
-from windlass import Agent, AgentRuntime, ToolContext, tool
+from windlass import Agent, AgentRuntime, Approval, Interrupted, Question, ToolContext, tool
 from windlass.testing import ScriptedModel, by_history, call, say
 
 
@@ -31,15 +31,17 @@ agent = Agent("clerk", model=model, tools=[find_bill, pay], instructions="You pa
 
 async def main() -> None:
     async with AgentRuntime.open("app.db", agents=[agent]) as runtime:
-        handle = await runtime.start(agent, "Pay the hotel.", session_id="trip", run_id="bill-1")
-        async for event in handle.events():
-            if event.type.startswith(("run.", "input.", "action.started", "action.result")):
-                print(event.seq, event.type)
-            if event.type == "run.waiting":
-                for request in await handle.requests():
-                    print(request.prompt)
-                    await handle.answer(request.request_id, "approve")
-        result = await handle.wait()
+        run = await runtime.start(agent, "Pay the hotel.", session_id="trip", run_id="bill-1")
+        async for request in run.requests():  # open ones only, until the run ends
+            print(request.prompt)
+            match request:
+                case Approval():
+                    await request.approve(by="ann")  # or deny("too much")
+                case Question():
+                    await request.reply("the blue one")
+                case Interrupted():  # a crash in the middle of a call that must not run twice
+                    await request.retry()  # or skip(), or supply("the result")
+        result = await run.wait()
         print(result.status, "-", result.output)
 
 

@@ -7,7 +7,7 @@ shows the chat so far and asks the same question.
 import asyncio
 from contextlib import suppress
 
-from windlass import Agent, AgentRuntime, Conflict, tool
+from windlass import Agent, AgentRuntime, Approval, Conflict, Interrupted, Question, tool
 
 
 @tool(mode="external")
@@ -34,10 +34,16 @@ async def turn(runtime: AgentRuntime, number: int) -> None:
     async for event in handle.events():
         if event.type == "message.received":
             print("you:", event.data["message"])
-        if event.type == "run.waiting":
-            for request in await handle.requests():  # none if they were answered long ago
-                answer = await ask(f"{request.prompt} [y/n] ")
-                await handle.answer(request.request_id, "approve" if answer == "y" else "deny")
+            break
+    async for request in handle.requests():  # none if they were answered long ago
+        answer = await ask(f"{request.prompt} [y/n] ")
+        match request:
+            case Approval():
+                await (request.approve() if answer == "y" else request.deny())
+            case Interrupted():
+                await (request.retry() if answer == "y" else request.skip())
+            case Question():
+                await request.reply(answer)
     print("agent:", (await handle.wait()).output)
 
 

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from windlass import Agent, AgentRuntime, tool
+from windlass import Agent, AgentRuntime, Approval, tool
 from windlass.testing import ScriptedModel, by_history, call, say
 
 PROGRAM = """
@@ -45,9 +45,10 @@ async def main(folder: Path) -> None:
     print("closed: the program waits in the database")
     async with AgentRuntime.open(folder / "stock.db", agents=[keeper()]) as runtime:
         handle = runtime.handle("r1")
-        for request in await handle.requests():
-            print("approve", request.action.input)
-            await handle.answer(request.request_id, "approve")
+        async for request in handle.requests():
+            if isinstance(request, Approval):
+                print("approve", request.arguments)
+                await request.approve()
         print((await handle.wait()).output)
         print((await runtime.sessions.history("s1")).items[-2].content)
 

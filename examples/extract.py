@@ -5,7 +5,7 @@ from datetime import date
 
 from pydantic import BaseModel, Field
 
-from windlass import Agent, AgentRuntime
+from windlass import Agent
 from windlass.testing import ScriptedModel, say
 
 LETTER = """Dear guest, for your two nights we ask for 99 euros, to be paid by the end of February.
@@ -26,14 +26,13 @@ model = ScriptedModel(
         say('{"sender": "Fjord Inn", "cents": 9900, "due": "2026-02-28"}'),
     ]
 )
-agent = Agent("reader", model=model, instructions="You read invoices.")
+agent = Agent("reader", model=model, instructions="You read invoices.", output=Invoice)
 
 
 async def main() -> None:
-    async with AgentRuntime.in_memory([agent]) as runtime:
-        done = await runtime.run_typed(agent, LETTER, Invoice)
+    result = await agent.run(LETTER)
     print("the model was told:", model.requests[-1].messages[-1].content)
-    print(repr(done.value))
+    print(result.output.cents, "cents are due on", result.output.due)
 
 
 asyncio.run(main())

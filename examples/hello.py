@@ -1,6 +1,6 @@
 """The smallest agent: one tool, and one line to run it."""
 
-from windlass import Agent, run_sync, tool
+from windlass import Agent, tool
 
 
 @tool(mode="read")
@@ -13,5 +13,5 @@ async def weather(city: str) -> str:
 agent = Agent("guide", model="demo/guide", tools=[weather])
 
 # In a program that is asynchronous already: result = await agent.run("…")
-result = run_sync(agent.run("How is the weather in Oslo?"))
+result = agent.run_sync("How is the weather in Oslo?")
 print(result.output)

@@ -37,7 +37,7 @@ async def main() -> None:
             if event.type == "subagent.called":
                 print("captain asks", event.data["name"])
             if event.type == "input.requested":  # the pilot asks there, and is answered here
-                for request in await handle.requests():
+                for request in await handle.open_requests():
                     print(request.prompt.splitlines()[0])
                     await handle.answer(request.request_id, "approve")
             if event.type == "subagent.completed":

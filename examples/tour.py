@@ -33,7 +33,7 @@ async def main() -> None:
                 print(f"\n{event.seq:4} {event.type}", end="  ")
             else:  # a piece of an answer: shown live, and not kept
                 print(event.data.get("messageDelta", ""), end="")
-            for request in await handle.requests() if event.type == "run.waiting" else ():
+            for request in await handle.open_requests() if event.type == "run.waiting" else ():
                 print(f"\n{request.prompt} Yes!", end="")
                 await handle.answer(request.request_id, "approve", responder="you")
         journal = await store.read("tour", limit=1000)

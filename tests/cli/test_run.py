@@ -61,7 +61,9 @@ def test_a_module_that_runs_its_agent_on_import_is_refused_with_its_line(
 ) -> None:
     hello = (ROOT / "examples" / "hello.py").read_text(encoding="utf-8")
     (tmp_path / "hello.py").write_text(hello, encoding="utf-8")
-    line = 1 + next(at for at, text in enumerate(hello.splitlines()) if text.startswith("result = run_sync"))
+    line = 1 + next(
+        at for at, text in enumerate(hello.splitlines()) if text.startswith("result = agent.run_sync")
+    )
     for command in (("run", "hello"), ("serve", "--port", "0"), ("acp",)):
         ran = run_here(capsys, "--agents", "hello.py:agent", *command)
         assert ran.code == 2

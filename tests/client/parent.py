@@ -18,7 +18,7 @@ async def main(store: str, url: str, message: str) -> None:
             sys.stdout.write(f"{event.type} {event.data.get('on', '')}\n")
             sys.stdout.flush()
             if event.type == "run.waiting" and event.data.get("on") == "input":
-                for request in await handle.requests():
+                for request in await handle.open_requests():
                     if not request.is_answered:
                         await handle.answer(request.request_id, "approve")
         result = await handle.wait()

@@ -158,7 +158,7 @@ def test_a_request_of_a_remote_agent_is_asked_at_the_root_and_the_answer_is_forw
 async def asked(handle: RunHandle) -> Any:
     async for event in handle.events():
         if event.type == "run.waiting" and event.data.get("on") == "input":
-            [request] = await handle.requests()
+            [request] = await handle.open_requests()
             return request
     raise AssertionError("no request was made")
 

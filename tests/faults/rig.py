@@ -318,7 +318,7 @@ async def _play(runtime: AgentRuntime, agent: Agent, plot: Plot, life: Life, ack
 
 async def answer_all(handle: RunHandle, choice: Choice) -> None:
     """Answer open requests until the run ends."""
-    for request in await handle.requests():
+    for request in await handle.open_requests():
         with suppress(Conflict):
             await handle.answer(request.request_id, choice, text=supplied(request), responder="tester")
 

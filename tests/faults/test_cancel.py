@@ -91,7 +91,7 @@ async def finish(shop: Shop, runtime: AgentRuntime, agent: Agent, handle: RunHan
     assert result.status in (RunStatus.CANCELLED, RunStatus.COMPLETED)
     assert sorted([*shop.done, *shop.told]) == sorted(shop.begun), "a tool was not cancelled"
     assert len(shop.begun) == len(set(shop.begun)), "an effect was repeated"
-    assert await handle.requests() == ()
+    assert await handle.open_requests() == ()
     begun = len(shop.begun)
     again = await runtime.start(agent, "work look", session_id="s1", run_id="r2")
     assert (await again.wait(timeout=300)).status is RunStatus.COMPLETED

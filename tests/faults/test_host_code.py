@@ -220,7 +220,7 @@ def test_a_request_for_consent_expires_within_a_century() -> None:
             async for event in handle.events():
                 if event.type == "run.waiting":
                     break
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             return request.expires_at or ""
 
     now = datetime.now(UTC)

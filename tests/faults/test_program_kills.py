@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -13,10 +12,9 @@ from tests.faults.forks import in_lanes, run_story
 from tests.faults.rig import runtime_on
 from tests.faults.scene import KillingStore, ends_of, records_of
 
-from windlass import Agent, tool
+from windlass import Agent, Approval, tool
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.monty import MontyInterpreter
-from windlass.errors import Conflict
 from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools.context import ToolContext
@@ -72,12 +70,9 @@ def buyer(ledger: Path) -> Agent:
 
 async def approve_all(handle: RunHandle) -> None:
     """Approve all requests of a run, until it ends."""
-    async for event in handle.events():
-        if event.type == "run.waiting":
-            for request in await handle.requests():
-                # A process that was killed may have left an answer behind.
-                with suppress(Conflict):
-                    await handle.answer(request.request_id, "approve")
+    async for request in handle.requests():
+        assert isinstance(request, Approval)
+        await request.approve()
 
 
 async def live(folder: Path, number: int, is_durable: bool, is_other: bool) -> dict[str, Any]:
@@ -181,7 +176,7 @@ async def ask(folder: Path) -> None:
     ) as runtime:
         handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
         async for event in handle.events():
-            if event.type == "run.waiting" and len(await handle.requests()) == 2:
+            if event.type == "run.waiting" and len(await handle.open_requests()) == 2:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -189,7 +184,7 @@ async def approve(folder: Path) -> int:
     """Answer in a process that has neither the agent nor an interpreter."""
     async with runtime_on(await SqliteStore.open(folder / "p.db"), []) as runtime:
         handle = runtime.handle("r1")
-        requests = await handle.requests()
+        requests = await handle.open_requests()
         for request in requests:
             await handle.answer(request.request_id, "approve")
         return len(requests)

@@ -78,7 +78,7 @@ def test_a_start_that_is_refused_behind_a_run_that_waits_does_not_end_that_run()
             second = await runtime.start("shop", POISON, session_id="s1", run_id="r2")
             await second.cancel(reason="late")
             assert (await second.wait(timeout=WAIT_S)).status == "cancelled"
-            await first.answer((await first.requests())[0].request_id, "approve")
+            await first.answer((await first.open_requests())[0].request_id, "approve")
             assert (await first.wait(timeout=WAIT_S)).status == "completed"
 
     Scene(store=PickyStore()).play(story)
@@ -89,7 +89,7 @@ def test_an_answer_that_the_journal_refuses_does_not_count_and_another_does() ->
         async with scene.runtime([shop()]) as runtime:
             handle = await runtime.start("shop", "mail", session_id="s1", run_id="r1")
             await _waiting(handle)
-            request_id = (await handle.requests())[0].request_id
+            request_id = (await handle.open_requests())[0].request_id
             await handle.answer(request_id, "deny", text=POISON)
             async for event in handle.events():
                 if event.type == "approval.candidate":
@@ -107,7 +107,7 @@ def test_the_answer_of_a_message_that_the_journal_refuses_is_noted_and_does_not_
         async with scene.runtime([shop()]) as runtime:
             handle = await runtime.start("shop", "mail", session_id="s1", run_id="r1")
             await _waiting(handle)
-            request_id = (await handle.requests())[0].request_id
+            request_id = (await handle.open_requests())[0].request_id
             answer = InputResponse(request_id=request_id, option_id="approve")
             await runtime.steer("shop", POISON, session_id="s1", responses=[answer])
             assert (await handle.wait(timeout=WAIT_S)).status == "completed"
@@ -231,7 +231,7 @@ def test_one_request_is_not_answered_twice_at_once() -> None:
         async with scene.runtime([shop()]) as runtime:
             handle = await runtime.start("shop", "mail", session_id="s1", run_id="r1")
             await _waiting(handle)
-            request_id = (await handle.requests())[0].request_id
+            request_id = (await handle.open_requests())[0].request_id
             answer = InputResponse(request_id=request_id, option_id="approve")
             with pytest.raises(Rejected, match="twice"):
                 await runtime.answer_run("r1", [answer] * 1_100)

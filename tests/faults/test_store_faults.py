@@ -92,7 +92,7 @@ class Client:
     def _answer(self, run_id: str) -> Callable[[], Awaitable[None]]:
         async def answer() -> None:
             handle = self.runtime.handle(run_id)
-            for request in await handle.requests():
+            for request in await handle.open_requests():
                 try:
                     await handle.answer(request.request_id, "retry", responder="tester")
                 except Conflict:

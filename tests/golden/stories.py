@@ -79,7 +79,7 @@ def _answering(*options: str) -> Play:
         left = list(options)
         async for event in handle.events():
             if event.type == "run.waiting":
-                request = (await handle.requests())[0]
+                request = (await handle.open_requests())[0]
                 await handle.answer(request.request_id, left.pop(0), responder="ann")
         assert not left, "the last answers were not used"
 
@@ -91,7 +91,7 @@ async def _proxied(runtime: AgentRuntime, agent: Agent) -> None:
     handle = await runtime.start(agent, "go", session_id=SESSION, run_id="r1")
     async for event in handle.events():
         if event.type == "input.requested":
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             await handle.answer(request.request_id, "approve", responder="ann")
 
 

@@ -300,7 +300,7 @@ def test_a_run_that_goes_on_is_not_judged_yet(monkeypatch: pytest.MonkeyPatch) -
                 await made.evaluate(GOAL, run_ids=["run-1"])
             with pytest.raises(Rejected, match="run run-1 has not ended"):
                 await made.check(proposal, run_ids=["run-1"])
-            [request] = await handle.requests()
+            [request] = await handle.open_requests()
             await handle.answer(request.request_id, "approve")
             await handle.wait(timeout=300)
             scores = await made.evaluate(GOAL)

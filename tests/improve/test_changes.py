@@ -4,6 +4,7 @@ import pytest
 from tests.improve.rig import clerk
 
 from windlass import Agent, BudgetLimit, Rejected, Rule
+from windlass.agent import AnyAgent
 from windlass.dynamic import dynamic
 from windlass.ledger.changes import Draft, apply_changes, package_differences, version_of, wire_changes
 from windlass.testing import ScriptedModel, say
@@ -15,7 +16,7 @@ def draft(**change: object) -> Draft:
     return Draft.model_validate({"changes": [change], "rationale": "Why not?", "evidence": ["run-1"]})
 
 
-def changed(agent: Agent, **change: object) -> tuple[ProposalChange, Agent]:
+def changed(agent: AnyAgent, **change: object) -> tuple[ProposalChange, AnyAgent]:
     [wire] = wire_changes(draft(**change), agent)
     again = ProposalChange.model_validate_json(wire.model_dump_json(by_alias=True), by_alias=True)
     return wire, apply_changes(agent, [again])

@@ -118,7 +118,7 @@ def test_failures_and_refusals_are_repeated_as_they_were() -> None:
             answers = ["deny", "approve"]
             async for event in handle.events():
                 if event.type == "run.waiting":
-                    [request] = await handle.requests()
+                    [request] = await handle.open_requests()
                     await handle.answer(request.request_id, answers.pop(0))
             result = await handle.wait(timeout=300)
             looked_up.clear()
@@ -155,7 +155,7 @@ def test_questions_and_subagents_answer_from_the_record() -> None:
             handle = await runtime.start("clerk", "Where?", run_id="run-1", goal_id="parcels")
             async for event in handle.events():
                 if event.type == "run.waiting":
-                    [request] = await handle.requests()
+                    [request] = await handle.open_requests()
                     await handle.answer(request.request_id, text="The red one.")
                     break
             await handle.wait(timeout=300)

@@ -160,7 +160,7 @@ def test_a_run_that_waits_for_consent_does_not_give_it_to_another_tool(tmp_path:
             runtime = await AgentRuntime.open(store, agents=[agent(servers)])
             async with runtime:
                 handle = await runtime.start("clerk", "Go.", session_id="s", run_id="r")
-                [request] = await handle.requests()
+                [request] = await handle.open_requests()
                 await handle.answer(request.request_id, "approve")
                 async for event in handle.events():
                     if event.type == "action.result":
@@ -182,7 +182,7 @@ def test_a_call_through_the_runtime_asks_a_person_and_then_reaches_the_server(tm
                 handle = await runtime.start(agent, "Add.")
                 async for event in handle.events():
                     if event.type == "run.waiting":
-                        [request] = await handle.requests()
+                        [request] = await handle.open_requests()
                         await handle.answer(request.request_id, "approve")
                     if event.type == "action.result":
                         return str(event.data)

@@ -3,6 +3,7 @@
 The model is small, so the tests check the connection to it, not its answers.
 """
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tools.files import ROOT
-from windlass import Agent, LLMMessage, run_sync, tool
+from windlass import Agent, LLMMessage, tool
 from windlass.adapters.models import AnthropicProvider, ModelSettings, OpenAICompatProvider, PromptedTools
 from windlass.ports.model import LLMProvider, LLMStreamChunk, ModelRejected, is_context_overflow
 from windlass_protocol import JsonObject, RunStatus
@@ -62,7 +63,7 @@ async def streamed(
 
 @BOTH
 def test_a_real_answer_is_streamed_and_reports_its_usage(name: str, url: str) -> None:
-    pieces, used = run_sync(streamed(MODELS[name](url), "Say hello."))
+    pieces, used = asyncio.run(streamed(MODELS[name](url), "Say hello."))
     assert len(pieces) > 1
     assert used is not None
     assert used >= len(pieces) - 1
@@ -77,7 +78,7 @@ def test_a_run_gets_an_answer(name: str, url: str) -> None:
         await provider.aclose()
         return result.status, result.output
 
-    status, output = run_sync(work())
+    status, output = asyncio.run(work())
     assert status is RunStatus.COMPLETED
     assert output
 
@@ -95,7 +96,7 @@ def test_messages_beyond_the_context_window_raise_context_overflow(name: str, ur
             await provider.aclose()
         return False
 
-    assert run_sync(work())
+    assert asyncio.run(work())
 
 
 def test_a_schema_is_kept_by_the_server(url: str) -> None:
@@ -105,7 +106,7 @@ def test_a_schema_is_kept_by_the_server(url: str) -> None:
         "required": ["city", "people"],
         "additionalProperties": False,
     }
-    pieces, _ = run_sync(
+    pieces, _ = asyncio.run(
         streamed(openai(url).with_output(schema), "Name a city and how many people live there.")
     )
     value = json.loads("".join(pieces))
@@ -157,7 +158,7 @@ def test_a_model_without_tools_uses_one(url: str) -> None:
         return result.status, result.output
 
     CALLED.clear()
-    status, output = run_sync(work())
+    status, output = asyncio.run(work())
     assert status is RunStatus.COMPLETED
     assert len(CALLED) == 1
     assert output

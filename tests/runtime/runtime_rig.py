@@ -90,7 +90,7 @@ def request(run_id: str = "r1", **parts: object) -> RunRequest:
     return RunRequest.model_validate({"run_id": run_id, "agent_id": "shop", "input": "go", **parts})
 
 
-async def until(handle: RunHandle, event_type: str) -> Event:
+async def until(handle: RunHandle[object], event_type: str) -> Event:
     """Return the next event of a type; the story fails if the run ends before."""
     async for event in handle.events():
         if event.type == event_type:

@@ -53,7 +53,7 @@ def in_a_runtime(options: ToolOptions, pick: str) -> tuple[list[int], list[list[
             handle = await runtime.start(agent, "Pay.")
             async for event in handle.events():
                 if event.type == "run.waiting":
-                    (request,) = await handle.requests()
+                    (request,) = await handle.open_requests()
                     counts.append(len(made))
                     labels.append([option.label for option in request.options or ()])
                     ids = [option.id for option in request.options or ()]

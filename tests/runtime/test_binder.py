@@ -64,7 +64,7 @@ async def begin(path: Path, agent: Agent, output: Output | None = None) -> None:
 
 
 async def approve(handle: RunHandle) -> None:
-    (asked,) = await handle.requests()
+    (asked,) = await handle.open_requests()
     await handle.answer(asked.request_id, "approve")
 
 

@@ -1,14 +1,14 @@
 """Running an agent in one line, `run_sync`, and runtime options."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.runtime.runtime_rig import look, mail, model_of, play, shop, until
 
-from windlass import Agent, AgentRuntime, run_sync
+from windlass import Agent, AgentRuntime, tool
 from windlass.errors import Rejected, Unavailable
 from windlass.policy import RulesPolicy
 from windlass.ports.host import Delivery
@@ -47,43 +47,42 @@ ASKS = [call("mail", {"to": "ada"}), say("done")]
 
 def test_an_agent_runs_in_one_line() -> None:
     agent = Agent("a", model=ScriptedModel([call("look", {"item": "key"}), say("found")]), tools=[look])
-    result = run_sync(agent.run("Where is the key?"))
+    result = agent.run_sync("Where is the key?")
     assert (result.status, result.output) == (RunStatus.COMPLETED, "found")
 
 
-def test_a_call_that_needs_approval_is_denied_in_agent_run() -> None:
-    model = ScriptedModel(ASKS)
-    result = run_sync(Agent("a", model=model, tools=[mail]).run("Write to Ada."))
-    assert result.output == "done"
-    assert model.requests[1].messages[-1].is_error
+def test_a_call_that_needs_approval_is_denied_in_agent_run_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @tool
+    def bare(to: str) -> str:
+        return to
+
+    for one, hint in ((replace(mail), "asked; open an"), (bare, "asked; it declares no mode, so write one")):
+        for _ in range(2):
+            model = ScriptedModel([call(one.name, {"to": "ada"}), say("done")])
+            result = Agent("a", model=model, tools=[one]).run_sync("Write to Ada.")
+            assert result.output == "done"
+            assert model.requests[1].messages[-1].is_error
+        told = [text for text in caplog.messages if f"calls of {one.name} are denied" in text]
+        assert len(told) == 1
+        assert hint in told[0]
 
 
 def test_an_agent_with_a_model_name_needs_a_provider() -> None:
     agent = Agent("a", model="nobody/gpt-5")
     with pytest.raises(Unavailable, match="missing provider adapter for package route nobody"):
-        run_sync(agent.run("Hello?"))
-    assert run_sync(agent.run("Hello?", providers={"nobody": model_of("Hello.")})).output == "Hello."
+        agent.run_sync("Hello?")
+    assert agent.run_sync("Hello?", providers={"nobody": model_of("Hello.")}).output == "Hello."
 
 
 def test_run_sync_is_refused_inside_an_event_loop_and_leaves_nothing_unawaited() -> None:
     async def story() -> None:
-        with pytest.raises(Rejected, match="write await instead") as caught:
-            run_sync(shop().run("go"))
+        with pytest.raises(Rejected, match=r"write await agent\.run") as caught:
+            shop().run_sync("go")
         assert caught.value.kind is ErrorKind.INVALID_STATE_TRANSITION
-        future = asyncio.get_running_loop().create_future()
-        with pytest.raises(Rejected):
-            run_sync(future)
 
     play(story())
-
-
-def test_run_sync_takes_anything_that_can_be_awaited() -> None:
-    class Ready:
-        def __await__(self):
-            return "ready"
-            yield
-
-    assert run_sync(Ready()) == "ready"
 
 
 # Starting
@@ -174,10 +173,10 @@ def test_a_typed_run_is_asked_for_with_an_agent_a_message_and_a_type() -> None:
         agent = shop(model_of('{"city": "Oslo"}', '{"city": "Bergen"}', "7"))
         async with AgentRuntime.in_memory([agent]) as runtime:
             first = await runtime.run_typed(agent, "plan", Trip, run_id="r1", session_id="s1")
-            assert first.value == Trip("Oslo")
+            assert first.output == Trip("Oslo")
             assert (first.result.run_id, first.result.session_id) == ("r1", "s1")
-            assert (await runtime.run_typed("shop", "plan", Trip)).value == Trip("Bergen")
-            assert (await runtime.run_typed("shop", "count", {"type": "integer"})).value == 7
+            assert (await runtime.run_typed("shop", "plan", Trip)).output == Trip("Bergen")
+            assert (await runtime.run_typed("shop", "count", {"type": "integer"})).output == 7
 
     play(story())
 
@@ -187,7 +186,7 @@ def test_a_request_without_a_package_runs_under_that_of_its_agent() -> None:
         agents = [shop(model_of('{"city": "Oslo"}')), Agent("clerk", model=model_of("hello"))]
         async with AgentRuntime.in_memory(agents) as runtime:
             request = RunRequest(run_id="r1", agent_id="shop", input="plan")
-            assert (await runtime.run_typed(request, Trip)).value == Trip("Oslo")
+            assert (await runtime.run_typed(request, Trip)).output == Trip("Oslo")
             other = RunRequest(run_id="r2", agent_id="clerk", input="hello?")
             assert (await runtime.run_text(other)).output == "hello"
 
@@ -216,7 +215,7 @@ def test_a_timed_out_wait_names_the_status_and_the_open_requests() -> None:
             with pytest.raises(TimeoutError) as caught:
                 await handle.wait(timeout=0)
             assert str(caught.value) == "not ended after 0 s: waiting, 2 requests open, see handle.requests()"
-            (first, _) = await handle.requests()
+            (first, _) = await handle.open_requests()
             await handle.answer(first.request_id, "deny")
 
     play(story())
@@ -269,7 +268,7 @@ def test_a_runtime_takes_all_its_options(tmp_path: Path) -> None:
         async with runtime:
             handle = await runtime.start("shop", "go")
             await until(handle, "run.waiting")
-            (asked,) = await handle.requests()
+            (asked,) = await handle.open_requests()
             assert asked.responders == ("ada",)
             assert asked.expires_at == "2026-01-01T00:00:01.000Z"
             result = await handle.wait()

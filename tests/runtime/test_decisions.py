@@ -105,7 +105,7 @@ def test_a_call_that_waits_for_consent_is_pending_also_after_a_restart_and_faile
         async with AgentRuntime.open(store, agents=[shop(ScriptedModel(by_history(script)))]) as runtime:
             assert await runtime.decisions("r1") == before
             handle = runtime.handle("r1")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             await handle.answer(request.request_id, "deny", text="Too early.")
             await handle.wait(timeout=300)
             run = await runtime.decisions("r1")
@@ -193,7 +193,7 @@ def test_options_are_those_of_the_version_that_chose_when_a_run_moved(tmp_path: 
         moves = await AgentRuntime.open(tmp_path / "a.db", agents=[new], package_change=PackageChange.MOVE)
         async with moves as runtime:
             handle = runtime.handle("r1")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             await handle.answer(request.request_id, "approve")
             await handle.wait(timeout=300)
             run = await runtime.decisions("r1")

@@ -241,7 +241,7 @@ def test_a_run_goes_on_after_a_restart_with_its_recorded_parts(tmp_path: Path, c
         agent = waiting([])
         async with opened(agent, tmp_path / "a.db", package_change=change) as runtime:
             handle = runtime.handle("r1")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             await handle.answer(request.request_id, "approve")
             assert (await handle.wait(timeout=STORY_S_MAX)).status == "completed"
             assert isinstance(agent.model, ScriptedModel)
@@ -259,7 +259,7 @@ def test_a_given_tool_that_has_changed_since_refuses_to_be_called(tmp_path: Path
         agent = waiting([], "Does something else.")
         async with opened(agent, tmp_path / "a.db") as runtime:
             handle = runtime.handle("r1")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             await handle.answer(request.request_id, "approve")
             asked = await _asked_again(handle, request.request_id)
             if asked is not None:
@@ -288,7 +288,7 @@ def test_with_refuse_a_run_fails_if_its_resolver_gives_something_else(tmp_path: 
         agent = waiting([], "Does something else.")
         async with opened(agent, tmp_path / "a.db", package_change="refuse") as runtime:
             handle = runtime.handle("r1")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             await handle.answer(request.request_id, "approve")
             result = await handle.wait(timeout=STORY_S_MAX)
             assert result.status == "failed"
@@ -304,7 +304,7 @@ def test_with_move_a_run_goes_on_with_the_new_parts_and_asks_again(tmp_path: Pat
         agent = waiting(["second telling"], "Does something else.")
         async with opened(agent, tmp_path / "a.db", package_change="move") as runtime:
             handle = runtime.handle("r1")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             await handle.answer(request.request_id, "approve")
             again = await _asked_again(handle, request.request_id)
             assert again is not None, "consent was to another tool"
@@ -357,7 +357,7 @@ def test_a_grant_for_the_session_is_for_the_tool_as_it_was_described(second: str
                 async for event in handle.events():
                     if event.type == "run.waiting":
                         asked += 1
-                        (request,) = await handle.requests()
+                        (request,) = await handle.open_requests()
                         await handle.answer(request.request_id, "approve_session")
                 assert (await handle.wait(timeout=STORY_S_MAX)).status == "completed"
             assert asked == requests

@@ -205,7 +205,7 @@ def test_an_answer_that_is_not_an_option_is_refused_with_the_options(
         async with AgentRuntime.in_memory([shop(model)]) as runtime:
             handle = await runtime.start("shop", "go")
             await until(handle, "run.waiting")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             error = await refusal(lambda: handle.answer(request.request_id, **given))
         assert (error.code, error.kind) == (ErrorCode.REJECTED, ErrorKind.APPROVAL_FAILURE)
         assert error.message.endswith(words)
@@ -220,7 +220,7 @@ def test_a_question_without_options_is_answered_in_words() -> None:
         async with AgentRuntime.in_memory([agent]) as runtime:
             handle = await runtime.start(agent, "go")
             await until(handle, "run.waiting")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             error = await refusal(lambda: handle.answer(request.request_id, "Oslo"))
             assert error.code is ErrorCode.REJECTED
             assert error.message.endswith("; it takes a text")
@@ -236,7 +236,7 @@ def test_an_answer_without_a_responder_is_denied_with_advice() -> None:
         async with AgentRuntime.in_memory([shop(model)], responders=["ada"]) as runtime:
             handle = await runtime.start("shop", "go")
             await until(handle, "run.waiting")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             error = await refusal(lambda: handle.answer(request.request_id, "approve"))
             assert error.code is ErrorCode.DENIED
             assert error.message.endswith("; the answer must name its responder")

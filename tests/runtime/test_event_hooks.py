@@ -13,13 +13,13 @@ from typing import Any, cast
 import pytest
 from tests.runtime.runtime_rig import STORY_S_MAX, look, mail, play, until
 
-from windlass import Agent, AgentRuntime, Event, OutputSinkSpec, Rejected, tool
+from windlass import Agent, AgentRuntime, Event, Rejected, tool
 from windlass.engine import event_hooks
 from windlass.engine.writer import SessionWriter
 from windlass.hooks import LIVE_EVENTS, EventHook, hook, on_event
 from windlass.limits import EVENT_HOOKS_CLOSE_S, EVENT_HOOKS_PENDING_MAX, HOOK_STUCK_THREADS_MAX
 from windlass.package import compile_package, fingerprint
-from windlass.parts import Machine
+from windlass.parts import Machine, OutputSinkSpec
 from windlass.ports.host import Delivery, HookCall
 from windlass.testing import (
     Answer,
@@ -203,7 +203,7 @@ def test_a_run_that_waits_is_shown_further_by_the_process_that_continues_it(tmp_
         agent = agent_of(watch(after), script=ASKING)
         async with await AgentRuntime.open(path, agents=[agent]) as runtime:
             handle = runtime.handle("r1")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             await handle.answer(request.request_id, "approve")
             assert (await handle.wait(timeout=STORY_S_MAX)).status == "completed"
 
@@ -331,7 +331,7 @@ def test_a_run_that_cannot_be_bound_is_shown(tmp_path: Path) -> None:
         changed = Agent("shop", model=agent.model, instructions="New.", hooks=[watch(seen)])
         async with await AgentRuntime.open(path, agents=[changed]) as runtime:
             handle = runtime.handle("r1")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             await handle.answer(request.request_id, "approve")
             assert (await handle.wait(timeout=STORY_S_MAX)).status == "failed"
 

@@ -387,7 +387,7 @@ async def read_all(runtime: AgentRuntime) -> list[object]:
 
 async def read_without_decisions(runtime: AgentRuntime) -> list[object]:
     handle = runtime.handle("r1")
-    return [await runtime.run_snapshot("r1"), await handle.requests(), await runtime.deliveries("r1")]
+    return [await runtime.run_snapshot("r1"), await handle.open_requests(), await runtime.deliveries("r1")]
 
 
 def test_reads_do_not_grow_with_the_run_and_equal_those_of_a_new_process() -> None:

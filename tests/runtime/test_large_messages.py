@@ -70,7 +70,7 @@ def test_a_message_of_another_process_is_inspected_outside_of_the_event_loop(
         assert searched == [False]
         async with AgentRuntime.open(tmp_path / "s.db", agents=[agent], durability="process") as second:
             handle = second.handle("r1")
-            [request] = await handle.requests()
+            [request] = await handle.open_requests()
             await handle.answer(request.request_id, "deny")
             async for event in second.handle("r2").events():
                 if event.type == "step.started":

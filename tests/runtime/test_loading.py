@@ -74,13 +74,13 @@ def test_the_line_at_fault_is_named(tmp_path: Path) -> None:
 
 
 HELLO = (
-    'from windlass import Agent, run_sync\n\nagent = Agent("a", model="demo/demo")\n'
+    'from windlass import Agent\n\nagent = Agent("a", model="demo/demo")\n'
     'async def main() -> None:\n    await agent.run("hello")\n'
 )
 
 
 @pytest.mark.parametrize(
-    "line", ['print(run_sync(agent.run("hello")).output)', "import asyncio; asyncio.run(main())", "exit(0)"]
+    "line", ['print(agent.run_sync("hello").output)', "import asyncio; asyncio.run(main())", "exit(0)"]
 )
 @pytest.mark.filterwarnings("ignore:coroutine 'main' was never awaited")
 def test_a_module_that_runs_its_agent_on_import_is_refused_with_line_and_advice(
@@ -102,12 +102,12 @@ def test_a_module_that_runs_its_agent_on_import_is_refused_with_line_and_advice(
 
 
 def test_a_module_that_runs_its_agent_is_refused_without_an_event_loop_too(tmp_path: Path) -> None:
-    write(tmp_path, "shop_sync.py", f'{HELLO}run_sync(agent.run("hello"))\n')
+    write(tmp_path, "shop_sync.py", f'{HELLO}agent.run_sync("hello")\n')
     with pytest.raises(Rejected, match=r"shop_sync\.py, line 6"):
         load_agents("shop_sync:agent", tmp_path)
 
 
 def test_code_under_the_main_guard_is_not_run(tmp_path: Path) -> None:
-    guarded = f'{HELLO}if __name__ == "__main__":\n    run_sync(agent.run("hello"))\n'
+    guarded = f'{HELLO}if __name__ == "__main__":\n    agent.run_sync("hello")\n'
     write(tmp_path, "shop_guard.py", guarded)
     assert [agent.name for agent in load_agents("shop_guard.py", tmp_path)] == ["a"]

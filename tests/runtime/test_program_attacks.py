@@ -221,7 +221,7 @@ await pay(1)
                 handle = await opened_and_asked(runtime, agent) if is_first else runtime.handle("r1")
                 if is_first:
                     continue
-                (request,) = await handle.requests()
+                (request,) = await handle.open_requests()
                 await handle.answer(request.request_id, "approve")
                 await handle.wait(timeout=300)
                 events = [event async for event in handle.events()]
@@ -350,7 +350,7 @@ def test_a_fork_in_the_middle_of_a_program_has_no_half_of_it() -> None:
             again = await runtime.start(agent, "go on", session_id="s2", run_id="r2")
             await until(again, "run.waiting")
             for one in (handle, again):
-                for request in await one.requests():
+                for request in await one.open_requests():
                     await one.answer(request.request_id, "approve")
                 assert (await one.wait(timeout=300)).output == "done"
 
@@ -362,7 +362,7 @@ def test_a_session_with_a_program_is_exported_whole() -> None:
         agent = coder("[await double(1), await pay(2)]", say("done"))
         async with AgentRuntime.in_memory([agent]) as runtime, AgentRuntime.in_memory([agent]) as other:
             handle = await opened_and_asked(runtime, agent)
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             await handle.answer(request.request_id, "approve")
             await handle.wait(timeout=300)
             await other.sessions.import_([line async for line in runtime.sessions.export("s1")])

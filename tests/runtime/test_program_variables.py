@@ -139,7 +139,7 @@ def test_a_program_that_waits_over_a_restart_keeps_its_variables(tmp_path: Path)
                     await until(handle, "run.waiting")
                     continue
                 handle = runtime.handle("r2")
-                (request,) = await handle.requests()
+                (request,) = await handle.open_requests()
                 await handle.answer(request.request_id, "approve")
                 await handle.wait(timeout=300)
                 last = await turn(runtime, agent, 3)

@@ -137,7 +137,7 @@ await asyncio.gather(attempt(1), attempt(2))
         async with AgentRuntime.in_memory([agent]) as runtime:
             handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
             await until(handle, "run.waiting")
-            first, second = await handle.requests()
+            first, second = await handle.open_requests()
             await handle.answer(first.request_id, "deny", text="too much")
             await handle.answer(second.request_id, "approve")
             await handle.wait(timeout=300)
@@ -160,7 +160,7 @@ def test_a_program_waits_over_a_restart(
         async with AgentRuntime.open(path, agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
             await until(handle, "run.waiting")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             return request.request_id
 
     async def answer(request_id: str) -> None:
@@ -191,7 +191,7 @@ def test_a_program_that_goes_another_way_fails_clearly(
         async with AgentRuntime.open(path, agents=[agent]) as runtime:
             handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
             await until(handle, "run.waiting")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             return request.request_id
 
     async def answer(agent: Agent, request_id: str) -> tuple[str, str]:

@@ -45,7 +45,7 @@ def painter(*script: Answer) -> tuple[Agent, ScriptedModel]:
 
 async def the_request(handle: RunHandle) -> InputRequest:
     await until(handle, "run.waiting")
-    (request,) = await handle.requests()
+    (request,) = await handle.open_requests()
     return request
 
 
@@ -260,14 +260,14 @@ def test_a_message_with_answers_is_one_step_and_dismisses_the_other_requests() -
         async with AgentRuntime.in_memory([agent]) as runtime:
             handle = await runtime.start(agent, "go", session_id="s1")
             await until(handle, "run.waiting")
-            first, second = await handle.requests()
+            first, second = await handle.open_requests()
             given = InputResponse(request_id=first.request_id, option_id="approve")
             wrong = InputResponse(request_id="unknown", option_id="approve")
             with pytest.raises(Conflict):
                 await runtime.steer(agent, "not this", session_id="s1", responses=[given, wrong])
             with pytest.raises(Rejected, match="message_id: not with responses"):
                 await runtime.steer(agent, "x", session_id="s1", message_id="m1", responses=[given])
-            assert len(await handle.requests()) == 2
+            assert len(await handle.open_requests()) == 2
             context = ["it is late"]
             await runtime.steer(agent, "be quick", session_id="s1", context=context, responses=[given])
             assert (await handle.wait(timeout=300)).output == "all right"
@@ -429,7 +429,7 @@ def test_a_request_of_a_subagent_is_answered_once_through_its_session_and_that_o
         async with parts.agent(parent).agent(child).policy(allow_start).attended().build() as runtime:
             handle = await runtime.start(parent, "go", session_id="s1")
             await until(handle, "input.requested")
-            [request] = await handle.requests()
+            [request] = await handle.open_requests()
             request_id = request.request_id
             [below] = await runtime.descendants("s1")
             found = await asyncio.gather(
@@ -470,7 +470,7 @@ def test_a_message_that_the_store_refuses_answers_nothing() -> None:
             given = InputResponse(request_id=request.request_id, option_id="approve")
             with pytest.raises(Unavailable):
                 await runtime.steer(agent, "be quick", session_id="s1", responses=[given])
-            assert [one.is_answered for one in await handle.requests()] == [request.is_answered]
+            assert [one.is_answered for one in await handle.open_requests()] == [request.is_answered]
 
     play(story())
 

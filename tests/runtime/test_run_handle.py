@@ -68,10 +68,10 @@ def test_a_request_is_answered_through_the_handle(option: str, was_sent: bool) -
         async with AgentRuntime.in_memory([shop(model)]) as runtime:
             handle = await runtime.start("shop", "go")
             await until(handle, "run.waiting")
-            (asked,) = await handle.requests()
+            (asked,) = await handle.open_requests()
             await handle.answer(asked.request_id, option, text="As you like.", responder="ada")
             assert (await handle.wait()).output == "done"
-            assert await handle.requests() == ()
+            assert await handle.open_requests() == ()
             told = model.requests[1].messages[-1]
             assert (told.content == "sent to ada", told.is_error) == (was_sent, not was_sent)
 

@@ -21,7 +21,7 @@ from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.folds import JournalFolds
 from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import Machine
-from windlass.runtime.runs import Runs, TypedResult, record_of, typed_result
+from windlass.runtime.runs import Runs, record_of, typed_result
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, fail, run_in_fake_time, say
 from windlass_harness.budget import BudgetLimit
 from windlass_harness.views.runs import fold_runs
@@ -86,11 +86,13 @@ def test_a_typed_run_returns_a_model_and_its_result() -> None:
     async def story() -> None:
         async with memory(say('{"cents": 5, "tags": ["a"]}')) as runtime:
             made = await runtime.run_typed(typed(), Price)
-            assert made.value == Price(cents=5, tags=("a",))
+            assert made.output == Price(cents=5, tags=("a",))
             assert made.result.structured_output == {"cents": 5, "tags": ["a"]}
-            assert made == TypedResult(await runtime.handle("r1").wait(), made.value)
-            with pytest.raises(AttributeError):
-                setattr(made, "value", Price(cents=6))  # noqa: B010 - the type checker knows that it is frozen
+            assert made.output is made.output
+            assert made.result == await runtime.handle("r1").wait()
+            assert (made.run_id, made.session_id, made.status) == ("r1", "session:r1", RunStatus.COMPLETED)
+            assert (made.error, made.reason, made.usage) == (None, None, made.result.usage)
+            assert repr(made) == "TypedResult('r1', completed)"
 
     play(story())
 
@@ -100,14 +102,14 @@ def test_a_typed_run_takes_dataclasses_lists_and_schemas() -> None:
         answers = [say('{"x": 1, "y": 2}'), say("[1, 2]"), say('{"a": null}'), say("null")]
         async with memory(*answers) as runtime:
             place = await runtime.run_typed(request("r1", package_id="shop"), Point)
-            assert place.value == Point(1, 2)
+            assert place.output == Point(1, 2)
             numbers = await runtime.run_typed(request("r2", package_id="shop"), list[int])
-            assert numbers.value == [1, 2]
+            assert numbers.output == [1, 2]
             schema = {"title": "Any", "type": "object"}
             plain = await runtime.run_typed(request("r3", package_id="shop"), schema)
-            assert plain.value == {"a": None}
+            assert plain.output == {"a": None}
             nothing = await runtime.run_typed(request("r4", package_id="shop"), {"type": "null"})
-            assert nothing.value is None
+            assert nothing.output is None
 
     play(story())
 
@@ -280,7 +282,7 @@ def test_an_unknown_run_is_a_conflict_with_its_id(use: str) -> None:
                 "wait": handle.wait,
                 "status": handle.status,
                 "cancel": handle.cancel,
-                "requests": handle.requests,
+                "requests": handle.open_requests,
                 "run_snapshot": lambda: runtime.run_snapshot("nobody"),
                 "answer": lambda: handle.answer("request", "approve"),
                 "deliveries": lambda: runtime.deliveries("nobody"),
@@ -377,7 +379,7 @@ def test_a_handle_can_be_had_after_a_restart_for_a_run_that_waits_and_for_one_th
             later = runtime.handle("r2")
             assert await later.status() is RunStatus.WAITING
             assert (await runtime.run_snapshot("r2")).status is RunStatus.WAITING
-            (asked,) = await later.requests()
+            (asked,) = await later.open_requests()
             await later.answer(asked.request_id, "approve")
             assert (await later.wait()).output == "done"
 
@@ -403,7 +405,7 @@ def test_a_run_that_another_process_drives_can_be_waited_for_answered_and_cancel
             handle = watching.handle("r1")
             waiting = asyncio.create_task(handle.wait())
             await until(started, "run.waiting")
-            (asked,) = await handle.requests()
+            (asked,) = await handle.open_requests()
             await handle.answer(asked.request_id, "approve")
             assert await waiting == await started.wait()
             second = await driving.start("shop", "go", run_id="r2")
@@ -505,7 +507,7 @@ def test_a_run_that_waits_for_people_can_be_cancelled() -> None:
             await until(handle, "run.waiting")
             await handle.cancel()
             assert (await handle.wait()).status is RunStatus.CANCELLED
-            assert await handle.requests() == ()
+            assert await handle.open_requests() == ()
 
     play(story())
 
@@ -544,9 +546,9 @@ def test_a_cancel_closes_approvals_with_a_record_and_refuses_later_ones() -> Non
         async with memory(*ASKS) as runtime:
             handle = await runtime.start("shop", "go")
             await until(handle, "run.waiting")
-            (asked,) = await handle.requests()
+            (asked,) = await handle.open_requests()
             await handle.cancel()
-            assert await handle.requests() == ()
+            assert await handle.open_requests() == ()
             with pytest.raises(Conflict, match="the run was cancelled") as refused:
                 await handle.answer(asked.request_id, "approve")
             assert refused.value.causal_ids.request_id == asked.request_id
@@ -568,12 +570,12 @@ def test_requests_of_a_run_are_not_those_of_another_run_of_its_session() -> None
             await first.wait()
             second = await runtime.start("shop", "go", run_id="r2", session_id="s1")
             await until(second, "run.waiting")
-            (asked,) = await second.requests()
-            assert await first.requests() == ()
+            (asked,) = await second.open_requests()
+            assert await first.open_requests() == ()
             assert await runtime.session_requests("s1") == (asked,)
             with pytest.raises(Conflict, match="no open request with this id"):
                 await first.answer(asked.request_id, "approve")
-            assert await second.requests() == (asked,)
+            assert await second.open_requests() == (asked,)
 
     play(story())
 
@@ -595,7 +597,7 @@ def test_an_answer_that_does_not_count_is_refused_with_its_ids(
         async with memory(*ASKS, responders=["ada"]) as runtime:
             handle = await runtime.start("shop", "go", run_id="r1", session_id="s1")
             await until(handle, "run.waiting")
-            (asked,) = await handle.requests()
+            (asked,) = await handle.open_requests()
             response = InputResponse.model_validate(
                 {"request_id": asked.request_id, "responder": "ada", **answer}
             )
@@ -605,7 +607,7 @@ def test_an_answer_that_does_not_count_is_refused_with_its_ids(
             assert caught.value.kind is ErrorKind.APPROVAL_FAILURE
             ids = CausalIds(session_id="s1", request_id=response.request_id)
             assert caught.value.causal_ids == ids
-            assert await handle.requests() == (asked,)
+            assert await handle.open_requests() == (asked,)
 
     play(story())
 
@@ -620,7 +622,7 @@ def test_an_answer_after_its_time_is_a_conflict() -> None:
         async with builder.approvals_expire(1_000).build() as runtime:
             handle = await runtime.start("shop", "go")
             await until(handle, "run.waiting")
-            (asked,) = await handle.requests()
+            (asked,) = await handle.open_requests()
             clock.jump(2)
             with pytest.raises(Conflict, match="expired"):
                 await handle.answer(asked.request_id, "approve")
@@ -732,7 +734,7 @@ def test_a_session_of_an_agent_that_this_process_does_not_have_is_left_alone(tmp
         other = Agent("other", model=model_of())
         async with AgentRuntime.open(path, agents=[other]) as runtime:
             handle = runtime.handle("r1")
-            (asked,) = await handle.requests()
+            (asked,) = await handle.open_requests()
             await handle.answer(asked.request_id, "approve")
         after = ScriptedModel([say("done")])
         async with AgentRuntime.open(path, agents=[shop(after)]) as runtime:

@@ -90,7 +90,7 @@ def test_a_request_is_durable_before_the_dispatcher_is_called() -> None:
         async with builder.build() as runtime:
             handle = await runtime.start("shop", "go", session_id="s1")
             await until(handle, "run.waiting")
-            (asked,) = await handle.requests()
+            (asked,) = await handle.open_requests()
             await handle.answer(asked.request_id, "approve")
             await handle.wait()
             assert asked.request_id in seen[0][0]
@@ -105,7 +105,7 @@ def test_a_dispatcher_that_says_nothing_leaves_the_request_to_others() -> None:
             handle = await runtime.start("shop", "go")
             await desk.called.wait()
             await until(handle, "run.waiting")
-            (asked,) = await handle.requests()
+            (asked,) = await handle.open_requests()
             await handle.answer(asked.request_id, "deny")
             assert (await handle.wait()).status is RunStatus.COMPLETED
             assert len(desk.asked) == 1
@@ -147,7 +147,7 @@ def test_a_dispatcher_that_fails_is_logged_by_kind_and_leaves_the_request_open(
             handle = await runtime.start("shop", "go")
             await until(handle, "run.waiting")
             await ear.heard.wait()
-            (asked,) = await handle.requests()
+            (asked,) = await handle.open_requests()
             await handle.answer(asked.request_id, "approve", responder="ada")
             assert (await handle.wait()).output == "done"
         logging.getLogger("windlass.runtime.approvals").removeHandler(ear)
@@ -187,7 +187,7 @@ def test_a_dispatcher_that_hangs_is_given_up_and_the_request_stays_open(
             assert [one.getMessage() for one in caplog.records] == [
                 "an approval dispatcher failed: TimeoutError"
             ]
-            assert len(await handle.requests()) == 1
+            assert len(await handle.open_requests()) == 1
 
     run_in_fake_time(story(), clock=clock)
 
@@ -207,7 +207,7 @@ def test_a_slow_dispatcher_does_not_block_runs_and_is_cancelled_at_close() -> No
             handle = await runtime.start("shop", "go")
             await desk.called.wait()
             await until(handle, "run.waiting")
-            (asked,) = await handle.requests()
+            (asked,) = await handle.open_requests()
             await handle.answer(asked.request_id, "approve")
             assert (await handle.wait()).output == "done"
             assert ended == []
@@ -315,7 +315,7 @@ async def opened(path: Path, desk: Desk) -> AgentRuntime:
 
 
 async def answered(handle: RunHandle) -> None:
-    (asked,) = await handle.requests()
+    (asked,) = await handle.open_requests()
     await handle.answer(asked.request_id, "approve")
 
 
@@ -471,7 +471,7 @@ def test_answers_may_come_as_any_iterable_and_there_must_be_one() -> None:
         async with AgentRuntime.in_memory([agent]) as runtime:
             handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
             await until(handle, "run.waiting")
-            (asked,) = await handle.requests()
+            (asked,) = await handle.open_requests()
             empty: list[object] = [[], (), iter(())]
             for nothing in empty:
                 with pytest.raises(Rejected, match="responses is empty"):

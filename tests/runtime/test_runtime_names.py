@@ -72,7 +72,7 @@ def test_the_parts_of_a_runtime_are_all_there_and_load_no_database_until_it_is_a
 def test_the_types_of_the_fields_of_public_classes_can_be_read() -> None:
     found = {name: getattr(windlass, name) for name in dir(windlass)}
     classes = {name for name, one in found.items() if is_dataclass(one)}
-    assert {"Agent", "HookCall", "Tool", "ToolContext", "TypedResult"} <= classes
+    assert {"Agent", "HookCall", "Tool", "ToolContext", "RunInfo"} <= classes
     # The severity of a shell command needs the module that grades it.
     for name in classes - {"Rule"}:
         names = {one.name for one in fields(found[name])}

@@ -47,7 +47,7 @@ def clerk(*answers: Any, **parts: Any) -> Agent:
 
 async def asked(handle: RunHandle) -> InputRequest:
     await until(handle, "run.waiting")
-    [request] = await handle.requests()
+    [request] = await handle.open_requests()
     return request
 
 
@@ -219,7 +219,7 @@ def test_the_approvals_of_a_run_close_when_it_fails_because_its_agent_was_replac
         async with AgentRuntime.open(path, agents=[clerk(both, say("done"))]) as runtime:
             handle = await runtime.start("clerk", "go", run_id="r1", session_id="s1", owner="ann")
             await until(handle, "run.waiting")
-            first, second = await handle.requests()
+            first, second = await handle.open_requests()
         model = ScriptedModel([say("never")])
         replaced = Agent("clerk", model=model, tools=[look])
         async with AgentRuntime.open(path, agents=[replaced], package_change="refuse") as runtime:

@@ -110,7 +110,7 @@ async def data_of(runtime: AgentRuntime, run_id: str, kind: str) -> list[JsonObj
 
 async def the_request(handle: RunHandle) -> InputRequest:
     await until(handle, "input.requested")
-    (request,) = await handle.requests()
+    (request,) = await handle.open_requests()
     return request
 
 
@@ -508,7 +508,7 @@ def test_consent_to_a_call_of_a_subagent_is_refused_after_its_caller_was_cancell
             request = await the_request(handle)
             leaf = (await runtime.descendants("s1"))[-1].session_id
             await handle.cancel()
-            assert await handle.requests() == ()
+            assert await handle.open_requests() == ()
             yes = InputResponse(request_id=request.request_id, option_id="approve")
             for session_id in ("s1", leaf):
                 with pytest.raises(Conflict):
@@ -571,7 +571,7 @@ def test_a_message_to_the_root_does_not_settle_the_question_of_a_subagent() -> N
             handle = await start(runtime, root)
             request = await the_request(handle)
             await runtime.steer(root, "hurry", session_id="s1")
-            assert [one.request_id for one in await handle.requests()] == [request.request_id]
+            assert [one.request_id for one in await handle.open_requests()] == [request.request_id]
             await handle.answer(request.request_id, text="black")
             assert (await handle.wait(timeout=300)).output == "done"
 

@@ -1,6 +1,5 @@
 """Wrong values at every public entry: one of our errors, with the expected value."""
 
-import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import fields
@@ -10,7 +9,7 @@ from typing import Any, cast, get_type_hints
 import pytest
 from tests.runtime.runtime_rig import look, model_of, play, shop
 
-from windlass import Agent, AgentRuntime, BudgetLimit, RunHandle, hook, run_sync, tool
+from windlass import Agent, AgentRuntime, BudgetLimit, RunHandle, hook, tool
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import AgentError, Rejected
 from windlass.hooks import HookOptions
@@ -216,7 +215,6 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "sessions export": lambda runtime, bad: anext(runtime.sessions.export(bad)),
     "sessions import_": lambda runtime, bad: runtime.sessions.import_(bad),
     "sessions delete": lambda runtime, bad: runtime.sessions.delete(bad),
-    "run_sync": lambda runtime, bad: asyncio.to_thread(run_sync, bad),
 }
 LISTS = ("sessions list", "sessions runs", "sessions refused_starts", "sessions requests")
 FINE: set[tuple[str, int]] = {
@@ -248,7 +246,8 @@ def test_the_table_of_entries_is_complete() -> None:
     apart |= {"provider_registry", "output_sinks", "subscribe_events"}
     methods = {name for name in dir(AgentRuntime) if not name.startswith("_")} - apart
     assert not {name for name in methods if name not in known}
-    used = {"status", "wait", "events", "cancel", "answer", "requests", "retry"}
+    used = {"status", "wait", "events", "cancel", "answer", "retry"}
+    used |= {"requests", "open_requests", "stream_text"}
     assert {name for name in dir(RunHandle) if not name.startswith("_")} == used
 
 
@@ -309,6 +308,8 @@ SETUP: dict[str, tuple[object, str]] = {
     "package_change": (5, "package_change must be one of continue, move, refuse; found 5"),
     "retry_for_ms": (-1, "retry_for_ms must be 0 or more, found -1"),
     "rules": (5, "rules must be Rules(…) of windlass.parts"),
+    "deps": ([1], "deps must be a dictionary of agents and functions of a RunInfo, found list"),
+    "tenant": (5, "tenant"),
     "secrets": ("abc", "secrets must be a list of texts, found str"),
     "machine": (5, "machine must be a Machine(clock, new_id, random) of windlass.parts, found int"),
 }
@@ -332,8 +333,17 @@ def test_every_option_of_a_runtime_is_tried() -> None:
 
 
 def test_an_option_has_the_type_of_the_port_of_its_name() -> None:
-    """Each is declared in RuntimePorts; the builder takes all but these seven by that name."""
-    own = {"secrets", "providers", "hooks", "output_sinks", "machine", "policy", "approval_dispatcher"}
+    """Each is declared in RuntimePorts; the builder takes all but these eight by that name."""
+    own = {
+        "secrets",
+        "providers",
+        "hooks",
+        "output_sinks",
+        "machine",
+        "policy",
+        "approval_dispatcher",
+        "deps",
+    }
     wider: dict[str, object] = {"responders": Sequence[str], "package_change": PackageChange | str}
     ports, options = get_type_hints(RuntimePorts), get_type_hints(RuntimeOptions)
     for name in options.keys() - own:
@@ -470,6 +480,8 @@ AGENT_FINE = {
     ),
     *((name, 1) for name in ("compaction", "retry_for_ms")),
     ("retry_for_ms", 0),
+    ("deps", 0),
+    ("deps", 6),  # a function, which makes them
 }
 
 

@@ -181,7 +181,7 @@ def test_a_call_after_a_restart_does_not_run_outside_of_a_sandbox_that_is_gone(
         monkeypatch.setenv("PATH", "/nowhere")
         async with AgentRuntime.open(tmp_path / "a.db", agents=[asked]) as runtime:
             handle = runtime.handle("r1")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             await handle.answer(request.request_id, "approve")
             await handle.wait(timeout=120)
             return await results(runtime, "s1")

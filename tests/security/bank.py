@@ -76,7 +76,7 @@ async def asked(handle: RunHandle, times: int = 1) -> tuple[InputRequest, ...]:
         async for event in handle.events():
             seen += event.type == "run.waiting"
             if seen == times:
-                return await handle.requests()
+                return await handle.open_requests()
     raise AssertionError("the run ended without a request")
 
 

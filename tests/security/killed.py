@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from tests.security.bank import asked
 
@@ -17,6 +17,7 @@ from windlass.policy import allow_start
 from windlass.ports.store import Appended, Batch, NewRun, Posted
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.testing.stores import WrappedStore
+from windlass.tools import EffectName
 from windlass_protocol import JsonObject
 
 Point = Literal["answer durable", "start asked", "start durable", "effect done"]
@@ -29,7 +30,7 @@ def end() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def payer(ledger: Path, effect: str, *, note: str = "", is_killed: bool = False) -> Agent:
+def payer(ledger: Path, effect: EffectName, *, note: str = "", is_killed: bool = False) -> Agent:
     """An agent that pays after an approval; a file outside records the payments."""
 
     async def pay(cents: int, note: str = "") -> str:
@@ -70,7 +71,7 @@ class KillingStore(WrappedStore):
         return posted
 
 
-async def live(folder: Path, point: Point, effect: str, secret: str) -> None:
+async def live(folder: Path, point: Point, effect: EffectName, secret: str) -> None:
     """Ask, be answered, and die."""
     store = KillingStore(await SqliteStore.open(folder / "a.db"), point)
     builder = AgentRuntime.builder().journal(store).content(store).policy(allow_start).attended()
@@ -86,4 +87,4 @@ async def live(folder: Path, point: Point, effect: str, secret: str) -> None:
 
 if __name__ == "__main__":
     _, where, wanted, effect_class, *secrets = sys.argv
-    asyncio.run(live(Path(where), POINTS[int(wanted)], effect_class, "".join(secrets)))
+    asyncio.run(live(Path(where), POINTS[int(wanted)], cast(EffectName, effect_class), "".join(secrets)))

@@ -10,10 +10,11 @@ from tests.security.bank import asked, codes, ended, play, records_of, types
 from tests.security.killed import POINTS, STORY_S_MAX, Point, payer
 
 from windlass import AgentRuntime
+from windlass.tools import EffectName
 from windlass_protocol import JsonObject
 
 
-def crash(folder: Path, point: Point, effect: str, secret: str = "") -> None:
+def crash(folder: Path, point: Point, effect: EffectName, secret: str = "") -> None:
     """Let a process ask, be answered and be killed."""
     number = str(POINTS.index(point))
     command = [sys.executable, "-m", "tests.security.killed", str(folder), number, effect, secret]
@@ -30,7 +31,7 @@ def paid(folder: Path) -> int:
 @pytest.mark.parametrize("effect", ["once", "idempotent"])
 @pytest.mark.parametrize("point", POINTS)
 def test_consent_survives_a_crash_and_is_used_as_the_effect_allows(
-    tmp_path: Path, point: Point, effect: str
+    tmp_path: Path, point: Point, effect: EffectName
 ) -> None:
     crash(tmp_path, point, effect)
     before = paid(tmp_path)

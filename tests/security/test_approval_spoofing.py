@@ -226,7 +226,7 @@ def test_one_bad_answer_among_several_refuses_them_all() -> None:
             other = InputResponse(request_id="approval:r9:0:c1:1", option_id="approve")
             with pytest.raises(Conflict):
                 await runtime.answer_run("r1", [yes(request), other])
-            assert (await handle.requests())[0].request_id == request.request_id
+            assert (await handle.open_requests())[0].request_id == request.request_id
             await handle.answer(request.request_id, "deny")
             await ended(handle)
 

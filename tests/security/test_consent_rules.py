@@ -294,7 +294,7 @@ def test_a_tool_asks_as_its_author_says(approval: object, mode: str, is_asked: l
             handle = await runtime.start(agent, "go", run_id="r1")
             async for event in handle.events():
                 if event.type == "run.waiting":
-                    (request,) = await handle.requests()
+                    (request,) = await handle.open_requests()
                     await handle.answer(request.request_id, "approve")
             assert await ended(handle) == "completed"
             prompts = "".join(
@@ -497,7 +497,7 @@ def test_a_call_that_needs_approval_is_denied_in_an_unattended_runtime(
             handle = await runtime.start(agent, "go", run_id="r1")
             assert await ended(handle) == "completed"
             assert await codes(handle) == [code]
-            assert await handle.requests() == ()
+            assert await handle.open_requests() == ()
 
     play(story())
     assert len(bank.paid) == (code is None)

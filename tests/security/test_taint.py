@@ -65,7 +65,7 @@ def outcome(*reads: str, policy: PolicySet = ALLOWED) -> str:
             handle = await runtime.start("clerk", "Go.")
             async for event in handle.events():
                 if event.type == "run.waiting":
-                    (request,) = await handle.requests()
+                    (request,) = await handle.open_requests()
                     assert request.action.kind == "tool-call"
                     return f"asks about {request.action.tool_name}"
             return (await handle.wait(timeout=300)).status.value
@@ -103,7 +103,7 @@ def test_taint_is_recorded_and_survives_a_restart(tmp_path: Path) -> None:
         async with AgentRuntime.open(tmp_path / "a.db", agents=[again]) as runtime:
             handle = await runtime.start("clerk", "Go on.", session_id="s", run_id="r2")
             await until(handle, "run.waiting")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             assert [option.id for option in request.options or ()] == ["approve", "deny"]
             await handle.answer(request.request_id, "approve")
             assert (await handle.wait(timeout=300)).status is RunStatus.COMPLETED

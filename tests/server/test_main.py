@@ -15,6 +15,7 @@ from windlass_server.auth import KeyFile, new_key
 one = talker()
 several = [talker("a"), payer("b")]
 misspelt = Agent("lost", model="opnai/gpt-5")
+needy = Agent("needy", model="demo/demo", deps=Path)
 none: list[object] = []
 strange = ["no agent"]
 
@@ -46,6 +47,7 @@ def test_a_reference_that_is_not_an_agent_is_refused_with_a_message(
         (["--cors-origins", "https://a.example,*"], "cors_origins lists origins"),
         (["--keys", "missing.json"], "there is no key file missing.json: make a key with windlass keys add"),
         (["--agents", "tests.server.test_main:misspelt"], "agent lost: missing provider adapter"),
+        (["--agents", "tests.server.test_main:needy"], "agent needy needs dependencies; give it a factory"),
         (["--goals", "tests.server.test_main:one"], "expected Goal"),
         (["--data", __file__], "is no folder"),
     ],

@@ -51,7 +51,7 @@ async def until_asked(runtime: AgentRuntime, run_id: str) -> None:
 
 async def approve(runtime: AgentRuntime, run_id: str) -> None:
     handle = runtime.handle(run_id)
-    for request in await handle.requests():
+    for request in await handle.open_requests():
         await handle.answer(request.request_id, "approve")
     await handle.wait()
 

@@ -105,7 +105,7 @@ def test_one_read_that_fails_costs_no_span_and_repeats_none(
                 async for event in handle.events():
                     if event.type == "run.waiting":
                         break
-                [request] = await handle.requests()
+                [request] = await handle.open_requests()
                 await handle.answer(request.request_id, "approve")
                 await handle.wait()
                 await runtime.handle(f"q{at}").wait()

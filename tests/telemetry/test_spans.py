@@ -36,7 +36,7 @@ async def approve(handle: RunHandle) -> None:
     """Follow a run to its end, and approve its requests."""
     async for event in handle.events():
         if event.type == "run.waiting":
-            for request in await handle.requests():
+            for request in await handle.open_requests():
                 await handle.answer(request.request_id, "approve")
 
 

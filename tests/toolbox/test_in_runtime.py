@@ -64,7 +64,7 @@ def test_a_command_runs_as_approved_after_a_request(command: str, tmp_path: Path
             async for event in handle.events():
                 if event.type == "input.requested":
                     break
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             assert command in request.prompt
             assert (tmp_path / "kept").exists()
             assert not (tmp_path / "made").exists()
@@ -89,7 +89,7 @@ def test_a_file_that_makes_other_programs_run_code_is_written_after_a_request(tm
             async for event in handle.events():
                 if event.type != "input.requested":
                     continue
-                (request,) = await handle.requests()
+                (request,) = await handle.open_requests()
                 path = paths[len(asked)]
                 assert path in request.prompt
                 assert not (tmp_path / path).exists()

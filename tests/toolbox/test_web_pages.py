@@ -169,7 +169,7 @@ def test_an_address_that_is_too_long_is_refused() -> None:
 
 def test_the_tool_declares_that_it_reaches_out() -> None:
     tool = web_fetch_tool()
-    assert (str(tool.mode), str(tool.effect), tool.is_outbound) == ("external", "read", True)
+    assert (str(tool.mode), str(tool.effect), tool.is_outbound) == ("external", "idempotent", True)
 
 
 def test_the_error_without_the_web_extra_names_the_package_to_install(

@@ -96,5 +96,5 @@ def sealed(lines: list[str]) -> list[str]:
 
 async def approve(handle: RunHandle) -> None:
     """Say yes to everything that a run asks."""
-    for request in await handle.requests():
+    for request in await handle.open_requests():
         await handle.answer(request.request_id, "approve")

@@ -64,7 +64,7 @@ def test_a_run_under_way_is_cancelled_in_the_fork_and_goes_on_in_the_old_session
             "session.waiting",
         ]
         assert await runtime.session_requests(fork.session_id) == ()
-        assert len(await handle.requests()) == 1
+        assert len(await handle.open_requests()) == 1
         await approve(handle)
         assert (await handle.wait()).status is RunStatus.COMPLETED
         assert made == ["look bill", "pay 9"]
@@ -147,7 +147,7 @@ def test_state_of_tools_comes_along_and_consent_for_the_session_does_not(path: P
     async def story(runtime: AgentRuntime) -> None:
         handle = await runtime.start("clerk", "go", session_id="old")
         await until(handle, "run.waiting")
-        [request] = await handle.requests()
+        [request] = await handle.open_requests()
         await handle.answer(request.request_id, "approve_session")
         await handle.wait()
         await runtime.sessions.fork("old", session_id_new="new")

@@ -184,7 +184,7 @@ def test_a_request_expires_at_once_when_the_clock_is_put_behind_its_time() -> No
         async with scene.runtime as runtime:
             handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
             await scene.clock.sleep(10)
-            assert len(await handle.requests()) == 1
+            assert len(await handle.open_requests()) == 1
             scene.clock.jump(DAY_S)
             assert (await handle.wait(timeout=SLACK_S)).output == "one"
             settled = [one for one in await scene.store.read("s1") if one.type == "approval.settled"]
@@ -204,11 +204,11 @@ def test_a_request_stays_open_until_the_wall_clock_says_that_it_has_expired() ->
             scene.clock.jump(-DAY_S)
             written = scene.store.append_count
             await scene.clock.sleep(3 * HOUR_S)
-            assert len(await handle.requests()) == 1
+            assert len(await handle.open_requests()) == 1
             assert await scene.standing() is Standing.WAITING
             assert scene.store.append_count - written <= 2, "it is looked after once, not again and again"
             await scene.clock.sleep(DAY_S - 3 * HOUR_S)
-            assert len(await handle.requests()) == 1
+            assert len(await handle.open_requests()) == 1
             await handle.wait(timeout=HOUR_S + SLACK_S)
 
     run_in_fake_time(story(), clock=scene.clock)

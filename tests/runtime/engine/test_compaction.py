@@ -426,7 +426,7 @@ def test_a_compaction_that_waits_for_a_run_that_waits_for_people_is_no_crash() -
             await runtime.compact("s1")
             await scene.clock.sleep(1)
             for _ in range(2):
-                await handle.answer((await handle.requests())[0].request_id, "approve")
+                await handle.answer((await handle.open_requests())[0].request_id, "approve")
                 await scene.clock.sleep(1)
             assert (await handle.wait()).status == "completed"
             records = await records_of(scene.store)

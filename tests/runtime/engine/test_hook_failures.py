@@ -176,7 +176,7 @@ def stopped(hook: Any, script: Any) -> Any:
             handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
             async for event in handle.events():
                 if event.type == "run.waiting":
-                    (request,) = await handle.requests()
+                    (request,) = await handle.open_requests()
                     await handle.answer(request.request_id, "approve", responder="ann")
             result = await handle.wait(timeout=300)
             return HookRun(result, await events_of(runtime, until=["session.waiting"]), ledger)

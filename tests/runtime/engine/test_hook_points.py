@@ -288,7 +288,7 @@ def asking(*hooks: Any, answer: str = "approve") -> HookRun:
             handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
             async for event in handle.events():
                 if event.type == "run.waiting":
-                    (request,) = await handle.requests()
+                    (request,) = await handle.open_requests()
                     await handle.answer(request.request_id, answer, responder="ann")
             return HookRun(
                 await handle.wait(timeout=300), await events_of(runtime, until=["session.waiting"]), ledger
@@ -407,7 +407,7 @@ def test_hooks_that_were_recorded_do_not_run_again_after_a_restart(tmp_path: Pat
             await events_of(runtime, until=["run.waiting"])
         async with AgentRuntime.open(tmp_path / "app.db", agents=[agent_with(later)]) as runtime:
             handle = runtime.handle("r1")
-            (request,) = await handle.requests()
+            (request,) = await handle.open_requests()
             await handle.answer(request.request_id, "approve", responder="ann")
             await handle.wait(timeout=300)
             return await events_of(runtime, until=["session.waiting"])

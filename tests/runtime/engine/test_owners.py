@@ -94,7 +94,7 @@ async def waiting(handle: RunHandle) -> str:
     async for event in handle.events():
         if event.type == "run.waiting":
             break
-    (request,) = await handle.requests()
+    (request,) = await handle.open_requests()
     return request.request_id
 
 
@@ -139,7 +139,7 @@ def test_an_answer_that_waits_for_the_agent_is_shown_as_one_and_no_other_is_take
             await two.handle("a1").answer(request_id, "approve")
             (request,) = await two.session_requests("s")
             assert request.is_answered
-            (request,) = await two.handle("a1").requests()
+            (request,) = await two.handle("a1").open_requests()
             assert request.is_answered
             words = "the request is answered already; the answer waits for a process with agent A"
             with pytest.raises(Conflict, match=words):
@@ -228,7 +228,7 @@ def test_a_cancel_shows_at_once_while_no_process_has_the_agent() -> None:
                 snapshot = await two.run_snapshot(run_id)
                 assert (snapshot.status, snapshot.cancellation_requested) == (RunStatus.CANCELLING, True)
                 assert await handle.status() is RunStatus.CANCELLING
-            assert await two.handle("a1").requests() == ()
+            assert await two.handle("a1").open_requests() == ()
             with pytest.raises(Conflict, match="the run was cancelled, which closed its requests"):
                 await two.handle("a1").answer(request_id, "approve")
         async with street.process([asks("A")]) as one:

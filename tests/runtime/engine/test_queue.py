@@ -62,7 +62,7 @@ async def queued(runtime: AgentRuntime) -> tuple[RunHandle, RunHandle]:
 
 
 async def approve(handle: RunHandle) -> None:
-    (request,) = await handle.requests()
+    (request,) = await handle.open_requests()
     await handle.answer(request.request_id, "approve")
 
 

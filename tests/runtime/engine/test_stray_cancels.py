@@ -299,7 +299,7 @@ def test_a_left_answer_does_not_change_the_arguments_of_the_next_one(monkeypatch
             async for event in handle.events():
                 if event.type == "input.requested":
                     break
-            [asked] = await handle.requests()
+            [asked] = await handle.open_requests()
             await asyncio.sleep(3)
             await handle.answer(asked.request_id, "approve")
             assert (await handle.wait()).output == "ok"

@@ -9,7 +9,7 @@ from windlass.errors import Rejected
 from windlass.policy import RulesPolicy
 from windlass.steps import HarnessTool, KeyedTool, answer_to
 from windlass.testing import ScriptedModel, call, say
-from windlass.tools import ApprovalCheck, Tool, tool
+from windlass.tools import ApprovalCheck, ApprovalName, Tool, tool
 from windlass.tools.question import OPTIONS_MAX
 from windlass_harness.policy import PolicySet, Rule
 from windlass_protocol import (
@@ -53,7 +53,7 @@ def outcomes(stage: Stage) -> list[object]:
     ]
 
 
-def counted(approval: ApprovalCheck | str, calls: list[JsonObject]) -> Tool[..., object]:
+def counted(approval: ApprovalCheck | ApprovalName, calls: list[JsonObject]) -> Tool[..., object]:
     @tool(mode="safe_write", approval=approval)
     async def pay(cents: int, to: str = "bank") -> str:
         """Pay."""

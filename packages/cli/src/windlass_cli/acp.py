@@ -323,7 +323,7 @@ class Turn:
             self._asking = None
 
     async def _ask_all(self) -> None:
-        for request in await self.handle.requests():
+        for request in await self.handle.open_requests():
             if request.is_answered:
                 continue
             try:

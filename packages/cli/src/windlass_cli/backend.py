@@ -23,7 +23,8 @@ from windlass_cli.settings import KEY, LOCAL, OWNER, Settings
 from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
-    from windlass import Agent, AgentRuntime, RunHandle, client
+    from windlass import AgentRuntime, RunHandle, client
+    from windlass.agent import AnyAgent
     from windlass.catalog import Page, RunTrace, SettledRequest
     from windlass.ledger import Goal
     from windlass.ports import store as listing
@@ -57,7 +58,7 @@ class Run(Protocol):
         """
         ...
 
-    async def requests(self) -> "tuple[InputRequest, ...]":
+    async def open_requests(self) -> "tuple[InputRequest, ...]":
         """Return the open requests of the run."""
         ...
 
@@ -216,7 +217,7 @@ class Backend(Protocol):
 class LocalStore:
     """The `Backend` on this machine: a runtime with the store open."""
 
-    def __init__(self, runtime: "AgentRuntime", agents: "Callable[[], tuple[Agent, ...]]") -> None:
+    def __init__(self, runtime: "AgentRuntime", agents: "Callable[[], tuple[AnyAgent, ...]]") -> None:
         self.runtime = runtime
         self.sessions = runtime.sessions
         self.handle = runtime.handle
@@ -272,14 +273,14 @@ class Command:
     terminal: Terminal
     key: str | None = field(default=None, repr=False)
     """The API key for the server, if one is named."""
-    _loaded: "list[tuple[Agent, ...]]" = field(default_factory=list["tuple[Agent, ...]"], init=False)
+    _loaded: "list[tuple[AnyAgent, ...]]" = field(default_factory=list["tuple[AnyAgent, ...]"], init=False)
 
     @property
     def user(self) -> str:
         """The name under which requests are answered."""
         return self.settings.user or getpass.getuser()
 
-    def agents(self) -> "tuple[Agent, ...]":
+    def agents(self) -> "tuple[AnyAgent, ...]":
         """Return the agents; they are loaded once.
 
         Raises:

@@ -110,7 +110,7 @@ class Watch:
 
     async def _answer(self, run: "Run") -> bool:
         """Ask for each open request of the run; return whether all are answered."""
-        for request in await run.requests():
+        for request in await run.open_requests():
             # An answered request stays listed until the driver of the run takes the answer.
             is_open = not request.is_answered
             if is_open and not (self.is_asking and await self._settle(run, request)):

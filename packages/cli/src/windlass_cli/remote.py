@@ -99,7 +99,7 @@ class RemoteRun:
             raise NotWindlass("the server ended the feed of a run that has not ended")
         return result
 
-    async def requests(self) -> "tuple[InputRequest, ...]":
+    async def open_requests(self) -> "tuple[InputRequest, ...]":
         try:
             return (await self._client.runs.get(self.run_id)).requests
         except NotFound:  # a run of another user: only its approver sees the request

@@ -6,6 +6,7 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from windlass.agent import Agent as Agent
+    from windlass.deps import RunInfo as RunInfo
     from windlass.errors import AgentError as AgentError
     from windlass.errors import Ambiguous as Ambiguous
     from windlass.errors import Conflict as Conflict
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
     from windlass.ports.model import LLMUsage as LLMUsage
     from windlass.ports.model import ToolCallDelta as ToolCallDelta
     from windlass.runtime.compose import AgentRuntime as AgentRuntime
-    from windlass.runtime.registry import PackageChange as PackageChange
-    from windlass.runtime.registry import ToolRoute as ToolRoute
+    from windlass.runtime.requests import Approval as Approval
+    from windlass.runtime.requests import Interrupted as Interrupted
+    from windlass.runtime.requests import Question as Question
     from windlass.runtime.runs import RunHandle as RunHandle
     from windlass.runtime.runs import TypedResult as TypedResult
-    from windlass.script import run_sync as run_sync
     from windlass.tools import Tool as Tool
     from windlass.tools import ToolFailed as ToolFailed
     from windlass.tools import tool as tool
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from windlass_protocol import Event as Event
     from windlass_protocol import InputRequest as InputRequest
     from windlass_protocol import InputResponse as InputResponse
-    from windlass_protocol import OutputSinkSpec as OutputSinkSpec
     from windlass_protocol import RunRequest as RunRequest
     from windlass_protocol import RunResult as RunResult
     from windlass_protocol import RunStatus as RunStatus
@@ -50,6 +50,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "windlass.agent": ("Agent",),
+    "windlass.deps": ("RunInfo",),
     "windlass.errors": (
         "AgentError",
         "Ambiguous",
@@ -74,15 +75,15 @@ _HOMES = {
         "ToolCallDelta",
     ),
     "windlass.runtime.compose": ("AgentRuntime",),
-    "windlass.runtime.registry": (
-        "PackageChange",
-        "ToolRoute",
+    "windlass.runtime.requests": (
+        "Approval",
+        "Interrupted",
+        "Question",
     ),
     "windlass.runtime.runs": (
         "RunHandle",
         "TypedResult",
     ),
-    "windlass.script": ("run_sync",),
     "windlass.tools": (
         "Tool",
         "ToolFailed",
@@ -99,7 +100,6 @@ _HOMES = {
         "Event",
         "InputRequest",
         "InputResponse",
-        "OutputSinkSpec",
         "RunRequest",
         "RunResult",
         "RunStatus",

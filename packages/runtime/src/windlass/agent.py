@@ -6,12 +6,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field, replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    Never,
+    TypeAlias,
+    cast,
+    get_origin,
+    overload,
+)
 
 from pydantic import Field, JsonValue, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 import windlass
+from windlass.deps import DepsFactory, DepsT, OutputT, is_protocol
 from windlass.dynamic import Dynamic, Placed, Resolver, words_of
 from windlass.errors import check_name, check_text, check_whole, kind_of, wrong
 from windlass.hooks import LIVE_EVENTS, EventHook, Hook, check_hook
@@ -221,7 +234,7 @@ OBJECT_ROUTE: Final = "object"
 
 
 @sealed(eq=False)
-class Agent:
+class Agent(Generic[DepsT, OutputT]):
     """An agent: model, instructions, tools, policy and limits.
 
     `model` is a string such as `provider/model`, or any object with the `stream` of an LLMProvider; such an
@@ -232,6 +245,9 @@ class Agent:
     remaining budget. The prompt of an agent with skills lists them after the instructions, and the agent gets
     the tool `load_skill`; a skill that is only a name is loaded by the host application. Instructions may be
     a function, and tools and skills may contain `dynamic` parts, see `windlass.dynamic`.
+
+    `Agent[Deps, Output]` has two types: `deps` is the type of the object that its tools get as `ctx.deps`, or
+    a function of a RunInfo that makes the object; `output` is the type of `result.output`.
 
     Raises:
         Rejected: a part cannot be used; the message says which and what to write.
@@ -245,10 +261,12 @@ class Agent:
     description: str = ""
     version: str | None = None
     tools: Sequence[Tool[..., object] | Dynamic] = ()
-    subagents: Sequence[Agent] = ()
+    subagents: Sequence[AnyAgent] = ()
     policy: PolicySet = field(default_factory=PolicySet)
     budget: BudgetLimit | None = None
-    output: type | Mapping[str, object] | output_types.OutputContract | None = None
+    output: type[OutputT] | Mapping[str, object] | output_types.OutputContract | None = None
+    deps: type[DepsT] | DepsFactory[DepsT] | None = None
+    """The type of the dependencies, or a function that makes them."""
     hooks: Sequence[Hook | EventHook | packages.HookSpec] = ()
     output_sinks: Sequence[packages.OutputSinkSpec] = ()
     skills: Sequence[str | Skill | Dynamic] | Skills = ()
@@ -290,6 +308,7 @@ class Agent:
         self._check_names(where)
         check_text(self.prompt, f"{where}: instructions and skills", chars_max=INSTRUCTIONS_CHARS_MAX)
         self._check_parts(where)
+        self._check_deps(where)
         if self.output is not None:
             _check_output(output_contract(self.output, self.name), self.output, where=where)
 
@@ -414,17 +433,38 @@ class Agent:
         """Depth of nested subagents, this agent included."""
         return 1 + max((agent.levels for agent in self.subagents), default=0)
 
+    @overload
     async def run(
-        self, message: UserContent, *, providers: Mapping[str, LLMProvider] | None = None
-    ) -> RunResult:
+        self: Agent[DepsT, str],
+        message: UserContent,
+        *,
+        deps: DepsT | None = None,
+        providers: Mapping[str, LLMProvider] | None = None,
+    ) -> RunResult: ...
+    @overload
+    async def run(
+        self,
+        message: UserContent,
+        *,
+        deps: DepsT | None = None,
+        providers: Mapping[str, LLMProvider] | None = None,
+    ) -> windlass.TypedResult[OutputT]: ...
+    async def run(
+        self,
+        message: UserContent,
+        *,
+        deps: DepsT | None = None,
+        providers: Mapping[str, LLMProvider] | None = None,
+    ) -> RunResult | windlass.TypedResult[OutputT]:
         """Run the agent once, in memory, and return the result.
 
-        A failed run has a result too: its `status` is not completed, its `error` holds the reason, and a
-        warning is logged. No person can be asked, so calls that need approval are denied. A provider that is
-        away is tried a few times, unless the agent has a `retry_for_ms`. For a durable run, with events and
-        approvals, open an AgentRuntime.
+        With a type as its `output`, `result.output` is a value of that type. A failed run has a result too:
+        its `status` is not completed, its `error` holds the reason, and a warning is logged. No person can be
+        asked, so calls that need approval are denied. A provider that is away is tried a few times, unless
+        the agent has a `retry_for_ms`. For a durable run, with events and approvals, open an AgentRuntime.
 
         Raises:
+            Rejected: the agent needs dependencies, and `deps` is left out.
             Unavailable: the model is a string, and `providers` has no provider for its route.
         """
         # Imported through the package on first use: the runtime itself imports this module.
@@ -432,7 +472,41 @@ class Agent:
             [self], providers=providers or {}, is_attended=False, retry_for_ms=0
         )
         async with runtime:
-            return await (await runtime.start(self, message)).wait()
+            return await (await runtime.start(self, message, deps=deps)).wait()
+
+    @overload
+    def run_sync(
+        self: Agent[DepsT, str],
+        message: UserContent,
+        *,
+        deps: DepsT | None = None,
+        providers: Mapping[str, LLMProvider] | None = None,
+    ) -> RunResult: ...
+    @overload
+    def run_sync(
+        self,
+        message: UserContent,
+        *,
+        deps: DepsT | None = None,
+        providers: Mapping[str, LLMProvider] | None = None,
+    ) -> windlass.TypedResult[OutputT]: ...
+    def run_sync(
+        self,
+        message: UserContent,
+        *,
+        deps: DepsT | None = None,
+        providers: Mapping[str, LLMProvider] | None = None,
+    ) -> RunResult | windlass.TypedResult[OutputT]:
+        """Run the agent once, as `run` does, from a program without an event loop.
+
+        Raises:
+            Rejected: as for `run`. Or an event loop is running already; use `await agent.run(…)` there. Or a
+                server or a command imports the module for its agents.
+            Unavailable: as for `run`.
+        """
+        from windlass.script import run_sync  # noqa: PLC0415 - slow to import
+
+        return run_sync(self.run(message, deps=deps, providers=providers))
 
     def tool(self, name: str) -> Tool[..., object] | None:
         """Return the tool of exactly this name."""
@@ -472,6 +546,44 @@ class Agent:
         check_count(len(self.subagents), SUBAGENTS_MAX, f"{where}: subagents")
         check_count(self.levels, SUBAGENT_LEVELS_MAX, f"{where}: levels of subagents")
 
+    @property
+    def deps_factory(self) -> DepsFactory[object] | None:
+        """The function that makes the dependencies; None if the agent has none, or names their type alone."""
+        given = cast(object, self.deps)
+        is_type = given is None or isinstance(given, type) or get_origin(given) is not None
+        return None if is_type else cast(DepsFactory[object], given)
+
+    @property
+    def output_type(self) -> type[object] | None:
+        """The type of the output; None if the output is text, or JSON of a schema."""
+        output = cast(object, self.output)
+        is_data = output is None or isinstance(output, Mapping | output_types.OutputContract)
+        return None if is_data else cast(type[object], output)
+
+    def _check_deps(self, where: str) -> None:
+        deps = cast(object, self.deps)
+        if deps is not None and not callable(deps):
+            raise wrong(
+                f"{where}: deps must be a type, or a function of a RunInfo that makes the dependencies, "
+                f"found {kind_of(deps)}"
+            )
+        for tool in self.tools:
+            wanted = tool.shape.signature.deps if isinstance(tool, Tool) else None
+            if wanted is None or wanted is object or wanted is Any:
+                continue
+            if deps is None:
+                raise wrong(
+                    f"{where}: tool {tool.name} takes ToolContext[{_named(wanted)}], and the agent has no "
+                    f"dependencies; write Agent(…, deps={_named(wanted)})"
+                )
+            if not isinstance(deps, type) or not isinstance(wanted, type) or is_protocol(wanted):
+                continue
+            if not issubclass(deps, wanted):
+                raise wrong(
+                    f"{where}: tool {tool.name} takes ToolContext[{_named(wanted)}], and the dependencies of "
+                    f"the agent are {_named(deps)}"
+                )
+
     def _check_parts(self, where: str) -> None:
         _check_type(self.policy, PolicySet, f"{where}: policy")
         if self.code_mode != "session":
@@ -495,6 +607,10 @@ class Agent:
                 f"{where}: temperature must be a number from 0 to {TEMPERATURE_MAX:g}, "
                 f"found {self.temperature!r}"
             )
+
+
+AnyAgent: TypeAlias = Agent[Never, object]
+"""An agent with any dependencies and any output."""
 
 
 def _check_recorded(hook: EventHook, where: str) -> None:

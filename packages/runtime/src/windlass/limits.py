@@ -84,6 +84,8 @@ RESOLVER_TIMEOUT_MS_MAX: Final = 60_000
 """Upper limit of a resolver's timeout: the run awaits its resolvers one after the other."""
 POLICY_TIMEOUT_MS: Final = 10_000
 """Timeout of a policy; a policy that times out denies."""
+DEPS_TIMEOUT_MS: Final = 30_000
+"""How long a factory of dependencies may take."""
 SINKS_PER_AGENT_MAX: Final = 32
 DELIVERY_TIMEOUT_MS: Final = 60_000
 DELIVERY_ATTEMPTS_MAX: Final = 3

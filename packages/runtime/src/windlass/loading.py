@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeVar, cast
 
-from windlass.agent import Agent
+from windlass.agent import Agent, AnyAgent
 from windlass.errors import AgentError, Rejected
 from windlass.script import while_loading
 from windlass.tools import Tool
@@ -23,7 +23,7 @@ NAMES_TOLD_MAX: Final = 10
 _GUARD: Final = 'put what runs it under: if __name__ == "__main__":'
 
 
-def load_agents(place: str, folder: str | Path = ".") -> tuple[Agent, ...]:
+def load_agents(place: str, folder: str | Path = ".") -> tuple[AnyAgent, ...]:
     """Return the agents at `module:name` or `file.py:name`; see `load`.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import Final, cast
 
 from pydantic import JsonValue, ValidationError
 
-from windlass.agent import Agent, schema_hash
+from windlass.agent import AnyAgent, schema_hash
 from windlass.errors import AgentError, Rejected, kind_of
 from windlass.json_schema import schema_problem
 from windlass.limits import PACKAGE_BYTES_MAX
@@ -63,7 +63,7 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 
 
-def compile_package(agent: Agent) -> RuntimePackage:
+def compile_package(agent: AnyAgent) -> RuntimePackage:
     """Return an agent as data; equal agents give equal packages."""
     route_id, model_id = agent.route
     contract = agent.contract
@@ -175,7 +175,7 @@ def fallback_routes(package: RuntimePackage) -> tuple[ProviderRoute, ...]:
     return tuple(ProviderRoute.model_validate(one) for one in found) if isinstance(found, list) else ()
 
 
-def _settings(agent: Agent) -> JsonObject | None:
+def _settings(agent: AnyAgent) -> JsonObject | None:
     settings: JsonObject = {}
     if agent.temperature is not None:
         settings["temperature"] = agent.temperature
@@ -193,7 +193,7 @@ def _settings(agent: Agent) -> JsonObject | None:
     return settings or None
 
 
-def _subagents(agent: Agent) -> tuple[SubagentSpec, ...] | None:
+def _subagents(agent: AnyAgent) -> tuple[SubagentSpec, ...] | None:
     specs: list[SubagentSpec] = []
     for subagent in sorted(agent.subagents, key=lambda subagent: subagent.name):
         package = compile_package(subagent)

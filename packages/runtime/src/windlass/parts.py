@@ -34,8 +34,11 @@ if TYPE_CHECKING:
     from windlass.ports.store import ContentStore as ContentStore
     from windlass.ports.store import Store as Store
     from windlass.runtime.registry import Machine as Machine
+    from windlass.runtime.registry import PackageChange as PackageChange
+    from windlass.runtime.registry import ToolRoute as ToolRoute
     from windlass_harness.loop.rules import Rules as Rules
     from windlass_harness.policy import CallFacts as CallFacts
+    from windlass_protocol import OutputSinkSpec as OutputSinkSpec
 
 _HOMES = {
     "windlass.adapters.journals.memory": ("MemoryStore",),
@@ -73,9 +76,14 @@ _HOMES = {
         "ContentStore",
         "Store",
     ),
-    "windlass.runtime.registry": ("Machine",),
+    "windlass.runtime.registry": (
+        "Machine",
+        "PackageChange",
+        "ToolRoute",
+    ),
     "windlass_harness.loop.rules": ("Rules",),
     "windlass_harness.policy": ("CallFacts",),
+    "windlass_protocol": ("OutputSinkSpec",),
 }
 
 __getattr__, __dir__ = _lazy_names(__name__, _HOMES)

@@ -137,6 +137,33 @@ def missing_agent(agent_id: str) -> Unavailable:
     )
 
 
+def missing_deps(agent_id: str, problem: str | None = None) -> Unavailable:
+    """Return the error for a run that continues here without its dependencies; `problem` is an exception."""
+    name = shown(agent_id, NAME_SHOWN_CHARS_MAX)
+    why = (
+        f"the dependencies of agent {name} are not in this process; start the run again with deps=…, or open "
+        "the runtime with a factory: deps={agent: factory}"
+        if problem is None
+        else f"the factory of the dependencies of agent {name} failed ({problem})"
+    )
+    return Unavailable(
+        why, kind=ErrorKind.HOST_CONFIGURATION_NEEDED, retry=RetryClass.HOST_CONFIGURATION_NEEDED
+    )
+
+
+def unmet_deps(agent_id: str, missing: str, run_id: str) -> Rejected:
+    """Return the error for a start of an agent without the dependencies that it or a subagent needs."""
+    name, needs = shown(agent_id, NAME_SHOWN_CHARS_MAX), shown(missing, NAME_SHOWN_CHARS_MAX)
+    who = f"agent {name}" if missing == agent_id else f"subagent {needs} of agent {name}"
+    return Rejected(
+        f"{who} needs dependencies: pass deps=… to run or start, write Agent(…, deps=factory), or open the "
+        "runtime with deps={agent: factory}",
+        kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+        causal_ids=common.CausalIds(run_id=run_id),
+    )
+
+
 def runtime_closed() -> Unavailable:
     """Return the error for a caller that waits on a closed runtime."""
     return Unavailable(

@@ -1,13 +1,12 @@
-"""`run_sync`: run a coroutine from a synchronous script."""
+"""`Agent.run_sync`: run a coroutine from a program without an event loop."""
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
-from windlass.errors import Rejected, kind_of
-from windlass.refusals import bad_request
+from windlass.errors import Rejected
 from windlass_protocol import ErrorKind, RetryClass
 
 T = TypeVar("T")
@@ -25,20 +24,16 @@ def while_loading() -> Generator[None]:
         _is_loading.reset(before)
 
 
-def run_sync(work: Coroutine[object, object, T] | Awaitable[T]) -> T:
-    """Run an awaitable to its end, in a script.
+def run_sync(work: Coroutine[object, object, T]) -> T:
+    """Run a coroutine to its end, in a program without an event loop.
 
     Raises:
-        Rejected: an event loop is running already; await it there. Or the module is imported for its agents,
-            by a server or a command.
+        Rejected: an event loop is running already, or a module is imported for its agents.
     """
-    if not isinstance(cast(object, work), Awaitable):
-        raise bad_request(f"run_sync takes an awaitable, such as agent.run(…), found {kind_of(work)}")
     problem = _problem()
     if not problem:
-        return asyncio.run(_finish(work))
-    if isinstance(work, Coroutine):
-        work.close()
+        return asyncio.run(work)
+    work.close()
     raise Rejected(problem, kind=ErrorKind.INVALID_STATE_TRANSITION, retry=RetryClass.NOT_RETRYABLE)
 
 
@@ -50,8 +45,4 @@ def _problem() -> str:
         asyncio.get_running_loop()
     except RuntimeError:
         return ""
-    return "run_sync cannot be used inside an event loop; write await instead"
-
-
-async def _finish(work: Awaitable[T]) -> T:
-    return await work
+    return "run_sync cannot be used inside an event loop; write await agent.run(…) instead"

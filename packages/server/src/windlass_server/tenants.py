@@ -15,7 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, Literal, Self, TypeVar, Unpack
 
-from windlass import Agent, AgentError, AgentRuntime, Conflict, Unavailable, telemetry
+from windlass import AgentError, AgentRuntime, Conflict, Unavailable, telemetry
+from windlass.agent import AnyAgent
 from windlass.ledger import Builder, BuilderQuery
 from windlass.parts import SqliteStore, Store, SystemClock
 from windlass.private_files import make_database, make_folder, write_private
@@ -392,14 +393,14 @@ class Tenants:
     def __init__(
         self,
         folder: Path,
-        agents: Iterable[Agent],
+        agents: Iterable[AnyAgent],
         *,
         durability: Durability = "power",
         open_max: int = TENANTS_OPEN_MAX,
         **options: Unpack[RuntimeOptions],
     ) -> None:
         self.folder = folder
-        self.agents: Mapping[str, Agent] = {agent.agent_id: agent for agent in agents}
+        self.agents: Mapping[str, AnyAgent] = {agent.agent_id: agent for agent in agents}
         self.durability: Durability = durability
         self._open_max = open_max
         self._options = options
@@ -416,7 +417,9 @@ class Tenants:
         Raises:
             Rejected: a file of an expected tenant cannot be opened, or an agent has an unknown provider.
         """
-        _check_models(AgentRuntime.in_memory(self.agents.values(), **self._options).ports)
+        ports = AgentRuntime.in_memory(self.agents.values(), **self._options).ports
+        _check_models(ports)
+        _check_deps(ports, self.agents.values())
         if self.folder.exists() and not self.folder.is_dir():
             raise refused(f"{self.folder} is no folder: a server needs a folder for its stores")
         for name in expected:
@@ -549,8 +552,9 @@ class Tenants:
     async def _make(self, name: str) -> Tenant:
         path = self._path(name)
         await asyncio.to_thread(_keep_name, path.with_suffix(NAME_SUFFIX), name)
+        options: RuntimeOptions = {**self._options, "tenant": name}
         runtime = await AgentRuntime.open(
-            path, agents=self.agents.values(), durability=self.durability, **self._options
+            path, agents=self.agents.values(), durability=self.durability, **options
         )
         async with AsyncExitStack() as failed:
             failed.push_async_callback(runtime.aclose)
@@ -615,6 +619,14 @@ def _check_models(ports: RuntimePorts) -> None:
             provider_of(ports, registered.package)
         except Unavailable as error:
             _LOG.warning("agent %s cannot run yet: %s", agent_id, error.message)
+
+
+def _check_deps(ports: RuntimePorts, agents: Iterable[AnyAgent]) -> None:
+    """Refuse agents without a factory for the dependencies that they or their subagents need."""
+    for agent in agents:
+        missing = ports.deps.missing(agent, is_given=False)
+        if missing is not None:
+            raise refused(f"agent {missing} needs dependencies; give it a factory: Agent(…, deps=factory)")
 
 
 async def _check_empty(path: Path) -> None:

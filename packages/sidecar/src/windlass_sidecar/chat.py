@@ -479,7 +479,7 @@ class Asker:
         """Ask until an answer is accepted; `agent.input.answer` can answer a request that stays open."""
         problem: str | None = None
         for _ in range(ASKED_MAX):
-            if request.request_id not in {one.request_id for one in await self._handle.requests()}:
+            if request.request_id not in {one.request_id for one in await self._handle.open_requests()}:
                 return
             problem = await self._ask_once(request, problem)
             if problem is None:

@@ -93,7 +93,7 @@ def test_the_tour_of_the_demo_model_shows_a_call_and_an_approval() -> None:
             asked = 0
             async for event in handle.events():
                 if event.type == "input.requested":
-                    [request] = await handle.requests()
+                    [request] = await handle.open_requests()
                     await handle.answer(request.request_id, "approve")
                     asked += 1
             result = await handle.wait()

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from tests.runtime.adapters.models.wire import ANTHROPIC, KEY, OPENAI, Reply, collect, play, serving
 
-from windlass import Agent, AgentRuntime, LLMMessage, Rejected, Unavailable, run_sync
+from windlass import Agent, AgentRuntime, LLMMessage, Rejected, Unavailable
 from windlass.adapters.models import (
     AnthropicProvider,
     DemoModel,
@@ -117,7 +117,7 @@ def test_an_agent_with_a_model_name_is_configured_from_the_environment(
 
 def test_a_provider_that_was_given_comes_before_the_environment() -> None:
     model = ScriptedModel([say("mine")])
-    result = run_sync(Agent("a", model="demo/x").run("Hi", providers={"demo": model}))
+    result = Agent("a", model="demo/x").run_sync("Hi", providers={"demo": model})
     assert result.output == "mine"
 
 

@@ -146,7 +146,7 @@ def test_the_thoughts_of_a_run_go_back_also_after_a_restart(tmp_path: Path) -> N
                 async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
                     handle = await runtime.start(agent, "Find it.", run_id="r1", session_id="s")
                     if is_again:
-                        (request,) = await handle.requests()
+                        (request,) = await handle.open_requests()
                         await handle.answer(request.request_id, "approve")
                         assert (await handle.wait(timeout=300)).output == "Tea."
                     else:

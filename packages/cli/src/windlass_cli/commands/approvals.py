@@ -41,7 +41,7 @@ def list_requests(
     async def work(backend: Backend) -> None:
         page = await backend.sessions.requests(limit=limit)
         for run_id in dict.fromkeys(one.run_id for one in page.items):
-            found = await backend.handle(run_id).requests()
+            found = await backend.handle(run_id).open_requests()
             answered.update(one.request_id for one in found if one.is_answered)
         show_page(terminal, page, show=show, empty="No open requests.", as_json=as_json)
 
@@ -80,7 +80,7 @@ def answer(
     async def work(backend: Backend) -> None:
         found = await _open_request(backend, request_id)
         run = backend.handle(found.run_id)
-        if any(one.is_answered for one in await run.requests() if one.request_id == request_id):
+        if any(one.is_answered for one in await run.open_requests() if one.request_id == request_id):
             raise Problem(
                 "the request is answered already, and no process has taken the answer yet",
                 f"Drive the run here: windlass runs resume {found.run_id}",

@@ -104,7 +104,7 @@ class _Story:
         return await LocalStore(runtime, self._command.agents).start(agent.name, MESSAGE, session_id=None)
 
     async def _explain(self, run: "Run", address: str) -> None:
-        requests = [one for one in await run.requests() if not one.is_answered]
+        requests = [one for one in await run.open_requests() if not one.is_answered]
         if not requests:  # an old event: the request was answered since
             return
         say = self._say

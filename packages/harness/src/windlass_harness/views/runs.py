@@ -175,6 +175,8 @@ class RunState:
     source: SourceRef | None = None
     owner: str | None = None
     """The owner of the session, as the start request named it."""
+    metadata: JsonObject | None = None
+    """Free JSON of the start request."""
     speakers: tuple[str | None, ...] = ()
     """The senders of messages to the run while it was active; None is an unnamed sender."""
     mode: RunMode | None = None
@@ -281,6 +283,7 @@ def _run_of(data: "event_data.RunStartedData", record: Record) -> RunState:
         turn_id=record.turn_id,
         source=data.source,
         owner=data.owner,
+        metadata=data.metadata,
         mode=data.mode,
         can_ask=data.capabilities is None or data.capabilities.request_input is not False,
         budget=data.budget,

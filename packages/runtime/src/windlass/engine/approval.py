@@ -1,11 +1,13 @@
 """Approval: decides by policy, tool rule and human consent whether a call may run."""
 
+import logging
 import unicodedata
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from inspect import isawaitable
 from typing import Final, TypeVar, cast
+from weakref import WeakSet
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
@@ -46,6 +48,9 @@ from windlass_protocol import (
 )
 from windlass_protocol.frozen import frozen
 
+_LOG: Final = logging.getLogger(__name__)
+_WARNED: Final = WeakSet[Tool[..., object]]()
+"""Tools whose denied calls are in the log."""
 PROMPT_CHARS_MAX: Final = 100_000
 """Longer prompts are refused: a person must see the complete call before they approve it."""
 SPACES_MAX: Final = 8
@@ -478,9 +483,24 @@ async def decide_call(
         reason = "The tool requires no approval."
         return AllowDecision(code="tool.approval_never", reason=reason, policy_refs=decision.policy_refs)
     if isinstance(decision, AskDecision) and not is_attended:
+        _warn_unattended(tool)
         reason = "The call needs approval, and no person can be asked in this run."
         return DenyDecision(code="policy.unattended", reason=reason, policy_refs=decision.policy_refs)
     return decision
+
+
+def _warn_unattended(tool: Tool[..., object]) -> None:
+    """Log once for each tool that its calls are denied."""
+    if tool in _WARNED:
+        return
+    _WARNED.add(tool)
+    hint = 'it declares no mode, so write one, such as @tool(mode="read"), or ' if tool.mode is None else ""
+    _LOG.warning(
+        "calls of %s are denied: they need approval, and no person can be asked; %sopen an AgentRuntime and "
+        "answer handle.requests()",
+        tool.name,
+        hint,
+    )
 
 
 async def _by_policy(

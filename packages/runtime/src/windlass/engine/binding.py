@@ -101,6 +101,8 @@ class Binding:
     """What happens if a resolver returns another value after a restart than it did before."""
     skills: Skills = field(default_factory=Skills)
     """All skills that the model can load."""
+    deps: object = None
+    """The dependencies of the run, for the contexts of its tools."""
     unstepped: "Binding | None" = None
     """The binding without the parts that are valid for one step only."""
     window: int | None = None

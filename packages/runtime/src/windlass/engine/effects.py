@@ -52,7 +52,7 @@ from windlass.ports.store import ContentStore, Standing
 from windlass.session_sandbox import FindSandbox, SessionSandbox, attachments_of
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.calling import Arguments, ToolRun, call_tool, late, outcome_of
-from windlass.tools.context import ToolContext, ToolControl, ToolState
+from windlass.tools.context import ToolContext, ToolControl, ToolState, copy_of
 from windlass.tools.results import is_light
 from windlass.tools.router import ToolGates
 from windlass_harness.loop.events import (
@@ -947,11 +947,11 @@ class Effects:
         The call does not run outside of it.
         """
         try:
-            sandbox = call.sandbox = self._find_sandbox(state, call)
+            call.sandbox = self._find_sandbox(state, call)
         except AgentError as error:
             message = call.binding.redactor.text(error.message)
             return failed(call.effect.call_id, error.code.value, message=message)
-        call.context = self._context(call.tool, state, run=call.run, effect=call.effect, sandbox=sandbox)
+        call.context = self._context(call, state)
         return None
 
     def _find_sandbox(self, state: LoopState, call: "_Call") -> SessionSandbox | None:
@@ -973,16 +973,9 @@ class Effects:
             )
         return self._sandbox
 
-    def _context(
-        self,
-        tool: Tool[..., object],
-        state: LoopState,
-        *,
-        run: RunState,
-        effect: RunTool,
-        sandbox: SessionSandbox | None,
-    ) -> ToolContext | None:
+    def _context(self, call: "_Call", state: LoopState) -> ToolContext | None:
         """Return the context of a call; None if the tool does not take it. The time limit starts now."""
+        tool, run, effect = call.tool, call.run, call.effect
         if tool.shape.signature.context_name is None:
             return None
         return ToolContext(
@@ -997,9 +990,13 @@ class Effects:
             timeout_ms=tool.timeout_ms,
             deadline=self._shared.clock.now() + timedelta(milliseconds=tool.timeout_ms),
             budget=run.budget,
+            deps=call.binding.deps,
+            owner=run.owner,
+            source=run.source,
+            metadata=copy_of(run.metadata),
             state=ToolState(state.session.authored),
             control=ToolControl(shown_by(self._live, effect)),
-            sandbox=sandbox,
+            sandbox=call.sandbox,
         )
 
 

@@ -243,6 +243,8 @@ class Ports:
     rules: Rules
     owner_id: str
     event_hooks: FindEventHooks = lambda _: ()
+    on_parked: Callable[[LoopState], None] = lambda _: None
+    """Called when this process has stopped driving a session."""
 
 
 class Engine:
@@ -427,6 +429,7 @@ class Engine:
             return RefusedDrive(error, writer.consuming)
         finally:
             effects.close()
+            ports.on_parked(state)
         self._availability.left.pop(session_id, None)
         if writer.is_released:
             self._parked.keep(session_id, pause_clock)

@@ -7,7 +7,7 @@ from typing import Final, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import from_json
 
-from windlass.agent import Agent
+from windlass.agent import AnyAgent
 from windlass.errors import wrong
 from windlass.package import compile_package, fingerprint, package_json
 from windlass.tools import Tool
@@ -56,18 +56,18 @@ class Draft(BaseModel):
     )
 
 
-def version_of(agent: Agent) -> str:
+def version_of(agent: AnyAgent) -> str:
     """Return the fingerprint of an agent."""
     return fingerprint(compile_package(agent))
 
 
-def package_differences(old: Agent, new: Agent) -> tuple[PackageDifference, ...]:
+def package_differences(old: AnyAgent, new: AnyAgent) -> tuple[PackageDifference, ...]:
     """Return where the packages of two agents differ."""
     before, after = (cast(JsonValue, from_json(package_json(compile_package(one)))) for one in (old, new))
     return differences(before, after)
 
 
-def wire_changes(draft: Draft, agent: Agent) -> tuple[ProposalChange, ...]:
+def wire_changes(draft: Draft, agent: AnyAgent) -> tuple[ProposalChange, ...]:
     """Return the changes of a draft in wire form, with the old values.
 
     Raises:
@@ -76,7 +76,7 @@ def wire_changes(draft: Draft, agent: Agent) -> tuple[ProposalChange, ...]:
     return tuple(_wire(change, agent) for change in draft.changes)
 
 
-def apply_changes(agent: Agent, changes: Sequence[ProposalChange]) -> Agent:
+def apply_changes(agent: AnyAgent, changes: Sequence[ProposalChange]) -> AnyAgent:
     """Return a copy of the agent with the changes applied.
 
     Raises:
@@ -87,7 +87,7 @@ def apply_changes(agent: Agent, changes: Sequence[ProposalChange]) -> Agent:
     return agent
 
 
-def _wire(change: DraftChange, agent: Agent) -> ProposalChange:
+def _wire(change: DraftChange, agent: AnyAgent) -> ProposalChange:
     match change.part:
         case ProposalPart.INSTRUCTIONS:
             before, after, target = _instructions(agent), _said(change), None
@@ -122,7 +122,7 @@ def _rule(change: DraftChange) -> JsonObject:
     return {"effect": change.effect, "tools": [change.target or "*"], "reason": change.text}
 
 
-def _instructions(agent: Agent) -> str:
+def _instructions(agent: AnyAgent) -> str:
     if not isinstance(agent.instructions, str):
         raise wrong(
             f"the instructions of {agent.name} come from a function and cannot be changed by a proposal"
@@ -130,7 +130,7 @@ def _instructions(agent: Agent) -> str:
     return agent.instructions
 
 
-def _described(agent: Agent, name: str) -> str:
+def _described(agent: AnyAgent, name: str) -> str:
     for tool in agent.tools:
         if isinstance(tool, Tool) and tool.name == name:
             return tool.description
@@ -148,12 +148,12 @@ def _budget(budget: BudgetLimit | None) -> JsonObject | None:
     return {name: getattr(budget, name) for name in _LIMITS if getattr(budget, name) is not None}
 
 
-def _set_instructions(agent: Agent, change: ProposalChange) -> Agent:
+def _set_instructions(agent: AnyAgent, change: ProposalChange) -> AnyAgent:
     _instructions(agent)
     return replace(agent, instructions=str(change.after))
 
 
-def _describe(agent: Agent, change: ProposalChange) -> Agent:
+def _describe(agent: AnyAgent, change: ProposalChange) -> AnyAgent:
     name, words = change.target or "", str(change.after)
     _described(agent, name)
     tools = [
@@ -164,11 +164,11 @@ def _describe(agent: Agent, change: ProposalChange) -> Agent:
     return replace(agent, tools=tools, subagents=subagents)
 
 
-def _set_model(agent: Agent, change: ProposalChange) -> Agent:
+def _set_model(agent: AnyAgent, change: ProposalChange) -> AnyAgent:
     return replace(agent, model=str(change.after))
 
 
-def _set_budget(agent: Agent, change: ProposalChange) -> Agent:
+def _set_budget(agent: AnyAgent, change: ProposalChange) -> AnyAgent:
     limits = cast(dict[str, int], change.after)
     try:
         budget = replace(agent.budget or BudgetLimit(), **limits)
@@ -179,7 +179,7 @@ def _set_budget(agent: Agent, change: ProposalChange) -> Agent:
     raise wrong(f"the new budget is not valid: {problem}")
 
 
-def _add_rule(agent: Agent, change: ProposalChange) -> Agent:
+def _add_rule(agent: AnyAgent, change: ProposalChange) -> AnyAgent:
     after = cast(dict[str, JsonValue], change.after)
     effect, tools = cast(Effect, after["effect"]), tuple(cast(list[str], after["tools"]))
     name = _OTHER.sub("_", f"{RULE_PREFIX}{effect}-{'-'.join(tools)}")
@@ -194,7 +194,7 @@ def _add_rule(agent: Agent, change: ProposalChange) -> Agent:
     raise wrong(f"the new policy is not valid: {problem}")
 
 
-_MAKERS: Final[dict[ProposalPart, Callable[[Agent, ProposalChange], Agent]]] = {
+_MAKERS: Final[dict[ProposalPart, Callable[[AnyAgent, ProposalChange], AnyAgent]]] = {
     ProposalPart.INSTRUCTIONS: _set_instructions,
     ProposalPart.TOOL_DESCRIPTION: _describe,
     ProposalPart.MODEL: _set_model,

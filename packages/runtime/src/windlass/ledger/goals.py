@@ -9,11 +9,10 @@ from typing import Final, TypeGuard, assert_never, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from windlass.agent import Agent
+from windlass.agent import Agent, AnyAgent
 from windlass.errors import check_text, is_for_us, kind_of, meant, wrong
 from windlass.json_schema import schema_faults, schema_problem
 from windlass.ports.model import LLMProvider, ProviderSource
-from windlass.refusals import no_value
 from windlass.runtime.compose import AgentRuntime
 from windlass_harness.ledger.goals import (
     Attempt,
@@ -25,7 +24,7 @@ from windlass_harness.ledger.goals import (
     keeps_within,
     score,
 )
-from windlass_protocol import CodecError, JsonObject, RunStatus, encode, parse
+from windlass_protocol import CodecError, JsonObject, encode, parse
 from windlass_protocol.frozen import sealed
 
 NAME_CHARS_MAX: Final = 128
@@ -356,14 +355,11 @@ async def _judged(criterion: Judge, goal: Goal, attempt: Attempt, *, models: Mod
     }
     async with scratch_runtime([judge], models) as runtime:
         handle = await runtime.start(judge, encode(asked).decode())
-        result = await handle.wait()
-    if result.status is not RunStatus.COMPLETED:
-        raise no_value(result)
-    found = Judgement.model_validate(result.structured_output)
+        found = (await handle.wait()).output
     return (1.0, "") if found.score >= criterion.pass_score else (found.score, found.why)
 
 
-def scratch_runtime(agents: Sequence[Agent], models: Models) -> AgentRuntime:
+def scratch_runtime(agents: Sequence[AnyAgent], models: Models) -> AgentRuntime:
     """Return a runtime in memory with the same models as another one."""
     return AgentRuntime.in_memory(
         agents, providers=models.providers, provider_source=BorrowedSource(models.source)

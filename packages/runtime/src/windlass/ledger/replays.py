@@ -14,7 +14,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from windlass.agent import Agent, subagent_tool
+from windlass.agent import Agent, AnyAgent, subagent_tool
 from windlass.errors import wrong
 from windlass.ledger.changes import version_of
 from windlass.ledger.goals import BorrowedSource, Goal, Models, score_attempt
@@ -127,7 +127,7 @@ class Player:
         return InputResponse(request_id=request.request_id, option_id=option)
 
 
-def rehearsal(agent: Agent, player: Player) -> Agent:
+def rehearsal(agent: AnyAgent, player: Player) -> AnyAgent:
     """Return a copy of an agent with tools that answer from a tape.
 
     Raises:
@@ -159,7 +159,7 @@ def _taped(tool: Tool[..., object], player: Player) -> Tool[..., object]:
     return answered_by(tool, play)
 
 
-async def replay(agent: Agent, take: Take, *, version: str, goal: Goal, models: Models) -> Replay:
+async def replay(agent: AnyAgent, take: Take, *, version: str, goal: Goal, models: Models) -> Replay:
     """Replay a recorded run with an agent, and score the result.
 
     Raises:
@@ -177,7 +177,7 @@ async def replay(agent: Agent, take: Take, *, version: str, goal: Goal, models: 
         session_id = await _restored(runtime, take.before)
         parts = take.tape.parts or take.message
         handle = await runtime.start(
-            actor, parts, session_id=session_id, run_id=_RUN, context=list(take.tape.context)
+            actor.name, parts, session_id=session_id, run_id=_RUN, context=list(take.tape.context)
         )
         is_late = False
         try:
@@ -271,7 +271,7 @@ def chosen_runs(query: BuilderQuery, proposal: Proposal) -> list[str]:
     return list(found)[:CHECKED_RUNS]
 
 
-async def try_both(old: Agent, new: Agent, *, trial: Trial, query: BuilderQuery) -> ProposalCheck:
+async def try_both(old: AnyAgent, new: AnyAgent, *, trial: Trial, query: BuilderQuery) -> ProposalCheck:
     """Replay recorded runs with both versions of an agent, and compare the scores.
 
     Raises:
@@ -283,7 +283,7 @@ async def try_both(old: Agent, new: Agent, *, trial: Trial, query: BuilderQuery)
         raise wrong("no runs to check the proposal with: name some in run_ids")
     gate = asyncio.Semaphore(REPLAYS_AT_ONCE)
 
-    async def one(agent: Agent, version: str, take: Take) -> Replay:
+    async def one(agent: AnyAgent, version: str, take: Take) -> Replay:
         async with gate:
             return await replay(agent, take, version=version, goal=trial.goal, models=trial.models)
 

@@ -3,16 +3,21 @@
 from dataclasses import replace
 from typing import Final
 
+from windlass.agent import AnyAgent
+from windlass.deps import RunInfo
 from windlass.engine.approval import maybe_await
 from windlass.engine.binding import Binding
+from windlass.engine.deadline import await_within
 from windlass.engine.hooks import BoundHook, Hooks
-from windlass.errors import Rejected
+from windlass.engine.masking import log_failure
+from windlass.errors import Rejected, is_for_us
+from windlass.limits import DEPS_TIMEOUT_MS
 from windlass.package import check_package, fingerprint, package_difference, package_json, package_of
 from windlass.policy import InheritedPolicy, RulesPolicy
 from windlass.ports.host import ToolPolicy
 from windlass.ports.model import LLMProvider
 from windlass.ports.store import ContentStore
-from windlass.refusals import invalid_package, missing_agent, missing_port
+from windlass.refusals import invalid_package, missing_agent, missing_deps, missing_port
 from windlass.runtime.registry import PackageChange, Registered, RuntimePorts
 from windlass.runtime.start import (
     check_no_secret,
@@ -23,6 +28,7 @@ from windlass.runtime.start import (
     tools_of,
 )
 from windlass.skills import Skills
+from windlass.tools.context import copy_of
 from windlass_harness.loop.events import Note
 from windlass_harness.policy import PolicySet
 from windlass_harness.views.runs import RunState
@@ -45,12 +51,58 @@ class RuntimeBinder:
         """The newest bindings of registered agents, by agent: runs of the same agent share one."""
 
     async def __call__(self, run: RunState) -> Binding:
-        """Return the package, model, tools, hooks and policy of a run.
+        """Return the package, model, tools, hooks, policy and dependencies of a run.
 
         Raises:
             Rejected: its package is not stored any more, or has changed under `PackageChange.REFUSE`.
-            Unavailable: no provider serves the model, or the content store cannot be reached.
+            Unavailable: no provider serves the model, the content store cannot be reached, or the
+                dependencies cannot be made.
         """
+        binding = await self._bound_to(run)
+        registered = self._ports.registry.agent(run.agent_id)
+        agent = None if registered is None else registered.agent
+        if agent is None or agent.deps is None or run.result is not None:
+            return binding
+        return replace(binding, deps=await self._deps(agent, run))
+
+    async def _deps(self, agent: AnyAgent, run: RunState) -> object:
+        """Return the dependencies of a run: those that its start gave, or new ones of a factory."""
+        deps, parent = self._ports.deps, run.parent
+        if run.run_id not in deps.given and parent is not None and parent.run_id in deps.given:
+            caller = self._agent(parent.agents[-1]) if parent.agents else None
+            if caller is not None and caller.deps is agent.deps:
+                deps.given[run.run_id] = deps.given[parent.run_id]
+        if run.run_id in deps.given:
+            return deps.given[run.run_id]
+        above = [self._agent(name) for name in reversed((parent and parent.agents) or ())]
+        callers = [one for one in above if one is not None and one.deps is agent.deps]
+        factory = next((found for one in (agent, *callers) if (found := deps.factory(one))), None)
+        if factory is None:
+            raise missing_deps(agent.name)
+        info = RunInfo(
+            run.run_id,
+            run.session_id,
+            agent_id=run.agent_id,
+            owner=run.owner,
+            source=run.source,
+            metadata=copy_of(run.metadata),
+            tenant=self._ports.tenant,
+        )
+        try:
+            return await await_within(factory(info), DEPS_TIMEOUT_MS)
+        except BaseException as error:  # host code: any exception leaves the run for a later attempt
+            if is_for_us(error):
+                raise
+            what = f"the dependencies of agent {agent.name} could not be made"
+            log_failure(what, error, redactor=self._ports.scribe.redactor)
+            problem = type(error).__name__
+        raise missing_deps(agent.name, problem)
+
+    def _agent(self, agent_id: str) -> AnyAgent | None:
+        registered = self._ports.registry.agent(agent_id)
+        return None if registered is None else registered.agent
+
+    async def _bound_to(self, run: RunState) -> Binding:
         package, notes = await self._package(run)
         provider = provider_of(self._ports, package, run_id=run.run_id)
         summarises = summary_provider_of(self._ports, package, run_id=run.run_id)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace as changed
 from typing import Final, Generic, Self, TypeVar, Unpack, cast
 
-from windlass.agent import Agent
+from windlass.agent import Agent, AnyAgent
+from windlass.deps import DepsFactory
 from windlass.hooks import Hook
 from windlass.ports.clock import Clock, IdFactory, Random
 from windlass.ports.feed import EventBus
@@ -32,6 +33,7 @@ from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import (
     DISPATCH_TIMEOUT_MS,
     ApprovalPort,
+    Dependencies,
     Machine,
     PackageChange,
     Registry,
@@ -77,6 +79,8 @@ class AgentRuntimeBuilder(Generic[R]):
         if "machine" in options:
             machine = check_part(options["machine"], Machine, what="machine", words=_MACHINE)
             self.clock(machine.clock).ids(machine.new_id).random(machine.random)
+        if "deps" in options:
+            self.deps(options["deps"])
         if "policy" in options:
             self.policy(options["policy"])
         if "approval_dispatcher" in options:
@@ -115,7 +119,23 @@ class AgentRuntimeBuilder(Generic[R]):
 
     # agents and packages
 
-    def agent(self, agent: Agent, *, replace: bool = False) -> Self:
+    def deps(self, factories: Mapping[AnyAgent, DepsFactory[object]], *, replace: bool = False) -> Self:
+        """Set the functions that make the dependencies of agents."""
+        check_part(factories, Mapping, what="deps", words="a dictionary of agents and functions of a RunInfo")
+        known = dict(self._ports.deps.factories)
+        for agent, factory in factories.items():
+            check_part(agent, Agent, what="a key of deps", words="an Agent(…)")
+            if agent.deps is None:
+                raise bad_setup(f"deps: agent {agent.name} has no dependencies; write Agent(…, deps=Type)")
+            if agent.name in known and not replace:
+                raise _given_before("factory of agent", agent.name)
+            words = "a function of a RunInfo"
+            check_callable(factory, what=f"the factory of agent {agent.name}", words=words)
+            known[agent.name] = factory
+        self._ports = changed(self._ports, deps=Dependencies(known))
+        return self
+
+    def agent(self, agent: AnyAgent, *, replace: bool = False) -> Self:
         """Add an agent with its package, tools, hooks, policy and model."""
         check_part(agent, Agent, what="an agent", words="an Agent(…)")
         self._ports.registry.add(register_agent(agent), replace=replace)
@@ -318,9 +338,18 @@ class AgentRuntimeBuilder(Generic[R]):
             raise bad_setup(
                 "the name of a responder would be masked: it is a registered secret or looks like one"
             )
+        strange = [name for name in ports.deps.factories if ports.registry.agent(name) is None]
+        if strange:
+            raise bad_setup(f"deps: the runtime has no agent {strange[0]}; add it to the agents")
         is_attended = ports.is_attended if "is_attended" in self._given else "approvals" in self._given
         return self._make(
-            changed(ports, scribe=scribe, registry=ports.registry.copy(), is_attended=is_attended)
+            changed(
+                ports,
+                scribe=scribe,
+                registry=ports.registry.copy(),
+                deps=Dependencies(ports.deps.factories),
+                is_attended=is_attended,
+            )
         )
 
     def _with(self, *, replace: bool = False, **ports: object) -> Self:
@@ -352,7 +381,7 @@ class AgentRuntimeBuilder(Generic[R]):
 
 
 _NAMED: Final = frozenset(
-    {"secrets", "providers", "hooks", "output_sinks", "machine", "policy", "approval_dispatcher"}
+    {"secrets", "providers", "hooks", "output_sinks", "machine", "policy", "approval_dispatcher", "deps"}
 )
 """Options that are not a port of the same name."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeVar, Unpack
 from pydantic import JsonValue, ValidationError
 
 from windlass.agent import Agent, output_contract
+from windlass.deps import OutputT, is_protocol
 from windlass.errors import AgentError, check_whole, kind_of
 from windlass.limits import FAN_OUT_AT_ONCE, FAN_OUT_AT_ONCE_MAX
 from windlass.refusals import (
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from windlass.adapters.journals.memory import MemoryStore
     from windlass.adapters.journals.sqlite.store import SqliteStore
-    from windlass.agent import Output
+    from windlass.agent import AnyAgent, Output
     from windlass.runtime.builder import AgentRuntimeBuilder
     from windlass.runtime.options import RunOptions, RuntimeOptions
     from windlass.runtime.registry import Registered, RuntimePorts
@@ -93,6 +94,7 @@ class Opening(Coroutine[object, object, RuntimeT], Generic[RuntimeT]):
 
 
 T = TypeVar("T")
+D = TypeVar("D")
 Durability = Literal["power", "process"]
 
 
@@ -147,7 +149,7 @@ class AgentRuntime(CoreRuntime):
         cls,
         path: str | Path,
         *,
-        agents: Iterable[Agent],
+        agents: Iterable[AnyAgent],
         durability: Durability = "power",
         **options: Unpack[RuntimeOptions],
     ) -> Opening[Self]:
@@ -177,6 +179,8 @@ class AgentRuntime(CoreRuntime):
             package_change: continue (the default), move or refuse runs of an agent that has changed.
             retry_for_ms: how long model calls are retried while the provider is away; default: 3,600,000.
             rules: the limits of the loop.
+            deps: factories of dependencies by agent: {agent: factory}, each a function of a RunInfo.
+            tenant: the tenant whose store this is; factories of dependencies see it.
             secrets: texts that must never reach a record, event, trace or error.
             machine: the clock, ids and randomness.
 
@@ -188,7 +192,7 @@ class AgentRuntime(CoreRuntime):
 
     @classmethod
     async def _opened(
-        cls, path: str | Path, agents: Iterable[Agent], *, durability: Durability, options: RuntimeOptions
+        cls, path: str | Path, agents: Iterable[AnyAgent], *, durability: Durability, options: RuntimeOptions
     ) -> Self:
         import asyncio  # noqa: PLC0415 - slow to import
 
@@ -211,7 +215,7 @@ class AgentRuntime(CoreRuntime):
         return runtime
 
     @classmethod
-    def in_memory(cls, agents: Iterable[Agent], **options: Unpack[RuntimeOptions]) -> Self:
+    def in_memory(cls, agents: Iterable[AnyAgent], **options: Unpack[RuntimeOptions]) -> Self:
         """Make a runtime without a file; its data is lost when the process ends.
 
         It takes the options of `open`.
@@ -227,7 +231,7 @@ class AgentRuntime(CoreRuntime):
 
     @classmethod
     def _made(
-        cls, store: MemoryStore | SqliteStore, agents: Iterable[Agent], options: RuntimeOptions
+        cls, store: MemoryStore | SqliteStore, agents: Iterable[AnyAgent], options: RuntimeOptions
     ) -> Self:
         from windlass.adapters.models.routes import providers_from_environment  # noqa: PLC0415 - slow to import
         from windlass.adapters.system import SystemClock  # noqa: PLC0415 - slow to import
@@ -259,12 +263,21 @@ class AgentRuntime(CoreRuntime):
         return builder.build()
 
     async def start(
-        self, agent: Agent | str, message: UserContent, **options: Unpack[RunOptions]
-    ) -> RunHandle:
+        self,
+        agent: Agent[D, OutputT] | str,
+        message: UserContent,
+        *,
+        deps: D | None = None,
+        **options: Unpack[RunOptions],
+    ) -> RunHandle[OutputT]:
         """Start a run of an agent; return once it is durable.
 
         A start is idempotent: the same run id with the same message is the same run. `agent` is an agent of
-        this runtime, or its name. All options are optional; None is the same as no value.
+        this runtime, or its name. All options are optional; None is the same as no value. If the agent has a
+        type as its `output`, so has the `output` of the result.
+
+        `deps` are the dependencies of the run, which its tools get as `ctx.deps`. They are never recorded:
+        when the run continues in another process, a factory makes them, or the same start gives them again.
 
         Options:
             session_id: the session to continue; default: a new session.
@@ -286,11 +299,38 @@ class AgentRuntime(CoreRuntime):
             Conflict: the run id was used with another request.
             Denied: the start policy does not allow it, or the session belongs to another owner.
         """
-        return await self.start_run(await self._request(agent, message, options, what="start"))
+        request = await self._request(agent, message, options, what="start")
+        run_id, given = request.run_id, self._ports.deps.given
+        before = given.get(run_id)
+        if deps is not None:
+            self._check_deps(agent, deps, run_id)
+            given[run_id] = deps
+        try:
+            handle = await self.start_run(request)
+        except BaseException:
+            if before is None:
+                given.pop(run_id, None)
+            else:
+                given[run_id] = before
+            raise
+        kind = None if isinstance(agent, str) else agent.output_type
+        if kind is None:
+            return cast("RunHandle[OutputT]", handle)
+        from windlass.runtime.runs import RunHandle  # noqa: PLC0415 - slow to import
+
+        return RunHandle(self, run_id, options.get("output") or kind)
+
+    def _check_deps(self, agent: AnyAgent | str, deps: object, run_id: str) -> None:
+        known = self._registered(agent, run_id).agent
+        kind = None if known is None else cast(object, known.deps)
+        if kind is None:
+            raise bad_request("deps: the agent has no dependencies; write Agent(…, deps=Type)", run_id)
+        if isinstance(kind, type) and not is_protocol(kind) and not isinstance(deps, kind):
+            raise bad_request(f"deps must be a {kind.__name__}, found {kind_of(deps)}", run_id)
 
     async def fan_out(
         self,
-        tasks: Mapping[str, tuple[Agent | str, UserContent]],
+        tasks: Mapping[str, tuple[AnyAgent | str, UserContent]],
         *,
         job_id: str,
         at_once: int = FAN_OUT_AT_ONCE,
@@ -354,12 +394,12 @@ class AgentRuntime(CoreRuntime):
     ) -> TypedResult[JsonValue]: ...
     @overload
     async def run_typed(
-        self, agent: Agent | str, message: UserContent, output: type[T], /, **options: Unpack[RunOptions]
+        self, agent: AnyAgent | str, message: UserContent, output: type[T], /, **options: Unpack[RunOptions]
     ) -> TypedResult[T]: ...
     @overload
     async def run_typed(
         self,
-        agent: Agent | str,
+        agent: AnyAgent | str,
         message: UserContent,
         output: Mapping[str, object] | OutputContract,
         /,
@@ -367,7 +407,7 @@ class AgentRuntime(CoreRuntime):
     ) -> TypedResult[JsonValue]: ...
     async def run_typed(
         self,
-        agent: RunRequest | Agent | str,
+        agent: RunRequest | AnyAgent | str,
         message: UserContent | Output,
         *output: Output,
         **options: Unpack[RunOptions],
@@ -394,7 +434,7 @@ class AgentRuntime(CoreRuntime):
 
     async def steer(
         self,
-        agent: Agent | str,
+        agent: AnyAgent | str,
         message: UserContent,
         *,
         session_id: str,
@@ -530,7 +570,7 @@ class AgentRuntime(CoreRuntime):
         if registered is None:
             hidden = self._ports.scribe.redactor.text(agent_id)
             raise unknown_agent(hidden, self._ports.registry.names, run_id=run_id)
-        if isinstance(agent, Agent) and not registered.is_of(agent):
+        if isinstance(agent, Agent) and not registered.is_of(cast("AnyAgent", agent)):
             raise invalid_package(
                 f"the runtime has another agent named {agent_id}; start the agent that it was given, "
                 "or give this one another name",

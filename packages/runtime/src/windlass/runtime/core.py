@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from windlass.runtime.runs import Asking, RunHandle, Runs
     from windlass.runtime.start import EffectivePackage
     from windlass_harness.loop.events import StateChange
+    from windlass_harness.loop.state import LoopState
     from windlass_harness.views.family import ChildSession
     from windlass_harness.views.runs import DeliveryState
     from windlass_protocol import (
@@ -282,8 +283,14 @@ class CoreRuntime(RuntimeViews):
                 rules=ports.loop_rules,
                 owner_id=machine.new_id(),
                 event_hooks=ports.registry.event_hooks,
+                on_parked=self._on_parked,
             )
         )
+
+    def _on_parked(self, state: LoopState) -> None:
+        deps = self._ports.deps
+        if deps.given:
+            deps.forget(state.session.run_ids, current=None if state.run is None else state.run.run_id)
 
     def _agents(self) -> Collection[str] | None:
         return None if self._ports.resolver is not None else self._ports.registry.agent_ids
@@ -312,6 +319,7 @@ class CoreRuntime(RuntimeViews):
         try:
             check_request(request)
             effective = await start.check_start(self._ports, request)
+            start.check_deps(self._ports, request)
             await self.resume()
             await start.check_free(self._store(), request)
             run_id = request.run_id
@@ -621,7 +629,7 @@ class CoreRuntime(RuntimeViews):
         """Return the lock of the answers of a session: of two at once, the second is not posted."""
         import asyncio  # noqa: PLC0415 - slow to import
 
-        return self._answer_locks.setdefault(session_id, asyncio.Lock())
+        return self._answer_locks.setdefault(check_id(session_id, "a session id"), asyncio.Lock())
 
     async def _post_answers(self, asking: Asking) -> int:
         """Put answers into the inbox of the session that asked; return the number of the item."""

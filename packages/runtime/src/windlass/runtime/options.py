@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict
 
-from windlass.agent import Output
+from windlass.agent import AnyAgent, Output
+from windlass.deps import DepsFactory
 from windlass.hooks import Hook
 from windlass.ports.host import ApprovalDispatcher, OutputSink, StartPolicy, ToolPolicy
 from windlass.ports.interpreter import Interpreter
@@ -58,6 +59,10 @@ class RuntimeOptions(TypedDict, total=False):
     """How long model calls are retried while the provider is away, an hour when left out; 0 makes a few
     attempts. An agent may set its own."""
     rules: Rules
+    deps: Mapping[AnyAgent, DepsFactory[object]]
+    """Factories of dependencies, by agent; they replace the factories of the agents themselves."""
+    tenant: str
+    """The tenant whose store this is; factories of dependencies see it."""
     secrets: Iterable[str]
     """Texts that must never reach a record, event, trace or error."""
     machine: Machine

@@ -6,7 +6,8 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, Final, cast, get_origin, get_type_hints
 
-from windlass.agent import Agent
+from windlass.agent import AnyAgent
+from windlass.deps import DepsFactory
 from windlass.dynamic import Placed
 from windlass.engine.writer import Scribe
 from windlass.hooks import EventHook, Hook
@@ -53,14 +54,14 @@ class Registered:
     """The model of the agent itself; None if its route names one."""
     summary_provider: LLMProvider | None = None
     """The model that writes summaries; None if its route names one."""
-    agent: Agent | None = None
+    agent: AnyAgent | None = None
 
-    def is_of(self, agent: Agent) -> bool:
+    def is_of(self, agent: AnyAgent) -> bool:
         """Whether this is the package of `agent` or of an equal agent."""
         return agent is self.agent or fingerprint(compile_package(agent)) == self.fingerprint
 
 
-def register_agent(agent: Agent) -> Registered:
+def register_agent(agent: AnyAgent) -> Registered:
     """Compile an agent.
 
     Raises:
@@ -96,7 +97,7 @@ def register_package(package: RuntimePackage) -> Registered:
 class Registry:
     """Packages by their ids, and agents by theirs; an agent has one package."""
 
-    def __init__(self, agents: Iterable[Agent] = ()) -> None:
+    def __init__(self, agents: Iterable[AnyAgent] = ()) -> None:
         self._packages: dict[str, Registered] = {}
         self._agents: dict[str, Registered] = {}
         self._implied: set[str] = set()
@@ -226,6 +227,44 @@ class Registry:
         return len(self._packages)
 
 
+class Dependencies:
+    """The dependencies of runs: objects that a start gave, and factories by agent.
+
+    An object is held until its run ends. A subagent without a factory of its own uses the object or the
+    factory of the nearest caller with the same `deps`.
+    """
+
+    def __init__(self, factories: Mapping[str, DepsFactory[object]] | None = None) -> None:
+        self.given: dict[str, object] = {}
+        """The objects of unfinished runs of this process, by run."""
+        self.factories: Final = dict(factories or {})
+        """Factories of the runtime by agent; they replace those of the agents themselves."""
+
+    def factory(self, agent: AnyAgent) -> DepsFactory[object] | None:
+        """Return the factory of an agent."""
+        return self.factories.get(agent.name) or agent.deps_factory
+
+    def missing(self, agent: AnyAgent, *, is_given: bool, callers: tuple[AnyAgent, ...] = ()) -> str | None:
+        """Return the agent, or the subagent below it, that has no source of dependencies; None if all have.
+
+        `is_given` says whether the start gave an object for the first of the callers.
+        """
+        above = [one for one in callers if one.deps is agent.deps]
+        has_object = is_given and len(above) == len(callers)
+        if agent.deps is not None and not has_object and not any(map(self.factory, (agent, *above))):
+            return agent.name
+        for below in agent.subagents:
+            found = self.missing(below, is_given=is_given, callers=(*callers, agent))
+            if found is not None:
+                return found
+        return None
+
+    def forget(self, started: Collection[str], *, current: str | None) -> None:
+        """Forget the objects of runs that have ended."""
+        for run_id in [one for one in self.given if one in started and one != current]:
+            del self.given[run_id]
+
+
 _STORE_HAS: Final = ("append", "read", "milestones", "post", "claim", "aclose")
 _STORE: Final = "a store, such as MemoryStore() or await SqliteStore.open(path) of windlass.parts"
 DISPATCH_TIMEOUT_MS: Final = 600_000
@@ -344,6 +383,8 @@ class RuntimePorts:
     ] = None
     default_package_id: Annotated[str | None, partial(check_name, what="package_id")] = None
     registry: Registry = field(default_factory=Registry)
+    deps: Dependencies = field(default_factory=Dependencies)
+    tenant: Annotated[str | None, partial(check_name, what="tenant")] = None
     providers: Mapping[str, LLMProvider] = field(default_factory=dict[str, LLMProvider])
     provider_source: Annotated[
         ProviderSource | None,

@@ -1,15 +1,18 @@
 """Runs and their handles: status, result, events, answers, cancel."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
+from functools import cached_property
 from math import inf
-from typing import Final, Generic, Protocol, TypeVar, cast
+from typing import Final, Generic, cast, overload
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from windlass.agent import Output
+from windlass.deps import OutputT
 from windlass.engine.inbox import answers_in, each_item, has_answers
 from windlass.errors import Rejected, kind_of
 from windlass.ports.feed import EventBus, EventStream, refused
@@ -29,6 +32,7 @@ from windlass.refusals import (
     unknown_session,
 )
 from windlass.runtime.folds import JournalFolds, SessionFold
+from windlass.runtime.requests import Request, RunHost, requests_of
 from windlass.tools.context import SessionValues
 from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.authored import state_problem
@@ -42,9 +46,11 @@ from windlass_harness.views.runs import (
     RunState,
     advance_run,
 )
+from windlass_harness.views.stream import ChatFold, StepVoided, TextDelta
 from windlass_protocol import (
     CausalIds,
     Cursor,
+    ErrorInfo,
     ErrorKind,
     Event,
     InputOutcome,
@@ -58,6 +64,7 @@ from windlass_protocol import (
     RunResult,
     RunSnapshot,
     RunStatus,
+    Usage,
 )
 from windlass_protocol.codec_errors import shown
 from windlass_protocol.frozen import sealed
@@ -537,46 +544,16 @@ def record_of(event: Event, session_id: str) -> Record:
     )
 
 
-class RunHost(Protocol):
-    """The methods of a runtime that a `RunHandle` calls."""
+class RunHandle(Generic[OutputT]):
+    """Handle of a run, in whichever process the run is driven.
 
-    async def run_status(self, run_id: str) -> RunStatus:
-        """Return the status of a run."""
-        ...
+    `output` is the type of its output; without one the output is text.
+    """
 
-    async def run_result(self, run_id: str, timeout: float | None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
-        """Return the result of a run, once it has ended."""
-        ...
-
-    def subscribe_run(
-        self, run_id: str, cursor: Cursor | None = None, *, until_terminal: bool = False
-    ) -> EventStream:
-        """Subscribe to the events of a run."""
-        ...
-
-    async def cancel_run(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> None:
-        """Cancel a run."""
-        ...
-
-    async def retry_run(self, run_id: str) -> "RunHandle":
-        """Continue a failed run."""
-        ...
-
-    async def run_requests(self, run_id: str) -> tuple[InputRequest, ...]:
-        """Return the open requests of a run."""
-        ...
-
-    async def answer_run(self, run_id: str, responses: Sequence[InputResponse]) -> None:
-        """Answer requests of a run."""
-        ...
-
-
-class RunHandle:
-    """Handle of a run, in whichever process the run is driven."""
-
-    def __init__(self, host: RunHost, run_id: str) -> None:
+    def __init__(self, host: RunHost, run_id: str, output: Output | None = None) -> None:
         self._host = host
         self.run_id = run_id
+        self._output = output
 
     def __repr__(self) -> str:
         return f"RunHandle({self.run_id!r})"
@@ -589,16 +566,22 @@ class RunHandle:
         """
         return await self._host.run_status(self.run_id)
 
-    async def wait(self, timeout: float | None = None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
+    @overload
+    async def wait(self: "RunHandle[str]", timeout: float | None = None) -> RunResult: ...  # noqa: ASYNC109
+    @overload
+    async def wait(self, timeout: float | None = None) -> "TypedResult[OutputT]": ...  # noqa: ASYNC109
+    async def wait(self, timeout: float | None = None) -> "RunResult | TypedResult[OutputT]":  # noqa: ASYNC109 - the run goes on when the wait ends
         """Return the result of the run, once it has ended.
 
-        A run that waits for people has not ended.
+        A run that waits for people has not ended. If the agent has a type as its `output`, so has
+        `result.output`.
 
         Raises:
             TimeoutError: the run did not end within `timeout` seconds. It continues.
             Conflict: the run is unknown.
         """
-        return await self._host.run_result(self.run_id, timeout)
+        result = await self._host.run_result(self.run_id, timeout)
+        return result if self._output is None else TypedResult(result, self._output)
 
     def events(self, after: int | Cursor | None = None) -> EventStream:
         """Return the events of the run, stored and live, up to its end.
@@ -611,7 +594,7 @@ class RunHandle:
         """Cancel the run; has no effect on a run that has ended."""
         await self._host.cancel_run(self.run_id, by=by, reason=reason)
 
-    async def retry(self) -> "RunHandle":
+    async def retry(self) -> "RunHandle[OutputT]":
         """Continue a run that failed, in a new run of its session; return the handle of that run.
 
         The model is called with the history of the failed run: calls that have a result are not repeated. A
@@ -620,10 +603,47 @@ class RunHandle:
         Raises:
             Conflict: the run has not failed, or its session has gone on since.
         """
-        return await self._host.retry_run(self.run_id)
+        again = await self._host.retry_run(self.run_id)
+        return RunHandle(self._host, again.run_id, self._output)
 
-    async def requests(self) -> tuple[InputRequest, ...]:
-        """Return the open requests of the run, for people to answer."""
+    def requests(self) -> AsyncGenerator[Request]:
+        """Yield the requests of the run to people, each once, up to the end of the run.
+
+        Each is an `Approval`, a `Question` or an `Interrupted` call, with the answers that fit. Only open
+        requests are shown: the same loop is right after a crash, and when others answer too. Requests of
+        subagents are included.
+
+            async for request in handle.requests():
+                match request:
+                    case Approval():
+                        await request.approve(by="ann")
+                    case Question():
+                        await request.reply("the blue one")
+                    case Interrupted():
+                        await request.retry()
+        """
+        return requests_of(self._host, self.run_id)
+
+    async def stream_text(self) -> AsyncGenerator[str]:
+        """Yield the text of the model as it is written, up to the end of the run.
+
+        The text of an earlier step is whole, and an empty line is between the texts of two messages. If a
+        model call fails and is repeated, its text starts anew, also after an empty line.
+        """
+        chat, key, has_text = ChatFold(), "", False
+        async with aclosing(self.events()) as events:
+            async for event in events:
+                for change in chat.apply(event):
+                    if isinstance(change, StepVoided):
+                        key = ""
+                    elif isinstance(change, TextDelta) and change.kind == "text":
+                        if has_text and (change.key != key or change.is_whole):
+                            yield "\n\n"
+                        key, has_text = change.key, True
+                        yield change.delta
+
+    async def open_requests(self) -> tuple[InputRequest, ...]:
+        """Return the open requests of the run as data; those with `is_answered` wait for a process."""
         return await self._host.run_requests(self.run_id)
 
     async def answer(
@@ -662,41 +682,87 @@ def _cursor(run_id: str, after: object) -> Cursor | None:
     return RunCursor(run_id=run_id, seq=after)
 
 
-T = TypeVar("T", covariant=True)
+class TypedResult(Generic[OutputT]):
+    """Result of a run with a typed output: a RunResult in which `output` is a value."""
 
+    def __init__(self, result: RunResult, output: Output) -> None:
+        self.result: Final = result
+        """The result as wire data, with the output as text and as JSON."""
+        self._type = output
 
-@sealed
-class TypedResult(Generic[T]):
-    """Result of a run with a typed output."""
+    def __repr__(self) -> str:
+        return f"TypedResult({self.run_id!r}, {self.status.value})"
 
-    result: RunResult
-    value: T
+    @cached_property
+    def output(self) -> OutputT:
+        """The output, of the type that was asked for; JSON if that was a JSON Schema.
+
+        Raises:
+            AgentError: the run ended without an output; this is the error of the run.
+            Rejected: the output fits the JSON Schema, but validators of the type refuse it.
+        """
+        if self.result.status is not RunStatus.COMPLETED:
+            raise no_value(self.result)
+        value = self.result.structured_output
+        if isinstance(self._type, Mapping | OutputContract):
+            return cast(OutputT, value)
+        try:
+            return TypeAdapter(cast(type[OutputT], self._type)).validate_json(to_json(value))
+        except ValidationError as error:
+            count = error.error_count()
+        raise Rejected(
+            f"the output fits the JSON Schema of {_name_of(self._type)}, but {count} of its validators "
+            "refuse it",
+            kind=ErrorKind.STRUCTURED_OUTPUT_FAILURE,
+            retry=RetryClass.NOT_RETRYABLE,
+            causal_ids=CausalIds(run_id=self.result.run_id),
+        )
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+        return self.result.run_id
+
+    @property
+    def session_id(self) -> str | None:
+        """The session of the run."""
+        return self.result.session_id
+
+    @property
+    def status(self) -> RunStatus:
+        """How the run ended."""
+        return self.result.status
+
+    @property
+    def structured_output(self) -> JsonValue:
+        """The output as JSON."""
+        return self.result.structured_output
+
+    @property
+    def error(self) -> ErrorInfo | None:
+        """Why the run failed, or which budget it used up."""
+        return self.result.error
+
+    @property
+    def reason(self) -> str | None:
+        """Why the run was cancelled."""
+        return self.result.reason
+
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens, calls and cost of the run."""
+        return self.result.usage
 
 
 def typed_result(result: RunResult, output: Output) -> TypedResult[object]:
-    """Return the output of a run: as the given type, or as JSON.
+    """Return the result of a run that must have an output.
 
     Raises:
-        AgentError: the run ended without an output; this is the error of the run.
-        Rejected: the output fits the JSON Schema, but validators of the type refuse it.
+        AgentError: as for `TypedResult.output`.
     """
-    if result.status is not RunStatus.COMPLETED:
-        raise no_value(result)
-    value = result.structured_output
-    if isinstance(output, Mapping | OutputContract):
-        return TypedResult(result, value)
-    try:
-        made = TypeAdapter(cast(type[object], output)).validate_json(to_json(value))
-    except ValidationError as error:
-        count = error.error_count()
-    else:
-        return TypedResult(result, made)
-    raise Rejected(
-        f"the output fits the JSON Schema of {_name_of(output)}, but {count} of its validators refuse it",
-        kind=ErrorKind.STRUCTURED_OUTPUT_FAILURE,
-        retry=RetryClass.NOT_RETRYABLE,
-        causal_ids=CausalIds(run_id=result.run_id),
-    )
+    made = TypedResult[object](result, output)
+    _ = made.output
+    return made
 
 
 def _name_of(output: object) -> str:

@@ -48,6 +48,7 @@ from windlass.refusals import (
     policy_failed,
     start_denied,
     unknown_agent,
+    unmet_deps,
 )
 from windlass.runtime.registry import RuntimePorts
 from windlass.session_sandbox import SandboxPlace
@@ -345,6 +346,21 @@ async def check_start(
         await _check_sandbox(ports, effective.package.sandbox, request.run_id)
     await _check_policy(policy, request, effective.package, timeout_ms=ports.policy_timeout_ms)
     return effective
+
+
+def check_deps(ports: RuntimePorts, request: RunRequest) -> None:
+    """Refuse a run if its agent or a subagent needs dependencies, and nothing gives or makes them.
+
+    Raises:
+        Rejected: dependencies are missing.
+    """
+    registered = ports.registry.agent(request.agent_id)
+    agent = None if registered is None else registered.agent
+    if agent is None:
+        return
+    missing = ports.deps.missing(agent, is_given=request.run_id in ports.deps.given)
+    if missing is not None:
+        raise unmet_deps(agent.name, missing, request.run_id)
 
 
 def _check_ports(ports: RuntimePorts, run_id: str) -> StartPolicy:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final, TypeVar
 
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.agent import Agent
+from windlass.agent import AnyAgent
 from windlass.errors import Conflict
 from windlass.feed import Feed
 from windlass.policy import allow_start
@@ -34,7 +34,7 @@ class Crash:
 
 
 def crash_everywhere(
-    agent: Agent,
+    agent: AnyAgent,
     message: UserContent,
     *,
     answer: str | Callable[[InputRequest], InputResponse] = "approve",
@@ -134,7 +134,7 @@ class _Clock:
 
 async def _crash_at(
     number: int,
-    agent: Agent,
+    agent: AnyAgent,
     message: UserContent,
     choose: Callable[[InputRequest], InputResponse],
     clock: FakeClock,
@@ -160,7 +160,7 @@ async def _crash_at(
 async def _drive(
     store: FullStore,
     clock: FakeClock | _Clock,
-    agent: Agent,
+    agent: AnyAgent,
     message: UserContent,
     choose: Callable[[InputRequest], InputResponse],
 ) -> RunResult:

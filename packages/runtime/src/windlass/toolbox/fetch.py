@@ -177,7 +177,13 @@ def web_fetch_tool(*, network: Network | None = None) -> Tool[..., object]:
     """
     get = partial(_getter(), network=network or Network())
 
-    @tool(mode="external", effect="read", is_outbound=True, reads="untrusted", timeout=FETCH_TIMEOUT_S + 15)
+    @tool(
+        mode="external",
+        effect="idempotent",
+        is_outbound=True,
+        reads="untrusted",
+        timeout=FETCH_TIMEOUT_S + 15,
+    )
     async def web_fetch(
         url: Annotated[str, Field(min_length=1, max_length=URL_CHARS_MAX)],
         ctx: ToolContext,

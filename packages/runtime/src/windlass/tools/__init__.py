@@ -78,6 +78,11 @@ ApprovalCheck = Callable[[JsonObject], bool | str]
 OnCompaction = Callable[[CompactionContext], Sequence[str] | Awaitable[Sequence[str]]]
 """Called before a history is compacted; returns texts that the compacted history must contain."""
 
+ModeName = Literal["read", "safe_write", "destructive", "local", "external"]
+EffectName = Literal["read", "idempotent", "once"]
+ApprovalName = Literal["policy", "always", "once", "never"]
+TaintName = Literal["untrusted", "private"]
+
 SHELL_PARAMETER: Final = "command"
 """The parameter of a shell tool that holds the command."""
 ProgramKind = Literal["code", "workflow"]
@@ -85,7 +90,7 @@ PROGRAM_TOOLS: Final[dict[ProgramKind, str]] = {"code": "run_code", "workflow": 
 """The tools that run programs, by kind."""
 ToolUse = Literal["code", "direct", "both"]
 _USES: Final = get_args(ToolUse)
-_WRITES: Final = frozenset({ToolMode.SAFE_WRITE, ToolMode.DESTRUCTIVE})
+_WRITES: Final = frozenset({ToolMode.SAFE_WRITE, ToolMode.DESTRUCTIVE, ToolMode.EXTERNAL})
 
 
 class ToolOptions(TypedDict, total=False):
@@ -95,15 +100,15 @@ class ToolOptions(TypedDict, total=False):
     """The name of the function when left out."""
     description: str
     """For the model; the docstring when left out."""
-    mode: ToolMode | str
+    mode: ToolMode | ModeName
     """read, safe_write, destructive, local or external. Without one the policy asks a person first."""
-    effect: EffectClass | str
+    effect: EffectClass | EffectName
     """read, idempotent or once: how a call that a crash interrupted is recovered. Default: read for a tool of
     mode read, else once."""
     timeout_ms: int
     timeout: float
     """In seconds, instead of `timeout_ms`."""
-    approval: ApprovalRule | str | ApprovalCheck
+    approval: ApprovalRule | ApprovalName | ApprovalCheck
     """policy (the default), always, once or never, or a function of the arguments.
 
     always asks for each call. once asks until a person approves the tool for the session; an approval of one
@@ -117,7 +122,7 @@ class ToolOptions(TypedDict, total=False):
     """Calls that may run at the same time; unlimited when left out."""
     is_outbound: bool
     """Whether a call can send data out; True when left out."""
-    reads: Taint | str | Sequence[Taint | str]
+    reads: Taint | TaintName | Sequence[Taint | TaintName]
     """untrusted for content of unknown authors, private for data that must not be sent out, or both.
 
     In a session that has read both, every call that can send data out asks a person first.

@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import KW_ONLY, field
 from datetime import datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Generic, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
+from windlass.deps import ContextDepsT
 from windlass.errors import kind_of
 from windlass.limits import (
     FAILED_CHARS_MAX,
@@ -23,7 +24,7 @@ from windlass.tools.results import result_value
 from windlass_protocol import CodecError, CodecErrorCode, CodecLimits, JsonObject, canonical
 from windlass_protocol.codec_errors import shown
 from windlass_protocol.frozen import sealed
-from windlass_protocol.generated import policy
+from windlass_protocol.generated import common, policy
 
 if TYPE_CHECKING:
     import asyncio
@@ -156,6 +157,11 @@ def _check_key(key: object) -> None:
         )
 
 
+def copy_of(values: JsonObject | None) -> JsonObject:
+    """Return a copy of JSON values; empty for None."""
+    return {} if values is None else {key: _copied(one) for key, one in values.items()}
+
+
 def _copied(value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
         return {key: _copied(one) for key, one in value.items()}
@@ -221,10 +227,11 @@ class ToolControl:
 
 
 @sealed
-class ToolContext:
+class ToolContext(Generic[ContextDepsT]):
     """The call that a tool serves.
 
-    A parameter of this type gets it, under any name, and is not part of the schema. The idempotency key
+    A parameter of this type gets it, under any name, and is not part of the schema. `ToolContext[Deps]` says
+    which dependencies of the agent the tool uses. The idempotency key
     is the same in every attempt at one call, also after a crash, and different for every other call: pass it
     to the service that performs the effect. By default it is derived from the ids.
     """
@@ -245,6 +252,14 @@ class ToolContext:
     budget: "policy.BudgetLimits | None" = None
     """The limits of the run, for a tool that passes work on; None without limits. They stay the same in every
     attempt at the call."""
+    deps: ContextDepsT = field(default=cast(ContextDepsT, None), repr=False, compare=False)
+    """The dependencies of the run: never recorded, and made again after a crash; None without any."""
+    owner: str | None = None
+    """The owner that the start of the run named."""
+    source: "common.SourceRef | None" = None
+    """Where the message of the run came from."""
+    metadata: JsonObject = field(default_factory=dict[str, JsonValue])
+    """The `metadata` of the start of the run."""
     state: ToolState = field(default_factory=ToolState, repr=False, compare=False)
     """The state of the session: JSON values by key, as of the start of the call. Changes are recorded with
     the result, and dropped if the call fails."""

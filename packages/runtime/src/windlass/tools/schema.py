@@ -51,6 +51,8 @@ class Signature:
     parameters: tuple[Parameter, ...]
     context_name: str | None
     is_async: bool
+    deps: object = None
+    """The type of the dependencies that the tool uses, `ToolContext[…]`; None if it names none."""
 
 
 def read_signature(function: Callable[..., object], tool: str) -> Signature:
@@ -65,17 +67,20 @@ def read_signature(function: Callable[..., object], tool: str) -> Signature:
     hints = _hints(target, tool)
     parameters: list[Parameter] = []
     contexts: list[str] = []
+    deps: object = None
     for parameter in _parameters(function, tool):
         _check_parameter(parameter, hints, tool)
         annotation = hints[parameter.name]
-        if _is_context(annotation):
+        context = _context_in(annotation)
+        if context is not None:
             contexts.append(parameter.name)
+            deps = next(iter(get_args(context)), None)
         else:
             parameters.append(Parameter(parameter.name, annotation, parameter.default))
     if len(contexts) > 1:
         raise wrong(f"tool {tool}: {' and '.join(contexts)} are both a ToolContext; keep one of them")
     return Signature(
-        tuple(parameters), contexts[0] if contexts else None, inspect.iscoroutinefunction(target)
+        tuple(parameters), contexts[0] if contexts else None, inspect.iscoroutinefunction(target), deps
     )
 
 
@@ -136,11 +141,12 @@ def _check_parameter(parameter: inspect.Parameter, hints: Mapping[str, object], 
         )
 
 
-def _is_context(annotation: object) -> bool:
-    if annotation is ToolContext:
-        return True
-    members = get_args(annotation) if get_origin(annotation) in {Union, UnionType} else ()
-    return set(members) == {ToolContext, NoneType}
+def _context_in(annotation: object) -> object | None:
+    """Return the ToolContext of an annotation, which may allow None as well."""
+    if get_origin(annotation) in {Union, UnionType}:
+        members = [one for one in get_args(annotation) if one is not NoneType]
+        annotation = members[0] if len(members) == 1 else None
+    return annotation if annotation is ToolContext or get_origin(annotation) is ToolContext else None
 
 
 def has_parameter(signature: Signature, name: str) -> bool:

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 
 import windlass_server
-from windlass import Agent
+from windlass.agent import AnyAgent
 from windlass.tools import Tool
 from windlass_protocol import AgentInfo, AgentList, Health, ToolInfo, ToolList
 from windlass_server.guard import Metrics
@@ -73,7 +73,7 @@ async def list_tools(request: Request, caller: CallerDep) -> Response:
     return reply(ToolList(tools=tuple(_tool(tool, names) for tool, names in found.values())))
 
 
-def _agent(agent: Agent) -> AgentInfo:
+def _agent(agent: AnyAgent) -> AgentInfo:
     given = {
         "agentId": agent.agent_id,
         "description": agent.description,

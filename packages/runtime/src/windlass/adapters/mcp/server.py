@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from windlass.errors import check_whole, wrong
 from windlass.ports.host import ElicitationHandler
-from windlass.tools import ApprovalCheck
+from windlass.tools import ApprovalCheck, ApprovalName, EffectName, ModeName
 from windlass_harness.redact import SECRET_CHARS_MAX, SECRET_CHARS_MIN, Redactor
 from windlass_protocol import ApprovalRule, EffectClass, ToolMode
 from windlass_protocol.frozen import sealed
@@ -57,11 +57,11 @@ _NAME: Final = lazy_pattern(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
 class McpToolOptions(TypedDict, total=False):
     """Options of one tool by the host application; they override those of the server."""
 
-    mode: ToolMode | str
+    mode: ToolMode | ModeName
     """Default external: the policy asks a person."""
-    effect: EffectClass | str
+    effect: EffectClass | EffectName
     """Default once: a call that a crash interrupted is not repeated automatically."""
-    approval: ApprovalRule | str | ApprovalCheck
+    approval: ApprovalRule | ApprovalName | ApprovalCheck
     timeout_ms: int
     concurrency: int
     is_outbound: bool

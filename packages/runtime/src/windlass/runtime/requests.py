@@ -1,0 +1,203 @@
+"""Requests of a run to people, with the answers that fit: `Approval`, `Question`, `Interrupted`."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Final, Protocol
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from windlass.errors import Conflict
+from windlass.ports.feed import EventStream
+from windlass_harness.loop.people import APPROVE, APPROVE_SESSION, DENY
+from windlass_harness.views.payloads import action_name
+from windlass_protocol import (
+    Cursor,
+    InputKind,
+    InputOption,
+    InputRequest,
+    InputResponse,
+    RecoveryChoice,
+    RunResult,
+    RunStatus,
+)
+
+if TYPE_CHECKING:
+    from windlass.runtime.runs import RunHandle
+
+_ASKED: Final = "input.requested"
+
+
+class RunHost(Protocol):
+    """The methods of a runtime that a `RunHandle` calls."""
+
+    async def run_status(self, run_id: str) -> RunStatus:
+        """Return the status of a run."""
+        ...
+
+    async def run_result(self, run_id: str, timeout: float | None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
+        """Return the result of a run, once it has ended."""
+        ...
+
+    def subscribe_run(
+        self, run_id: str, cursor: Cursor | None = None, *, until_terminal: bool = False
+    ) -> EventStream:
+        """Subscribe to the events of a run."""
+        ...
+
+    async def cancel_run(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> None:
+        """Cancel a run."""
+        ...
+
+    async def retry_run(self, run_id: str) -> "RunHandle":
+        """Continue a failed run."""
+        ...
+
+    async def run_requests(self, run_id: str) -> tuple[InputRequest, ...]:
+        """Return the open requests of a run."""
+        ...
+
+    async def answer_run(self, run_id: str, responses: Sequence[InputResponse]) -> None:
+        """Answer requests of a run."""
+        ...
+
+
+class _Asked:
+    """A request to a person. An answer returns whether it was the first.
+
+    False means that the request was closed before: another person answered it, it expired, or the run was
+    cancelled. `by` names the person who answers.
+
+    Every answer raises:
+        Denied: this person may not answer.
+        Rejected: the answer does not fit the request.
+    """
+
+    def __init__(self, host: RunHost, run_id: str, data: InputRequest) -> None:
+        self._host = host
+        self.run_id: Final = run_id
+        self.data: Final = data
+        """The request as wire data: its options, expiry, responders and the hash of the arguments."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.request_id!r})"
+
+    @property
+    def request_id(self) -> str:
+        """The id of the request; the same after a restart."""
+        return self.data.request_id
+
+    @property
+    def prompt(self) -> str:
+        """The question in words."""
+        return self.data.prompt
+
+    @property
+    def tool_name(self) -> str:
+        """The tool whose call asks."""
+        return action_name(self.data.action)
+
+    @property
+    def arguments(self) -> JsonValue:
+        """The arguments of the call."""
+        return self.data.action.input
+
+    async def _answer(self, option: str | None, by: str | None, text: str | None = None) -> bool:
+        response = InputResponse(
+            request_id=self.request_id,
+            option_id=option,
+            text=text,
+            responder=by,
+            arguments_hash=self.data.arguments_hash,
+        )
+        try:
+            await self._host.answer_run(self.run_id, (response,))
+        except Conflict:
+            return False
+        return True
+
+
+class Approval(_Asked):
+    """A call that needs the consent of a person. See `windlass.RunHandle.requests`."""
+
+    async def approve(self, *, by: str | None = None, for_session: bool = False) -> bool:
+        """Approve this call; with `for_session`, also later calls of the tool in the session.
+
+        Returns whether this answer was the first. `for_session` is refused for a request that does not offer
+        the option `approve_session`.
+        """
+        return await self._answer(APPROVE_SESSION if for_session else APPROVE, by)
+
+    async def deny(self, reason: str | None = None, *, by: str | None = None) -> bool:
+        """Deny the call; the model sees the reason. Returns whether this answer was the first."""
+        return await self._answer(DENY, by, reason)
+
+
+class Question(_Asked):
+    """A question of the model. See `windlass.RunHandle.requests`."""
+
+    @property
+    def options(self) -> tuple[InputOption, ...]:
+        """The options to choose from; empty if the question takes any text."""
+        return self.data.options or ()
+
+    async def reply(self, text: str, *, by: str | None = None) -> bool:
+        """Answer with a text, or with the label of an option. Returns whether this answer was the first."""
+        return await self._answer(None, by, text)
+
+    async def choose(self, option_id: str, *, by: str | None = None) -> bool:
+        """Answer with one of the options, by its id. Returns whether this answer was the first."""
+        return await self._answer(option_id, by)
+
+
+class Interrupted(_Asked):
+    """A call that a crash interrupted; it may have taken effect. See `windlass.RunHandle.requests`."""
+
+    async def retry(self, *, by: str | None = None) -> bool:
+        """Run the call again, with the same idempotency key. Returns whether this answer was the first."""
+        return await self._answer(RecoveryChoice.RETRY, by)
+
+    async def skip(self, *, by: str | None = None) -> bool:
+        """Go on without the call; the model sees that its outcome is unknown.
+
+        Returns whether this answer was the first.
+        """
+        return await self._answer(RecoveryChoice.SKIP, by)
+
+    async def supply(self, result: JsonValue, *, by: str | None = None) -> bool:
+        """Supply the result of the call, which took effect. Returns whether this answer was the first."""
+        return await self._answer(RecoveryChoice.SUPPLY, by, to_json(result).decode())
+
+
+Request = Approval | Question | Interrupted
+
+
+def typed_request(host: RunHost, run_id: str, data: InputRequest) -> Request:
+    """Return a request as an object of its kind."""
+    match data.kind:
+        case InputKind.APPROVAL:
+            return Approval(host, run_id, data)
+        case InputKind.RECOVERY:
+            return Interrupted(host, run_id, data)
+        case _:
+            return Question(host, run_id, data)
+
+
+async def requests_of(host: RunHost, run_id: str) -> AsyncGenerator[Request]:
+    """Yield each open request of a run once, up to the end of the run.
+
+    The journal decides, not the events: each `input.requested`, old or new, makes it read the requests that
+    are open now. So a loop that starts again after a crash gets those that nobody has answered yet.
+    """
+    given: set[str] = set()
+    async with aclosing(host.subscribe_run(run_id, until_terminal=True)) as events:
+        async for event in events:
+            if event.type != _ASKED:
+                continue
+            while fresh := [one for one in await host.run_requests(run_id) if _is_fresh(one, given)]:
+                given.add(fresh[0].request_id)
+                yield typed_request(host, run_id, fresh[0])
+
+
+def _is_fresh(request: InputRequest, given: set[str]) -> bool:
+    return not request.is_answered and request.request_id not in given

@@ -158,10 +158,10 @@ def test_a_factory_makes_them_for_each_run(factory: Callable[[RunInfo], Deps]) -
         agent, model = desk()
         of_agent = Agent("own", model=agent.model, deps=factory, tools=[whoami])
         async with AgentRuntime.in_memory([agent, of_agent], deps={agent: factory}) as runtime:
-            for one in (agent, of_agent, "desk"):
-                handle = await runtime.start(one, "Who?", session_id=f"s-{one}", owner="ann")
+            for number, one in enumerate((agent, of_agent, "desk")):
+                handle = await runtime.start(one, "Who?", session_id=f"s-{number}", owner="ann")
                 await handle.wait()
-                assert told(model) == f"ann of s-{one} asks"
+                assert told(model) == f"ann of s-{number} asks"
 
     play(story())
 

@@ -286,7 +286,7 @@ def test_a_missing_driver_is_named_with_the_extra_that_brings_it(monkeypatch: py
     monkeypatch.setitem(sys.modules, "psycopg", None)
 
     async def work() -> None:
-        with pytest.raises(Rejected, match=r"psycopg; install windlass\[postgres\]"):
+        with pytest.raises(Rejected, match=r"psycopg; pip install 'packages/runtime\[postgres\]'"):
             await SqlAlchemyStorage.open("postgres://x/y")
 
     run(work())

@@ -173,7 +173,7 @@ async def _drive(
             if event.type == "run.waiting":
                 for one in (await runtime.sessions.requests()).items:
                     await _answer(runtime, one, choose)
-        return await handle.wait()
+        return await runtime.run_result(RUN_ID)
 
 
 async def _answer(

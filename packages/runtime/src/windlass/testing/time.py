@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 from typing import Final, TypeVar
 
 from windlass.ports.clock import IDLE
+from windlass.tools.calling import CONVERSIONS
 from windlass_protocol.frozen import mutable
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -186,6 +187,9 @@ class _Jump(selectors.DefaultSelector):
                 raise RuntimeError(f"busy: no time has passed in {TURNS_MAX:,} iterations of the event loop")
             return ready
         self._turns = 0
+        if CONVERSIONS.count and (ready := super().select(REAL_WAIT_S_MAX)):
+            # Time stands still while a thread masks or serialises a large value.
+            return ready
         waits = [wait for wait in (timeout, self._clock.next_wake) if wait is not None]
         if waits:
             self._pass(max(0.0, min(waits)), is_idle=timeout is None and self._clock.is_idle)

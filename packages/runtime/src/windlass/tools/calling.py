@@ -240,7 +240,24 @@ async def in_own_thread(function: Callable[[], T]) -> T:
 
 async def in_masking_thread(function: Callable[[], T]) -> T:
     """Call a function that masks or serialises a large value, in a thread of the process for such work."""
-    return await _called(_MASKING, function)
+    with CONVERSIONS:
+        return await _called(_MASKING, function)
+
+
+class Conversions:
+    """Counts the conversions of large values that are in threads now; fake time waits for them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> None:
+        self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.count -= 1
+
+
+CONVERSIONS: Final = Conversions()
 
 
 async def _called(threads: _Threads, function: Callable[[], T]) -> T:
@@ -337,7 +354,8 @@ async def call_tool(
         value = await cast(Awaitable[object], tool.function(**given))
         if isinstance(value, ToolResult) or is_light(value):
             return tool_result(value)
-        return await in_own_thread(partial(tool_result, value))
+        with CONVERSIONS:
+            return await in_own_thread(partial(tool_result, value))
     returned = await in_thread(partial(_call_tool, tool, given))
     if isinstance(returned, _Later):
         return await _result_of(await returned.value)
@@ -359,7 +377,10 @@ def _call_tool(tool: Tool[..., object], given: Mapping[str, object]) -> ToolResu
 
 async def _result_of(value: object) -> ToolResult:
     is_ready = isinstance(value, ToolResult) or is_light(value)
-    return tool_result(value) if is_ready else await in_own_thread(partial(tool_result, value))
+    if is_ready:
+        return tool_result(value)
+    with CONVERSIONS:
+        return await in_own_thread(partial(tool_result, value))
 
 
 def failure(told: str) -> ToolResult:

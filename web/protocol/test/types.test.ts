@@ -59,7 +59,7 @@ test("only event types of the specification are known to the type checker", () =
 });
 
 test("closed types have no other fields and open types keep them", () => {
-  expectTypeOf<keyof ToolCall>().toEqualTypeOf<"id" | "name" | "arguments">();
+  expectTypeOf<keyof ToolCall>().toEqualTypeOf<"id" | "name" | "arguments" | "parentCallId">();
   expectTypeOf<Event["newField"]>().toEqualTypeOf<unknown>();
   expectTypeOf<SidecarResponse["result"]>().toEqualTypeOf<JsonValue | undefined>();
 });

@@ -37,7 +37,7 @@ def test_users_read_their_own_refused_starts_and_no_other_tenants(tmp_path: Path
         ):
             first: Json = {"message": "Secret plans.", "agent": "talker", "metadata": {"note": "hidden"}}
             answer = await client.post("/sessions", json=first)
-            assert (answer.status_code, answer.json()["detail"]) == (403, "say_please")
+            assert (answer.status_code, answer.json()["detail"]) == (403, "say_please: Say please.")
             begun = (await client.post("/sessions", json={**first, "message": "please"})).json()
             await ended(client, begun["runId"])
             path = f"/sessions/{begun['sessionId']}/messages"
@@ -52,7 +52,7 @@ def test_users_read_their_own_refused_starts_and_no_other_tenants(tmp_path: Path
             for one in found:
                 assert (one["owner"], one["agentId"], one["source"]["id"]) == ("ann", "talker", "ann")
                 assert (one["code"], one["kind"]) == ("denied", "policy_denial")
-                assert (one["retry"], one["message"]) == ("user_action_needed", "say_please")
+                assert (one["retry"], one["message"]) == ("user_action_needed", "say_please: Say please.")
                 assert "number" not in one
             text = (await client.get("/refused-starts")).text
             assert "Secret plans" not in text

@@ -177,7 +177,7 @@ def test_the_error_without_the_web_extra_names_the_package_to_install(
 ) -> None:
     monkeypatch.delitem(sys.modules, "windlass.toolbox.web_connect", raising=False)
     monkeypatch.setitem(sys.modules, "httpcore2", None)
-    with pytest.raises(Rejected, match=r"windlass\[web\]"):
+    with pytest.raises(Rejected, match=r"packages/runtime\[web\]"):
         web_fetch_tool()
 
 

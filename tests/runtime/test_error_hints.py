@@ -272,7 +272,7 @@ AUTHORS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "durability": (
         lambda: LOOSE.open("/nowhere/a.db", agents=[], durabilty="power"),
-        "rules, secrets, machine; did you mean durability?",
+        "rules, deps, tenant, secrets, machine; did you mean durability?",
     ),
     "compaction": (
         lambda: Agent("a", model="demo/a", compaction=0),
@@ -370,6 +370,11 @@ def test_a_runtime_that_cannot_be_opened_is_not_entered(tmp_path: Path) -> None:
 OF_WRONG_TYPES = {
     "a BudgetLimit, such as BudgetLimit(max_steps=20)",
     "a RunRequest; start() takes an agent and a message",
+    # Met by the Python program that defines the agents: a server refuses them before it serves.
+    " are not in this process; start the run again with deps=…, or open the runtime with a factory: "
+    "deps={agent: factory}",
+    " needs dependencies: pass deps=… to run or start, write Agent(…, deps=factory), or open the runtime with "
+    "deps={agent: factory}",
 }
 """Only a caller in Python can pass a value of a wrong type here."""
 

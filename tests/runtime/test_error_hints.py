@@ -373,8 +373,8 @@ OF_WRONG_TYPES = {
     # Met by the Python program that defines the agents: a server refuses them before it serves.
     " are not in this process; start the run again with deps=…, or open the runtime with a factory: "
     "deps={agent: factory}",
-    " needs dependencies: pass deps=… to run or start, write Agent(…, deps=factory), or open the runtime with "
-    "deps={agent: factory}",
+    " needs dependencies: pass deps=… to run or start, write Agent(…, deps=factory), or open the runtime "
+    "with deps={agent: factory}",
 }
 """Only a caller in Python can pass a value of a wrong type here."""
 

@@ -516,3 +516,14 @@ def test_an_answer_in_parts_gives_reasoning_and_calls() -> None:
 def test_a_run_without_an_agent_package_still_lists_its_choices() -> None:
     journal = Journal().begin().answer("a")
     assert only(journal).input_context == {"turnId": "t0", "stepIndex": 0, "callId": "a"}
+
+
+def test_calls_of_a_program_are_no_choices_and_a_failed_one_is_a_problem_of_its_program() -> None:
+    journal = begin().start().say("I write a program.").ask("c1").end()
+    journal.run("c1").add("actions.requested", {"actions": [call("c1/1")], "parentCallId": "c1", **at()})
+    failed(journal, "c1/1", parentCallId="c1").result("c1")
+    decision, problem = only(journal), trouble(journal)
+    assert some(decision.outcome).success
+    assert problem.decision_id == decision.id
+    assert problem.description.startswith("a call in ")
+    assert problem.description.endswith("too late")

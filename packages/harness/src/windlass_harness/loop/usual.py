@@ -79,9 +79,12 @@ def begin_call(
     run, turn, call = state.run, state.session.turn, answer.calls[0]
     assert run is not None
     assert turn is not None
-    if judged.decision.decision != "allow" or judged.delegation is not None or judged.notes:
-        return None
-    if judged.interpreter is not None:
+    if (
+        judged.decision.decision != "allow"
+        or judged.delegation is not None
+        or judged.interpreter is not None
+        or judged.notes
+    ):
         return None
     at, reason, call_id, tool_name = now.at, answer.finish_reason._value_, call.call_id, call.tool_name
     place: JsonObject = {

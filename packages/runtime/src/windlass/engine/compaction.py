@@ -21,9 +21,9 @@ from windlass.engine.deadline import (
 from windlass.engine.masking import MaskedAnswer
 from windlass.engine.model_call import Collector, ModelRequest, listen, to_llm
 from windlass.engine.results import broken_off, model_error
-from windlass.errors import Unavailable, is_for_us, is_told_to_end
+from windlass.errors import is_for_us, is_told_to_end
 from windlass.limits import ON_COMPACTION_TIMEOUT_MS, REMINDER_CHARS_MAX, REMINDERS_PER_TOOL_MAX
-from windlass.ports.model import window_tokens
+from windlass.ports.model import ModelFault, ModelUnavailable, window_tokens
 from windlass.tools import Tool
 from windlass.tools.context import CompactionContext, SessionValues
 from windlass_harness.compaction import CompactionPlan, completed_data, plan, plan_eviction, summary_request
@@ -187,11 +187,9 @@ async def _summarise(
 
 
 def _no_summary(reason: FinishReason) -> ErrorInfo:
-    return Unavailable(
-        f"the model wrote no summary (finish reason: {reason.value})",
-        kind=ErrorKind.PROVIDER_FAILURE,
-        retry=RetryClass.RETRYABLE,
-    ).info()
+    # A fault of an answer, not an outage: more than a few attempts cost tokens and do not help.
+    message = f"the model wrote no summary (finish reason: {reason.value})"
+    return ModelUnavailable(message, fault=ModelFault.EMPTY).info()
 
 
 class _Unseen:

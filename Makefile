@@ -52,7 +52,7 @@ quick: $(VENV)/.ready  ## format, lint, types and the quick tests of Python, in 
 	@$(SIDE_BY_SIDE) types quick-runtime quick-pure lint
 
 # The checks that fail soonest come first, then the longest lanes. `python-tests` sums up the counted ones.
-test: $(VENV)/.ready node_modules/.ready  ## every check and every test, in about 15 minutes on two cores
+test: $(VENV)/.ready node_modules/.ready  ## every check and every test, in about 20 minutes on two cores
 	@REQUIRE_NODE=1 $(SIDE_BY_SIDE) lint types hard-tests surface-tests slow-tests runtime-tests apart-tests browser-tests pure-tests check web-tests client-tests sidecar-bundle python-tests
 
 check: types lint web-types web-lint  ## format, lint, types, contracts, drift

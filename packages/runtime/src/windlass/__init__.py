@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from windlass.runtime.requests import Question as Question
     from windlass.runtime.runs import RunHandle as RunHandle
     from windlass.runtime.runs import TypedResult as TypedResult
+    from windlass.schedules import Schedule as Schedule
     from windlass.tools import Tool as Tool
     from windlass.tools import ToolFailed as ToolFailed
     from windlass.tools import tool as tool
@@ -84,6 +85,7 @@ _HOMES = {
         "RunHandle",
         "TypedResult",
     ),
+    "windlass.schedules": ("Schedule",),
     "windlass.tools": (
         "Tool",
         "ToolFailed",

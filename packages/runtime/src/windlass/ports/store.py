@@ -404,6 +404,8 @@ class Archive(Protocol):
         ...
 
 
+SCHEDULE: Final = "schedule"
+"""The kind of the document of a schedule."""
 STEER: Final = "steer"
 """The kind of an item with a message to the current run, or to a new one."""
 COMPACT: Final = "compact"

@@ -4,6 +4,7 @@ A schedule is a document of the store. The run id of a tick follows from its sch
 that is started twice is one run. What is decided about a tick is written before the run is started.
 """
 
+import builtins
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -18,12 +19,13 @@ from windlass.ports.clock import Clock
 from windlass.ports.store import SCHEDULE, Document, Store
 from windlass.refusals import bad_setup, check_id, check_name
 from windlass_harness.times import stamp_of
+from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import (
     ErrorKind,
     JsonObject,
     RetryClass,
     RunRequest,
-    RunStatus,
+    ScheduleInfo,
     SourceKind,
     SourceRef,
 )
@@ -32,6 +34,8 @@ from windlass_protocol.frozen import frozen
 if TYPE_CHECKING:
     from cronsim import CronSim
 
+    from windlass.catalog.reading import Page
+
 Missed: TypeAlias = Literal["skip", "once", "all"]
 Overlap: TypeAlias = Literal["skip", "queue", "cancel"]
 _DAY_MS: Final = 86_400_000
@@ -39,7 +43,8 @@ _RETRY_MS: Final = 10_000
 _POLL_MS: Final = 1_000
 _WRITES_MAX: Final = 100
 _DUE_MAX: Final = 1_000
-_OVER: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
+_PAGE: Final = 200
+_OVER: Final = frozenset(RUN_ENDS.values())
 
 
 @frozen
@@ -226,16 +231,6 @@ def due_at_ms(schedule: Schedule, state: ScheduleState, now_ms: int) -> int | No
 
 
 @frozen
-class ScheduleInfo:
-    """A schedule with what is known about its ticks."""
-
-    schedule: Schedule
-    state: ScheduleState
-    next_at: str | None
-    """When it starts a run next; None if it is paused or has no further tick."""
-
-
-@frozen
 class _Stored:
     """A schedule as it is in the store."""
 
@@ -262,8 +257,19 @@ class _Stored:
         return _Stored(self.schedule, state, self.revision + 1, due)
 
     def info(self) -> ScheduleInfo:
-        return ScheduleInfo(
-            self.schedule, self.state, None if self.due_at_ms is None else stamp_of(self.due_at_ms)
+        state = self.state
+        return ScheduleInfo.model_validate(
+            {
+                **{name: value for name, value in asdict(self.schedule).items() if value is not None},
+                "is_paused": state.is_paused,
+                "next_at": None if self.due_at_ms is None else stamp_of(self.due_at_ms),
+                "last_at": None if state.tick_ms is None else stamp_of(state.tick_ms),
+                "last_run_id": state.run_id,
+                "started": state.started,
+                "skipped": state.skipped,
+                "queued": len(state.queued),
+                "error": state.error,
+            }
         )
 
 
@@ -315,10 +321,22 @@ class Schedules:
         """
         return (await self._known(name)).info()
 
-    async def list(self, *, after: str | None = None, limit: int = 100) -> tuple[ScheduleInfo, ...]:
-        """Return schedules, by name."""
-        documents = await self._store.documents(SCHEDULE, after=after, limit=limit)
-        return tuple(_Stored.read(one).info() for one in documents)
+    async def list(
+        self, *, owner: str | None = None, after: str | None = None, limit: int = 100
+    ) -> "Page[ScheduleInfo]":
+        """Return a page of schedules, by name; with an owner, only theirs."""
+        from windlass.catalog.reading import Page  # noqa: PLC0415 - slow to import
+
+        found: builtins.list[ScheduleInfo] = []
+        while len(found) < limit:
+            page = await self._store.documents(SCHEDULE, after=after, limit=_PAGE)
+            infos = [_Stored.read(one).info() for one in page]
+            found += [one for one in infos if owner in (None, one.owner)]
+            if len(page) < _PAGE:
+                break
+            after = page[-1].name
+        shown = found[:limit]
+        return Page(tuple(shown), shown[-1].name if len(shown) == limit else None)
 
     async def pause(self, name: str) -> ScheduleInfo:
         """Stop starting runs; those that go on are not affected.

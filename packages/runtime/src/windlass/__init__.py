@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from windlass.errors import Rejected as Rejected
     from windlass.errors import Unavailable as Unavailable
     from windlass.hooks import hook as hook
-    from windlass.ports.host import ApprovalDispatcher as ApprovalDispatcher
     from windlass.ports.host import Change as Change
     from windlass.ports.host import HookCall as HookCall
     from windlass.ports.host import Veto as Veto
@@ -63,7 +62,6 @@ _HOMES = {
     ),
     "windlass.hooks": ("hook",),
     "windlass.ports.host": (
-        "ApprovalDispatcher",
         "Change",
         "HookCall",
         "Veto",

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 
 import windlass_protocol as wire
-from windlass import Conflict, Schedule
+from windlass import Conflict, Rejected, Schedule
 from windlass_protocol import ScheduleInfo, SchedulePage
 from windlass_server.models import NewSchedule, PageDep
 from windlass_server.openapi import SCHEDULE_EXAMPLE, answers, body_example
@@ -25,7 +25,7 @@ async def _own(caller: Caller, name: str) -> ScheduleInfo | None:
     """
     try:
         found = await caller.tenant.runtime.schedules.get(name)
-    except Conflict:
+    except (Conflict, Rejected):  # no schedule can have a name with control characters
         return None
     if found.owner != caller.principal.user:
         raise not_found("schedule")
@@ -49,7 +49,7 @@ async def list_schedules(caller: CallerDep, page: PageDep) -> Response:
 @router.post(
     "/schedules/{name}",
     response_model=ScheduleInfo,
-    responses=answers(200, SCHEDULE_EXAMPLE, 409, has_body=True),
+    responses=answers(200, SCHEDULE_EXAMPLE, 404, 409, has_body=True),
     summary="Make or replace a schedule",
 )
 async def put(

@@ -30,6 +30,7 @@ from windlass.adapters.sandboxes.processes import (
     start,
 )
 from windlass.ports.sandbox import Output
+from windlass.private_files import remove_tree
 from windlass_protocol import JsonObject, SandboxSpec
 
 ADAPTER: Final = "none"
@@ -49,16 +50,18 @@ while [ $# -gt 0 ]; do
 done
 options=()
 case "${{1-}}" in
-  diff | log | show | whatchanged | diff-tree | diff-index | diff-files) options=(--no-ext-diff --no-textconv) ;;
+  diff | log | show | whatchanged | diff-tree | diff-index | diff-files)
+    options=(--no-ext-diff --no-textconv) ;;
   blame | annotate) options=(--no-textconv) ;;
   status | ls-files) ;;
   *) exec {git} "${{before[@]}}" "$@" ;;
 esac
+filters="^filter[.].*[.](clean|smudge|process|required)$"
 count=${{GIT_CONFIG_COUNT:-0}}
 while IFS= read -r -d "" key; do
   export "GIT_CONFIG_KEY_$count=$key" "GIT_CONFIG_VALUE_$count="
   count=$((count + 1))
-done < <({git} "${{before[@]}}" config -z --name-only --get-regexp "^filter[.].*[.](clean|smudge|process|required)$")
+done < <({git} "${{before[@]}}" config -z --name-only --get-regexp "$filters")
 export GIT_CONFIG_COUNT=$count
 subcommand=$1
 shift
@@ -165,7 +168,7 @@ def _private_folder(bash: str, path: str) -> str:
 
 async def _remove(private: str) -> None:
     # In a thread: a command may have left many files.
-    await asyncio.to_thread(shutil.rmtree, private, ignore_errors=True)
+    await asyncio.to_thread(remove_tree, Path(private))
 
 
 def _kill_group(pid: int) -> None:

@@ -29,6 +29,7 @@ from tests.sandbox.rig import (
 )
 from tests.toolbox.rig import Failed, gone, play, tool_of, use
 
+from windlass.adapters.sandboxes import bubblewrap
 from windlass.toolbox import Workspace
 from windlass_protocol import SandboxSpec
 
@@ -94,6 +95,44 @@ ATTACKS = {
         "for one in core_pattern modprobe; do : >> /proc/sys/kernel/$one && echo ESCAPED; done"
     ),
     "opens the trigger of the kernel": Attack(": >> /proc/sysrq-trigger && echo ESCAPED"),
+    "finds a setting of the kernel that it can open": Attack(
+        "for one in $(find /proc/sys -type f -writable 2>/dev/null); do (: >> $one) && echo ESCAPED; done"
+    ),
+    "reads the messages of the kernel": Attack(
+        "for one in /proc/kmsg /dev/kmsg /proc/kcore; do head -c 1 $one && echo ESCAPED; done;"
+        " dmesg && echo ESCAPED"
+    ),
+    "reads addresses of the kernel": Attack("grep -qv '^0* ' /proc/kallsyms && echo ESCAPED"),
+    "finds the devices of the machine": Attack("ls -A /sys | grep -q . && echo ESCAPED", True),
+    "is killed last when memory is short": Attack("echo -1000 > /proc/self/oom_score_adj && echo ESCAPED"),
+    "becomes another user": Attack("echo '0 0 1' > /proc/self/uid_map && echo ESCAPED"),
+    "raises its own limits": Attack(
+        "ulimit -n 100000 && echo ESCAPED; ulimit -f unlimited && echo ESCAPED; ulimit -c unlimited"
+        " && echo ESCAPED"
+    ),
+    "comes before other processes": Attack(
+        python("""
+        import os
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        """)
+    ),
+    "sets the clock": Attack("date -s 2001-01-01 && echo ESCAPED"),
+    "opens a file by its number": Attack(
+        python("""
+        import ctypes, os
+        number = (ctypes.c_uint * 4)(8, 1, 2, 0)
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.open_by_handle_at(os.open("/workspace", os.O_RDONLY), number, 0) < 0:
+            raise OSError(ctypes.get_errno(), "open_by_handle_at")
+        """)
+    ),
+    "types into a terminal": Attack(
+        python("""
+        import fcntl
+        for handle in (0, 1, 2):
+            fcntl.ioctl(handle, 0x5412, b"x")
+        """)
+    ),
     "finds the control groups": Attack("ls /sys/fs/cgroup && echo ESCAPED", True),
     "mounts a file system": Attack("mkdir -p m; mount -t tmpfs none m && echo ESCAPED"),
     "mounts a folder over another": Attack("mkdir -p m; mount --bind / m && echo ESCAPED"),
@@ -308,6 +347,20 @@ def test_a_command_that_fills_the_disk_is_ended(scene: Scene) -> None:
         one.unlink()
     assert outcome.exit_code is None
     assert "the disk lost more than 33,554,432 bytes" in outcome.reason
+
+
+def test_a_command_that_fills_the_disk_with_empty_files_is_ended(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = os.statvfs(scene.folder)
+    if not found.f_favail:
+        pytest.skip("this file system has no limit of files")
+    monkeypatch.setattr(bubblewrap, "FILES_MAX", 2_000)
+    outcome = attack("for one in $(seq 10000000); do : > empty$one; done", scene.folder, timeout_s=300)
+    for one in scene.folder.glob("empty*"):
+        one.unlink()
+    assert outcome.exit_code is None
+    assert outcome.reason == "ended: the disk lost room for more than 2,000 files while it ran"
 
 
 def test_a_process_that_computes_without_end_is_ended(scene: Scene) -> None:

@@ -242,6 +242,11 @@ PROGRAMS = {
         "git -C . --no-pager diff",
     ),
     "a text conversion": ('[diff "x"] textconv = "touch $RAN; cat"', "git log -p"),
+    "a text conversion of a whole file": ('[diff "x"] textconv = "touch $RAN; cat"', "git blame a"),
+    "a filter": ('[filter "x"] clean = "touch $RAN; cat"', "git status"),
+    "a filter that must succeed": ('[filter "x"] clean = "touch $RAN; cat"\nrequired = true', "git diff"),
+    "a filter that is a process": ('[filter "x"] process = "touch $RAN; cat"', "git ls-files -m"),
+    "a filter with an odd name": ('[filter "x.y=\\"z"] clean = "touch $RAN; cat"', "git blame a"),
     "a check of signatures": ("[log] showSignature = true\n[gpg] program = ../sign", "git log"),
 }
 
@@ -257,8 +262,10 @@ def test_git_runs_no_program_that_a_repository_names(kind: str, tmp_path: Path) 
         script.write_text(f"#!/bin/sh\ntouch {ran}\n")
         script.chmod(0o755)
     who = "git -c user.name=a -c user.email=a@b.c"
-    made = "git init -q r && cd r && echo '* diff=x' > .gitattributes && echo 1 > a && git add ."
+    filtered = 'x.y="z' if "odd" in kind else "x"
+    made = "git init -q r && cd r && echo 1 > a && git add ."
     assert run(tmp_path, f"{made} && {who} commit -qm x && echo 2 > a")["exit_code"] == 0
+    (tmp_path / "r" / ".gitattributes").write_text(f"* diff=x filter={filtered}\n")
     commit = tmp_path / "r" / ".git"
     with (commit / "config").open("a") as file:
         file.write(f"[user]\nname = a\nemail = a@b.c\n[core]\n{setting.replace('$RAN', str(ran))}\n")

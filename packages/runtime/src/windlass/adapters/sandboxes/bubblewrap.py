@@ -51,6 +51,8 @@ PROCESSES: Final = 256
 CPU_SECONDS: Final = 1_800
 FILE_BYTES: Final = 1_073_741_824
 DISK_BYTES: Final = 4 * 1_073_741_824
+FILES_MAX: Final = 500_000
+"""Files by which the free ones of the disk may become fewer while a command runs."""
 HANDLES_MAX: Final = 1_024
 TEMPORARY_BYTES_MAX: Final = 268_435_456
 """Size of the home folder, of the temporary folder and of shared memory, each."""
@@ -405,17 +407,16 @@ def _cancel(task: "asyncio.Task[None]") -> None:
 
 
 async def _watch_disk(folder: Path, running: Running, most: int) -> None:
-    """End a command that fills the disk."""
-
-    def free() -> int:
-        found = os.statvfs(folder)
-        return found.f_bavail * found.f_frsize
-
-    before = free()
+    """End a command that fills the disk, with bytes or with files."""
+    before = os.statvfs(folder)
     while True:
         await asyncio.sleep(DISK_INTERVAL_S)
-        if before - free() > most:
+        now = os.statvfs(folder)
+        if (before.f_bavail - now.f_bavail) * now.f_frsize > most:
             running.end(f"ended: the disk lost more than {most:,} bytes of free space while it ran")
+            return
+        if before.f_favail - now.f_favail > FILES_MAX:
+            running.end(f"ended: the disk lost room for more than {FILES_MAX:,} files while it ran")
             return
 
 

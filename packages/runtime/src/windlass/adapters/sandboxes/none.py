@@ -30,6 +30,7 @@ from windlass.adapters.sandboxes.processes import (
     start,
 )
 from windlass.ports.sandbox import Output
+from windlass.private_files import remove_tree
 from windlass_protocol import JsonObject, SandboxSpec
 
 ADAPTER: Final = "none"
@@ -37,18 +38,34 @@ PASSED: Final = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "USER",
 """Environment variables of the host process that commands get; all others may be secrets."""
 _GIT: Final = """\
 #!{bash}
-# git without the diff programs and text conversions that a repository can name in its settings.
+# git whose reads run none of the programs that a repository can name in its settings: no diff program, text
+# conversion or filter.
 before=()
 while [ $# -gt 0 ]; do
   case "$1" in
     -C | -c | --git-dir | --work-tree | --namespace | --config-env) before+=("$1" "$2"); shift; shift ;;
     -*) before+=("$1"); shift ;;
-    diff | log | show | whatchanged | diff-tree | diff-index | diff-files)
-      before+=("$1" --no-ext-diff --no-textconv); shift; break ;;
     *) break ;;
   esac
 done
-exec {git} "${{before[@]}}" "$@"
+options=()
+case "${{1-}}" in
+  diff | log | show | whatchanged | diff-tree | diff-index | diff-files)
+    options=(--no-ext-diff --no-textconv) ;;
+  blame | annotate) options=(--no-textconv) ;;
+  status | ls-files) ;;
+  *) exec {git} "${{before[@]}}" "$@" ;;
+esac
+filters="^filter[.].*[.](clean|smudge|process|required)$"
+count=${{GIT_CONFIG_COUNT:-0}}
+while IFS= read -r -d "" key; do
+  export "GIT_CONFIG_KEY_$count=$key" "GIT_CONFIG_VALUE_$count="
+  count=$((count + 1))
+done < <({git} "${{before[@]}}" config -z --name-only --get-regexp "$filters")
+export GIT_CONFIG_COUNT=$count
+subcommand=$1
+shift
+exec {git} "${{before[@]}}" "$subcommand" "${{options[@]}}" "$@"
 """
 
 
@@ -151,7 +168,7 @@ def _private_folder(bash: str, path: str) -> str:
 
 async def _remove(private: str) -> None:
     # In a thread: a command may have left many files.
-    await asyncio.to_thread(shutil.rmtree, private, ignore_errors=True)
+    await asyncio.to_thread(remove_tree, Path(private))
 
 
 def _kill_group(pid: int) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 
 from windlass.limits import SANDBOX_FILE_BYTES_MAX
 from windlass.ports.sandbox import NO_VARIABLES, Ended, Output, Process, SandboxFailed
+from windlass.private_files import remove_tree
 from windlass_protocol.frozen import frozen
 
 CHUNK_BYTES: Final = 65_536
@@ -340,13 +341,13 @@ class Folders:
         root = self._root or self._temporary
         if root is not None:
             folder = root / _name(key)
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            await asyncio.to_thread(remove_tree, folder)
             folder.with_name(f"{folder.name}.revision").unlink(missing_ok=True)
 
     def close(self) -> None:
         """Remove temporary folders."""
         if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+            remove_tree(self._temporary)
             self._temporary = None
 
 

@@ -178,7 +178,7 @@ class MontyInterpreter:
                 if not error.timed_out:
                     raise
                 told = "The program used too much time or memory."
-            except _TooLarge:
+            except TooLarge:
                 told = f"A value of the program is too large: over {program.limits.value_chars:,} characters."
             except (monty.MontyRuntimeError, monty.MontySyntaxError, monty.MontyTypingError) as error:
                 told = _INPUT.sub("program.py", error.display())
@@ -307,7 +307,7 @@ def _line_before(found: "re.Match[str]") -> str:
     return f"{found[1]}{max(1, int(found[2]) - 1)}"
 
 
-class _TooLarge(Exception):
+class TooLarge(Exception):
     """A value has more characters than are allowed."""
 
 
@@ -325,7 +325,7 @@ class Plain:
         """Return a value as JSON.
 
         Raises:
-            _TooLarge: it has too many characters.
+            TooLarge: it has too many characters.
         """
         match value:
             case str():
@@ -366,7 +366,7 @@ class Plain:
     def _count(self, chars: int) -> None:
         self._left -= max(chars, _PART_CHARS_MIN)
         if self._left < 0:
-            raise _TooLarge
+            raise TooLarge
 
 
 def _digits(number: int) -> str:

@@ -1,5 +1,6 @@
 """Variables of programs that live for a session: code_mode="session"."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,11 @@ import pytest
 from tests.runtime.runtime_rig import play, until
 from tests.runtime.test_programs import coder, double, pay, requests_of, result_of
 
-from windlass import Agent, AgentRuntime
+from windlass import Agent, AgentRuntime, tool
 from windlass.errors import Rejected
-from windlass.limits import PROGRAM_VARIABLES_BYTES_MAX
+from windlass.limits import PROGRAM_VARIABLES_BYTES_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.parts import MontyInterpreter
+from windlass.ports.interpreter import NoVariables
 from windlass.programs import assigned_names
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_protocol import JsonObject
@@ -24,14 +26,14 @@ class OtherRelease(MontyInterpreter):
         return "monty/of another release"
 
 
-def keeper(*sources: str) -> Agent:
+def keeper(*sources: str, tools: Sequence[Any] = (double, pay)) -> Agent:
     """An agent that writes a program in each turn."""
     script = [
         one
         for number, source in enumerate(sources, 1)
         for one in (call("run_code", {"code": source}, call_id=f"c{number}"), say("done"))
     ]
-    return Agent("keeper", model=ScriptedModel(by_history(script)), tools=[double, pay], code_mode="session")
+    return Agent("keeper", model=ScriptedModel(by_history(script)), tools=tools, code_mode="session")
 
 
 async def turn(runtime: AgentRuntime, agent: Agent, number: int) -> JsonObject:
@@ -97,33 +99,72 @@ def test_the_clock_of_each_program_shows_its_own_beginning() -> None:
     assert second[0].startswith(second[1])
 
 
-@pytest.mark.parametrize("is_other", [False, True], ids=["same release", "another release"])
-def test_variables_survive_a_restart_or_the_model_is_told_that_they_are_lost(
-    tmp_path: Path, is_other: bool
-) -> None:
-    sources = "found = await double(21)", "found", "print('on')\nawait double(1)"
+SOURCES = (
+    "import random\nfound = [await double(21), random.random()]\nfound",
+    "1 / 0",
+    "big = len(await text())\nfound.append(await double(big))\nfound",
+    "found.append(4)\nfound",
+    "print('on')\nfound",
+)
 
-    async def story() -> list[JsonObject]:
+
+@tool(mode="read")
+async def text() -> str:
+    """Return a long text."""
+    return "a" * TOOL_OUTPUT_CHARS_MAX * 2
+
+
+def restarted(
+    folder: Path, *interpreters: MontyInterpreter, tools: Sequence[Any] = (double, text)
+) -> list[Any]:
+    """Run the sources, each in a process of its own; return what the model is told about each."""
+
+    async def story() -> list[Any]:
         results: list[JsonObject] = []
-        for number in (1, 2, 3):
-            agent = keeper(*sources)
-            interpreter = OtherRelease() if is_other and number > 1 else MontyInterpreter()
-            async with AgentRuntime.open(
-                tmp_path / "a.db", agents=[agent], interpreter=interpreter
-            ) as runtime:
+        for number, interpreter in enumerate(interpreters, 1):
+            agent = keeper(*SOURCES, tools=(double, text) if number < len(interpreters) else tools)
+            async with AgentRuntime.open(folder / "a.db", agents=[agent], interpreter=interpreter) as runtime:
                 results.append(await turn(runtime, agent, number))
-        return results
+        return [data.get("error") or data["result"]["output"] for data in results]  # type: ignore[index]
 
-    _, second, third = play(story())
-    if not is_other:
-        assert second["result"]["output"] == 42  # type: ignore[index]
-        assert third["result"]["output"] == {"result": 2, "printed": "on\n"}  # type: ignore[index]
-        return
-    assert "Name `found` used when not defined" in str(second["error"])
-    assert "variables of earlier programs are lost" in str(second["error"])
-    told = third["result"]["output"]["printed"]  # type: ignore[index]
-    assert told.startswith("The variables of earlier programs are lost")  # type: ignore[union-attr]
-    assert told.endswith("on\n")  # type: ignore[union-attr]
+    return play(story())
+
+
+@pytest.mark.parametrize("others", [(), (2,), (3,), (4,), (1, 3), (2, 3, 4)], ids=str)
+def test_variables_survive_a_restart_with_any_release(tmp_path: Path, others: Sequence[int]) -> None:
+    made = [OtherRelease() if number in others else MontyInterpreter() for number in range(5)]
+    first, _, _, _, last = restarted(tmp_path, *made)
+    assert last == {"result": [*first, TOOL_OUTPUT_CHARS_MAX * 4, 4], "printed": "on\n"}
+
+
+def test_the_model_is_told_if_the_interpreter_was_replaced_and_variables_cannot_be_made_again(
+    tmp_path: Path,
+) -> None:
+    made = [*(MontyInterpreter() for _ in range(4)), OtherRelease()]
+    last = restarted(tmp_path, *made, tools=[double])[-1]
+    assert "NameError: name 'found' is not defined" in last["message"]
+    assert "The variables of earlier programs are lost" in last["message"]
+
+
+@pytest.mark.parametrize("most", [2, 3])
+def test_as_many_programs_are_run_again_as_the_limit_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr("windlass.engine.programs.PROGRAM_REBUILT_MAX", most)
+    made = [*(MontyInterpreter() for _ in range(4)), OtherRelease()]
+    last = restarted(tmp_path, *made)[-1]
+    assert ("are lost" in str(last)) == (most < 3), "three programs ended with variables"
+
+
+def test_variables_that_cannot_be_read_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(_: object, session: object, variables: bytes | None) -> None:
+        if variables is not None:
+            raise NoVariables("not one")
+
+    monkeypatch.setattr(OtherRelease, "_load_variables", load)
+    monkeypatch.setattr(OtherRelease, "version", MontyInterpreter().version)
+    made = [*(MontyInterpreter() for _ in range(4)), OtherRelease()]
+    assert "The variables of earlier programs are lost" in restarted(tmp_path, *made)[-1]["message"]
 
 
 def test_a_program_that_waits_over_a_restart_keeps_its_variables(tmp_path: Path) -> None:

@@ -349,9 +349,9 @@ class Plain:
             case list() | tuple() | set() | frozenset():
                 self._count(0)
                 return [self(one, depth + 1) for one in cast(list[object], value)]
-            case object(attributes=dict() as attributes):
+            case object(attributes=fields):
                 # An object of a class of the program.
-                return self(cast(dict[object, object], attributes), depth + 1)
+                return self(cast(object, fields), depth + 1)
             case _:
                 return self._text(str(value))
 

@@ -349,11 +349,10 @@ class Plain:
             case list() | tuple() | set() | frozenset():
                 self._count(0)
                 return [self(one, depth + 1) for one in cast(list[object], value)]
-            case object(attributes=fields):
-                # An object of a class of the program.
-                return self(cast(object, fields), depth + 1)
             case _:
-                return self._text(str(value))
+                # An object of a class of the program is shown by its attributes.
+                fields: object = getattr(value, "attributes", None)
+                return self._text(str(value)) if fields is None else self(fields, depth + 1)
 
     def _key(self, key: object, depth: int) -> str:
         plain = self(key, depth + 1)

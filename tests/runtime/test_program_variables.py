@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.runtime.engine.compaction_rig import is_summary
 from tests.runtime.runtime_rig import play, until
 from tests.runtime.test_programs import coder, double, pay, requests_of, result_of
 
@@ -13,8 +14,9 @@ from windlass.errors import Rejected
 from windlass.limits import PROGRAM_VARIABLES_BYTES_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.parts import MontyInterpreter
 from windlass.ports.interpreter import NoVariables
+from windlass.ports.model import LLMMessage
 from windlass.programs import assigned_names
-from windlass.testing import ScriptedModel, by_history, call, say
+from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass_protocol import JsonObject
 
 
@@ -187,6 +189,62 @@ def test_a_program_that_waits_over_a_restart_keeps_its_variables(tmp_path: Path)
                 assert last["result"]["output"] == [1, "paid 2"]  # type: ignore[index]
 
     play(story())
+
+
+@pytest.mark.parametrize("is_other", [False, True], ids=["same release", "another release"])
+def test_a_history_that_is_compacted_while_a_program_waits_loses_neither_calls_nor_variables(
+    tmp_path: Path, is_other: bool
+) -> None:
+    sources = ("found = [await double(1)]", "found.append(await pay(2))\nfound", "found")
+
+    def answer(messages: Sequence[LLMMessage]) -> Answer:
+        if is_summary(messages):
+            return say("Programs were run.")
+        if messages[-1].role == "tool" or not messages[-1].content.isdigit():
+            return say(messages[-1].content)
+        return call("run_code", {"code": sources[int(messages[-1].content)]}, call_id=messages[-1].content)
+
+    def agent() -> Agent:
+        model = ScriptedModel(answer)
+        return Agent("keeper", model=model, tools=[double, pay], code_mode="session", compaction=100_000)
+
+    async def story() -> None:
+        one = agent()
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[one]) as runtime:
+            for message in ("0", *["talk " * 100] * 6):
+                await (await runtime.start(one, message, session_id="s1")).wait(timeout=300)
+            handle = await runtime.start(one, "1", session_id="s1", run_id="r1")
+            await until(handle, "run.waiting")
+            await runtime.compact("s1")
+            await until(handle, "compaction.requested")
+        one, interpreter = agent(), OtherRelease() if is_other else MontyInterpreter()
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[one], interpreter=interpreter) as runtime:
+            handle = runtime.handle("r1")
+            (request,) = await handle.open_requests()
+            await handle.answer(request.request_id, "approve")
+            assert (await handle.wait(timeout=300)).output == '[2,"paid 2"]'
+            kinds = [event.type async for event in handle.events()]
+            assert kinds.index("compaction.completed") > kinds.index("program.ended")
+            last = await (await runtime.start(one, "2", session_id="s1")).wait(timeout=300)
+            assert last.output == '[2,"paid 2"]'
+
+    play(story())
+
+
+def test_a_copy_of_a_session_has_variables_of_its_own() -> None:
+    async def story() -> list[Any]:
+        agent = keeper("found = [1]", "found.append(2)\nfound", "found.append(3)\nfound")
+        async with AgentRuntime.in_memory([agent]) as runtime, AgentRuntime.in_memory([agent]) as other:
+            await turn(runtime, agent, 1)
+            await runtime.sessions.fork("s1", session_id_new="s2")
+            await other.sessions.import_([line async for line in runtime.sessions.export("s1")])
+            results = [await turn(runtime, agent, 2), await turn(other, agent, 2)]
+            copy = await runtime.start(agent, "go", session_id="s2", run_id="r3")
+            await copy.wait(timeout=300)
+            results.append(result_of([event async for event in copy.events()], "c2"))
+        return [data["result"]["output"] for data in results]  # type: ignore[index]
+
+    assert play(story()) == [[1, 2]] * 3
 
 
 def test_variables_that_are_too_large_are_not_kept_and_the_model_is_told() -> None:

@@ -14,7 +14,7 @@ from windlass_harness.views.payloads import as_text
 from windlass_protocol import InputKind, InputOutcome, JsonObject, RunStatus, ToolOutputType, Usage
 from windlass_protocol.frozen import sealed
 from windlass_server.chat.agui import AgentName
-from windlass_server.chat.run_events import WHOLE, RunFold, View
+from windlass_server.chat.run_events import WHOLE, RunFold, View, of_program
 from windlass_server.chat.sessions import (
     ENDED,
     ChatFrames,
@@ -131,7 +131,8 @@ class AiFold(RunFold):
         self._shown.add(change.key)
         if isinstance(change, stream.CallRequested):
             self._calls[change.key] = change
-            yield {"type": "tool-input-available", **name, "input": change.arguments}
+            above = of_program(change, "providerMetadata")
+            yield {"type": "tool-input-available", **name, "input": change.arguments, **above}
             return
         if change.key not in self._calls:
             self._calls[change.key] = None
@@ -203,6 +204,10 @@ class AiFold(RunFold):
             return
         self._approvals.add(ask.call_key)
         yield from self._announce(ask.call_key)
+        call = self._calls.get(ask.call_key)
+        if call is not None and call.parent_key is not None:
+            # Clients send answers once every call of the step has an output or an answer.
+            yield from self._output(stream.CallProgress(call.parent_key, {"status": "waiting"}))
         chunk: JsonObject = {"approvalId": request.request_id, "toolCallId": ask.call_key}
         if request.arguments_hash is not None:
             # The client returns it with the answer, which holds for these arguments only.

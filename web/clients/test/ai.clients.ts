@@ -116,8 +116,9 @@ test("the calls of a program name its call", async () => {
   await chat.sendMessage({ text: "Pay." });
   const asked = chat.tools.find(({ approval }) => approval !== undefined);
   await chat.addToolApprovalResponse({ id: asked?.approval?.id ?? "", approved: true });
-  await chat.until(() => chat.text.at(-1) === "assistant: The program is done.");
+  await chat.until(() => chat.status === "ready" && chat.tools[0]?.state === "output-available");
   expect(chat.errors).toEqual([]);
+  expect(chat.text).toEqual(["user: Pay.", "assistant: The program is done."]);
   const parent = chat.tools[0]?.toolCallId;
   expect(
     chat.tools.map(({ toolName, callProviderMetadata }) => [

@@ -60,6 +60,8 @@ class AiFold(RunFold):
         super().__init__(run.run_id, run.view)
         self._run = run
         self._is_in_step = False
+        self._is_in_program = False
+        """Whether the step is of calls that programs make."""
         self._calls: dict[str, stream.CallRequested | None] = {}
         """Calls so far, including those before this stream; None while their arguments are streamed."""
         self._shown: set[str] = set()
@@ -132,6 +134,11 @@ class AiFold(RunFold):
         if isinstance(change, stream.CallRequested):
             self._calls[change.key] = change
             above = of_program(change, "providerMetadata")
+            if above and not self._is_in_program:
+                # Clients send answers once every call of a step has a result or an answer. The call of the
+                # program has none, so the calls that it makes are a step of their own.
+                yield from self._next_step()
+                self._is_in_program = True
             yield {"type": "tool-input-available", **name, "input": change.arguments, **above}
             return
         if change.key not in self._calls:
@@ -170,6 +177,9 @@ class AiFold(RunFold):
             }
             yield {"type": "reset-step"}
             return
+        yield from self._next_step()
+
+    def _next_step(self) -> Iterable[JsonObject]:
         yield from self._step_end()
         self._is_in_step = True
         yield {"type": "start-step"}
@@ -177,6 +187,7 @@ class AiFold(RunFold):
     def _step_end(self) -> Iterable[JsonObject]:
         for key in tuple(self._texts):
             yield from self._text_end(key)
+        self._is_in_program = False
         if self._is_in_step:
             self._is_in_step = False
             yield {"type": "finish-step"}
@@ -204,10 +215,6 @@ class AiFold(RunFold):
             return
         self._approvals.add(ask.call_key)
         yield from self._announce(ask.call_key)
-        call = self._calls.get(ask.call_key)
-        if call is not None and call.parent_key is not None:
-            # Clients send answers once every call of the step has an output or an answer.
-            yield from self._output(stream.CallProgress(call.parent_key, {"status": "waiting"}))
         chunk: JsonObject = {"approvalId": request.request_id, "toolCallId": ask.call_key}
         if request.arguments_hash is not None:
             # The client returns it with the answer, which holds for these arguments only.

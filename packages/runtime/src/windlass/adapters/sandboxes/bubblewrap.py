@@ -7,9 +7,11 @@ first of them, or with this process.
 """
 
 import asyncio
+import errno
 import os
 import shutil
 import socket
+import struct
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -85,6 +87,17 @@ _ETC: Final = (
 _LINKED: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _PROXY_VARIABLES: Final = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
+_OWN_CGROUPS: Final = Path("/proc/self/cgroup")
+_ARCHITECTURES: Final = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
+"""Names of the kernel for its system calls, by machine."""
+REFUSED_CALLS: Final = {
+    # Keyrings have no namespace: a command would read the keys of the user who started this process.
+    "x86_64": (*(248, 249, 250), 321, 323, 298, *range(425, 434), 442, 103, 304, 165, 166, 155, 272, 308),
+    "aarch64": (*(217, 218, 219), 280, 282, 241, *range(425, 434), 442, 116, 265, 40, 39, 41, 97, 268),
+}
+"""Numbers of `add_key`, `request_key`, `keyctl`, `bpf`, `userfaultfd`, `perf_event_open`, the three calls of
+io_uring, the calls that mount (428 to 433, 442), `syslog`, `open_by_handle_at`, `mount`, `umount2`,
+`pivot_root`, `unshare`, `setns`."""
 _ETC_KEY: Final = "\0etc"
 """The key of the folder with the files of `/etc` that are made; no session has it."""
 _numbers: Final = count(1)
@@ -114,8 +127,9 @@ class BubblewrapSandbox(ProcessSandbox):
             raise SandboxFailed("the sandbox cannot be made: bubblewrap or its folder is not there any more")
         proxy, cgroup = self._proxy(), Cgroup.make(spec)
         inner = _shell(command, spec, is_counted=cgroup is not None)
-        walls = _options(_walls(self.folder, self._etc, spec, has_network=proxy is not None))
-        argv = [bwrap, "--args", str(walls), "--", *inner]
+        options = _walls(self.folder, self._etc, spec, has_network=proxy is not None)
+        walls, refused = _handle(b"".join(os.fsencode(one) + b"\0" for one in options)), _handle(_filter())
+        argv = [bwrap, "--args", str(walls), "--seccomp", str(refused), "--", *inner]
         if cgroup is not None:
             argv = cgroup.around(argv)
         variables = {
@@ -128,7 +142,10 @@ class BubblewrapSandbox(ProcessSandbox):
             **(_proxy_variables() if proxy is not None else {}),
             **environment,
         }
-        clean, given = partial(_clean, cgroup, proxy), Start(argv, variables, self.folder, stdin, (walls,))
+        clean, given = (
+            partial(_clean, cgroup, proxy),
+            Start(argv, variables, self.folder, stdin, (walls, refused)),
+        )
         try:
             if proxy is None:
                 running = await start(given, output, kill=_kill, clean=clean)
@@ -136,6 +153,7 @@ class BubblewrapSandbox(ProcessSandbox):
                 running = await _start_with_network(given, output, proxy, clean)
         finally:
             os.close(walls)
+            os.close(refused)
         watching = asyncio.create_task(_watch_disk(self.folder, running, spec.disk_bytes or DISK_BYTES))
         running.add_cleaner(partial(_cancel, watching))
         return running
@@ -187,6 +205,9 @@ class BubblewrapSandboxes:
             raise _refused("bubblewrap needs Linux")
         if shutil.which("bwrap") is None:
             raise _refused(f"bwrap is not installed: {_INSTALL}")
+        machine = os.uname().machine
+        if machine not in REFUSED_CALLS:
+            raise _refused(f"it is known for {' and '.join(REFUSED_CALLS)}, and this machine is {machine}")
         if os.geteuid() == 0 and Cgroup.make(spec, is_probe=True) is None:
             raise _refused(
                 "the processes of root can only be counted by a cgroup, and none can be made here: run this "
@@ -295,14 +316,30 @@ class Cgroup:
 
 
 def _own_cgroups() -> dict[str, Path]:
-    """Return the control groups of this process by controller, that of version 2 by an empty name."""
+    """Return where this process may make control groups, by controller; by an empty name for version 2."""
     found: dict[str, Path] = {}
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
+    for line in _OWN_CGROUPS.read_text().splitlines():
         _, names, path = line.split(":", 2)
         for name in names.split(","):
             folder = _CGROUPS / name / path.lstrip("/")
             found[name] = folder if folder.is_dir() else _CGROUPS / name
+    if "" in found:
+        found[""] = _with_controllers(found[""])
     return found
+
+
+def _with_controllers(folder: Path) -> Path:
+    """Return the group of this process or the one above, whichever can bound the groups in it.
+
+    In version 2 a group that has processes cannot, but for the root. A service manager that delegates a
+    group puts the process into one below it.
+    """
+    for place in (folder, folder.parent):
+        with suppress(OSError), (place / "cgroup.subtree_control").open("r+") as file:
+            file.write("+pids +memory")
+            file.flush()
+            return place
+    return folder
 
 
 def _hosts(spec: SandboxSpec) -> tuple[str, ...]:
@@ -352,15 +389,34 @@ def _walls(folder: Path, etc: Path, spec: SandboxSpec, *, has_network: bool) -> 
     return [*options, "--chdir", WORKSPACE]
 
 
-def _options(options: list[str]) -> int:
-    """Return a handle from which bwrap reads its options: a command could read its command line."""
+def _handle(content: bytes) -> int:
+    """Return a handle from which bwrap reads its options, which a command could see in a command line."""
     read_end, write_end = os.pipe()
     try:
-        # They fit into the buffer of a pipe.
-        os.write(write_end, b"".join(os.fsencode(option) + b"\0" for option in options))
+        # It fits into the buffer of a pipe.
+        os.write(write_end, content)
     finally:
         os.close(write_end)
     return read_end
+
+
+def _filter() -> bytes:
+    """Return the filter of system calls, a program of the kernel's classic BPF.
+
+    Calls of `REFUSED_CALLS` fail with EPERM, and so do all calls of another architecture, whose numbers
+    differ.
+    """
+    machine = os.uname().machine
+    load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
+    allow, refuse = 0x7FFF_0000, 0x0005_0000 | errno.EPERM
+    numbers = REFUSED_CALLS[machine]
+    # An instruction jumps over so many that follow it, if it holds and if it does not. The last one refuses.
+    code = [(load, 0, 0, 4), (equal, 0, len(numbers) + 3, _ARCHITECTURES[machine]), (load, 0, 0, 0)]
+    # Numbers above belong to the x32 calls of x86_64.
+    code.append((at_least, len(numbers) + 1, 0, 0x4000_0000))
+    code += [(equal, len(numbers) - at, 0, number) for at, number in enumerate(numbers)]
+    code += [(give, 0, 0, allow), (give, 0, 0, refuse)]
+    return b"".join(struct.pack("HBBI", *one) for one in code)
 
 
 def _shell(command: str, spec: SandboxSpec, *, is_counted: bool) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from tests.faults.forks import in_lanes, run_story
 from tests.faults.rig import runtime_on
 from tests.faults.scene import KillingStore, ends_of, records_of
+from tests.runtime.runtime_rig import OtherRelease
 
 from windlass import Agent, Approval, tool
 from windlass.adapters.journals.sqlite.store import SqliteStore
@@ -38,14 +39,6 @@ FLOW_POINTS: Final = [
     (number, is_durable) for number in range(1, FLOW_APPENDS + 1) for is_durable in (False, True)
 ]
 POINTS: Final = [(number, is_durable) for number in range(1, APPENDS + 1) for is_durable in (False, True)]
-
-
-class OtherRelease(MontyInterpreter):
-    """An interpreter that loads no snapshot of the first one: it runs the program from its source."""
-
-    @property
-    def version(self) -> str:
-        return "monty/of another release"
 
 
 def buyer(ledger: Path, *, keeps: bool = False) -> Agent:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.runtime_rig import play, until
+from tests.runtime.runtime_rig import OtherRelease, play, until
 from tests.runtime.test_programs import coder, failure_of, output_of, pay, requests_of, result_of, run
 
 from windlass import Agent, AgentRuntime, BudgetLimit, tool
@@ -245,14 +245,6 @@ await pay(1)
                 assert result_of(events)["result"]["output"]["result"] == "paid 1"  # type: ignore[index]
 
     play(story())
-
-
-class OtherRelease(MontyInterpreter):
-    """An interpreter that loads no snapshot of the usual one."""
-
-    @property
-    def version(self) -> str:
-        return "monty/of another release"
 
 
 def test_a_cancel_reaches_a_program_in_the_middle_of_its_calls() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.runtime.engine.compaction_rig import is_summary
-from tests.runtime.runtime_rig import play, until
+from tests.runtime.runtime_rig import OtherRelease, play, until
 from tests.runtime.test_programs import coder, double, pay, requests_of, result_of
 
 from windlass import Agent, AgentRuntime, tool
@@ -18,14 +18,6 @@ from windlass.ports.model import LLMMessage
 from windlass.programs import assigned_names
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass_protocol import JsonObject
-
-
-class OtherRelease(MontyInterpreter):
-    """An interpreter that loads nothing of the usual one."""
-
-    @property
-    def version(self) -> str:
-        return "monty/of another release"
 
 
 def keeper(*sources: str, tools: Sequence[Any] = (double, pay)) -> Agent:

@@ -214,12 +214,12 @@ class _Types:
         if not all(name.isidentifier() and not keyword.iskeyword(name) for name in properties):
             return None, "arguments: dict[str, Any]"
         names = sorted(properties, key=lambda name: name not in required)
-        told = {field: name for name, field in renamed.items()}
+        parameters = {argument: parameter for parameter, argument in renamed.items()}
         parts: list[str] = []
         for name in names:
-            kind, word = self.of(properties[name], schema), told.get(name, name)
-            parts.append(f"{word}: {kind}" if name in required else f"{word}: {kind} = ...")
-        return tuple(told.get(name, name) for name in names), ", ".join(parts)
+            declared = f"{parameters.get(name, name)}: {self.of(properties[name], schema)}"
+            parts.append(declared if name in required else f"{declared} = ...")
+        return tuple(parameters.get(name, name) for name in names), ", ".join(parts)
 
     def result(self, tool: Tool[..., object]) -> str:
         """Return the type of a tool's result."""

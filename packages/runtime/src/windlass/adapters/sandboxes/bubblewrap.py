@@ -27,8 +27,8 @@ from windlass.adapters.sandboxes.processes import (
     OWN_VARIABLES,
     PATH,
     Clean,
-    Folders,
     ProcessSandbox,
+    ProcessSandboxes,
     Running,
     Start,
     bash_at,
@@ -180,19 +180,17 @@ async def _start_with_network(given: Start, output: Output, proxy: Proxy, clean:
     return running
 
 
-class BubblewrapSandboxes:
+class BubblewrapSandboxes(ProcessSandboxes[BubblewrapSandbox]):
     """Makes sandboxes with `bwrap`; see `SandboxAdapter`.
 
-    The folders of sessions are in `root`; without one they are temporary. `resolver` and `connect` are the
-    network behind the proxy.
+    `resolver` and `connect` are the network behind the proxy.
     """
 
     def __init__(
         self, root: Path | None = None, *, resolver: Resolver = resolve, connect: Connect | None = None
     ) -> None:
-        self._folders = Folders(root)
+        super().__init__(root)
         self._network = partial(Proxy, resolver=resolver, connect=connect)
-        self._open: dict[tuple[Path, str], BubblewrapSandbox] = {}
         self._works: set[bool] = set()
         """Whether a probe succeeded, without and with a network."""
 
@@ -208,7 +206,10 @@ class BubblewrapSandboxes:
         machine = os.uname().machine
         if machine not in REFUSED_CALLS:
             raise _refused(f"it is known for {' and '.join(REFUSED_CALLS)}, and this machine is {machine}")
-        if os.geteuid() == 0 and Cgroup.make(spec, is_probe=True) is None:
+        cgroup = Cgroup.make(spec)
+        if cgroup is not None:
+            cgroup.remove()
+        elif os.geteuid() == 0:
             raise _refused(
                 "the processes of root can only be counted by a cgroup, and none can be made here: run this "
                 "process as another user, or give it a writable cgroup with the controllers pids and memory"
@@ -231,28 +232,15 @@ class BubblewrapSandboxes:
     async def open(self, spec: SandboxSpec, *, key: str, folder: Path | None = None) -> BubblewrapSandbox:
         """Return the sandbox of a key or a folder."""
         await self.check(spec)
-        place = self._folders.folder(key) if folder is None else folder
-        known = place, spec.model_dump_json()
-        if known not in self._open:
-            self._open = {which: one for which, one in self._open.items() if one.is_busy}
-            self._open[known] = self._made(spec, place, self._folders.folder(_ETC_KEY))
-        return self._open[known]
+        place = self.folders.folder(key) if folder is None else folder
+        which = place, spec.model_dump_json()
+        return self.opened(which, lambda: self._made(spec, place, self.folders.folder(_ETC_KEY)))
 
     def _made(self, spec: SandboxSpec, folder: Path, etc: Path) -> BubblewrapSandbox:
         hosts = _hosts(spec)
         (etc / "passwd").write_text(f"agent:x:{USER_ID}:{USER_ID}::{HOME}:/bin/bash\n")
         (etc / "group").write_text(f"agent:x:{USER_ID}:\n")
         return BubblewrapSandbox(folder, spec, etc=etc, proxy=lambda: self._network(hosts) if hosts else None)
-
-    async def remove(self, key: str) -> None:
-        """Remove the folder of a key."""
-        await self._folders.remove(key)
-
-    async def aclose(self) -> None:
-        """End all commands."""
-        for sandbox in self._open.values():
-            await sandbox.stop()
-        self._folders.close()
 
 
 class Cgroup:
@@ -262,11 +250,8 @@ class Cgroup:
         self._folders = folders
 
     @classmethod
-    def make(cls, spec: SandboxSpec, *, is_probe: bool = False) -> "Cgroup | None":
-        """Make a group with the limits of a sandbox; None if this process may not.
-
-        One of a probe is removed at once.
-        """
+    def make(cls, spec: SandboxSpec) -> "Cgroup | None":
+        """Make a group with the limits of a sandbox; None if this process may not."""
         memory = str(spec.memory_bytes or MEMORY_BYTES)
         processes = str((spec.processes or PROCESSES) + OWN_PROCESSES)
         one = {"pids.max": processes, "memory.max": memory}
@@ -287,8 +272,6 @@ class Cgroup:
         except (OSError, KeyError):
             made.remove()
             return None
-        if is_probe:
-            made.remove()
         return made
 
     @staticmethod

@@ -152,6 +152,22 @@ def test_tools_whose_names_become_equal_are_different_functions() -> None:
     assert [result_of(events, f"call-1/{at}")["result"]["toolName"] for at in (0, 1)] == ["a-b", "a_b"]  # type: ignore[index]
 
 
+@pytest.mark.parametrize(
+    ("source", "code", "error"),
+    [
+        (f"[{'0, ' * 3_000}1 / 0]", "program_failed", "ZeroDivisionError"),
+        ("(" * 5_000, "invalid_code", "SyntaxError"),
+        ("raise ValueError('a' * 100_000)", "program_failed", "ValueError"),
+    ],
+)
+def test_the_error_of_a_very_long_line_is_told_with_its_place(source: str, code: str, error: str) -> None:
+    found, message = failure_of(coder(source))
+    assert found == code
+    assert error in message
+    assert "line 1" in message
+    assert len(message) < 5_000
+
+
 def test_a_program_may_catch_the_refusal_of_wrong_arguments() -> None:
     source = (
         "try:\n    await double(**{'other': 1})\nexcept RuntimeError as error:\n    found = str(error)\nfound"

@@ -390,4 +390,6 @@ class _Printed:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _FAULT_CHARS_MAX else text[: _FAULT_CHARS_MAX - 1] + "…"
+    # A long line of source may be in the middle: the place is before it, and the error after it.
+    half = _FAULT_CHARS_MAX // 2
+    return text if len(text) <= _FAULT_CHARS_MAX else f"{text[:half]}…{text[1 - half :]}"

@@ -4,6 +4,7 @@ An attack prints ESCAPED when it succeeds. Those that harm nothing are also run 
 that proves that the attack works.
 """
 
+import ctypes
 import os
 import signal
 import socket
@@ -30,12 +31,15 @@ from tests.sandbox.rig import (
 from tests.toolbox.rig import Failed, gone, play, tool_of, use
 
 from windlass.adapters.sandboxes import bubblewrap
+from windlass.adapters.sandboxes.bubblewrap import REFUSED_CALLS
 from windlass.toolbox import Workspace
 from windlass_protocol import SandboxSpec
 
 pytestmark = pytest.mark.promise("S3")
 ABSTRACT = "\0windlass-canary"
 ESCAPED = "ESCAPED"
+ADD_KEY, REQUEST_KEY, KEYCTL = (217, 218, 219) if os.uname().machine == "aarch64" else (248, 249, 250)
+HAS_KEYS = Path("/proc/keys").exists()
 
 
 def python(source: str) -> str:
@@ -161,6 +165,16 @@ ATTACKS = {
             raise OSError(ctypes.get_errno(), "ptrace")
         """)
     ),
+    "reads a key of the host process": Attack(
+        python(f"""
+        import ctypes
+        libc, content = ctypes.CDLL(None, use_errno=True), ctypes.create_string_buffer(100)
+        key = libc.syscall({REQUEST_KEY}, b"user", b"windlass-canary", None, 0)
+        if libc.syscall({KEYCTL}, 11, key, content, 100) <= 0:
+            raise OSError(ctypes.get_errno(), "keyctl")
+        """),
+        HAS_KEYS,
+    ),
     "opens the memory of the host process": Attack("head -c 1 /proc/PID/maps && echo ESCAPED", True),
     "opens a raw socket": Attack(python("import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)")),
     "opens a packet socket": Attack(
@@ -226,6 +240,9 @@ def secrets_in(above: Path, user: int) -> Path:
 @pytest.fixture(scope="module")
 def scene() -> Iterator[Scene]:
     require_bwrap()
+    libc = ctypes.CDLL(None)
+    libc.syscall(KEYCTL, 1, None)  # a keyring of this process
+    libc.syscall(ADD_KEY, b"user", b"windlass-canary", CANARY.encode(), len(CANARY), -3)
     # Not in the folder of pytest, which is closed to other users.
     with (
         TemporaryDirectory() as above,
@@ -278,6 +295,25 @@ def test_the_attack_works_without_a_sandbox(name: str, scene: Scene) -> None:
         assert ESCAPED in outcome.output, outcome
     for left in ("link", "folder", "hard"):
         (scene.folder / left).unlink(missing_ok=True)
+
+
+def test_system_calls_that_no_command_needs_are_refused(scene: Scene) -> None:
+    # With these arguments the kernel refuses them for other reasons, or does nothing.
+    tried = """
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+for number in NUMBERS:
+    done = libc.syscall(number, -1, -1, -1, -1, -1)
+    print(errno.errorcode[ctypes.get_errno()] if done == -1 else done)
+"""
+    numbers = REFUSED_CALLS[os.uname().machine]
+    for given, shown in ((numbers, ["EPERM"] * len(numbers)), ((0x4000_0000,), ["EPERM"])):
+        outcome = attack(f"{PYTHON} -c '{tried.replace('NUMBERS', str(given))}'", scene.folder)
+        assert outcome.output.split() == shown
+    outcome = attack(
+        "git init -q . && git status && sleep 0 & wait; (echo a | cat) && ls -l /proc/self", scene.folder
+    )
+    assert outcome.exit_code == 0, "others work"
 
 
 def test_a_link_that_a_command_left_leads_the_file_tools_nowhere(scene: Scene) -> None:

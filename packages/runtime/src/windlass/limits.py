@@ -51,6 +51,8 @@ PROGRAM_VARIABLES_BYTES_MAX: Final = 4_194_304
 """Variables of programs that live for a session; larger ones are not kept."""
 PROGRAM_VARIABLES_MAX: Final = 1_000
 """Names of such variables that the check of the next program knows."""
+PROGRAM_REBUILT_MAX: Final = 100
+"""Programs that are run again for their variables after the interpreter was replaced."""
 PROGRAM_CALLS_AT_ONCE_MAX: Final = 16
 """Calls of programs of one session that run at the same time."""
 MODEL_TIMEOUT_MS: Final = 600_000

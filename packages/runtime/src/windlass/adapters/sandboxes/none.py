@@ -21,8 +21,8 @@ from windlass.adapters.sandboxes import launch
 from windlass.adapters.sandboxes.processes import (
     OWN_VARIABLES,
     PATH,
-    Folders,
     ProcessSandbox,
+    ProcessSandboxes,
     Running,
     Start,
     bash_at,
@@ -121,36 +121,16 @@ class HostSandbox(ProcessSandbox):
             os.close(supervised)
 
 
-class HostSandboxes:
-    """Makes folders for sessions, without a boundary around their commands; see `SandboxAdapter`.
-
-    The folders are in `root`; without one they are temporary.
-    """
-
-    def __init__(self, root: Path | None = None) -> None:
-        self._folders = Folders(root)
-        self._open: dict[Path, HostSandbox] = {}
+class HostSandboxes(ProcessSandboxes[HostSandbox]):
+    """Makes folders for sessions, without a boundary around their commands; see `SandboxAdapter`."""
 
     async def check(self, spec: SandboxSpec) -> None:
         """Return: every machine can do without a sandbox."""
 
     async def open(self, spec: SandboxSpec, *, key: str, folder: Path | None = None) -> HostSandbox:
         """Return the sandbox of a key or a folder."""
-        place = self._folders.folder(key) if folder is None else folder
-        if place not in self._open:
-            self._open = {which: one for which, one in self._open.items() if one.is_busy}
-            self._open[place] = HostSandbox(place)
-        return self._open[place]
-
-    async def remove(self, key: str) -> None:
-        """Remove the folder of a key."""
-        await self._folders.remove(key)
-
-    async def aclose(self) -> None:
-        """End all commands."""
-        for sandbox in self._open.values():
-            await sandbox.stop()
-        self._folders.close()
+        place = self.folders.folder(key) if folder is None else folder
+        return self.opened(place, lambda: HostSandbox(place))
 
 
 def _private_folder(bash: str, path: str) -> str:

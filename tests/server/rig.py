@@ -117,6 +117,29 @@ class Server:
         )
 
 
+class _Uvicorn(uvicorn.Server):
+    """The server without its pauses: it looks ten times a second whether it is to stop, or has stopped."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.stopping = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self.stopping.wait()
+
+    async def shutdown(self, sockets: object = None) -> None:
+        state = self.server_state
+        for server in self.servers:
+            server.close()
+        for connection in tuple(state.connections):
+            connection.shutdown()
+        await eventually(lambda: not state.connections and not state.tasks)
+        for server in self.servers:
+            await server.wait_closed()
+        await self.lifespan.shutdown()
+
+
 @asynccontextmanager
 async def serving(
     folder: Path,
@@ -133,7 +156,7 @@ async def serving(
     config = uvicorn.Config(
         app, port=0, http=connection, log_level="error", lifespan="on", server_header=False
     )
-    server = uvicorn.Server(config)
+    server = _Uvicorn(config)
     task = asyncio.create_task(server.serve())
     await eventually(lambda: server.started or task.done())
     assert server.started, "the server did not start"
@@ -142,7 +165,7 @@ async def serving(
         yield Server(port, app, tenants)
     finally:
         app.state.streams.close()
-        server.should_exit = True
+        server.stopping.set()
         await task
 
 

@@ -98,6 +98,13 @@ def payer(name: str = "payer") -> Agent:
     return Agent(name, model=ScriptedModel(answer), tools=[look, pay])
 
 
+def http_client(address: str = "", **headers: str) -> httpx2.AsyncClient:
+    """A client without TLS: the certificates of the world take longer to read than most tests."""
+    return httpx2.AsyncClient(
+        base_url=address, headers=headers, timeout=TIMEOUT_S, trust_env=False, verify=False
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """A server that is up."""
@@ -112,12 +119,10 @@ class Server:
 
     def client(self, key: str | None = None) -> httpx2.AsyncClient:
         headers = {} if key is None else {"authorization": f"Bearer {key}"}
-        return httpx2.AsyncClient(
-            base_url=f"http://127.0.0.1:{self.port}/v1", headers=headers, timeout=TIMEOUT_S, trust_env=False
-        )
+        return http_client(f"http://127.0.0.1:{self.port}/v1", **headers)
 
 
-class _Uvicorn(uvicorn.Server):
+class Uvicorn(uvicorn.Server):
     """The server without its pauses: it looks ten times a second whether it is to stop, or has stopped."""
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -156,7 +161,7 @@ async def serving(
     config = uvicorn.Config(
         app, port=0, http=connection, log_level="error", lifespan="on", server_header=False
     )
-    server = _Uvicorn(config)
+    server = Uvicorn(config)
     task = asyncio.create_task(server.serve())
     await eventually(lambda: server.started or task.done())
     assert server.started, "the server did not start"

@@ -5,8 +5,10 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+import httpcore2
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.postgres import Postgres, running_postgres
@@ -42,6 +44,8 @@ def _has_room(folder: Path) -> bool:
 # Tests make thousands of databases. On a disk they mostly wait for its syncs; a kill does not need them.
 if "TMPDIR" not in os.environ and _has_room(_MEMORY):
     os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
+# Each HTTP client reads the certificates of the world, which takes longer than most tests.
+httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
 
 _WEB_BUILT = Path(__file__).parents[1] / "web/protocol/dist/index.js"
 

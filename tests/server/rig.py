@@ -99,10 +99,8 @@ def payer(name: str = "payer") -> Agent:
 
 
 def http_client(address: str = "", **headers: str) -> httpx2.AsyncClient:
-    """A client without TLS: the certificates of the world take longer to read than most tests."""
-    return httpx2.AsyncClient(
-        base_url=address, headers=headers, timeout=TIMEOUT_S, trust_env=False, verify=False
-    )
+    """A client for a server of the tests."""
+    return httpx2.AsyncClient(base_url=address, headers=headers, timeout=TIMEOUT_S, trust_env=False)
 
 
 @dataclass(frozen=True, slots=True)

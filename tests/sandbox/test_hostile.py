@@ -33,7 +33,9 @@ from windlass.toolbox import Workspace
 from windlass_protocol import SandboxSpec
 
 pytestmark = pytest.mark.promise("S3")
-ABSTRACT = f"windlass-canary-{os.getpid()}"
+MARK = os.getpid()
+"""Tells the processes of these tests from others on the machine."""
+ABSTRACT = f"windlass-canary-{MARK}"
 """The name of an abstract socket."""
 ESCAPED = "ESCAPED"
 
@@ -265,10 +267,12 @@ BOUNDS = SandboxSpec(
 
 def test_a_fork_bomb_stops_at_the_limit_and_leaves_nothing(scene: Scene) -> None:
     # Bash pauses for seconds after a fork that failed, so nothing is forked after the bomb.
-    bomb = "bomb() { bomb | bomb & }; mkfifo /tmp/told; exec 3<> /tmp/told; bomb 2>&3"
-    outcome = attack(f"{bomb}; read -r told <&3; echo $told", scene.folder, spec=BOUNDS)
+    bomb = f"bomb{MARK}"
+    text = f"{bomb}() {{ {bomb} | {bomb} & }}; mkfifo /tmp/told; exec 3<> /tmp/told; {bomb} 2>&3"
+    wait = "until [[ $told == *unavailable ]]; do read -r told <&3; done; echo $told"
+    outcome = attack(f"{text}; {wait}", scene.folder, spec=BOUNDS)
     assert "Resource temporarily unavailable" in outcome.output, outcome
-    assert not left_over("bomb() {")
+    assert not left_over(bomb)
 
 
 def test_more_processes_than_the_limit_cannot_be_started(scene: Scene) -> None:
@@ -320,19 +324,22 @@ def test_a_process_that_computes_without_end_is_ended(scene: Scene) -> None:
 
 
 def test_processes_in_the_background_end_with_the_command(scene: Scene) -> None:
-    text = "setsid sleep 98765.25 & (trap '' TERM HUP; setsid nohup sleep 98765.25 &) ; disown -a; echo begun"
+    long = f"sleep 98765.25{MARK}"
+    text = f"setsid {long} & (trap '' TERM HUP; setsid nohup {long} &) ; disown -a; echo begun"
     assert attack(text, scene.folder) == Outcome(0, "begun\n")
-    assert not left_over("98765.25")
+    assert not left_over(f"98765.25{MARK}")
 
 
 def test_a_command_that_is_timed_out_leaves_nothing(scene: Scene) -> None:
-    outcome = attack("trap '' TERM; setsid sleep 98765.5 & sleep 98765.5", scene.folder, timeout_s=1)
+    long = f"sleep 98765.5{MARK}"
+    outcome = attack(f"trap '' TERM; setsid {long} & {long}", scene.folder, timeout_s=1)
     assert (outcome.exit_code, outcome.reason) == (None, "terminated after its timeout of 1 seconds")
-    assert not left_over("98765.5")
+    assert not left_over(f"98765.5{MARK}")
 
 
 def test_the_commands_of_a_killed_process_are_killed_with_it(scene: Scene) -> None:
-    text = "(trap '' TERM HUP; setsid sleep 98765.75 &); echo ready > born; sleep 98765.75"
+    long = f"sleep 98765.75{MARK}"
+    text = f"(trap '' TERM HUP; setsid {long} &); echo ready > born; {long}"
     code = f"""
 from pathlib import Path
 from tests.sandbox.rig import attack
@@ -342,7 +349,7 @@ attack({text!r}, Path({str(scene.folder)!r}))
     process = subprocess.Popen([sys.executable, "-c", code])
     try:
         assert (scene.folder / "born").read_text() == "ready\n"
-        inside = left_over("98765.75")
+        inside = left_over(f"98765.75{MARK}")
         assert len(inside) >= 2
     finally:
         process.kill()

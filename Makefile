@@ -20,8 +20,8 @@ APART := tests/contracts/test_store_machine.py tests/harness/loop/test_crash.py 
 	tests/tools
 COUNTING := 'not slow and not hypothesis and not uncounted'
 COUNTED := windlass,windlass_server,windlass_sidecar,windlass_cli
-# Twice as many processes as cores gain nothing.
-SIDE_BY_SIDE := $(MAKE) --no-print-directory -j2
+# One more than cores: lanes wait now and then, for a process that starts or for a limit of time.
+SIDE_BY_SIDE := $(MAKE) --no-print-directory -j3
 
 INSPECTOR := packages/server/src/windlass_server/inspector/dist/index.html
 INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/protocol/src -type f -not -path '*/node_modules/*')
@@ -51,9 +51,11 @@ wheels: $(VENV)/.ready $(INSPECTOR)  ## build every wheel into dist/, that of th
 quick: $(VENV)/.ready  ## format, lint, types and the quick tests of Python, in under 3 minutes; needs no Node
 	@$(SIDE_BY_SIDE) types quick-runtime quick-pure lint
 
-# The checks that fail soonest come first, then the longest lanes. `python-tests` sums up the counted ones.
-test: $(VENV)/.ready node_modules/.ready  ## every check and every test, in about 20 minutes on two cores
-	@REQUIRE_NODE=1 $(SIDE_BY_SIDE) lint types hard-tests surface-tests slow-tests runtime-tests apart-tests browser-tests pure-tests check web-tests client-tests sidecar-bundle python-tests
+# The checks that fail soonest come first, then the longest lanes. `python-tests` sums up the counted ones. Lanes of
+# Python start while npm installs.
+test:  ## every check and every test, in about 15 minutes on two cores
+	@REQUIRE_NODE=1 $(SIDE_BY_SIDE) lint types hard-tests surface-tests apart-tests slow-tests runtime-tests \
+		browser-tests sidecar-bundle pure-tests web-tests client-tests check python-tests
 
 check: types lint web-types web-lint  ## format, lint, types, contracts, drift
 

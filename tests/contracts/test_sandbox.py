@@ -10,7 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.sandbox.rig import BUBBLEWRAP, play, require_bwrap
+from tests.sandbox.rig import BUBBLEWRAP, require_bwrap
+from tests.toolbox.rig import let_pass, play
 
 from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes, Cgroup
 from windlass.adapters.sandboxes.none import HostSandboxes
@@ -119,15 +120,14 @@ def test_files_are_read_and_written_as_a_command_would(on: Play) -> None:
 
 def test_a_timed_out_and_a_cancelled_command_are_ended(on: Play) -> None:
     async def story(adapter: SandboxAdapter, spec: SandboxSpec) -> None:
-        sandbox = await adapter.open(spec, key="s1")
-        ended, output = await run(sandbox, "echo before; trap '' TERM; sleep 1000", timeout_s=1)
-        assert (ended.exit_code, ended.reason) == (None, "terminated after its timeout of 1 seconds")
-        assert output == "before\n"
-        begun = asyncio.Event()
-        task = asyncio.create_task(
-            sandbox.run("echo; sleep 1000", timeout_s=60, output=lambda _: begun.set())
-        )
-        await begun.wait()
+        sandbox, said = await adapter.open(spec, key="s1"), asyncio.Queue[bytes]()
+        command = "trap '' TERM; echo begun; sleep 1000"
+        task = asyncio.create_task(sandbox.run(command, timeout_s=60, output=said.put_nowait))
+        assert await said.get() == b"begun\n"
+        let_pass(60)
+        assert await task == Ended(None, "terminated after its timeout of 60 seconds")
+        task = asyncio.create_task(sandbox.run(command, timeout_s=60, output=said.put_nowait))
+        assert await said.get() == b"begun\n"
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -36,7 +36,10 @@ from windlass.toolbox import Workspace
 from windlass_protocol import SandboxSpec
 
 pytestmark = pytest.mark.promise("S3")
-ABSTRACT = "\0windlass-canary"
+MARK = os.getpid()
+"""Tells the processes of these tests from others on the machine."""
+ABSTRACT = f"windlass-canary-{MARK}"
+"""The name of an abstract socket."""
 ESCAPED = "ESCAPED"
 ADD_KEY, REQUEST_KEY, KEYCTL = (217, 218, 219) if os.uname().machine == "aarch64" else (248, 249, 250)
 HAS_KEYS = Path("/proc/keys").exists()
@@ -51,7 +54,7 @@ def python(source: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """A command; OUT is a folder outside, PORT a port of the machine, PID this process, UID its user."""
+    """A command; OUT is a folder, PORT a port and ABSTRACT a socket of the machine, PID this process."""
 
     text: str
     works_outside: bool = False
@@ -181,7 +184,7 @@ ATTACKS = {
         python("import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3)")
     ),
     "connects to an abstract socket": Attack(
-        python("import socket; socket.socket(socket.AF_UNIX).connect('\\0windlass-canary')"), True
+        python("import socket; socket.socket(socket.AF_UNIX).connect('\\0ABSTRACT')"), True
     ),
     "connects to a port of the machine": Attack("(: < /dev/tcp/127.0.0.1/PORT) && echo ESCAPED", True),
     "connects to a metadata service": Attack("(: < /dev/tcp/169.254.169.254/80) && echo ESCAPED"),
@@ -202,7 +205,7 @@ ONLINE = {
         "#network\n(: < /dev/tcp/169.254.169.254/80) && echo ESCAPED"
     ),
     "connects past the proxy to an abstract socket": Attack(
-        "#network\n" + python("import socket; socket.socket(socket.AF_UNIX).connect('\\0windlass-canary')")
+        "#network\n" + python("import socket; socket.socket(socket.AF_UNIX).connect('\\0ABSTRACT')")
     ),
     "changes the network of the proxy": Attack("#network\nip addr add 10.0.0.1/8 dev lo && echo ESCAPED"),
     "asks the proxy for a port of the machine": Attack(
@@ -223,6 +226,7 @@ class Scene:
 
     def text(self, name: str) -> str:
         found = TABLE[name].text.replace("OUT", str(self.folder.parent)).replace("PORT", str(self.port))
+        found = found.replace("ABSTRACT", ABSTRACT)
         return found.replace("PID", str(os.getpid())).replace("PARENT", str(os.getppid()))
 
 
@@ -251,7 +255,7 @@ def scene() -> Iterator[Scene]:
     ):
         server.bind(("127.0.0.1", 0))
         server.listen()
-        abstract.bind(ABSTRACT)
+        abstract.bind("\0" + ABSTRACT)
         abstract.listen()
         yield Scene(secrets_in(Path(above), os.geteuid()), server.getsockname()[1])
 
@@ -337,16 +341,20 @@ BOUNDS = SandboxSpec(
 
 
 def test_a_fork_bomb_stops_at_the_limit_and_leaves_nothing(scene: Scene) -> None:
-    bomb = "bomb() { bomb | bomb & }; bomb; sleep 3; ls /proc | grep -c '^[0-9]'"
-    outcome = attack(bomb, scene.folder, spec=BOUNDS, timeout_s=20)
-    assert "Resource temporarily unavailable" in outcome.output
-    assert not left_over("bomb() {")
+    # Bash pauses for seconds after a fork that failed, so nothing is forked after the bomb.
+    bomb = f"bomb{MARK}"
+    text = f"{bomb}() {{ {bomb} | {bomb} & }}; mkfifo /tmp/told; exec 3<> /tmp/told; {bomb} 2>&3"
+    wait = "until [[ $told == *unavailable ]]; do read -r told <&3; done; echo $told"
+    outcome = attack(f"{text}; {wait}", scene.folder, spec=BOUNDS)
+    assert "Resource temporarily unavailable" in outcome.output, outcome
+    assert not left_over(bomb)
 
 
 def test_more_processes_than_the_limit_cannot_be_started(scene: Scene) -> None:
-    many = "for one in $(seq 100); do sleep 5 & done; jobs -pr | wc -l"
-    outcome = attack(f"ulimit -u; {many} | tail -1", scene.folder, spec=BOUNDS, timeout_s=30)
+    many = python("import subprocess; held = [subprocess.Popen(['sleep', '1000']) for _ in range(100)]")
+    outcome = attack(many, scene.folder, spec=BOUNDS)
     assert "Resource temporarily unavailable" in outcome.output, outcome
+    assert ESCAPED not in outcome.output, outcome
 
 
 @pytest.mark.parametrize(
@@ -405,19 +413,22 @@ def test_a_process_that_computes_without_end_is_ended(scene: Scene) -> None:
 
 
 def test_processes_in_the_background_end_with_the_command(scene: Scene) -> None:
-    text = "setsid sleep 98765.25 & (trap '' TERM HUP; setsid nohup sleep 98765.25 &) ; disown -a; echo begun"
+    long = f"sleep 98765.25{MARK}"
+    text = f"setsid {long} & (trap '' TERM HUP; setsid nohup {long} &) ; disown -a; echo begun"
     assert attack(text, scene.folder) == Outcome(0, "begun\n")
-    assert not left_over("98765.25")
+    assert not left_over(f"98765.25{MARK}")
 
 
 def test_a_command_that_is_timed_out_leaves_nothing(scene: Scene) -> None:
-    outcome = attack("trap '' TERM; setsid sleep 98765.5 & sleep 98765.5", scene.folder, timeout_s=1)
+    long = f"sleep 98765.5{MARK}"
+    outcome = attack(f"trap '' TERM; setsid {long} & {long}", scene.folder, timeout_s=1)
     assert (outcome.exit_code, outcome.reason) == (None, "terminated after its timeout of 1 seconds")
-    assert not left_over("98765.5")
+    assert not left_over(f"98765.5{MARK}")
 
 
 def test_the_commands_of_a_killed_process_are_killed_with_it(scene: Scene) -> None:
-    text = "(trap '' TERM HUP; setsid sleep 98765.75 &); echo ready > born; sleep 98765.75"
+    long = f"sleep 98765.75{MARK}"
+    text = f"(trap '' TERM HUP; setsid {long} &); echo ready > born; {long}"
     code = f"""
 from pathlib import Path
 from tests.sandbox.rig import attack
@@ -427,7 +438,7 @@ attack({text!r}, Path({str(scene.folder)!r}))
     process = subprocess.Popen([sys.executable, "-c", code])
     try:
         assert (scene.folder / "born").read_text() == "ready\n"
-        inside = left_over("98765.75")
+        inside = left_over(f"98765.75{MARK}")
         assert len(inside) >= 2
     finally:
         process.kill()

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.sandbox.rig import Outcome, command, play, require_bwrap
+from tests.sandbox.rig import Outcome, command, require_bwrap
+from tests.toolbox.rig import play
 
 from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes
 from windlass.errors import Rejected

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import pytest
 from tests.runtime.steps.steps_rig import Stage
-from tests.sandbox.rig import play, require_bwrap
+from tests.sandbox.rig import require_bwrap
+from tests.toolbox.rig import play
 
 from windlass import Agent, AgentRuntime, PolicySet, Rejected, Rule, ToolContext, tool
 from windlass.agent import agent_tool

@@ -8,13 +8,24 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import httpx2
 import pytest
 from tests.runtime.steps.recorded import QUESTION, Step, meanings, pieces
 from tests.runtime.steps.steps_rig import guarded
 from tests.server.eve_client import ROOT, EveClient, Refused, Turn, responses
 from tests.server.keyring import Keyring
-from tests.server.rig import FAST, TIMEOUT_S, Json, Server, ended, payer, process, run, serving, talker
+from tests.server.rig import (
+    FAST,
+    TIMEOUT_S,
+    Json,
+    Server,
+    ended,
+    http_client,
+    payer,
+    process,
+    run,
+    serving,
+    talker,
+)
 from tests.server.test_eve_shape import SCHEMA, agent, expected, shown
 
 from windlass import Agent, LLMMessage
@@ -446,7 +457,7 @@ def test_a_session_of_another_user_does_not_exist(tmp_path: Path) -> None:
                 await stranger.post("Hello.")
             assert refused.value.status == 401
             assert refused.value.body["code"] == "unauthenticated"
-            async with httpx2.AsyncClient(trust_env=False) as plain:
+            async with http_client() as plain:
                 health = await plain.get(f"http://127.0.0.1:{server.port}{ROOT}/health")
                 assert health.json() == {"ok": True, "status": "ready", "workflowId": "windlass"}
                 hidden = await plain.get(f"http://127.0.0.1:{server.port}{ROOT}/info")

@@ -9,7 +9,19 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.server.rig import TIMEOUT_S, Wire, ended, eventually, payer, process, run, serving, waiting, watch
+from tests.server.rig import (
+    TIMEOUT_S,
+    Wire,
+    ended,
+    eventually,
+    http_client,
+    payer,
+    process,
+    run,
+    serving,
+    waiting,
+    watch,
+)
 
 from windlass import Agent
 from windlass.client import Broken, Client, Unreachable
@@ -22,7 +34,7 @@ BODY = {"message": "Use weather, then pay."}
 
 
 def client_of(port: int) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}/v1", timeout=TIMEOUT_S, trust_env=False)
+    return http_client(f"http://127.0.0.1:{port}/v1")
 
 
 async def until(port: int, session_id: str, *, wanted: str, seen: list[Event], after: str | None) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.toolbox.rig import Failed, gone, play, tool_of, use
+from tests.toolbox.rig import Failed, gone, let_pass, play, tool_of, use
 
 from windlass.adapters.sandboxes.none import PASSED, HostSandbox
 from windlass.toolbox import Workspace
@@ -106,20 +106,28 @@ def test_processes_in_the_background_end_with_the_command(tmp_path: Path) -> Non
 def test_a_timed_out_command_is_killed_with_all_its_children(tmp_path: Path) -> None:
     async def story() -> None:
         os.mkfifo(tmp_path / "born")
-        task = asyncio.create_task(bash(tmp_path, f"echo before; {STUBBORN}", timeout_s=3))
+        task = asyncio.create_task(bash(tmp_path, f"echo before; {STUBBORN}", timeout_s=60))
         pid = int(await read_fifo(tmp_path / "born"))
+        let_pass(60)
         told = await task
         assert told["exit_code"] is None
         assert told["output"] == "before\n"
-        assert "timeout of 3 seconds" in str(told["note"])
+        assert "timeout of 60 seconds" in str(told["note"])
         await gone(pid)
 
     play(story())
 
 
 def test_a_command_may_clean_up_when_its_time_is_over(tmp_path: Path) -> None:
-    told = run(tmp_path, "trap 'echo cleaned; exit' TERM; while :; do sleep 0.05; done", timeout_s=3)
-    assert str(told["output"]).endswith("cleaned\n")
+    async def story() -> None:
+        os.mkfifo(tmp_path / "born")
+        command = "trap 'echo cleaned; exit' TERM; echo > born; while :; do sleep 0.05; done"
+        task = asyncio.create_task(bash(tmp_path, command, timeout_s=60))
+        await read_fifo(tmp_path / "born")
+        let_pass(60)
+        assert str((await task)["output"]).endswith("cleaned\n")
+
+    play(story())
 
 
 def test_a_cancelled_command_is_ended_with_all_its_children(tmp_path: Path) -> None:
@@ -140,7 +148,13 @@ def test_a_process_that_left_its_group_and_session_ends_with_the_command(end: st
     async def story() -> None:
         # A daemon: two forks, a session of its own, no parent but the supervisor.
         daemon = "setsid bash -c '(trap \"\" TERM HUP; echo $BASHPID > f; exec sleep 1000) & exit'"
-        told = await bash(tmp_path, f"mkfifo f; {daemon} & read pid < f; echo $pid; {end}", timeout_s=5)
+        command = f"mkfifo f; {daemon} & read pid < f; echo $pid; echo > born; {end}"
+        os.mkfifo(tmp_path / "born")
+        task = asyncio.create_task(bash(tmp_path, command, timeout_s=60))
+        await read_fifo(tmp_path / "born")
+        if end != "true":
+            let_pass(60)
+        told = await task
         assert told["exit_code"] == (0 if end == "true" else None)
         await gone(int(str(told["output"])))
 

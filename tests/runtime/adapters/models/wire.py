@@ -299,7 +299,8 @@ def google_event(parts: Sequence[Json], finish: str | None = None) -> bytes:
 
 def google_text(pieces: Iterable[str]) -> list[bytes]:
     return [
-        *(google_event([{"text": piece}]) for piece in ("", *pieces)),
+        event({"candidates": [{"content": {"role": "model"}, "index": 0}]}),
+        *(google_event([{"text": piece}]) for piece in pieces),
         google_event([{"text": ""}], "STOP"),
     ]
 
@@ -398,17 +399,20 @@ def _bedrock_body(kind: str, message: str, _: object) -> object:
     return {"__type": kind, "message": message}
 
 
-def _named(*path: str) -> Callable[[Json], list[str]]:
-    def names(body: Json) -> list[str]:
-        found: Any = body
-        for step in path[:-1]:
-            found = found[0][step] if isinstance(found, list) else found[step]
-        last = path[-1].split(".")
-        return [
-            tool[last[0]][last[1]] if len(last) > 1 else tool[last[0]] for tool in found if last[0] in tool
-        ]
+def _openai_names(body: Json) -> list[str]:
+    return [tool["function"]["name"] for tool in body["tools"]]
 
-    return names
+
+def _plain_names(body: Json) -> list[str]:
+    return [tool["name"] for tool in body["tools"]]
+
+
+def _google_names(body: Json) -> list[str]:
+    return [tool["name"] for tool in body["tools"][0]["functionDeclarations"]]
+
+
+def _bedrock_names(body: Json) -> list[str]:
+    return [tool["toolSpec"]["name"] for tool in body["toolConfig"]["tools"] if "toolSpec" in tool]
 
 
 _SECRET: Final = f"secret words {KEY}"
@@ -421,7 +425,7 @@ OPENAI: Final = Wire(
     lambda kind: event(_openai_body(kind, _SECRET, None)),
     finish=2,
     refuse=_openai_body,
-    names=_named("tools", "function.name"),
+    names=_openai_names,
     said="messages",
     last=b'"stop',
 )
@@ -433,7 +437,7 @@ ANTHROPIC: Final = Wire(
     lambda kind: anthropic_event("error", error={"type": kind, "message": _SECRET}),
     finish=0,
     refuse=_anthropic_body,
-    names=_named("tools", "name"),
+    names=_plain_names,
     said="messages",
     last=b'"stop',
 )
@@ -445,7 +449,7 @@ RESPONSES: Final = Wire(
     lambda kind: responses_event("error", code=kind, message=_SECRET, param=None),
     finish=0,
     refuse=_openai_body,
-    names=_named("tools", "name"),
+    names=_plain_names,
     said="input",
     last=b"response.completed",
 )
@@ -459,7 +463,7 @@ GOOGLE: Final = Wire(
     ),
     finish=0,
     refuse=_google_body,
-    names=_named("tools", "functionDeclarations", "name"),
+    names=_google_names,
     said="contents",
     last=b'"STOP',
 )
@@ -471,7 +475,7 @@ BEDROCK: Final = Wire(
     lambda kind: frame(kind, {"message": _SECRET}, "exception"),
     finish=1,
     refuse=_bedrock_body,
-    names=_named("toolConfig", "tools", "toolSpec.name"),
+    names=_bedrock_names,
     said="messages",
     last=b"stopReason",
     is_sse=False,

@@ -40,7 +40,13 @@ from windlass_protocol.lazy import lazy_pattern
 
 NAME: Final = "google"
 """Key of the provider's own data in a message."""
-_FINISH: Final = {"STOP": "stop", "MAX_TOKENS": "length"}
+_FILTERS: Final = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE")
+_FINISH: Final = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "CONTINUATION": "length",
+    **dict.fromkeys(_FILTERS, "content_filter"),
+}
 _BROKEN: Final = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"})
 """Finish reasons of an answer that is worth another attempt."""
 _NEEDS_SIGNATURES: Final = lazy_pattern(r"gemini-(?:[3-9]|\d\d).*")
@@ -103,7 +109,7 @@ class GoogleReader:
         if reason in _BROKEN:
             raise malformed(f"the model wrote an invalid call ({reason})")
         self.is_finished = True
-        known = _FINISH.get(reason, "content_filter" if reason != "OTHER" else "other")
+        known = _FINISH.get(reason, "other")
         is_kept = any(self._signatures)
         return LLMStreamChunk(
             finish_reason="tool_calls" if self._signatures and known == "stop" else known,

@@ -3,17 +3,22 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
 import pytest
+from tests.runtime.engine.compaction_rig import Guide, walk_tool
+from tests.runtime.test_outages import KeptStore
 
 from windlass import Agent, AgentRuntime, BudgetLimit, Rejected
 from windlass.agent import OBJECT_ROUTE
+from windlass.feed import Feed
 from windlass.parts import Machine, ProviderLimit, ProviderLimits, chance, new_id
+from windlass.policy import allow_start
 from windlass.ports.model import LLMMessage, LLMStreamChunk, ModelFault, ModelUnavailable
 from windlass.provider_limits import AT_ONCE_MAX, PER_MINUTE_MAX
-from windlass.testing import FakeClock, ScriptedModel, run_in_fake_time, say
-from windlass_protocol import Event, JsonObject, RunStatus
+from windlass.testing import Answer, FakeClock, ScriptedModel, run_in_fake_time, say
+from windlass_protocol import CompactionConfig, Event, JsonObject, RunStatus
 
 HOUR_S: Final = 3_600.0
 
@@ -161,6 +166,58 @@ def test_a_call_that_waits_can_be_cancelled_and_leaves_its_place_to_the_next() -
     assert run_in_fake_time(story(), clock=clock) is RunStatus.CANCELLED
     assert [name for name, _ in model.begun] == ["1", "3"]
     assert round(model.starts_s[1]) == 10
+
+
+def test_a_restart_while_a_call_waits_continues_the_run() -> None:
+    clock, store = FakeClock(), KeptStore()
+    model = SlowModel(clock)
+    agent = Agent("a", model=model)
+
+    def runtime() -> AgentRuntime:
+        builder = AgentRuntime.builder().clock(clock).journal(store).content(store).attended().agent(agent)
+        builder.event_bus(Feed(store, clock)).policy(allow_start).provider_limits(limits(at_once=1))
+        return builder.build()
+
+    async def story() -> list[Event]:
+        async with runtime() as one:
+            await one.start(agent, "1", run_id="r1")
+            second = await one.start(agent, "2", run_id="r2")
+            async for event in second.events():
+                if event.type == "step.queued":
+                    break
+        async with runtime() as two:
+            await two.resume()
+            for run_id in ("r1", "r2"):
+                assert (await two.handle(run_id).wait(timeout=HOUR_S)).output == "done"
+            return [event async for event in two.handle("r2").events()]
+
+    events = run_in_fake_time(story(), clock=clock)
+    assert sorted(name for name, _ in model.begun) == ["1", "1", "2"]
+    codes = [(event.data or {})["code"] for event in events if event.type == "step.retrying"]
+    assert codes == ["handed_over"], "the call was not interrupted"
+
+
+def test_summaries_of_a_compaction_count() -> None:
+    clock = FakeClock()
+    guide, starts_s = Guide(steps=12, threshold=3_000), list[float]()
+
+    def timed(messages: Sequence[LLMMessage]) -> Answer:
+        starts_s.append(clock.monotonic())
+        return guide(messages)
+
+    model = ScriptedModel(timed, route_id="acme")
+    config = CompactionConfig(threshold=guide.threshold, recent_window_size=4)
+    agent = Agent("walker", model=model, tools=[walk_tool()], compaction=config)
+
+    async def story() -> None:
+        async with opened(clock, agent, limits(per_minute=1)) as runtime:
+            result = await (await runtime.start(agent, guide.task)).wait(timeout=10 * HOUR_S)
+            assert result.status is RunStatus.COMPLETED
+
+    run_in_fake_time(story(), clock=clock)
+    assert guide.summaries > 0
+    assert len(starts_s) > guide.steps
+    assert all(later - before > 59.9 for before, later in pairwise(starts_s))
 
 
 def test_a_wait_counts_for_the_time_budget_of_the_run() -> None:

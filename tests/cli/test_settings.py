@@ -6,6 +6,7 @@ import pytest
 from tests.cli.commands import run_here
 
 from windlass.client import Client
+from windlass_cli.backend import provider_limits
 from windlass_cli.output import Problem
 from windlass_cli.settings import FILE_BYTES_MAX, SETTINGS, load_settings
 from windlass_server.settings import OPTIONS
@@ -65,6 +66,12 @@ def test_values_of_the_file_are_typed() -> None:
         ('[server]\nport = "٣"', "a number from 0 to 65,535"),
         ('store = "a\\u0000b"', "contains a NUL character"),
         ("store = ", "is not valid TOML"),
+        ("providers = 8", "providers must be a table such as {openai = {at_once = 8"),
+        ("[providers]\nopenai = 8", "providers must be a table such as"),
+        ("[providers.openai]\nat_once = 0", "whole numbers from 1"),
+        ("[providers.openai]\nat_once = true", "whole numbers from 1"),
+        ("[providers.openai]\nat_most = 8", "providers must be a table such as"),
+        ('[providers."a b"]\nat_once = 8', "providers must be a table such as"),
     ],
 )
 def test_an_invalid_setting_is_refused_with_its_name(text: str, told: str) -> None:
@@ -72,6 +79,25 @@ def test_an_invalid_setting_is_refused_with_its_name(text: str, told: str) -> No
     with pytest.raises(Problem) as refused:
         load_settings({}, {}, file=None)
     assert told in f"{refused.value.message} {refused.value.hint}"
+
+
+def test_limits_of_providers_are_a_table_of_the_file_or_a_variable() -> None:
+    Path("windlass.toml").write_text(
+        "[providers.openai]\nat_once = 8\nper_minute = 500\n[providers.my-own]\nat_once = 1\n",
+        encoding="utf-8",
+    )
+    settings = load_settings({}, {}, file=None)
+    assert settings.provider_limits == {"openai": {"at_once": 8, "per_minute": 500}, "my-own": {"at_once": 1}}
+    told = "ProviderLimits({'openai': ProviderLimit(at_once=8, per_minute=500)"
+    assert repr(provider_limits(settings)).startswith(told)
+    given = load_settings({}, {"WINDLASS_PROVIDERS": settings.values["providers"].value}, file=None)
+    assert given.provider_limits == settings.provider_limits
+    with pytest.raises(Problem, match="providers must be a table"):
+        load_settings({}, {"WINDLASS_PROVIDERS": "openai=8"}, file=None)
+    with pytest.raises(Problem, match="at_once must be 1 to 10,000"):
+        provider_limits(load_settings({}, {"WINDLASS_PROVIDERS": "{a = {at_once = 10001}}"}, file=None))
+    Path("windlass.toml").unlink()
+    assert load_settings({}, {}, file=None).provider_limits == {}
 
 
 def test_a_missing_binary_oversized_or_unreadable_file_is_refused(tmp_path: Path) -> None:

@@ -52,7 +52,6 @@ COMMAND_TIMEOUT_S = 300
 NEEDS_AN_EXTRA = {
     "windlass.adapters.mcp": ("connection", "transports"),
     "windlass.adapters.telemetry": ("otlp",),
-    "windlass.adapters.models": ("anthropic_client", "openai_client", "sdk_options"),
     "windlass.adapters.storage": ("sqlalchemy",),
     "windlass.client": ("feed", "link"),
     "windlass.toolbox": ("web_connect",),

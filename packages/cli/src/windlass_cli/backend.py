@@ -303,6 +303,20 @@ class LocalStore:
 # the command
 
 
+def provider_limits(settings: Settings) -> parts.ProviderLimits:
+    """Return the limits of providers, for all runtimes of this process.
+
+    Raises:
+        Problem: a limit is too large.
+    """
+    try:
+        found = {name: parts.ProviderLimit(**limit) for name, limit in settings.provider_limits.items()}
+    except windlass.Rejected as error:
+        source = settings.values["providers"].source
+        raise Problem(f"providers: {error.message}", f"Change it: {source}.") from None
+    return parts.ProviderLimits(found)
+
+
 @sealed
 class Command:
     """The settings and the terminal of one command."""
@@ -417,6 +431,7 @@ class Command:
             agents=self.agents(),
             durability=settings.durability,
             retry_for_ms=settings.retry_for_ms,
+            provider_limits=provider_limits(settings),
         )
         exported = settings.store.with_suffix(telemetry.STATE_SUFFIX)
         async with runtime, telemetry.export_from_environment(runtime, state_path=exported):

@@ -8,6 +8,7 @@ from typing import Final, Literal, cast
 
 from windlass_cli.output import Problem
 from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 FILE: Final = "windlass.toml"
 LOCAL: Final = "local.db"
@@ -57,6 +58,36 @@ def _port(value: object) -> str:
     return str(int(digits))
 
 
+def _limits(value: object) -> str:
+    """Return the limits of providers as a TOML table in one line; a variable holds one as text."""
+    words = f"a table such as {_LIMITS_EXAMPLE}, with whole numbers from 1"
+    table = value
+    if isinstance(value, str):
+        try:
+            table = tomllib.loads(f"table = {value or '{}'}")["table"]
+        except tomllib.TOMLDecodeError:
+            raise ValueError(words) from None
+    if not isinstance(table, dict):
+        raise ValueError(words)
+    shown: list[str] = []
+    for route, fields in cast("dict[str, object]", table).items():
+        if not _ROUTE.fullmatch(route) or not isinstance(fields, dict):
+            raise ValueError(words)
+        limit = cast("dict[str, object]", fields)
+        for name, number in limit.items():
+            if name not in _LIMITS or type(number) is not int or number < 1:
+                raise ValueError(words)
+        shown.append(f"{route} = {{{', '.join(f'{name} = {number}' for name, number in limit.items())}}}")
+    return f"{{{', '.join(shown)}}}" if shown else ""
+
+
+_LIMITS: Final = ("at_once", "per_minute")
+_LIMITS_EXAMPLE: Final = "{openai = {at_once = 8, per_minute = 500}}"
+_ROUTE: Final = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
+_TABLES: Final = ("providers",)
+"""Settings that are a table in windlass.toml."""
+
+
 @sealed
 class Setting:
     """A setting: its name, its default and how a value is read."""
@@ -88,6 +119,12 @@ SETTINGS: Final = (
         "3600",
         "how long model calls are retried while the provider is away, in seconds",
         _seconds,
+    ),
+    Setting(
+        "providers",
+        "",
+        "how many model calls are sent to a provider, at_once and per_minute: a table by provider",
+        _limits,
     ),
     Setting("user", "", "the name under which you answer requests; the login name when empty"),
     Setting("server", "", "the address of a server to use instead of a local store"),
@@ -150,6 +187,11 @@ class Settings:
     def retry_for_ms(self) -> int:
         """How long model calls are retried while the provider is away."""
         return int(self.values["retry_for_s"].value) * 1_000
+
+    @property
+    def provider_limits(self) -> Mapping[str, Mapping[str, int]]:
+        """How many model calls are sent to a provider at once and each minute, by provider."""
+        return tomllib.loads(f"table = {self.values['providers'].value or '{}'}")["table"]
 
     @property
     def user(self) -> str:
@@ -241,7 +283,7 @@ def _read_file(path: Path, *, is_needed: bool) -> dict[str, object]:
 def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
     for name, value in table.items():
         key = f"{above}{name}"
-        if isinstance(value, dict) and not above:
+        if isinstance(value, dict) and not above and name not in _TABLES:
             yield from _flat(cast("dict[str, object]", value), f"{key}.")
         else:
             yield key, value

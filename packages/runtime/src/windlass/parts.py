@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from windlass.ports.host import ToolPolicy as ToolPolicy
     from windlass.ports.store import ContentStore as ContentStore
     from windlass.ports.store import Store as Store
+    from windlass.provider_limits import ProviderLimit as ProviderLimit
+    from windlass.provider_limits import ProviderLimits as ProviderLimits
     from windlass.runtime.registry import Machine as Machine
     from windlass.runtime.registry import PackageChange as PackageChange
     from windlass.runtime.registry import ToolRoute as ToolRoute
@@ -77,6 +79,10 @@ _HOMES = {
     "windlass.ports.store": (
         "ContentStore",
         "Store",
+    ),
+    "windlass.provider_limits": (
+        "ProviderLimit",
+        "ProviderLimits",
     ),
     "windlass.runtime.registry": (
         "Machine",

@@ -274,6 +274,7 @@ class CoreRuntime(RuntimeViews):
             machine.random,
             is_attended=ports.is_attended,
             calls_max=ports.rules.calls_per_step_max,
+            provider_limits=ports.provider_limits,
             delegator=RuntimeDelegator(ports, self._keeper),
             interpreter=ports.interpreter,
             sandbox_of=partial(sandbox_of, ports),

@@ -20,6 +20,7 @@ from windlass import parts
 from windlass.private_files import make_folder
 from windlass_cli.output import Exit, Problem, Terminal
 from windlass_cli.settings import KEY, LOCAL, OWNER, Settings
+from windlass_protocol import SourceKind, SourceRef
 from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
@@ -217,7 +218,9 @@ class Backend(Protocol):
 class LocalStore:
     """The `Backend` on this machine: a runtime with the store open."""
 
-    def __init__(self, runtime: "AgentRuntime", agents: "Callable[[], tuple[AnyAgent, ...]]") -> None:
+    def __init__(
+        self, runtime: "AgentRuntime", agents: "Callable[[], tuple[AnyAgent, ...]]", *, user: str
+    ) -> None:
         self.runtime = runtime
         self.sessions = runtime.sessions
         self.handle = runtime.handle
@@ -225,6 +228,7 @@ class LocalStore:
         self.run_snapshot = runtime.run_snapshot
         self.decisions = runtime.decisions
         self._agents = agents
+        self._source = SourceRef(kind=SourceKind.USER, id=user)
 
     async def agent(self, name: str | None) -> str:
         return chosen_agent(name, [agent.name for agent in self._agents()])
@@ -245,7 +249,9 @@ class LocalStore:
                 pass
             else:
                 owner = None if known.owner is None else OWNER
-        return await self.runtime.start(agent, message, session_id=session_id, owner=owner)
+        return await self.runtime.start(
+            agent, message, session_id=session_id, owner=owner, source=self._source
+        )
 
     async def session_records(self, session_id: str) -> "AsyncIterator[Record]":
         after = 0
@@ -331,7 +337,7 @@ class Command:
         """
         if not self.settings.server:
             async with self.driving() if drives else self.reading() as runtime:
-                yield LocalStore(runtime, self.agents)
+                yield LocalStore(runtime, self.agents, user=self.user)
             return
         from windlass.client import Client  # noqa: PLC0415 - slow to import
         from windlass_cli.remote import RemoteServer  # noqa: PLC0415 - slow to import
@@ -378,10 +384,14 @@ class Command:
             settings.store,
             agents=self.agents(),
             durability=settings.durability,
-            retry_for_ms=settings.retry_for_ms,
+            **settings.runtime_options,
         )
-        exported = settings.store.with_suffix(telemetry.STATE_SUFFIX)
-        async with runtime, telemetry.export_from_environment(runtime, state_path=exported):
+        exported = telemetry.export_from_environment(
+            runtime,
+            state_path=settings.store.with_suffix(telemetry.STATE_SUFFIX),
+            capture_content=settings.is_on("telemetry.capture_content"),
+        )
+        async with runtime, exported:
             yield runtime
 
     @asynccontextmanager

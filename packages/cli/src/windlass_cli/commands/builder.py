@@ -98,7 +98,7 @@ def run(
     async def ask(runtime: "AgentRuntime") -> "Report":
         from windlass import ledger  # noqa: PLC0415 - slow to import
 
-        await run_status(LocalStore(runtime, command.agents), run_id)
+        await run_status(LocalStore(runtime, command.agents, user=command.user), run_id)
         with ledger.BuilderQuery(runtime=runtime) as query:
             return await asyncio.to_thread(ledger.report, query, run_id=run_id)
 

@@ -81,7 +81,11 @@ def serve_agents(
     where = server_settings(command, port)
     make_folder(settings.data)
     tenants = windlass_server.Tenants(
-        settings.data, agents, durability=settings.durability, retry_for_ms=settings.retry_for_ms
+        settings.data,
+        agents,
+        durability=settings.durability,
+        capture_content=settings.is_on("telemetry.capture_content"),
+        **settings.runtime_options,
     )
 
     def told(address: str) -> None:

@@ -160,6 +160,7 @@ class OwnSessions:
         session_id: str | None = None,
         agent_id: str | None = None,
         status: RunStatus | None = None,
+        root_only: bool = False,
     ) -> Page[RunInfo]:
         """Return runs, newest first."""
         return await self.tenant.runtime.sessions.runs(
@@ -169,6 +170,7 @@ class OwnSessions:
             agent_id=agent_id,
             status=status,
             owner=self.principal.user,
+            root_only=root_only,
         )
 
     async def refused_starts(

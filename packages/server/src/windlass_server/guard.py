@@ -384,7 +384,7 @@ class Guard:
         tenants: Tenants,
         clock: Clock,
         metrics: Metrics,
-        own_approvals: bool,
+        own_approvals: bool = False,
     ) -> None:
         self._app = app
         self._own_approvals = own_approvals

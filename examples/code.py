@@ -1,7 +1,4 @@
-"""Code mode: a program of the model calls tools, and waits for a person over a restart.
-
-Needs the extra code: pip install "packages/runtime[code]".
-"""
+"""Code mode: a program of the model waits for a person over a restart; needs packages/runtime[code]."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""`windlass init`, `config` and `doctor`: create a project, show its settings, check its environment."""
+"""`windlass config` and `doctor`: show the settings of a project, check its environment."""
 
 import asyncio
 import os
@@ -15,81 +15,12 @@ from windlass.adapters import models
 from windlass.agent import AnyAgent
 from windlass_cli.backend import Command, command_of, finish, tenant_stores
 from windlass_cli.commands.serve import port_problem
-from windlass_cli.output import Exit, Problem, show_table
-from windlass_cli.settings import FILE
+from windlass_cli.output import Exit, show_table
 from windlass_harness.redact import mask_text
 from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
     from windlass_server.auth import KeyEntry
-
-_AGENT: Final = '''"""The agent of this project; try it: windlass run weather."""
-
-from windlass import Agent, tool
-
-
-@tool(mode="read")
-async def weather(city: str) -> str:
-    """Return the weather in a city."""
-    return f"Rain all day in {city}."
-
-
-# "demo/paced" answers by fixed rules, without an API key. Others: "openai/…", "anthropic/…", "ollama/…".
-agent = Agent("helper", model="demo/paced", instructions="Be brief.", tools=[weather])
-'''
-_TOML: Final = """# Show every setting and its source: windlass config
-agents = "agent.py:agent"
-data = "windlass-data"
-"""
-_IGNORED: Final = """windlass-data/
-__pycache__/
-.env
-"""
-_AGENT_FILE: Final = "agent.py"
-_FILES: Final = {_AGENT_FILE: _AGENT, FILE: _TOML, ".gitignore": _IGNORED}
-
-
-def init(
-    context: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="The folder; it is created if it does not exist.")] = Path(),
-) -> None:
-    """Create a project that runs: an agent with a tool, the settings and a .gitignore.
-
-    Existing files are not changed. With an existing agent.py or windlass.toml, no file is written.
-
-    Example: windlass init shop
-    """
-    terminal = command_of(context).terminal
-    _check_empty(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in _FILES.items():
-            if not (folder / name).exists():
-                (folder / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise Problem(f"cannot write {folder}: {error.strerror}") from None
-    for name in _FILES:
-        terminal.say(f"  {folder / name}")
-    terminal.say(f'Run it: {_enter(folder)}windlass run "what is the weather in Oslo?"')
-
-
-def _check_empty(folder: Path) -> None:
-    enter = _enter(folder)
-    if (folder / FILE).exists():
-        raise Problem(
-            f"{folder.absolute()} is a project already: it contains {FILE}",
-            f'Run it: {enter}windlass run "…", or create another project: windlass init NAME',
-        )
-    if (folder / _AGENT_FILE).exists():
-        raise Problem(
-            f"{folder / _AGENT_FILE} exists already",
-            f'Run its agent: {enter}windlass --agents {_AGENT_FILE} run "…", '
-            "or create a project in another folder: windlass init NAME",
-        )
-
-
-def _enter(folder: Path) -> str:
-    return "" if folder.absolute() == Path.cwd() else f"cd {folder} && "
 
 
 def config(context: typer.Context) -> None:

@@ -1,4 +1,4 @@
-"""The fixtures of `windlass.testing.pytest`, in a pytest of their own."""
+"""The fixtures of `windlass.testing.pytest`, as docs/testing.md shows them, in a pytest of their own."""
 
 import subprocess
 import sys
@@ -6,45 +6,12 @@ from pathlib import Path
 
 import pytest
 
-CONFTEST = 'pytest_plugins = ["windlass.testing.pytest"]\n'
-TESTS = '''
-from windlass import Agent, AgentRuntime, RunResult, tool
-from windlass.testing import FakeClock, call, fail, say
-from windlass.testing.pytest import MakeModel, RunStory
+from tools.doc_blocks import blocks
+from tools.files import ROOT
 
-
-@tool(mode="external", effect="idempotent")
-async def refund(cents: int) -> str:
-    """Refund a customer."""
-    return f"refunded {cents}"
-
-
-def test_a_refund_is_approved(windlass_runtime: RunStory, scripted_model: MakeModel) -> None:
-    desk = Agent("desk", model=scripted_model(call("refund", {"cents": 5}), say("Done.")), tools=[refund])
-
-    async def story(runtime: AgentRuntime) -> tuple[str, RunResult]:
-        handle = await runtime.start(desk, "Refund.")
-        async for request in handle.requests():
-            await handle.answer(request.request_id, "approve")
-        return handle.run_id, await handle.wait()
-
-    (first, result), (second, _) = (windlass_runtime(story, agents=[desk]) for _ in range(2))
-    assert result.output == "Done."
-    assert first == second, "ids are the same in each run"
-
-
-def test_a_request_expires_without_waiting(
-    windlass_runtime: RunStory, scripted_model: MakeModel, fake_clock: FakeClock
-) -> None:
-    desk = Agent("desk", model=scripted_model(call("refund", {"cents": 5}), say("Late.")), tools=[refund])
-    before = fake_clock.now()
-
-    async def story(runtime: AgentRuntime) -> str | None:
-        return (await (await runtime.start(desk, "Refund.")).wait()).output
-
-    assert windlass_runtime(story, agents=[desk], approval_expires_ms=86_400_000) == "Late."
-    assert (fake_clock.now() - before).days == 1
-'''
+PAGE = blocks((ROOT / "docs" / "testing.md").read_text(encoding="utf-8"))
+[CONFTEST] = [block.code for block in PAGE if block.code.startswith("pytest_plugins")]
+[TESTS] = [block.code for block in PAGE if "def test_a_request_expires_without_waiting" in block.code]
 
 
 @pytest.fixture

@@ -8,10 +8,11 @@ from typing import Final, cast
 Schema = dict[str, object]
 HEAD: Final = """# Event payloads: the data of every event, with examples
 
-For everyone who reads events: in Python as `event.data`, over HTTP and in the sidecar as `data`. The page is
-made from `spec/` by `make gen`; the tests validate the examples. [events.md](events.md) says which types a run
-writes, and how to subscribe. Fields that are not required may be absent, and readers ignore fields that they do
-not know. In Python, `windlass_protocol` has a model for each type: `RunWaitingData.model_validate(event.data)`.
+For everyone who reads events: in Python as `event.data`, over HTTP and in the sidecar as `data`. The page
+is made from `spec/` by `make gen`; the tests validate the examples. [events.md](events.md) says which types
+a run writes, and how to subscribe. Fields that are not required may be absent, and readers ignore fields
+that they do not know. In Python, `windlass_protocol` has a model for each type:
+`RunWaitingData.model_validate(event.data)`.
 
 """
 

@@ -32,13 +32,21 @@ from windlass_protocol import SourceKind, SourceRef
 from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
-    from windlass import AgentRuntime, RunHandle, client
+    from windlass import AgentRuntime, RunHandle, Schedule, client
     from windlass.agent import AnyAgent
     from windlass.catalog import Page, RunTrace, SettledRequest
     from windlass.ledger import Goal
     from windlass.ports import store as listing
     from windlass_harness.record import Record
-    from windlass_protocol import ChatMessage, DecisionRun, Event, InputRequest, RunResult, RunSnapshot
+    from windlass_protocol import (
+        ChatMessage,
+        DecisionRun,
+        Event,
+        InputRequest,
+        RunResult,
+        RunSnapshot,
+        ScheduleInfo,
+    )
 
     SessionRow = listing.SessionInfo | client.SessionInfo
     RunRow = listing.RunInfo | client.RunRow
@@ -173,8 +181,37 @@ class Sessions(Protocol):
         ...
 
 
+class Schedules(Protocol):
+    """The schedules of a store or a server."""
+
+    async def put(self, schedule: "Schedule") -> "ScheduleInfo":
+        """Make or replace a schedule."""
+        ...
+
+    async def list(self, *, limit: int = 100) -> "Page[ScheduleInfo]":
+        """Return a page of schedules, by name."""
+        ...
+
+    async def pause(self, name: str) -> "ScheduleInfo":
+        """Start no further runs."""
+        ...
+
+    async def resume(self, name: str) -> "ScheduleInfo":
+        """Start runs again."""
+        ...
+
+    async def delete(self, name: str) -> None:
+        """Delete a schedule."""
+        ...
+
+
 class Backend(Protocol):
     """The operations that commands need, on a store or on a server."""
+
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules."""
+        ...
 
     @property
     def sessions(self) -> Sessions:
@@ -247,6 +284,7 @@ class LocalStore:
     ) -> None:
         self.runtime = runtime
         self.sessions = runtime.sessions
+        self.schedules = runtime.schedules
         self.handle = runtime.handle
         self.retry = runtime.retry_run
         self.run_snapshot = runtime.run_snapshot

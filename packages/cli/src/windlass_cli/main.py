@@ -19,6 +19,7 @@ from windlass_cli.commands import (
     migrate,
     project,
     runs,
+    schedules,
     serve,
     sessions,
     talk,
@@ -73,6 +74,7 @@ app.command("serve")(serve.serve)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(runs.app, name="runs")
 app.add_typer(approvals.app, name="approvals")
+app.add_typer(schedules.app, name="schedules")
 app.add_typer(builder.app, name="builder")
 app.add_typer(keys.app, name="keys")
 app.command("acp")(talk.acp)

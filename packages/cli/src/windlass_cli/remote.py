@@ -38,6 +38,7 @@ class RemoteServer:
     def __init__(self, client: Client) -> None:
         self._client = client
         self.sessions = RemoteSessions(client)
+        self.schedules = client.schedules
 
     async def agent(self, name: str | None) -> str:
         return chosen_agent(name, [agent.agent_id for agent in await self._client.agents()])

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from windlass.ports.feed import Overflow as Overflow
     from windlass.ports.feed import QueueOptions as QueueOptions
     from windlass.ports.feed import StreamOptions as StreamOptions
+    from windlass.ports.host import ApprovalDispatcher as ApprovalDispatcher
     from windlass.ports.host import Delivery as Delivery
     from windlass.ports.host import OutputSink as OutputSink
     from windlass.ports.host import StartPolicy as StartPolicy
@@ -67,6 +68,7 @@ _HOMES = {
         "StreamOptions",
     ),
     "windlass.ports.host": (
+        "ApprovalDispatcher",
         "Delivery",
         "OutputSink",
         "StartPolicy",

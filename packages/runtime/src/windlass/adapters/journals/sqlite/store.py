@@ -17,7 +17,7 @@ from windlass.adapters.journals.codec import (
     encode_posts,
     encoded,
 )
-from windlass.adapters.journals.rules import CLOSED, misconfigured, unavailable
+from windlass.adapters.journals.rules import CLOSED, document_json, misconfigured, unavailable
 from windlass.adapters.journals.sqlite.archive import ArchiveTransaction
 from windlass.adapters.journals.sqlite.files import OpenFiles
 from windlass.adapters.journals.sqlite.integrity import StoreKey
@@ -48,6 +48,7 @@ from windlass.ports.store import (
     Batch,
     Claim,
     CountFilter,
+    Document,
     InboxItem,
     KeptItem,
     NewRun,
@@ -347,6 +348,30 @@ class SqliteStore:
         return await self._read(
             lambda: self._reads.index.refusals(owner, agent_id, before=before, limit=limit)
         )
+
+    async def put_document(self, document: Document) -> None:
+        body = document_json(document)
+        await self._writer.do(lambda tx: tx.put_document(document, body))
+
+    async def drop_document(self, document: Document) -> None:
+        await self._writer.do(lambda tx: tx.drop_document(document))
+
+    async def document(self, kind: str, name: str) -> Document | None:
+        found = await self._read(lambda: self._reads.documents("kind = ? AND name = ?", (kind, name)))
+        return found[0] if found else None
+
+    async def documents(
+        self, kind: str, *, after: str | None = None, limit: int = 100
+    ) -> tuple[Document, ...]:
+        where = "kind = ? AND name > ? ORDER BY name LIMIT ?"
+        return await self._read(lambda: self._reads.documents(where, (kind, after or "", limit)))
+
+    async def due_documents(self, kind: str, *, now_ms: int, limit: int = 100) -> tuple[Document, ...]:
+        where = "kind = ? AND due_at_ms <= ? ORDER BY due_at_ms, name LIMIT ?"
+        return await self._read(lambda: self._reads.documents(where, (kind, now_ms, limit)))
+
+    async def next_document_ms(self, kind: str) -> int | None:
+        return await self._read_row(lambda: self._reads.next_document_ms(kind))
 
     async def counted_runs(self, wanted: CountFilter) -> RunCounts:
         return await self._read(lambda: self._reads.counts.runs(wanted))

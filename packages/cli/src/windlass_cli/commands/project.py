@@ -12,7 +12,6 @@ import typer
 
 import windlass
 from windlass.adapters import models
-from windlass.agent import AnyAgent
 from windlass_cli.backend import Command, command_of, finish, tenant_stores
 from windlass_cli.commands.serve import port_problem
 from windlass_cli.output import Exit, show_table
@@ -20,6 +19,7 @@ from windlass_harness.redact import mask_text
 from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
+    from windlass.agent import AnyAgent
     from windlass_server.auth import KeyEntry
 
 
@@ -142,7 +142,7 @@ def _agents(command: Command) -> Iterator[Finding]:
             yield _model(f"model of {agent.name}", model)
 
 
-def _family(agents: Iterable[AnyAgent]) -> Iterator[AnyAgent]:
+def _family(agents: "Iterable[AnyAgent]") -> "Iterator[AnyAgent]":
     """Yield agents and their subagents, each once."""
     seen: set[int] = set()
     left = list(agents)

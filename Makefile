@@ -29,7 +29,7 @@ INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/pro
 # Tests start hundreds of Python processes, which would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help dev quick test check gen lock docs bench torture clean test-real sidecar-bundle inspector wheels
+.PHONY: help dev quick test check gen lock docs bench torture clean test-real sidecar-bundle inspector wheels release-check
 .PHONY: lint types web-types web-lint web-built gallery screenshots
 .PHONY: quick-pure quick-runtime pure-tests runtime-tests surface-tests python-tests hard-tests apart-tests
 .PHONY: slow-tests web-tests client-tests browser-tests bwrap
@@ -47,6 +47,10 @@ $(INSPECTOR): node_modules/.ready $(INSPECTOR_SOURCES) | web-built
 
 wheels: $(VENV)/.ready $(INSPECTOR)  ## build every wheel into dist/, that of the server with the inspector inside
 	for package in $(PACKAGES); do $(BIN)/pip wheel -q --no-deps --no-build-isolation -w dist $$package; done
+
+# Not a part of `test`: it installs packages of others from a package index, seven times.
+release-check: $(VENV)/.ready $(INSPECTOR)  ## build every wheel, install each alone, check it and run the examples
+	$(BIN)/python -m tools.release
 
 quick: $(VENV)/.ready  ## format, lint, types and the quick tests of Python, in under 3 minutes; needs no Node
 	@$(SIDE_BY_SIDE) types quick-runtime quick-pure lint
@@ -170,7 +174,7 @@ lock: $(VENV)/.ready  ## pin requirements/*.in and package.json anew
 	npm install --package-lock-only
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) .bench .bundle .site dist node_modules $(dir $(INSPECTOR)) web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
+	rm -rf $(VENV) .bench .bundle .release .site dist node_modules $(dir $(INSPECTOR)) web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
 
 $(VENV)/.ready: requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Windlass needs Python 3.11 or newer: make PYTHON=python3.12 …")'

@@ -75,7 +75,7 @@ async def connected(runtime: AgentRuntime, agent: Agent, person: Person) -> Asyn
     """The agent as an editor has it, over a real socket."""
     near, far = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=near)
-    mine = EditorAgent(LocalStore(runtime, lambda: (agent,)), agent.name, user="ann")
+    mine = EditorAgent(LocalStore(runtime, lambda: (agent,), user="ann"), agent.name, user="ann")
     serving = asyncio.ensure_future(acp.run_agent(cast(acp.Agent, mine), Lines(reader, writer)))
     their_reader, their_writer = await asyncio.open_connection(sock=far)
     connection = acp.connect_to_agent(cast(acp.Client, person), their_writer, their_reader)

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import run_here
 
+from windlass import Rejected
 from windlass.client import Client
 from windlass_cli.backend import provider_limits
 from windlass_cli.output import Problem
 from windlass_cli.settings import FILE_BYTES_MAX, SETTINGS, load_settings
-from windlass_server.settings import OPTIONS
+from windlass_server.settings import OPTIONS, Settings
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +53,37 @@ def test_values_of_the_file_are_typed() -> None:
     assert (settings.durability, settings.host, settings.port) == ("process", "::1", 0)
 
 
+def test_approvals_retries_and_rates_reach_the_runtime_and_the_server() -> None:
+    Path("windlass.toml").write_text(
+        "retry_for_s = 60\nretry_attempts = 5\n"
+        '[approvals]\nresponders = ["boss", "dana"]\nfour_eyes = true\nexpires_s = 60\n'
+        "[telemetry]\ncapture_content = true\n"
+        "[server]\nown_approvals = true\nrequests_per_s = 2.5\nrequests_burst = 7\n",
+        encoding="utf-8",
+    )
+    settings = load_settings({}, {"WINDLASS_SERVER_BYTES_BURST": "9"}, file=None)
+    found = settings.runtime_options
+    assert found.get("responders") == ["boss", "dana"]
+    assert (found.get("four_eyes"), found.get("approval_expires_ms")) == (True, 60_000)
+    assert found.get("retry_for_ms") == 60_000
+    assert "rules" in found
+    assert found["rules"].retry.max_attempts == 5
+    assert settings.is_on("telemetry.capture_content")
+    values = {key.removeprefix("server."): one.value for key, one in settings.values.items()}
+    served = Settings.read(values)
+    assert served.own_approvals
+    limits = served.limits
+    assert (limits.requests_per_s, limits.requests_burst, limits.bytes_burst) == (2.5, 7, 9)
+    Path("windlass.toml").unlink()
+    assert {"responders", "approval_expires_ms"}.isdisjoint(load_settings({}, {}, file=None).runtime_options)
+
+
+def test_a_server_refuses_rates_and_flags_that_are_none() -> None:
+    for given in ({"requests_per_s": "0"}, {"requests_per_s": "many"}, {"own_approvals": "maybe"}):
+        with pytest.raises(Rejected, match=next(iter(given))):
+            Settings.read(given)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -64,6 +96,15 @@ def test_values_of_the_file_are_typed() -> None:
         ("[server]\nport = 70000", "a number from 0 to 65,535"),
         ("[server]\nport = true", "a number from 0 to 65,535"),
         ('[server]\nport = "٣"', "a number from 0 to 65,535"),
+        ('[approvals]\nresponder = ["ann"]', "Did you mean approvals.responders?"),
+        ("[approvals]\nresponders = [7]", "a list of texts without commas"),
+        ("[approvals]\nresponders = 7", "a list of texts"),
+        ('[approvals]\nfour_eyes = "yes"', "true or false"),
+        ("retry_attempts = 0", "a whole number from 1 to 100"),
+        ("[server]\nrequests_per_s = 0", "a number above 0"),
+        ("[server]\nrequests_per_s = inf", "a number above 0"),
+        ('[server]\nrequests_per_s = "fast"', "a number above 0"),
+        ("[server.limits]\nx = 1", "unknown setting server.limits"),
         ('store = "a\\u0000b"', "contains a NUL character"),
         ("store = ", "is not valid TOML"),
         ("providers = 8", "providers must be a table such as {openai = {at_once = 8"),

@@ -54,6 +54,7 @@ NEEDS_AN_EXTRA = {
     "windlass.adapters.telemetry": ("otlp",),
     "windlass.adapters.storage": ("sqlalchemy",),
     "windlass.client": ("feed", "link"),
+    "windlass.testing": ("pytest",),
     "windlass.toolbox": ("web_connect",),
 }
 """Modules that are imported on demand only, because their dependencies are extras."""

@@ -440,7 +440,7 @@ def test_a_session_of_another_user_does_not_exist(tmp_path: Path) -> None:
     async def main() -> None:
         keys = Keyring(tmp_path / "keys.json")
         ann, bob = (keys.add(name, "acme", name) for name in ("ann", "bob"))
-        settings = Settings(keys=keys.path, limits=FAST)
+        settings = Settings(keys=keys.path, limits=FAST, own_approvals=True)
         async with serving(tmp_path / "data", [payer()], settings=settings) as server:
             client = EveClient(server.port, {"authorization": f"Bearer {ann}"})
             asked = await client.send("Pay.")
@@ -497,7 +497,7 @@ def test_the_responder_is_the_caller_whatever_the_body_says(tmp_path: Path, mess
     async def main() -> None:
         keys = Keyring(tmp_path / "keys.json")
         key = keys.add("ann", "acme", "ann")
-        settings = Settings(keys=keys.path, limits=FAST)
+        settings = Settings(keys=keys.path, limits=FAST, own_approvals=True)
         async with serving(
             tmp_path / "data", [agent(("guarded", {"x": 1}), ["Done."])], settings=settings
         ) as server:

@@ -14,6 +14,7 @@ from windlass_cli.commands import (
     approvals,
     builder,
     demo,
+    init,
     keys,
     migrate,
     project,
@@ -80,7 +81,7 @@ app.command("acp")(talk.acp)
 app.command("sidecar", add_help_option=False, context_settings=serve.ALL_ARGUMENTS)(serve.sidecar)
 app.command("trace")(runs.trace)
 app.command("decisions")(runs.decisions)
-app.command("init")(project.init)
+app.command("init")(init.init)
 app.command("config")(project.config)
 app.command("doctor")(project.doctor)
 app.command("migrate")(migrate.migrate)

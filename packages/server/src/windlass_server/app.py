@@ -135,7 +135,13 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     app.router.default = Pages(app.router.default)
     describe(app)
     app.add_middleware(
-        Guard, limits=settings.limits, doorman=doorman, tenants=tenants, clock=watch, metrics=metrics
+        Guard,
+        limits=settings.limits,
+        doorman=doorman,
+        tenants=tenants,
+        clock=watch,
+        metrics=metrics,
+        own_approvals=settings.own_approvals,
     )
     if settings.cors_origins:
         app.add_middleware(

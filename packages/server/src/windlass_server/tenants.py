@@ -400,12 +400,15 @@ class Tenants:
         *,
         durability: Durability = "power",
         open_max: int = TENANTS_OPEN_MAX,
+        capture_content: bool = False,
         **options: Unpack[RuntimeOptions],
     ) -> None:
         self.folder = folder
         self.agents: Mapping[str, AnyAgent] = {agent.agent_id: agent for agent in agents}
         self.durability: Durability = durability
         self._open_max = open_max
+        self._capture_content = capture_content
+        """Whether the OpenTelemetry export has messages, arguments and results."""
         self._options = options
         self._open: OrderedDict[str, Tenant] = OrderedDict()
         self._opening = asyncio.Lock()
@@ -566,7 +569,9 @@ class Tenants:
             reservations = await Reservations.open(path.with_suffix(EMPTY_SUFFIX))
             failed.push_async_callback(reservations.aclose)
             state = path.with_suffix(telemetry.STATE_SUFFIX)
-            exported = await telemetry.export_from_environment(runtime, state_path=state).__aenter__()
+            exported = await telemetry.export_from_environment(
+                runtime, state_path=state, capture_content=self._capture_content
+            ).__aenter__()
             failed.pop_all()
         return Tenant(name, runtime, reservations, Insight(runtime), tuple(self.agents), exported)
 

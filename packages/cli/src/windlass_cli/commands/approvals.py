@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import windlass
-from windlass_cli.backend import Backend, command_of
+from windlass_cli.backend import Backend, command_of, known_request
 from windlass_cli.follow import asked
 from windlass_cli.output import Problem, show_page, when
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from windlass_cli.backend import RequestRow
 
 app = typer.Typer(no_args_is_help=True, help="Requests to people: list, answer.")
-Id = Annotated[str, typer.Argument(help="The request.")]
+Id = Annotated[str, typer.Argument(help="The request: its id, or the beginning of it.")]
 
 
 @app.command("list")
@@ -79,17 +79,18 @@ def answer(
 
     async def work(backend: Backend) -> None:
         found = await _open_request(backend, request_id)
+        known_id = found.request.request_id
         run = backend.handle(found.run_id)
-        if any(one.is_answered for one in await run.open_requests() if one.request_id == request_id):
+        if any(one.is_answered for one in await run.open_requests() if one.request_id == known_id):
             raise Problem(
                 "the request is answered already, and no process has taken the answer yet",
                 f"Drive the run here: windlass runs resume {found.run_id}",
             )
         command.terminal.say(_block(found))
         try:
-            await run.answer(request_id, option, text=text, responder=command.user)
+            await run.answer(known_id, option, text=text, responder=command.user)
         except windlass.Conflict:  # answered or expired in the meantime
-            await _open_request(backend, request_id)
+            await _open_request(backend, known_id)
             raise
         said = " ".join(filter(None, (option, text)))
         command.terminal.say(f"Answered: {said}. Drive the run here: windlass runs resume {found.run_id}")
@@ -105,9 +106,7 @@ async def _open_request(backend: Backend, request_id: str) -> "RequestRow":
     """
     from windlass.catalog import SettledRequest  # noqa: PLC0415 - slow to import; the backend has imported it
 
-    found = await backend.sessions.request(request_id)
-    if found is None:
-        raise Problem(f"unknown request: {request_id}", "List the open requests: windlass approvals list")
+    found = await known_request(backend, request_id)
     if isinstance(found, SettledRequest):
         by = f" by {found.responder}" if found.responder else ""
         raise Problem(

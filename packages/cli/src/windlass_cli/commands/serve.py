@@ -84,7 +84,8 @@ def serve_agents(
         settings.data,
         agents,
         durability=settings.durability,
-        retry_for_ms=settings.retry_for_ms,
+        capture_content=settings.is_on("telemetry.capture_content"),
+        **settings.runtime_options,
         provider_limits=provider_limits(settings),
     )
 

@@ -96,6 +96,8 @@ class RunQuery(TypedDict, total=False):
     session: str | None
     agent: str | None
     status: str | None
+    subagents: bool
+    """Whether runs of subagents are listed as well; they are when left out."""
 
 
 class Runs:

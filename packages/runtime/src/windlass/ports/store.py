@@ -148,6 +148,8 @@ class RunFilter:
     agent_id: str | None = None
     status: RunStatus | None = None
     owner: str | None = None
+    root_only: bool = False
+    """Whether runs of subagents are left out."""
 
 
 @frozen

@@ -9,7 +9,7 @@ from windlass.refusals import settled_already
 from windlass_protocol import Accepted, ApprovalInfo, ApprovalPage, InputResponse
 from windlass_server.models import Answer, PageDep
 from windlass_server.openapi import ACCEPTED_EXAMPLE, APPROVAL_EXAMPLE, answers, body_example
-from windlass_server.requests import PREFIX, CallerDep, IdempotencyKey, OwnRequest, once, reply, seen
+from windlass_server.requests import PREFIX, CallerDep, IdempotencyKey, OwnRequest, once, reply, seen, signed
 from windlass_server.routing import Route
 
 router = APIRouter(prefix=PREFIX, tags=["approvals"], route_class=Route)
@@ -61,7 +61,6 @@ async def answer(
                 option_id=given.option_id,
                 text=given.text,
                 arguments_hash=given.arguments_hash,
-                responder=caller.principal.user,
             )
-            await caller.tenant.runtime.answer_session(found.session_id, [response])
+            await caller.tenant.runtime.answer_session(found.session_id, await signed(caller, [response]))
         return reply(Accepted(session_id=found.session_id, run_id=found.run_id), 202)

@@ -662,6 +662,7 @@ class MemoryArchive(MemoryTables):
             and wanted.agent_id in (None, row.agent_id)
             and wanted.status in (None, row.status)
             and (wanted.owner is None or (session is not None and session.owner == wanted.owner))
+            and not (wanted.root_only and session is not None and session.parent_session_id is not None)
         )
 
     def _run_info(self, row: Run, item: Item) -> RunInfo:

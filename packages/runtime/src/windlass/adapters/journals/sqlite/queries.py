@@ -600,6 +600,8 @@ def runs_query(
     if wanted.owner is not None:
         where.append("(SELECT c.owner FROM catalog c WHERE c.session_key = r.session_key) = ?")
         parameters.append(wanted.owner)
+    if wanted.root_only:
+        where.append("(SELECT c.parent FROM catalog c WHERE c.session_key = r.session_key) IS NULL")
     if before is not None:
         where.append("r.item < ?")
         parameters.append(before)

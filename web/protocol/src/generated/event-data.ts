@@ -649,7 +649,7 @@ export const ActionStartedData = open({
 });
 export type ActionStartedData = z.infer<typeof ActionStartedData>;
 
-/** A program waits for its calls. */
+/** A program waits for its calls, or a tool for the answers to its questions. */
 export const ProgramPausedData = open({
   /** The call of the program. */
   callId: Id,
@@ -749,6 +749,8 @@ export const ActionResultData = open({
   taint: z.array(Taint).optional(),
   /** How long it took. */
   durationMs: Count.optional(),
+  /** Lines that the tool logged. */
+  log: z.array(z.string()).optional(),
   /** Call of the program that asked for it; left out if the model did. */
   parentCallId: Id.optional(),
   /** Number of the turn in its session, from 0. */

@@ -288,16 +288,21 @@ def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, ru
     if note.child is not None:
         _advance_child(state, call, note, plan, now)
         return
-    if note.program is not None:
+    if note.program is not None and not note.program.is_tool:
         # A change of owner does not matter: running a program has no effect but its calls.
         effect = programs.due(state, call, note.program)
         plan.effects += [] if effect is None else [effect]
         plan.drafts += programs.finished(state, call, note.program, now=now)
         return
+    if note.program is not None and note.program.has_paused:
+        if programs.has_answers(note.program):
+            # The rules may have changed since the tool asked: ask the policy again.
+            _advance_requested(state, call, plan, now, rules)
+        return
     if note.request_id is not None:
         return
     if call.epoch == state.epoch and note.choice is None:
-        plan.effects.append(run_tool(call))
+        plan.effects.append(run_tool(call, programs.answers_of(state, call, note.program)))
     elif note.choice is RecoveryChoice.RETRY:
         # The rules may have changed since the call began: ask the policy again.
         _advance_requested(state, call, plan, now, rules)
@@ -357,7 +362,7 @@ def _intent(call: Call) -> tuple[EffectClass, str]:
     return call.effect, call.idempotency_key
 
 
-def run_tool(call: Call) -> RunTool:
+def run_tool(call: Call, answers: tuple[tuple[JsonValue, JsonValue], ...] = ()) -> RunTool:
     """Return the effect of a call that has begun."""
     return RunTool(
         call.call_id,
@@ -367,6 +372,7 @@ def run_tool(call: Call) -> RunTool:
         step_index=call.step_index,
         attempt=call.attempt,
         is_inner=call.parent_id is not None,
+        answers=answers,
     )
 
 

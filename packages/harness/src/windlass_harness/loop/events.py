@@ -243,6 +243,15 @@ class CallAsks:
 
 
 @frozen
+class ToolAsked:
+    """A tool asked people and ended; it is run again with their answers."""
+
+    call_id: str
+    questions: tuple[CallAsks, ...]
+    """The new questions; `call_id` of each is that of the tool's call."""
+
+
+@frozen
 class StateChange:
     """A change of the session state: removed keys, then set values."""
 
@@ -284,6 +293,8 @@ class CallReturned:
     """Taint of the result: untrusted content, private data."""
     state: StateChange | None = None
     """Changes of the session state by the call."""
+    log: tuple[str, ...] = ()
+    """Lines that the tool logged."""
     notes: tuple[Note, ...] = ()
 
 
@@ -409,6 +420,7 @@ LoopEvent = (
     | CallJudged
     | CallRefused
     | CallAsks
+    | ToolAsked
     | CallReturned
     | ProgramPaused
     | ProgramEnded
@@ -501,6 +513,8 @@ class RunTool:
     attempt: int
     is_inner: bool = False
     """Whether a program made the call."""
+    answers: tuple[tuple[JsonValue, JsonValue], ...] = ()
+    """The questions that the tool asked before, and their answers."""
 
     @property
     def key(self) -> str:

@@ -178,6 +178,16 @@ class ProgramNotes:
     end: JsonObject | None = None
     """Data of `program.ended`, if it ended while calls of it were open."""
 
+    @property
+    def is_tool(self) -> bool:
+        """Whether it is a tool that asked people; its calls are these questions."""
+        return not self.interpreter
+
+    @property
+    def is_tool_at_rest(self) -> bool:
+        """Whether it is a tool that ended to wait for answers."""
+        return self.is_tool and self.has_paused
+
 
 @mutable
 class CallNotes:
@@ -214,7 +224,20 @@ class CallNotes:
     report: JsonObject | None = None
     """Data of `subagent.completed`, after the child ended."""
     program: ProgramNotes | None = None
-    """Set after the call of a program has begun."""
+    """Set after the call of a program has begun, or a tool has asked people."""
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether a call that has begun is performed by its owner, and interrupted with it."""
+        return self.child is None and (
+            self.program is None or (self.program.is_tool and not self.program.has_paused)
+        )
+
+    @property
+    def is_judged_again(self) -> bool:
+        """Whether a call that has begun is to be judged and begun again."""
+        is_at_rest = self.program is not None and self.program.is_tool_at_rest
+        return self.choice is RecoveryChoice.RETRY or is_at_rest
 
 
 @mutable

@@ -168,7 +168,8 @@ def refusal(request: InputRequest | None, response: InputResponse, *, now_ms: in
         return "no open request with this id: it was answered before, or it never existed"
     if request.expires_at is not None and ms_of(request.expires_at) <= now_ms:
         return "the request has expired"
-    if request.responders is not None and response.responder not in request.responders:
+    names = {response.responder, *(response.roles or ())}
+    if request.responders is not None and names.isdisjoint(request.responders):
         return "this responder may not answer the request"
     if response.arguments_hash is not None and response.arguments_hash != request.arguments_hash:
         return "argumentsHash does not match the request: the arguments have changed"

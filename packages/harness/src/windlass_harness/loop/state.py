@@ -363,6 +363,8 @@ def _action_started(state: LoopState, record: Record) -> None:
     interpreter = record.data.get("interpreter")
     if isinstance(interpreter, str) and note.program is None:
         note.program = ProgramNotes(interpreter, record.at, state.variables)
+    if note.program is not None and note.program.is_tool:
+        note.program.has_paused = False
     state.run_notes.refusals = 0
     call = state.call(call_id)
     if call is not None and call.attempt == 1:
@@ -402,10 +404,14 @@ def _actions_requested(state: LoopState, record: Record) -> None:
 
 
 def _program_paused(state: LoopState, record: Record) -> None:
-    program = state.note(str(record.data.get("callId"))).program
+    call_id = str(record.data.get("callId"))
+    snapshot, interpreter = record.data.get("snapshot"), record.data.get("interpreter")
+    program = state.note(call_id).program
+    if program is None and interpreter is None:
+        # A tool that asks a person for the first time.
+        program = _note(state, call_id).program = ProgramNotes("", record.at)
     if program is None:
         return
-    snapshot, interpreter = record.data.get("snapshot"), record.data.get("interpreter")
     program.has_paused = True
     program.taken = number_in(record.data, "taken")
     program.snapshot = snapshot if isinstance(snapshot, dict) else None

@@ -195,7 +195,8 @@ def _called_step(state: LoopState, call_id: str) -> Step | None:
 def end_call(state: LoopState, event: CallReturned, *, now: Moment) -> Draft | None:
     """Return the record of the result of the only call of a step."""
     step, run, turn = _called_step(state, event.call_id), state.run, state.session.turn
-    if event.status is not ActionStatus.COMPLETED or event.state is not None or event.taint or event.notes:
+    is_plain = not (event.taint or event.notes or event.log)
+    if event.status is not ActionStatus.COMPLETED or event.state is not None or not is_plain:
         return None
     if step is None or run is None or turn is None or turn.step_index != step.step_index:
         return None

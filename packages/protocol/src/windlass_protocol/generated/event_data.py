@@ -809,7 +809,7 @@ def _make_ProgramPausedData() -> object:
     from windlass_protocol.generated.common import ContentRef, Count, Id
 
     class ProgramPausedData(Open):
-        """A program waits for its calls."""
+        """A program waits for its calls, or a tool for the answers to its questions."""
 
         __qualname__ = "ProgramPausedData"
 
@@ -894,7 +894,7 @@ def _make_ActionPartialData() -> object:
 
 
 def _make_ActionResultData() -> object:
-    from windlass_protocol._wire import JsonObject, Maybe, Open
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
     from windlass_protocol.generated.common import ContentRef, Count, Id
     from windlass_protocol.generated.event_data import ActionError, ActionStatus
     from windlass_protocol.generated.input import RuntimeActionResult
@@ -915,6 +915,7 @@ def _make_ActionResultData() -> object:
         content_ref: Maybe[ContentRef] = None
         taint: Maybe[tuple[Taint, ...]] = None
         duration_ms: Maybe[Count] = None
+        log: Maybe[tuple[Str, ...]] = None
         parent_call_id: Maybe[Id] = None
 
     return ActionResultData

@@ -659,7 +659,7 @@ class ActionStartedData(KeepsNulls, Open):
     """Call of the program that asked for it; left out if the model did."""
 
 class ProgramPausedData(Open):
-    """A program waits for its calls."""
+    """A program waits for its calls, or a tool for the answers to its questions."""
 
     call_id: Id
     """The call of the program."""
@@ -761,6 +761,8 @@ class ActionResultData(Open):
     """What the result brings into the session."""
     duration_ms: Maybe[Count] = None
     """How long it took."""
+    log: Maybe[tuple[Str, ...]] = None
+    """Lines that the tool logged."""
     parent_call_id: Maybe[Id] = None
     """Call of the program that asked for it; left out if the model did."""
 

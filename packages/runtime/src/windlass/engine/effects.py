@@ -52,10 +52,11 @@ from windlass.ports.store import ContentStore, Standing
 from windlass.session_sandbox import FindSandbox, SessionSandbox, attachments_of
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.calling import Arguments, ToolRun, call_tool, late, outcome_of
-from windlass.tools.context import ToolContext, ToolControl, ToolState, copy_of
+from windlass.tools.context import Questions, ToolContext, ToolControl, ToolState, copy_of
 from windlass.tools.results import is_light
 from windlass.tools.router import ToolGates
 from windlass_harness.loop.events import (
+    CallAsks,
     CallHooks,
     CallModel,
     CallRefused,
@@ -76,6 +77,7 @@ from windlass_harness.loop.events import (
     RunProgram,
     RunTool,
     Stopped,
+    ToolAsked,
     is_errand,
 )
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, Rules
@@ -248,6 +250,7 @@ def _broken_off(effect: Effect) -> list[LoopEvent]:
 
 
 _CANCELLED: Final = "{} cancelled itself; its outcome is unknown"
+_NOBODY_TO_ASK: Final = "The tool needs an answer of a person, and no person can be asked in this run."
 
 
 def _forget_left(task: "asyncio.Task[LoopEvent]") -> None:
@@ -871,6 +874,8 @@ class Effects:
             return failed(call_id, "cancelled", message=told, duration_ms=duration_ms)
         finally:
             call.end()
+        if call.context is not None and (paused := self._paused(call, call.context.control.questions)):
+            return paused
         if _is_finished_at_once(binding, outcome):
             return await self._finish(state, call, outcome)
         # In another task: the tool's code may still cancel this one.
@@ -912,6 +917,30 @@ class Effects:
             self._turns.last(call.effect.call_id)
         return outcome
 
+    def _paused(self, call: "_Call", questions: Questions) -> LoopEvent | None:
+        """Return the event of a tool that asked a person, whatever it returned or raised then."""
+        call_id, binding = call.effect.call_id, call.binding
+        if questions.problem is not None:
+            duration_ms = elapsed_ms(self._shared.clock, call.started)
+            return failed(call_id, "diverged", message=questions.problem, duration_ms=duration_ms)
+        if not questions.new:
+            return None
+        self._shared.secret_inputs.keep(
+            self._writer.session_id, call_id, value=call.arguments.json, redactor=binding.redactor
+        )
+        asks = [
+            CallAsks(
+                call_id,
+                one.arguments,
+                one.prompt,
+                options=tuple({"id": name, "label": name} for name in one.options),
+                allow_freeform=not one.options,
+                responders=one.responders,
+            )
+            for one in questions.new
+        ]
+        return ToolAsked(call_id, tuple(asks))
+
     async def _finish(self, state: LoopState, call: "_Call", outcome: ToolRun) -> CallReturned:
         """Return the result of a call: bounded, masked, and reviewed by hooks and the policy."""
         effect, run, binding, tool = call.effect, call.run, call.binding, call.tool
@@ -930,6 +959,8 @@ class Effects:
             change = call.context.state.change
         if change is not None:
             returned = replace(returned, state=change)
+        if call.context is not None and call.context.control.lines:
+            returned = replace(returned, log=tuple(map(redactor.text, call.context.control.lines)))
         if binding.hooks.points:
             returned = await after_call(
                 binding, run, state=state, effect=effect, returned=returned, clock=clock
@@ -939,7 +970,7 @@ class Effects:
             return returned
         # A failure can quote what the tool read, so taint applies; withholding a result undoes nothing.
         brought = tuple(one.value for one in tool.reads)
-        return replace(reviewed, state=returned.state, notes=returned.notes, taint=brought)
+        return replace(reviewed, state=returned.state, notes=returned.notes, log=returned.log, taint=brought)
 
     def _make_context(self, state: LoopState, call: "_Call") -> CallReturned | None:
         """Make the context of a call; return a failure if its sandbox is not to be had.
@@ -973,6 +1004,11 @@ class Effects:
             )
         return self._sandbox
 
+    def _questions(self, call: "_Call", state: LoopState) -> Questions:
+        """Return the questions of a call, with the answers that people gave."""
+        refusal = None if self._can_ask(state) else _NOBODY_TO_ASK
+        return Questions(call.effect.answers, mask=call.binding.redactor.text, refusal=refusal)
+
     def _context(self, call: "_Call", state: LoopState) -> ToolContext | None:
         """Return the context of a call; None if the tool does not take it. The time limit starts now."""
         tool, run, effect = call.tool, call.run, call.effect
@@ -995,7 +1031,7 @@ class Effects:
             source=run.source,
             metadata=copy_of(run.metadata),
             state=ToolState(state.session.authored),
-            control=ToolControl(shown_by(self._live, effect)),
+            control=ToolControl(shown_by(self._live, effect), self._questions(call, state)),
             sandbox=call.sandbox,
         )
 

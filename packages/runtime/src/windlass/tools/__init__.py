@@ -23,7 +23,7 @@ from pydantic_core import from_json
 from windlass.errors import check_name, check_text, check_whole, is_for_us, kind_of, option_problem, wrong
 from windlass.limits import CONCURRENCY_MAX, DESCRIPTION_CHARS_MAX, TIMEOUT_MS_MAX, TOOL_TIMEOUT_MS
 from windlass.ports.interpreter import ProgramFunctions
-from windlass.tools.context import CompactionContext, ToolContext, ToolFailed
+from windlass.tools.context import CompactionContext, ToolContext, ToolFailed, Unanswered
 from windlass.tools.schema import (
     ArgumentShape,
     Signature,
@@ -56,6 +56,7 @@ __all__ = [
     "ToolFailed",
     "ToolOptions",
     "ToolUse",
+    "Unanswered",
     "answered_by",
     "arguments_problem",
     "as_pinned",

@@ -62,6 +62,7 @@ async def answer(
                 text=given.text,
                 arguments_hash=given.arguments_hash,
                 responder=caller.principal.user,
+                roles=caller.principal.role_names,
             )
             await caller.tenant.runtime.answer_session(found.session_id, [response])
         return reply(Accepted(session_id=found.session_id, run_id=found.run_id), 202)

@@ -228,7 +228,7 @@ async def _answer(caller: Caller, session_id: str, *, given: wire.NewMessage, is
 
 def _signed(caller: Caller, responses: Sequence[InputResponse] | None) -> list[InputResponse]:
     """Return responses of the caller: the responder is the caller, whatever the body contains."""
-    by = {"responder": caller.principal.user}
+    by = {"responder": caller.principal.user, "roles": caller.principal.role_names}
     return [one.model_copy(update=by) for one in responses or ()]
 
 

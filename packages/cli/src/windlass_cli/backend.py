@@ -29,7 +29,15 @@ if TYPE_CHECKING:
     from windlass.ledger import Goal
     from windlass.ports import store as listing
     from windlass_harness.record import Record
-    from windlass_protocol import ChatMessage, DecisionRun, Event, InputRequest, RunResult, RunSnapshot
+    from windlass_protocol import (
+        ChatMessage,
+        DecisionRun,
+        Event,
+        InputRequest,
+        JsonObject,
+        RunResult,
+        RunSnapshot,
+    )
 
     SessionRow = listing.SessionInfo | client.SessionInfo
     RunRow = listing.RunInfo | client.RunRow
@@ -63,7 +71,13 @@ class Run(Protocol):
         ...
 
     async def answer(
-        self, request_id: str, option_id: str | None = None, *, text: str | None = None, responder: str
+        self,
+        request_id: str,
+        option_id: str | None = None,
+        *,
+        text: str | None = None,
+        responder: str,
+        arguments: "JsonObject | None" = None,
     ) -> None:
         """Answer a request.
 

@@ -25,7 +25,15 @@ from windlass_protocol import InputResolvedData
 
 if TYPE_CHECKING:
     from windlass.catalog import Page
-    from windlass_protocol import ChatMessage, DecisionRun, Event, InputRequest, RunResult, RunSnapshot
+    from windlass_protocol import (
+        ChatMessage,
+        DecisionRun,
+        Event,
+        InputRequest,
+        JsonObject,
+        RunResult,
+        RunSnapshot,
+    )
 
 T = TypeVar("T")
 REQUESTS_PER_PAGE: Final = 200
@@ -106,10 +114,16 @@ class RemoteRun:
             return ()
 
     async def answer(
-        self, request_id: str, option_id: str | None = None, *, text: str | None = None, responder: str
+        self,
+        request_id: str,
+        option_id: str | None = None,
+        *,
+        text: str | None = None,
+        responder: str,
+        arguments: "JsonObject | None" = None,
     ) -> None:
         # The server takes the responder from the key.
-        await known(self._client.approvals.answer(request_id, option_id, text=text))
+        await known(self._client.approvals.answer(request_id, option_id, text=text, arguments=arguments))
 
     async def cancel(self, *, by: str, reason: str | None = None) -> None:
         await known(self._client.runs.cancel(self.run_id, reason=reason))

@@ -840,6 +840,8 @@ export const ApprovalSettledData = open({
   reason: z.string().optional(),
   /** How far it reaches: once, session or rule. */
   grant: z.string().optional(),
+  /** Arguments that the person approved instead of those that were asked for. */
+  arguments: JsonObject.optional(),
   /** Number of the turn in its session, from 0. */
   sequence: Count.optional(),
   /** Number of the step in its turn, from 0. */

@@ -77,6 +77,8 @@ export const Answer = z.strictObject({
   text: text({ max: 100000 }).optional(),
   /** Digest of the arguments that were shown; the answer is refused if the call has others. */
   argumentsHash: Sha256.optional(),
+  /** With the option approve: the arguments that the call runs with instead of its own. */
+  arguments: JsonObject.optional(),
 });
 export type Answer = z.infer<typeof Answer>;
 

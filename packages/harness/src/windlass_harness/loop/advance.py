@@ -279,6 +279,7 @@ def _judge(state: LoopState, call: Call, note: CallNotes, now: Moment) -> JudgeC
         approved_hash=None if is_lapsed else note.arguments_hash,
         approved_policy=note.policy or "",
         is_inner=call.parent_id is not None,
+        is_changed=note.is_changed,
     )
 
 

@@ -494,6 +494,8 @@ class JudgeCall:
     """Policy version of that approval."""
     is_inner: bool = False
     """Whether a program made the call."""
+    is_changed: bool = False
+    """Whether the person who approved the call changed its arguments to `input`."""
 
     @property
     def key(self) -> str:

@@ -197,6 +197,8 @@ class CallNotes:
     """Version of the policy that decided last."""
     arguments: JsonObject | None = None
     """Arguments that a person was asked to approve."""
+    is_changed: bool = False
+    """Whether the person who approved the call changed these arguments."""
     arguments_hash: str | None = None
     request_id: str | None = None
     """Open request about the call; None if there is none."""

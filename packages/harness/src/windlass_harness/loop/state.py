@@ -442,6 +442,7 @@ def _input_requested(state: LoopState, record: Record) -> None:
         state.run_notes.hooked.ask(call_id)
         given, hashed = action.get("input"), request.get("argumentsHash")
         note.arguments = given if isinstance(given, dict) else None
+        note.is_changed = False
         if isinstance(hashed, str):
             note.arguments_hash = hashed
         lapses = request.get("expiresAt")
@@ -462,6 +463,9 @@ def _approval_settled(state: LoopState, record: Record) -> None:
         note.request_id = None
         note.outcome = InputOutcome(str(outcome))
         note.reason = reason if isinstance(reason, str) else None
+        changed = record.data.get("arguments")
+        if isinstance(changed, dict):
+            note.arguments, note.is_changed = changed, True
         call = state.call(call_id)
         if isinstance(grant, str) and outcome == InputOutcome.APPROVED and call is not None:
             state.grants[request_id] = Grant(record.agent_id or "", call.tool_name, note.policy)

@@ -999,7 +999,7 @@ def _make_ApprovalDispatchedData() -> object:
 
 
 def _make_ApprovalSettledData() -> object:
-    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Id
     from windlass_protocol.generated.input import InputOutcome
 
@@ -1013,6 +1013,7 @@ def _make_ApprovalSettledData() -> object:
         responder: Maybe[Str] = None
         reason: Maybe[Str] = None
         grant: Maybe[Str] = None
+        arguments: Maybe[JsonObject] = None
         sequence: Maybe[Count] = None
         step_index: Maybe[Count] = None
         turn_id: Maybe[Id] = None

@@ -841,6 +841,8 @@ class ApprovalSettledData(Open):
     """Why."""
     grant: Maybe[Str] = None
     """How far it reaches: once, session or rule."""
+    arguments: Maybe[JsonObject] = None
+    """Arguments that the person approved instead of those that were asked for."""
     sequence: Maybe[Count] = None
     """Number of the turn in its session, from 0."""
     step_index: Maybe[Count] = None

@@ -89,7 +89,7 @@ def _make_Answer() -> object:
 
     from pydantic import StringConstraints
 
-    from windlass_protocol._wire import Closed, Maybe, Str
+    from windlass_protocol._wire import Closed, JsonObject, Maybe, Str
     from windlass_protocol.generated.common import Id, Sha256
 
     class Answer(Closed):
@@ -100,6 +100,7 @@ def _make_Answer() -> object:
         option_id: Maybe[Id] = None
         text: Maybe[Annotated[Str, StringConstraints(max_length=100000)]] = None
         arguments_hash: Maybe[Sha256] = None
+        arguments: Maybe[JsonObject] = None
 
     return Answer
 

@@ -92,6 +92,8 @@ class Answer(Closed):
     """The text."""
     arguments_hash: Maybe[Sha256] = None
     """Digest of the arguments that were shown; the answer is refused if the call has others."""
+    arguments: Maybe[JsonObject] = None
+    """With the option approve: the arguments that the call runs with instead of its own."""
 
 class Fork(Closed):
     """Body of `POST /sessions/{id}/fork`."""

@@ -169,13 +169,19 @@ class Approvals:
         *,
         text: str | None = None,
         arguments_hash: str | None = None,
+        arguments: JsonObject | None = None,
     ) -> Accepted:
         """Answer a request: with one of its options, with text, or with both.
 
         With `arguments_hash` of the arguments that were shown, the answer is refused if the arguments have
-        changed.
+        changed. With the option approve, `arguments` are those that the call runs with instead of its own.
         """
-        given = {"optionId": option_id, "text": text, "argumentsHash": arguments_hash}
+        given: dict[str, JsonValue] = {
+            "optionId": option_id,
+            "text": text,
+            "argumentsHash": arguments_hash,
+            "arguments": arguments,
+        }
         body: JsonObject = {name: value for name, value in given.items() if value is not None}
         link = self._client.link
         # Not repeated blindly: a second answer is refused, even if it equals the first.

@@ -329,6 +329,9 @@ async def _judge(
         arguments = arguments_of(tool, effect.input, mask=binding.redactor.text)
     except Rejected as error:
         return CallRefused(effect.call_id, "invalid_arguments", error.message)
+    if effect.is_changed and effect.approved_hash is not None:
+        # The person who changed the arguments approved the changed ones.
+        effect = replace(effect, approved_hash=arguments.hash)
     if _is_exposed(binding, tool):
         # The policy gets a copy: a change to it must not reach the record of the model's arguments.
         arguments = replace(arguments, json=from_json(to_json(arguments.json)))

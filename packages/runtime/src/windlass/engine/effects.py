@@ -586,7 +586,10 @@ class Effects:
         binding, shared = await self._binding(state), self._shared
         if binding is None:
             return Stopped(MISSING_AGENT)
-        lost = self._remember(effect, binding.redactor)
+        if effect.is_changed:
+            effect, lost = self._with_change(effect, binding.redactor)
+        else:
+            lost = self._remember(effect, binding.redactor)
         if lost is not None:
             return lost
         written = self._inputs.get(effect.call_id, effect.input)
@@ -651,6 +654,23 @@ class Effects:
             return lost_secret(effect.call_id, effect.input)
         self._inputs[effect.call_id] = found
         return None
+
+    def _with_change(self, effect: JudgeCall, redactor: Redactor) -> tuple[JudgeCall, CallRefused | None]:
+        """Return a call with the arguments that a person changed; refuse one with a secret that is lost.
+
+        Masked arguments that the person left as they are stand for what the model wrote.
+        """
+        call_id, changed = effect.call_id, effect.input
+        kept = self._shared.secret_inputs.original(self._writer.session_id, call_id)
+        known = self._inputs.get(call_id, kept)
+        if isinstance(known, dict) and isinstance(changed, dict):
+            shown = cast(JsonObject, redactor.value(known))
+            changed = {
+                name: known[name] if name in known and shown[name] == value else value
+                for name, value in changed.items()
+            }
+        self._inputs[call_id] = changed
+        return replace(effect, input=changed), lost_secret(call_id, changed)
 
     async def check(self, state: LoopState, effect: CheckOutput) -> LoopEvent:
         """Validate an answer against the output contract; has no side effects."""

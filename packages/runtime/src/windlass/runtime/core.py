@@ -638,6 +638,25 @@ class CoreRuntime(RuntimeViews):
         key, body = item_key(ANSWER, self._ports.machine.new_id()), await self._masked(asking.body)
         return (await self._store().post(asking.session_id, kind=ANSWER, key=key, body=body)).number
 
+    def _check_changes(self, asking: Asking) -> None:
+        """Refuse changed arguments that do not fit their tool, if this process has the tool.
+
+        Raises:
+            Rejected: they do not fit.
+        """
+        from windlass.engine.masking import has_mask  # noqa: PLC0415 - slow to import
+        from windlass.tools.calling import arguments_of  # noqa: PLC0415 - slow to import
+        from windlass_harness.views.payloads import action_name  # noqa: PLC0415 - slow to import
+
+        registered = None if asking.agent_id is None else self._ports.registry.agent(asking.agent_id)
+        for response in asking.responses:
+            changed = response.arguments
+            if changed is None or registered is None or has_mask(changed):
+                continue
+            tool = registered.tools.get(action_name(asking.requests[response.request_id].action))
+            if tool is not None:
+                arguments_of(tool, changed)
+
     async def _checked_answers(
         self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
     ) -> tuple[Asking, ...]:
@@ -652,5 +671,6 @@ class CoreRuntime(RuntimeViews):
         asking = await self._runs.sort(given, session_id, run_id=run_id, given_ms=now_ms)
         for one in asking:
             check_answers(one.responses, one.requests, session_id=one.session_id, now_ms=now_ms)
+            self._check_changes(one)
             await self._runs.check_unanswered(one)
         return asking

@@ -1,6 +1,6 @@
 """Requests of a run to people, with the answers that fit: `Approval`, `Question`, `Interrupted`."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -17,6 +17,7 @@ from windlass_protocol import (
     InputOption,
     InputRequest,
     InputResponse,
+    JsonObject,
     RecoveryChoice,
     RunResult,
     RunStatus,
@@ -102,13 +103,20 @@ class _Asked:
         """The arguments of the call."""
         return self.data.action.input
 
-    async def _answer(self, option: str | None, by: str | None, text: str | None = None) -> bool:
+    async def _answer(
+        self,
+        option: str | None,
+        by: str | None,
+        text: str | None = None,
+        arguments: JsonObject | None = None,
+    ) -> bool:
         response = InputResponse(
             request_id=self.request_id,
             option_id=option,
             text=text,
             responder=by,
             arguments_hash=self.data.arguments_hash,
+            arguments=arguments,
         )
         try:
             await self._host.answer_run(self.run_id, (response,))
@@ -127,6 +135,21 @@ class Approval(_Asked):
         the option `approve_session`.
         """
         return await self._answer(APPROVE_SESSION if for_session else APPROVE, by)
+
+    async def modify(
+        self, changes: Mapping[str, JsonValue] | None = None, /, *, by: str | None = None, **named: JsonValue
+    ) -> bool:
+        """Approve the call with other arguments: `request.modify(cents=2000, by="ann")`.
+
+        Arguments that are not named stay as they are. The changed ones are validated, the policy decides
+        about them, the journal records who changed them, and the model is told. `changes` takes arguments
+        whose names cannot be written as keywords. Returns whether this answer was the first.
+
+        Raises:
+            Rejected: the arguments do not fit the tool.
+        """
+        given = self.arguments if isinstance(self.arguments, dict) else {}
+        return await self._answer(APPROVE, by, arguments={**given, **(changes or {}), **named})
 
     async def deny(self, reason: str | None = None, *, by: str | None = None) -> bool:
         """Deny the call; the model sees the reason. Returns whether this answer was the first."""

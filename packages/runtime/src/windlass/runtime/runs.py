@@ -80,6 +80,8 @@ class Asking:
     requests: Mapping[str, InputRequest]
     given_ms: int
     """Time of the answers, in milliseconds since 1970."""
+    agent_id: str | None = None
+    """The agent of the run that asked."""
 
     @property
     def body(self) -> dict[str, JsonValue]:
@@ -420,12 +422,15 @@ class Runs:
         for home, given in sorted_.items():
             below = None if home == session_id else await self._state(home, None)
             requests = own if below is None else {**below.requests}
+            run = None if (asks := below or state) is None else asks.run
             for response in given:
                 if response.request_id not in requests:
                     await self._check_unsettled(response.request_id, home)
             if await self._is_cancelled(home):
                 raise refused_answer(None, given[0], problem=_CANCELLED, session_id=home)
-            found.append(Asking(home, tuple(given), requests, given_ms))
+            found.append(
+                Asking(home, tuple(given), requests, given_ms, None if run is None else run.agent_id)
+            )
         return tuple(found)
 
     async def _check_unsettled(self, request_id: str, session_id: str) -> None:
@@ -653,15 +658,24 @@ class RunHandle(Generic[OutputT]):
         *,
         text: str | None = None,
         responder: str | None = None,
+        arguments: JsonObject | None = None,
     ) -> None:
         """Answer a request: with one of its options, with words, or with both.
+
+        With the option approve, `arguments` are those that the call runs with instead of its own.
 
         Raises:
             Conflict: the run has no open request with this id.
             Denied: this responder may not answer.
             Rejected: the answer does not fit the request.
         """
-        given = {"request_id": request_id, "option_id": option_id, "text": text, "responder": responder}
+        given = {
+            "request_id": request_id,
+            "option_id": option_id,
+            "text": text,
+            "responder": responder,
+            "arguments": arguments,
+        }
         try:
             response = InputResponse.model_validate(given)
         except ValidationError as error:

@@ -532,7 +532,12 @@ class Agent(Generic[DepsT, OutputT]):
 
     def _check_names(self, where: str) -> None:
         check_unique([ref.partition("@")[0] for ref in self.skill_refs], f"{where}: skills")
-        names = [*(tool.name for tool in self.offered_tools), *(agent.name for agent in self.subagents)]
+        undo = {tool.undo.name: tool.undo for tool in self.offered_tools if tool.undo is not None}
+        names = [
+            *(tool.name for tool in self.offered_tools),
+            *(agent.name for agent in self.subagents),
+            *undo,
+        ]
         names += [PROGRAM_TOOLS[kind] for kind in self.programs]
         check_unique(names, f"{where}: tools and subagents")
         hooks = (*self.hook_specs, *self.event_hooks)

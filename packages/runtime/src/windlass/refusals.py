@@ -215,6 +215,16 @@ def not_retryable(run_id: str, why: str) -> Conflict:
     )
 
 
+def not_undoable(run_id: str, why: str) -> Conflict:
+    """Return the error for a run that cannot be undone."""
+    return Conflict(
+        f"run {shown(run_id, NAME_SHOWN_CHARS_MAX)} cannot be undone: {why}",
+        kind=ErrorKind.INVALID_STATE_TRANSITION,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=common.CausalIds(run_id=run_id),
+    )
+
+
 def kept_name(what: str) -> Rejected:
     """Return the error for an id with a prefix that is reserved for subagents."""
     return bad_request(

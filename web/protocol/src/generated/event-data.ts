@@ -126,7 +126,7 @@ export const HookStatus = z.enum(["completed", "failed", "timed_out", "rejected"
 export type HookStatus = z.infer<typeof HookStatus>;
 
 /** What to do with an interrupted effect. */
-export const RecoveryChoice = z.enum(["retry", "skip", "supply"]);
+export const RecoveryChoice = z.enum(["retry", "skip", "supply", "undo"]);
 export type RecoveryChoice = z.infer<typeof RecoveryChoice>;
 
 /** The session began. */
@@ -263,6 +263,8 @@ export const RunStartedData = open({
   metadata: JsonObject.optional(),
   /** Failed run of the session that it continues, without a message. */
   retryOf: Id.optional(),
+  /** The calls that the run reverses, newest first, and the run that made them. */
+  undo: JsonObject.optional(),
   /** Call that it works for, when it is a subagent's. */
   parent: ParentRun.optional(),
 });
@@ -636,6 +638,8 @@ export const ActionStartedData = open({
   mode: ToolMode.optional(),
   /** The arguments, when a policy or hook changed them. */
   arguments: Json.optional(),
+  /** The tool that can reverse the call. */
+  undo: z.string().optional(),
   /** Name and version of the interpreter, when the action is a program. */
   interpreter: z.string().optional(),
   /** Call of the program that asked for it; left out if the model did. */

@@ -215,6 +215,8 @@ class CallJudged:
     """Set if the call is allowed and is for a subagent."""
     interpreter: str | None = None
     """Set if the call is a program: name and version of its interpreter."""
+    undo: str | None = None
+    """The tool that can reverse the call."""
     notes: tuple[Note, ...] = ()
 
 

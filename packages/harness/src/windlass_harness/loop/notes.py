@@ -227,13 +227,16 @@ class CallNotes:
     """Data of `subagent.completed`, after the child ended."""
     program: ProgramNotes | None = None
     """Set after the call of a program has begun, or a tool has asked people."""
+    undo: str | None = None
+    """The tool that can reverse the call."""
+    reversals: int = 0
+    """How often a person chose to reverse the interrupted call."""
 
     @property
     def runs_alone(self) -> bool:
         """Whether a call that has begun is performed by its owner, and interrupted with it."""
-        return self.child is None and (
-            self.program is None or (self.program.is_tool and not self.program.has_paused)
-        )
+        is_running = self.program is None or (self.program.is_tool and not self.program.has_paused)
+        return self.child is None and self.choice is not RecoveryChoice.UNDO and is_running
 
     @property
     def is_judged_again(self) -> bool:
@@ -303,6 +306,8 @@ class RunNotes:
     """What the run waits for; None if it does not wait."""
     children: int = 0
     """Number of subagent calls."""
+    unreversed: list[str] = field(default_factory=list[str])
+    """Undo tools whose calls failed or were denied, in a run that reverses calls."""
     hooked: HookNotes = field(default_factory=HookNotes)
 
     def wait(self, record: Record) -> None:

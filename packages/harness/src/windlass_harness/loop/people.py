@@ -92,16 +92,19 @@ def recovery_request(
 
     `times` is the number of interruptions in a row.
     """
+    options: list[JsonValue] = [
+        {"id": RecoveryChoice.RETRY.value, "label": "Run it again"},
+        {"id": RecoveryChoice.SKIP.value, "label": "Skip it"},
+        {"id": RecoveryChoice.SUPPLY.value, "label": "Supply its result"},
+    ]
+    if state.note(call.call_id).undo is not None:
+        options.append({"id": RecoveryChoice.UNDO.value, "label": "Reverse it"})
     request: JsonObject = {
         "requestId": _request_id(state, call, "recovery"),
         "action": _action(call, call.input if call.arguments is None else call.arguments),
         "prompt": (INTERRUPTED if times == 1 else INTERRUPTED_AGAIN).format(name=call.tool_name, times=times),
         "display": "select",
-        "options": [
-            {"id": RecoveryChoice.RETRY.value, "label": "Run it again"},
-            {"id": RecoveryChoice.SKIP.value, "label": "Skip it"},
-            {"id": RecoveryChoice.SUPPLY.value, "label": "Supply its result"},
-        ],
+        "options": options,
         "allowFreeform": True,
         "kind": InputKind.RECOVERY.value,
     }

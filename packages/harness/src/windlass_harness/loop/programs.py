@@ -148,7 +148,8 @@ def answers_of(
     if program is None:
         return ()
     given = {one.call_id: one.output.value for one in program.results}
-    return tuple((one.input, given[one.call_id]) for one in state.session.history.calls_of(call.call_id))
+    asked = [one for one in state.session.history.calls_of(call.call_id) if one.tool_name == ASK_QUESTION]
+    return tuple((one.input, given[one.call_id]) for one in asked)
 
 
 def _has_open_calls(state: LoopState, call: Call) -> bool:

@@ -360,6 +360,8 @@ def _action_started(state: LoopState, record: Record) -> None:
     note.choice = None
     note.outcome = None
     note.arguments_hash = str(record.data.get("argumentsHash"))
+    undo = record.data.get("undo")
+    note.undo = undo if isinstance(undo, str) else None
     interpreter = record.data.get("interpreter")
     if isinstance(interpreter, str) and note.program is None:
         note.program = ProgramNotes(interpreter, record.at, state.variables)
@@ -375,6 +377,9 @@ def _action_result(state: LoopState, record: Record) -> None:
     error = record.data.get("error")
     code = error.get("code") if isinstance(error, dict) else None
     state.run_notes.refusals += code in REFUSALS
+    if state.run is not None and state.run.undo is not None and isinstance(error, dict):
+        result = cast(JsonObject, record.data["result"])
+        state.run_notes.unreversed.append(str(result.get("toolName")))
     if any(note.program is not None for note in state.notes.values()):
         _result_of_program(state, record, code)
 
@@ -493,6 +498,7 @@ def _effect_found(state: LoopState, record: Record) -> None:
 def _effect_settled(state: LoopState, record: Record) -> None:
     note = _note(state, str(record.data.get("callId")))
     note.choice = RecoveryChoice(str(record.data.get("choice")))
+    note.reversals += note.choice is RecoveryChoice.UNDO
     if note.choice is RecoveryChoice.SKIP:
         parent_id = state.session.history.parent_of(str(record.data.get("callId")))
         program = None if parent_id is None else state.note(parent_id).program

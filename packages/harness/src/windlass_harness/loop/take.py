@@ -16,6 +16,7 @@ from windlass_harness.loop import (
     people,
     programs,
     subagents,
+    undo,
 )
 from windlass_harness.loop.advance import found, give_up, resumed, retried
 from windlass_harness.loop.ends import refused
@@ -92,7 +93,7 @@ def _start(state: LoopState, event: RunRequested, now: Moment) -> list[Draft]:
     drafts += [draft("run.started", run), draft("turn.started", place)]
     if is_said:
         drafts.append(draft("message.received", message))
-    contract = body.get("contract") or _unmet_contract(state, agent_id)
+    contract = body.get("contract") or (None if "undo" in body else _unmet_contract(state, agent_id))
     if contract is not None:
         drafts.append(draft("output.requested", {"contract": contract, "runId": run_id}))
     return drafts
@@ -454,6 +455,7 @@ def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draf
         "toolName": call.tool_name,
         "effect": event.effect,
         "idempotencyKey": call.idempotency_key
+        or undo.own_key(state, call)
         or within_limit(f"{run.run_id}/{call.step_index}/{call.call_id}"),
         "argumentsHash": event.arguments_hash,
         "mode": event.mode,
@@ -463,6 +465,8 @@ def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draf
         data["arguments"] = event.arguments
     if event.interpreter is not None:
         data["interpreter"] = event.interpreter
+    if event.undo is not None:
+        data["undo"] = event.undo
     return state.draft("action.started", data, now=now)
 
 

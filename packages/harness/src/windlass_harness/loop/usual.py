@@ -83,6 +83,7 @@ def begin_call(
         judged.decision.decision != "allow"
         or judged.delegation is not None
         or judged.interpreter is not None
+        or judged.undo is not None
         or judged.notes
     ):
         return None
@@ -246,6 +247,7 @@ def begin_step(state: LoopState, *, now: Moment, rules: Rules) -> Draft | None:
     assert turn.step_index is not None
     if (
         notes.is_retry
+        or run.undo is not None
         or notes.refusals > rules.refusals_max
         or notes.budget.steps_used >= rules.steps_max
         or state.has_answered

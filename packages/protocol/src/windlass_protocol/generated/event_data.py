@@ -177,6 +177,7 @@ def _make_RecoveryChoice() -> object:
         RETRY = "retry"
         SKIP = "skip"
         SUPPLY = "supply"
+        UNDO = "undo"
 
     return RecoveryChoice
 
@@ -347,6 +348,7 @@ def _make_RunStartedData() -> object:
         input_data: Maybe[JsonObject] = None
         metadata: Maybe[JsonObject] = None
         retry_of: Maybe[Id] = None
+        undo: Maybe[JsonObject] = None
         parent: Maybe[ParentRun] = None
 
     return RunStartedData
@@ -798,6 +800,7 @@ def _make_ActionStartedData() -> object:
         arguments_hash: Maybe[Sha256] = None
         mode: Maybe[ToolMode] = None
         arguments: JsonValue = None
+        undo: Maybe[Str] = None
         interpreter: Maybe[Str] = None
         parent_call_id: Maybe[Id] = None
 

@@ -167,6 +167,7 @@ class RecoveryChoice(StrEnum):
     RETRY = "retry"
     SKIP = "skip"
     SUPPLY = "supply"
+    UNDO = "undo"
 
 class SessionStartedData(Open):
     """The session began."""
@@ -295,6 +296,8 @@ class RunStartedData(Open):
     """Free JSON of the caller."""
     retry_of: Maybe[Id] = None
     """Failed run of the session that it continues, without a message."""
+    undo: Maybe[JsonObject] = None
+    """The calls that the run reverses, newest first, and the run that made them."""
     parent: Maybe[ParentRun] = None
     """Call that it works for, when it is a subagent's."""
 
@@ -653,6 +656,8 @@ class ActionStartedData(KeepsNulls, Open):
     """What the tool may do."""
     arguments: JsonValue = None
     """The arguments, when a policy or hook changed them."""
+    undo: Maybe[Str] = None
+    """The tool that can reverse the call."""
     interpreter: Maybe[Str] = None
     """Name and version of the interpreter, when the action is a program."""
     parent_call_id: Maybe[Id] = None

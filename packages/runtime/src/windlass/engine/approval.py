@@ -319,10 +319,12 @@ async def _judge(
     binding: Binding, state: LoopState, *, effect: JudgeCall, clock: Clock, is_attended: bool
 ) -> Judged | CallRefused | CallAsks:
     tool = binding.tools.get(effect.tool_name)
-    if tool is None:
-        told = unknown_tool(effect.tool_name, binding.tools).error or ""
+    is_undo_run = state.run is not None and state.run.undo is not None
+    if tool is None or (tool.is_undo and not (is_undo_run or effect.is_inner)):
+        known = {name: one for name, one in binding.tools.items() if not one.is_undo}
+        told = unknown_tool(effect.tool_name, known).error or ""
         return CallRefused(effect.call_id, "unknown_tool", told)
-    if not effect.is_inner and not binding.is_direct(tool.name):
+    if not effect.is_inner and not tool.is_undo and not binding.is_direct(tool.name):
         told = f"{tool.name} is a function of programs: call it in the code of run_code"
         return CallRefused(effect.call_id, "unknown_tool", told)
     try:
@@ -399,6 +401,7 @@ def _judged(
         arguments=arguments.json,
         arguments_hash=arguments.hash,
         approval_request=approval_request,
+        undo=None if tool.undo is None else tool.undo.name,
         notes=notes,
     )
 

@@ -21,6 +21,7 @@ from windlass_protocol import (
     RecoveryChoice,
     RunResult,
     RunStatus,
+    UndoPlan,
 )
 
 if TYPE_CHECKING:
@@ -52,6 +53,14 @@ class RunHost(Protocol):
 
     async def retry_run(self, run_id: str) -> "RunHandle":
         """Continue a failed run."""
+        ...
+
+    async def undo_run(self, run_id: str) -> "RunHandle[str]":
+        """Reverse the calls of a run."""
+        ...
+
+    async def undo_plan(self, run_id: str) -> UndoPlan:
+        """Return the calls of a run that may have changed something."""
         ...
 
     async def run_requests(self, run_id: str) -> tuple[InputRequest, ...]:
@@ -186,6 +195,14 @@ class Interrupted(_Asked):
         Returns whether this answer was the first.
         """
         return await self._answer(RecoveryChoice.SKIP, by)
+
+    async def undo(self, *, by: str | None = None) -> bool:
+        """Reverse the call with the `undo` of its tool, which has to find out whether it took effect.
+
+        The model sees that the call was reversed. Refused if the tool has no `undo`. Returns whether this
+        answer was the first.
+        """
+        return await self._answer(RecoveryChoice.UNDO, by)
 
     async def supply(self, result: JsonValue, *, by: str | None = None) -> bool:
         """Supply the result of the call, which took effect. Returns whether this answer was the first."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         JsonObject,
         RunResult,
         RunSnapshot,
+        UndoPlan,
     )
 
     SessionRow = listing.SessionInfo | client.SessionInfo
@@ -207,6 +208,22 @@ class Backend(Protocol):
         """
         ...
 
+    async def undo(self, run_id: str) -> Run:
+        """Reverse the calls of a run; return the run that does.
+
+        Raises:
+            Conflict: the run is unknown or cannot be undone.
+        """
+        ...
+
+    async def undo_plan(self, run_id: str) -> "UndoPlan":
+        """Return the calls of a run that may have changed something, newest first.
+
+        Raises:
+            Conflict: the run is unknown.
+        """
+        ...
+
     async def run_snapshot(self, run_id: str) -> "RunSnapshot":
         """Return the status and usage of a run.
 
@@ -236,6 +253,8 @@ class LocalStore:
         self.sessions = runtime.sessions
         self.handle = runtime.handle
         self.retry = runtime.retry_run
+        self.undo = runtime.undo_run
+        self.undo_plan = runtime.undo_plan
         self.run_snapshot = runtime.run_snapshot
         self.decisions = runtime.decisions
         self._agents = agents

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         JsonObject,
         RunResult,
         RunSnapshot,
+        UndoPlan,
     )
 
 T = TypeVar("T")
@@ -70,6 +71,12 @@ class RemoteServer:
 
     async def retry(self, run_id: str) -> "RemoteRun":
         return RemoteRun(self._client, str((await known(self._client.runs.retry(run_id))).run_id))
+
+    async def undo(self, run_id: str) -> "RemoteRun":
+        return RemoteRun(self._client, str((await known(self._client.runs.undo(run_id))).run_id))
+
+    async def undo_plan(self, run_id: str) -> "UndoPlan":
+        return await known(self._client.runs.undo_plan(run_id))
 
     async def run_snapshot(self, run_id: str) -> "RunSnapshot":
         return (await known(self._client.runs.get(run_id))).run

@@ -84,6 +84,18 @@ REFUSED_START_EXAMPLE: Final[JsonValue] = {
     "retry": "user_action_needed",
     "message": "outside_office_hours",
 }
+UNDO_EXAMPLE: Final[JsonValue] = {
+    "runId": "019a8f…",
+    "calls": [
+        {
+            "callId": "call_1",
+            "toolName": "book",
+            "arguments": {"city": "Oslo"},
+            "status": "reversible",
+            "undoName": "cancel_booking",
+        }
+    ],
+}
 TRACE_EXAMPLE: Final[JsonValue] = {
     "trace": {"traceId": "019a8f…", "startedAt": "2026-01-01T00:00:00.000Z"},
     "spans": [],

@@ -70,7 +70,7 @@ def next_step(state: LoopState, *, now: Moment) -> Plan:
     count: JsonObject = {"promptMessageCount": len(state.session.history.messages)}
     started = draft("step.started", count)
     if done >= len(calls):
-        said = f"Reversed {len(calls)} calls of run {run.undo['runId']}."
+        said = f"Reversed {len(calls)} call{'s' * (len(calls) > 1)} of run {run.undo['runId']}."
         told = draft("message.completed", {"message": said, "finishReason": "stop"})
         return Plan((started, told, draft("step.completed", {"finishReason": "stop"})))
     one = calls[done]

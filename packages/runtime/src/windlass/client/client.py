@@ -50,6 +50,7 @@ from windlass_protocol import (
     SessionInfo,
     SessionPage,
     TraceInfo,
+    UndoPlan,
     UserContent,
 )
 
@@ -132,6 +133,15 @@ class Runs:
     async def retry(self, run_id: str) -> Accepted:
         """Continue a failed run in a new run of its session; the result names that run."""
         call = Call("POST", path_of("runs", run_id, "retry"), key=key_for(self._link, None))
+        return await self._link.ask(Accepted, call)
+
+    async def undo_plan(self, run_id: str) -> UndoPlan:
+        """Return the calls of a run that may have changed something, newest first."""
+        return await self._link.ask(UndoPlan, Call("GET", path_of("runs", run_id, "undo")))
+
+    async def undo(self, run_id: str) -> Accepted:
+        """Reverse the calls of a run in a new run of its session; the result names that run."""
+        call = Call("POST", path_of("runs", run_id, "undo"), key=key_for(self._link, None))
         return await self._link.ask(Accepted, call)
 
     async def trace(self, run_id: str) -> TraceInfo:

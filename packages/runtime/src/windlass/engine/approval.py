@@ -161,7 +161,8 @@ def with_consent(
         return decision
     if arguments.hash != effect.approved_hash or effect.approved_policy != version:
         return decision
-    refs = (*decision.policy_refs, PolicyRef(kind=PolicyKind.APPROVAL, id=CONSENTED, version=version))
+    # The version comes first: an interrupted call is judged again, and its consent is bound to the version.
+    refs = (PolicyRef(kind=PolicyKind.APPROVAL, id=CONSENTED, version=version), *decision.policy_refs)
     return AllowDecision(code=CONSENTED, reason="A person approved this call.", policy_refs=refs)
 
 

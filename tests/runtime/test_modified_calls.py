@@ -42,8 +42,8 @@ class Desk:
     async def run(
         self, answer: Callable[[Approval], Awaitable[object]], policy: RulesPolicy | None = None
     ) -> list[Event]:
-        policies = {} if policy is None else {"tool_policy": policy}
-        async with AgentRuntime.in_memory([self.agent], **policies) as runtime:
+        policy = policy or RulesPolicy(PolicySet())
+        async with AgentRuntime.in_memory([self.agent], tool_policy=policy) as runtime:
             handle = await runtime.start(self.agent, "pay")
             async for request in handle.requests():
                 assert isinstance(request, Approval)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 from tests.runtime.runtime_rig import play, until
 
 from windlass import Agent, AgentRuntime, Question, Rejected, ToolContext, ToolFailed, tool
@@ -60,7 +61,7 @@ async def answer_all(handle: RunHandle[str], *texts: str) -> None:
         await request.reply(next(given))
 
 
-async def played(agent: Agent, *texts: str) -> tuple[object, list[Event]]:
+async def played(agent: Agent, *texts: str) -> tuple[JsonValue, list[Event]]:
     """Run an agent, answer its questions; return the result of its only call, and all events."""
     async with AgentRuntime.in_memory([agent]) as runtime:
         handle = await runtime.start(agent, "go", run_id="r1")
@@ -94,7 +95,7 @@ def test_a_question_of_a_tool_waits_over_restarts_and_its_answers_go_into_the_ne
             assert booking.ran == {"begun": 1}
             await handle.answer(request.request_id, "aisle")
             async for event in handle.events():
-                if event.type == "run.waiting" and request.request_id not in event.data["requestIds"]:
+                if event.type == "run.waiting" and event.data["requestIds"] != [request.request_id]:
                     break
         again = Booking("once")
         async with AgentRuntime.open(tmp_path / "app.db", agents=[again.agent]) as runtime:

@@ -364,7 +364,7 @@ _SPOKEN: Final = {"input": "message"}
 """Wire field to the name that callers use."""
 _WRITE: Final[Mapping[str, str]] = {
     "metadata": "a dictionary of JSON",
-    "budget": "a BudgetLimit, such as BudgetLimit(max_steps=20)",
+    "budget": "a Budget, such as Budget(max_steps=20)",
     "capabilities": "a SessionCapabilities of windlass_protocol",
     "source": "a SourceRef of windlass_protocol",
     "context": "a list of strings",

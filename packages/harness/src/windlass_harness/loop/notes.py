@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from windlass_harness.budget import BudgetLimit, BudgetState
+from windlass_harness.budget import Budget, BudgetState
 from windlass_harness.loop.rules import AFTER_APPROVAL_DECISION, BEFORE_RUN_COMPLETE
 from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms, ms_of, stamp_of
@@ -70,7 +70,7 @@ CONSENTED: Final = "approval.granted"
 """Decision code of a call that a person approved."""
 REFUSALS: Final = frozenset({"unknown_tool", "invalid_arguments", "invalid_code"})
 """Result codes of calls that were refused."""
-NO_LIMITS: Final = BudgetLimit()
+NO_LIMITS: Final = Budget()
 INTERRUPTED: Final = "interrupted"
 """Retry code: the owner crashed."""
 HANDED_OVER: Final = "handed_over"
@@ -260,7 +260,7 @@ class Used:
 class RunNotes:
     """Usage and attempts of a run; `Usage` fields by their wire names."""
 
-    limits: BudgetLimit = NO_LIMITS
+    limits: Budget = NO_LIMITS
     budget: Used = field(default_factory=Used)
     usage: dict[str, int] = field(default_factory=dict[str, int])
     contract: OutputContract | None = None
@@ -393,11 +393,11 @@ class RunNotes:
         self.use(tokens=tokens, cost=number_in(usage, "costMicros"))
 
 
-def limits_of(limits: BudgetLimits | None) -> BudgetLimit:
+def limits_of(limits: BudgetLimits | None) -> Budget:
     """Return the limits of a run in the form of the budget rules."""
     if limits is None:
         return NO_LIMITS
-    return BudgetLimit(
+    return Budget(
         max_tokens=limits.max_tokens,
         max_steps=limits.max_steps,
         max_tool_calls=limits.max_tool_calls,

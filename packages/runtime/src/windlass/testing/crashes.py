@@ -203,7 +203,7 @@ def _runtime(store: FullStore, clock: FakeClock | _Clock, agent: AnyAgent) -> Ag
 
 
 async def _followed(
-    runtime: AgentRuntime, handle: RunHandle, choose: Callable[[InputRequest], InputResponse]
+    runtime: AgentRuntime, handle: RunHandle[object], choose: Callable[[InputRequest], InputResponse]
 ) -> RunResult:
     async for event in handle.events():
         if event.type == "run.waiting":

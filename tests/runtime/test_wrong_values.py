@@ -249,7 +249,7 @@ def test_the_table_of_entries_is_complete() -> None:
     methods = {name for name in dir(AgentRuntime) if not name.startswith("_")} - apart
     assert not {name for name in methods if name not in known}
     used = {"status", "wait", "events", "cancel", "answer", "retry"}
-    used |= {"requests", "open_requests", "stream_text"}
+    used |= {"requests", "open_requests", "stream_text", "undo", "undo_plan"}
     assert {name for name in dir(RunHandle) if not name.startswith("_")} == used
 
 

@@ -374,6 +374,46 @@ def test_a_failed_run_is_retried(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "only a failed run is continued" in ran.err
 
 
+BOOKS = '''
+from windlass import Agent, tool
+from windlass.testing import ScriptedModel, call, say
+from windlass.tools import UndoCall
+
+def unbook(call: UndoCall) -> str:
+    """Cancel a booking."""
+    with open("booked", "a") as file:
+        file.write("y")
+    return "gone"
+
+@tool(mode="safe_write", undo=unbook)
+def book(city: str) -> str:
+    """Book a room."""
+    with open("booked", "a") as file:
+        file.write("x")
+    return "booked"
+
+agent = Agent("a", model=ScriptedModel([call("book", {"city": "Oslo"}), say("Done.")]), tools=[book])
+'''
+
+
+def test_a_run_is_undone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "books.py").write_text(BOOKS, encoding="utf-8")
+    agents = ("--agents", "books.py:agent")
+    assert run_here(capsys, *agents, "run", "Book.").code == 0
+    done = str(lines(capsys, "runs", "list")[0]["runId"])
+    ran = run_here(capsys, *agents, "runs", "undo", done)
+    assert ran.code != 0
+    assert 'book {"city": "Oslo"}: is reversed by unbook' in ran.err
+    assert "nothing was reversed" in ran.err
+    assert (tmp_path / "booked").read_text(encoding="utf-8") == "x"
+    ran = run_here(capsys, *agents, "runs", "undo", done, "--yes")
+    assert (ran.code, "Reversed 1 call" in ran.out) == (0, True), ran
+    assert (tmp_path / "booked").read_text(encoding="utf-8") == "xy"
+    ran = run_here(capsys, *agents, "runs", "undo", done, "--yes")
+    assert "was reversed" in ran.err
+    assert (tmp_path / "booked").read_text(encoding="utf-8") == "xy"
+
+
 AWAY = """
 from windlass import Agent
 from windlass.testing import ScriptedModel, fail

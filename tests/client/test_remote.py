@@ -18,7 +18,7 @@ from windlass.package import compile_package, package_json
 from windlass.ports.model import LLMUsage
 from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, fail, say
-from windlass_harness.budget import BudgetLimit
+from windlass_harness.budget import Budget
 from windlass_protocol import Event, RunResult, SourceKind, SourceRef
 from windlass_server import Settings
 
@@ -33,7 +33,7 @@ async def served(folder: Path, *agents: Agent, **settings: Any) -> AsyncGenerato
         yield server, client
 
 
-def boss(port: int, *, message: str = "Go.", budget: BudgetLimit | None = None, **options: Any) -> Agent:
+def boss(port: int, *, message: str = "Go.", budget: Budget | None = None, **options: Any) -> Agent:
     """An agent that gives one piece of work to a server."""
     arguments = options.pop("arguments", {"message": message})
     helper = RemoteAgent("helper", url=f"http://127.0.0.1:{port}", **options)
@@ -85,7 +85,7 @@ def test_the_usage_of_a_remote_agent_counts_against_the_budget_of_its_caller(tmp
             assert result.usage is not None
             assert (result.usage.input_tokens, result.usage.cost_micros) == (700, 5_000)
         async with served(tmp_path / "other", costly) as (server, _):
-            result, _events = await worked(boss(server.port, budget=BudgetLimit(max_tokens=900)))
+            result, _events = await worked(boss(server.port, budget=Budget(max_tokens=900)))
             assert result.status.value == "budget_exhausted"
 
     run(main())
@@ -97,7 +97,7 @@ def test_the_budget_of_the_caller_is_enforced_on_the_server(tmp_path: Path) -> N
         looks = [replace(call("look", {"place": "Oslo"}), usage=used)] * 8
         busy = Agent("busy", model=ScriptedModel(by_history([*looks, say("Here.")])), tools=[look])
         async with served(tmp_path, busy) as (server, client):
-            await worked(boss(server.port, budget=BudgetLimit(max_tokens=1_200, max_tool_calls=40)))
+            await worked(boss(server.port, budget=Budget(max_tokens=1_200, max_tool_calls=40)))
             [there] = (await client.runs.list()).items
             assert there.status.value == "budget_exhausted"
             kinds = [event.type async for event in client.events(run_id=there.run_id)]

@@ -12,7 +12,7 @@ import pytest
 from tests.runtime.runtime_rig import OtherRelease, play, until
 from tests.runtime.test_programs import coder, failure_of, output_of, pay, requests_of, result_of, run
 
-from windlass import Agent, AgentRuntime, BudgetLimit, tool
+from windlass import Agent, AgentRuntime, Budget, tool
 from windlass.adapters.monty import Plain, TooLarge
 from windlass.limits import (
     PROGRAM_ARGUMENTS_BYTES_MAX,
@@ -307,7 +307,7 @@ def test_a_cancel_ends_a_program_that_loops() -> None:
 
 
 def test_a_budget_of_calls_counts_those_of_programs() -> None:
-    agent = coder("for at in range(9):\n    await double(at)", budget=BudgetLimit(max_tool_calls=4))
+    agent = coder("for at in range(9):\n    await double(at)", budget=Budget(max_tool_calls=4))
     events = play(run(agent))
     begun = [event for event in events if event.type == "action.started"]
     assert len(begun) == 4
@@ -339,7 +339,7 @@ def test_the_model_is_told_which_calls_of_a_failed_program_have_begun(is_stopped
 
 
 def test_a_program_that_is_stopped_before_its_first_call_says_so() -> None:
-    agent = coder("await double(1)", budget=BudgetLimit(max_tool_calls=1))
+    agent = coder("await double(1)", budget=Budget(max_tool_calls=1))
     assert "stopped before a call of it began" in told(play(run(agent)))
 
 

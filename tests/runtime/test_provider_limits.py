@@ -10,7 +10,7 @@ import pytest
 from tests.runtime.engine.compaction_rig import Guide, walk_tool
 from tests.runtime.test_outages import KeptStore
 
-from windlass import Agent, AgentRuntime, BudgetLimit, Rejected
+from windlass import Agent, AgentRuntime, Budget, Rejected
 from windlass.agent import OBJECT_ROUTE
 from windlass.feed import Feed
 from windlass.parts import Machine, ProviderLimit, ProviderLimits, chance, new_id
@@ -228,7 +228,7 @@ def test_a_wait_counts_for_the_time_budget_of_the_run() -> None:
     async def story() -> RunStatus:
         async with opened(clock, agent, limits(per_minute=1)) as runtime:
             await (await runtime.start(agent, "1")).wait(timeout=HOUR_S)
-            second = await runtime.start(agent, "2", budget=BudgetLimit(max_wall_ms=20_000))
+            second = await runtime.start(agent, "2", budget=Budget(max_wall_ms=20_000))
             return (await second.wait(timeout=HOUR_S)).status
 
     assert run_in_fake_time(story(), clock=clock) is RunStatus.BUDGET_EXHAUSTED

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from windlass import Agent, AgentRuntime, BudgetLimit, tool
+from windlass import Agent, AgentRuntime, Budget, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.engine.engine import SWEEP_S
 from windlass.errors import Unavailable
@@ -258,7 +258,7 @@ def test_the_wall_budget_of_a_run_goes_by_the_clock_that_does_not_jump(jump_s: f
 
     async def story() -> None:
         async with scene.runtime as runtime:
-            handle = await runtime.start("shop", "go", budget=BudgetLimit(max_wall_ms=25_000))
+            handle = await runtime.start("shop", "go", budget=Budget(max_wall_ms=25_000))
             await scene.clock.sleep(15)
             scene.clock.jump(jump_s)
             result = await handle.wait(timeout=DAY_S)
@@ -276,7 +276,7 @@ def test_the_timeout_of_a_model_call_uses_the_monotonic_clock(jump_s: float) -> 
 
     async def story() -> None:
         async with scene.runtime as runtime:
-            handle = await runtime.start("shop", "go", budget=BudgetLimit(max_wall_ms=25_000))
+            handle = await runtime.start("shop", "go", budget=Budget(max_wall_ms=25_000))
             await scene.clock.sleep(5)
             scene.clock.jump(jump_s)
             assert (await handle.wait(timeout=DAY_S)).output == "done"

@@ -43,9 +43,11 @@ if TYPE_CHECKING:
         DecisionRun,
         Event,
         InputRequest,
+        JsonObject,
         RunResult,
         RunSnapshot,
         ScheduleInfo,
+        UndoPlan,
     )
 
     SessionRow = listing.SessionInfo | client.SessionInfo
@@ -88,7 +90,13 @@ class Run(Protocol):
         ...
 
     async def answer(
-        self, request_id: str, option_id: str | None = None, *, text: str | None = None, responder: str
+        self,
+        request_id: str,
+        option_id: str | None = None,
+        *,
+        text: str | None = None,
+        responder: str,
+        arguments: "JsonObject | None" = None,
     ) -> None:
         """Answer a request.
 
@@ -251,6 +259,22 @@ class Backend(Protocol):
         """
         ...
 
+    async def undo(self, run_id: str) -> Run:
+        """Reverse the calls of a run; return the run that does.
+
+        Raises:
+            Conflict: the run is unknown or cannot be undone.
+        """
+        ...
+
+    async def undo_plan(self, run_id: str) -> "UndoPlan":
+        """Return the calls of a run that may have changed something, newest first.
+
+        Raises:
+            Conflict: the run is unknown.
+        """
+        ...
+
     async def run_snapshot(self, run_id: str) -> "RunSnapshot":
         """Return the status and usage of a run.
 
@@ -287,6 +311,8 @@ class LocalStore:
         self.schedules = runtime.schedules
         self.handle = runtime.handle
         self.retry = runtime.retry_run
+        self.undo = runtime.undo_run
+        self.undo_plan = runtime.undo_plan
         self.run_snapshot = runtime.run_snapshot
         self.decisions = runtime.decisions
         self._agents = agents

@@ -25,7 +25,16 @@ from windlass_protocol import InputResolvedData
 
 if TYPE_CHECKING:
     from windlass.catalog import Page
-    from windlass_protocol import ChatMessage, DecisionRun, Event, InputRequest, RunResult, RunSnapshot
+    from windlass_protocol import (
+        ChatMessage,
+        DecisionRun,
+        Event,
+        InputRequest,
+        JsonObject,
+        RunResult,
+        RunSnapshot,
+        UndoPlan,
+    )
 
 T = TypeVar("T")
 REQUESTS_PER_PAGE: Final = 200
@@ -63,6 +72,12 @@ class RemoteServer:
 
     async def retry(self, run_id: str) -> "RemoteRun":
         return RemoteRun(self._client, str((await known(self._client.runs.retry(run_id))).run_id))
+
+    async def undo(self, run_id: str) -> "RemoteRun":
+        return RemoteRun(self._client, str((await known(self._client.runs.undo(run_id))).run_id))
+
+    async def undo_plan(self, run_id: str) -> "UndoPlan":
+        return await known(self._client.runs.undo_plan(run_id))
 
     async def run_snapshot(self, run_id: str) -> "RunSnapshot":
         return (await known(self._client.runs.get(run_id))).run
@@ -111,10 +126,16 @@ class RemoteRun:
             return ()
 
     async def answer(
-        self, request_id: str, option_id: str | None = None, *, text: str | None = None, responder: str
+        self,
+        request_id: str,
+        option_id: str | None = None,
+        *,
+        text: str | None = None,
+        responder: str,
+        arguments: "JsonObject | None" = None,
     ) -> None:
         # The server takes the responder from the key.
-        await known(self._client.approvals.answer(request_id, option_id, text=text))
+        await known(self._client.approvals.answer(request_id, option_id, text=text, arguments=arguments))
 
     async def cancel(self, *, by: str, reason: str | None = None) -> None:
         await known(self._client.runs.cancel(self.run_id, reason=reason))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from windlass.tools import tool as tool
     from windlass.tools.context import ToolContext as ToolContext
     from windlass.tools.router import ToolRouter as ToolRouter
-    from windlass_harness import BudgetLimit as BudgetLimit
+    from windlass_harness import Budget as Budget
     from windlass_harness import PolicySet as PolicySet
     from windlass_harness import Rule as Rule
     from windlass_protocol import Event as Event
@@ -92,7 +92,7 @@ _HOMES = {
     "windlass.tools.context": ("ToolContext",),
     "windlass.tools.router": ("ToolRouter",),
     "windlass_harness": (
-        "BudgetLimit",
+        "Budget",
         "PolicySet",
         "Rule",
     ),

@@ -178,6 +178,14 @@ RESULT_VALUES_MAX: Final = 1_000_000
 PROGRESS_REPORTS_MAX: Final = 1_000
 """Reports of one call; later ones are dropped."""
 PROGRESS_BYTES_MAX: Final = 16_384
+UNDO_BYTES_MAX: Final = 524_288
+"""The calls that one run reverses, with arguments and results, as JSON."""
+LOG_LINES_MAX: Final = 100
+"""Lines that one call may log; later ones are dropped, and the last line says so."""
+LOG_LINE_CHARS_MAX: Final = 2_000
+QUESTION_CHARS_MAX: Final = 4_000
+OPTION_CHARS_MAX: Final = 200
+OPTIONS_MAX: Final = 16
 THREADS_MAX: Final = 64
 """Synchronous tool calls that run at the same time in one process."""
 OWN_THREADS_MAX: Final = 4

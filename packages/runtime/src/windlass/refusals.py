@@ -215,6 +215,16 @@ def not_retryable(run_id: str, why: str) -> Conflict:
     )
 
 
+def not_undoable(run_id: str, why: str) -> Conflict:
+    """Return the error for a run that cannot be undone."""
+    return Conflict(
+        f"run {shown(run_id, NAME_SHOWN_CHARS_MAX)} cannot be undone: {why}",
+        kind=ErrorKind.INVALID_STATE_TRANSITION,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=common.CausalIds(run_id=run_id),
+    )
+
+
 def kept_name(what: str) -> Rejected:
     """Return the error for an id with a prefix that is reserved for subagents."""
     return bad_request(
@@ -360,7 +370,7 @@ _SPOKEN: Final = {"input": "message"}
 """Wire field to the name that callers use."""
 _WRITE: Final[Mapping[str, str]] = {
     "metadata": "a dictionary of JSON",
-    "budget": "a BudgetLimit, such as BudgetLimit(max_steps=20)",
+    "budget": "a Budget, such as Budget(max_steps=20)",
     "capabilities": "a SessionCapabilities of windlass_protocol",
     "source": "a SourceRef of windlass_protocol",
     "context": "a list of strings",

@@ -100,6 +100,18 @@ SCHEDULE_EXAMPLE: Final[JsonValue] = {
     "skipped": 0,
     "queued": 0,
 }
+UNDO_EXAMPLE: Final[JsonValue] = {
+    "runId": "019a8f…",
+    "calls": [
+        {
+            "callId": "call_1",
+            "toolName": "book",
+            "arguments": {"city": "Oslo"},
+            "status": "reversible",
+            "undoName": "cancel_booking",
+        }
+    ],
+}
 TRACE_EXAMPLE: Final[JsonValue] = {
     "trace": {"traceId": "019a8f…", "startedAt": "2026-01-01T00:00:00.000Z"},
     "spans": [],

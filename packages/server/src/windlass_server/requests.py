@@ -349,7 +349,8 @@ async def signed(caller: Caller, responses: Iterable[InputResponse]) -> list[Inp
             neither an approver nor named by the request.
     """
     user = caller.principal.user
-    given = [one.model_copy(update={"responder": user}) for one in responses]
+    by = {"responder": user, "roles": caller.principal.role_names}
+    given = [one.model_copy(update=by) for one in responses]
     if caller.approves_own or "approver" in caller.principal.roles:
         return given
     for response in given:
@@ -369,7 +370,8 @@ async def signed(caller: Caller, responses: Iterable[InputResponse]) -> list[Inp
 
 def _consents(request: InputRequest, response: InputResponse) -> bool:
     """Whether a response lets a call happen, and its responder is not named by the request."""
-    if request.responders is not None and response.responder in request.responders:
+    names = {response.responder, *(response.roles or ())}
+    if request.responders is not None and not names.isdisjoint(request.responders):
         return False
     option_id = matched(request, response).option_id
     if request.kind is InputKind.RECOVERY:

@@ -1,7 +1,7 @@
 // Generated from spec/rest.schema.json by `make gen`. Do not edit.
 /** Bodies of requests and answers of the HTTP server. */
 import { z } from "zod";
-import { JsonObject, exactlyOne, open, record, text } from "../wire.js";
+import { Json, JsonObject, exactlyOne, open, record, text } from "../wire.js";
 import { AgentSession, ChatMessage } from "./chat.js";
 import { ContentRef, Count, Id, Positive, Sha256, SourceRef, Timestamp, Usage } from "./common.js";
 import { Proposal, ProposalCheck, VersionComparison, VersionTally } from "./decisions.js";
@@ -77,6 +77,8 @@ export const Answer = z.strictObject({
   text: text({ max: 100000 }).optional(),
   /** Digest of the arguments that were shown; the answer is refused if the call has others. */
   argumentsHash: Sha256.optional(),
+  /** With the option approve: the arguments that the call runs with instead of its own. */
+  arguments: JsonObject.optional(),
 });
 export type Answer = z.infer<typeof Answer>;
 
@@ -348,6 +350,36 @@ export const RunInfo = open({
   result: RunResult.optional(),
 });
 export type RunInfo = z.infer<typeof RunInfo>;
+
+/** Whether a call can be reversed: reversible; reversed, if it was; no_undo, if its tool says no way; unknown, if it is not known to have taken effect. */
+export const UndoStatus = z.enum(["reversible", "reversed", "no_undo", "unknown"]);
+export type UndoStatus = z.infer<typeof UndoStatus>;
+
+/** A call of a run that may have changed something. */
+export const UndoItem = open({
+  /** The call. */
+  callId: Id,
+  /** Its tool. */
+  toolName: z.string(),
+  /** Its arguments, without secrets. */
+  arguments: Json,
+  /** Whether it can be reversed. */
+  status: UndoStatus,
+  /** The tool that reverses it. */
+  undoName: z.string().optional(),
+  /** The run of a subagent, if the call started one; it is undone by itself. */
+  childRunId: Id.optional(),
+});
+export type UndoItem = z.infer<typeof UndoItem>;
+
+/** The calls of a run that may have changed something, newest first. */
+export const UndoPlan = open({
+  /** The run. */
+  runId: Id,
+  /** The calls. */
+  calls: z.array(UndoItem),
+});
+export type UndoPlan = z.infer<typeof UndoPlan>;
 
 /** An open request to a person, with its session and run. */
 export const ApprovalInfo = open({

@@ -1,9 +1,10 @@
 """`windlass approvals`: list and answer the requests that wait for a person."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
+from pydantic_core import from_json
 
 import windlass
 from windlass_cli.backend import Backend, command_of, known_request
@@ -12,6 +13,7 @@ from windlass_cli.output import Problem, show_page, when
 
 if TYPE_CHECKING:
     from windlass_cli.backend import RequestRow
+    from windlass_protocol import JsonObject
 
 app = typer.Typer(no_args_is_help=True, help="Requests to people: list, answer.")
 Id = Annotated[str, typer.Argument(help="The request: its id, or the beginning of it.")]
@@ -70,12 +72,17 @@ def answer(
     *,
     option: Annotated[str | None, typer.Argument(help="One of its answers, such as approve or deny.")] = None,
     text: Annotated[str | None, typer.Option(help="A text, such as the reason of a denial.")] = None,
+    change: Annotated[
+        str | None, typer.Option(metavar="JSON", help="With approve: arguments to change, as a JSON object.")
+    ] = None,
 ) -> None:
     """Answer a request. The run continues where its agent is driven.
 
     Example: windlass approvals answer approval:019a8f… deny --text "too expensive"
+    Example: windlass approvals answer approval:019a8f… approve --change '{"cents": 2000}'
     """
     command = command_of(context)
+    changes = None if change is None else _changes(change)
 
     async def work(backend: Backend) -> None:
         found = await _open_request(backend, request_id)
@@ -88,7 +95,10 @@ def answer(
             )
         command.terminal.say(_block(found))
         try:
-            await run.answer(known_id, option, text=text, responder=command.user)
+            given = found.request.action.input
+            known = given if isinstance(given, dict) else {}
+            arguments = None if changes is None else {**known, **changes}
+            await run.answer(known_id, option, text=text, responder=command.user, arguments=arguments)
         except windlass.Conflict:  # answered or expired in the meantime
             await _open_request(backend, known_id)
             raise
@@ -96,6 +106,21 @@ def answer(
         command.terminal.say(f"Answered: {said}. Drive the run here: windlass runs resume {found.run_id}")
 
     command.ask(work)
+
+
+def _changes(text: str) -> "JsonObject":
+    """Return the changed arguments of `--change`.
+
+    Raises:
+        Problem: the text is not a JSON object.
+    """
+    try:
+        found: object = from_json(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Problem("--change is not a JSON object", """Write it like --change '{"cents": 2000}'""")
+    return cast("JsonObject", found)
 
 
 async def _open_request(backend: Backend, request_id: str) -> "RequestRow":

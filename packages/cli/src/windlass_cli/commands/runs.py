@@ -39,11 +39,20 @@ from windlass_cli.output import (
 if TYPE_CHECKING:
     from windlass_cli.backend import RefusedRow, RunRow
     from windlass_harness.record import Record
-    from windlass_protocol import Decision, Event, InputResolution, JsonObject, Outcome, RunStatus, RunWait
+    from windlass_protocol import (
+        Decision,
+        Event,
+        InputResolution,
+        JsonObject,
+        Outcome,
+        RunStatus,
+        RunWait,
+        UndoItem,
+    )
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Runs: list, refused, show, tail, resume, retry, cancel, replay, diff, fork, export.",
+    help="Runs: list, refused, show, tail, resume, retry, undo, cancel, replay, diff, fork, export.",
 )
 Id = Annotated[str, typer.Argument(help="The run: its id, or the beginning of it.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
@@ -371,6 +380,62 @@ def retry(
         return await follow_run(command, backend, watch=watch, run=run)
 
     command.ask(work, drives=True)
+
+
+@app.command()
+def undo(
+    context: typer.Context,
+    run_id: Id,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Reverse the calls without asking.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write events and result as lines of JSON.")
+    ] = False,
+) -> None:
+    """Show which calls of a run can be reversed, ask, and reverse them here, newest first.
+
+    Example: windlass runs undo 019a8f…
+    """
+    command = command_of(context)
+    terminal = command.terminal
+
+    async def work(backend: Backend) -> Exit:
+        known_id = (await known_run(backend, run_id)).run_id
+        plan = await backend.undo_plan(known_id)
+        for one in plan.calls:
+            terminal.say(_undo_line(one))
+        count = sum(one.status == "reversible" for one in plan.calls)
+        if count and not yes:
+            if not terminal.is_interactive:
+                raise Problem("nothing was reversed: this is not a terminal", "Confirm with --yes.")
+            terminal.forget()
+            answer = await terminal.ask(f"Reverse {count} calls? [y/N] ")
+            if (answer or "").strip().lower() not in {"y", "yes"}:
+                return Exit.CANCELLED
+        run = await backend.undo(known_id)
+        terminal.say(f"Run {run.run_id} reverses the calls.", "dim")
+        watch = Watch(terminal, command.user, is_json=as_json, is_asking=terminal.is_interactive)
+        return await follow_run(command, backend, watch=watch, run=run)
+
+    command.ask(work, drives=True)
+
+
+def _undo_line(call: "UndoItem") -> str:
+    """Return a call of a run in a line, with what happens to it."""
+    arguments = short(to_json(call.arguments), _ARGUMENTS_CHARS_MAX)
+    words = {
+        "reversible": f"is reversed by {call.undo_name}",
+        "reversed": "was reversed",
+        "no_undo": "has no undo",
+        "unknown": "is not known to have taken effect",
+    }
+    told = words[call.status.value]
+    if call.child_run_id is not None:
+        told = f"is the call of a subagent: windlass runs undo {call.child_run_id}"
+    return f"{call.tool_name} {arguments}: {told}"
+
+
+_ARGUMENTS_CHARS_MAX: Final = 120
 
 
 @app.command()

@@ -135,7 +135,9 @@ def _unfinished(state: LoopState, call: Call, now: Moment) -> Draft:
     error: JsonObject = {"code": OUTCOME_UNKNOWN, "message": INTERRUPTED}
     if state.is_unbegun(call):
         error = {"code": "cancelled", "message": NOT_EXECUTED}
-    elif state.note(call.call_id).program is not None:
+    elif (program := state.note(call.call_id).program) is not None and program.is_tool_at_rest:
+        error = {"code": "cancelled", "message": _STOPPED_ASKING}
+    elif program is not None and not program.is_tool:
         error = {"code": "cancelled", "message": _stopped_program(state, call)}
     elif _only_reads(state, call):
         error = {"code": "cancelled", "message": STOPPED_READING}
@@ -149,6 +151,7 @@ def _stopped_program(state: LoopState, call: Call) -> str:
     return f"No result: the program was stopped{f'. {begun}' if begun else ' before a call of it began.'}"
 
 
+_STOPPED_ASKING: Final = "No result: the tool waited for a person's answer when its work was ended."
 OUTCOME_UNKNOWN: Final = "outcome_unknown"
 """Error code of a call that was running when its run ended: it may have taken effect."""
 _NEXT: _Fact = ("session.waiting", {"wait": "next-user-message"})

@@ -177,6 +177,7 @@ def _make_RecoveryChoice() -> object:
         RETRY = "retry"
         SKIP = "skip"
         SUPPLY = "supply"
+        UNDO = "undo"
 
     return RecoveryChoice
 
@@ -347,6 +348,7 @@ def _make_RunStartedData() -> object:
         input_data: Maybe[JsonObject] = None
         metadata: Maybe[JsonObject] = None
         retry_of: Maybe[Id] = None
+        undo: Maybe[JsonObject] = None
         parent: Maybe[ParentRun] = None
 
     return RunStartedData
@@ -817,6 +819,7 @@ def _make_ActionStartedData() -> object:
         arguments_hash: Maybe[Sha256] = None
         mode: Maybe[ToolMode] = None
         arguments: JsonValue = None
+        undo: Maybe[Str] = None
         interpreter: Maybe[Str] = None
         parent_call_id: Maybe[Id] = None
 
@@ -828,7 +831,7 @@ def _make_ProgramPausedData() -> object:
     from windlass_protocol.generated.common import ContentRef, Count, Id
 
     class ProgramPausedData(Open):
-        """A program waits for its calls."""
+        """A program waits for its calls, or a tool for the answers to its questions."""
 
         __qualname__ = "ProgramPausedData"
 
@@ -913,7 +916,7 @@ def _make_ActionPartialData() -> object:
 
 
 def _make_ActionResultData() -> object:
-    from windlass_protocol._wire import JsonObject, Maybe, Open
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
     from windlass_protocol.generated.common import ContentRef, Count, Id
     from windlass_protocol.generated.event_data import ActionError, ActionStatus
     from windlass_protocol.generated.input import RuntimeActionResult
@@ -934,6 +937,7 @@ def _make_ActionResultData() -> object:
         content_ref: Maybe[ContentRef] = None
         taint: Maybe[tuple[Taint, ...]] = None
         duration_ms: Maybe[Count] = None
+        log: Maybe[tuple[Str, ...]] = None
         parent_call_id: Maybe[Id] = None
 
     return ActionResultData
@@ -1017,7 +1021,7 @@ def _make_ApprovalDispatchedData() -> object:
 
 
 def _make_ApprovalSettledData() -> object:
-    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Id
     from windlass_protocol.generated.input import InputOutcome
 
@@ -1031,6 +1035,7 @@ def _make_ApprovalSettledData() -> object:
         responder: Maybe[Str] = None
         reason: Maybe[Str] = None
         grant: Maybe[Str] = None
+        arguments: Maybe[JsonObject] = None
         sequence: Maybe[Count] = None
         step_index: Maybe[Count] = None
         turn_id: Maybe[Id] = None

@@ -89,7 +89,7 @@ def _make_Answer() -> object:
 
     from pydantic import StringConstraints
 
-    from windlass_protocol._wire import Closed, Maybe, Str
+    from windlass_protocol._wire import Closed, JsonObject, Maybe, Str
     from windlass_protocol.generated.common import Id, Sha256
 
     class Answer(Closed):
@@ -100,6 +100,7 @@ def _make_Answer() -> object:
         option_id: Maybe[Id] = None
         text: Maybe[Annotated[Str, StringConstraints(max_length=100000)]] = None
         arguments_hash: Maybe[Sha256] = None
+        arguments: Maybe[JsonObject] = None
 
     return Answer
 
@@ -478,6 +479,62 @@ def _make_RunInfo() -> object:
         result: Maybe[RunResult] = None
 
     return RunInfo
+
+
+def _make_UndoStatus() -> object:
+    from enum import StrEnum
+
+    class UndoStatus(StrEnum):
+        """Whether a call can be reversed: reversible; reversed, if it was; no_undo, if its tool says no way;
+        unknown, if it is not known to have taken effect.
+        """
+
+        __qualname__ = "UndoStatus"
+
+        REVERSIBLE = "reversible"
+        REVERSED = "reversed"
+        NO_UNDO = "no_undo"
+        UNKNOWN = "unknown"
+
+    return UndoStatus
+
+
+def _make_UndoItem() -> object:
+    from pydantic import JsonValue
+
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.rest import UndoStatus
+
+    class UndoItem(Open):
+        """A call of a run that may have changed something."""
+
+        __qualname__ = "UndoItem"
+
+        call_id: Id
+        tool_name: Str
+        arguments: JsonValue
+        status: UndoStatus
+        undo_name: Maybe[Str] = None
+        child_run_id: Maybe[Id] = None
+
+    return UndoItem
+
+
+def _make_UndoPlan() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.rest import UndoItem
+
+    class UndoPlan(Open):
+        """The calls of a run that may have changed something, newest first."""
+
+        __qualname__ = "UndoPlan"
+
+        run_id: Id
+        calls: tuple[UndoItem, ...]
+
+    return UndoPlan
 
 
 def _make_ApprovalInfo() -> object:
@@ -1057,6 +1114,9 @@ __getattr__, __dir__ = _lazy_values(
         "ScheduleInfo": _make_ScheduleInfo,
         "SchedulePage": _make_SchedulePage,
         "RunInfo": _make_RunInfo,
+        "UndoStatus": _make_UndoStatus,
+        "UndoItem": _make_UndoItem,
+        "UndoPlan": _make_UndoPlan,
         "ApprovalInfo": _make_ApprovalInfo,
         "ApprovalPage": _make_ApprovalPage,
         "TraceInfo": _make_TraceInfo,

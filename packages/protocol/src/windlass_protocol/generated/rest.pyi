@@ -4,7 +4,7 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, JsonValue, StringConstraints
 
 from windlass_protocol._wire import Bool, Closed, ExactlyOne, Float, JsonObject, Maybe, Open, Str, Whole
 from windlass_protocol.generated.chat import AgentSession, ChatMessage
@@ -92,6 +92,8 @@ class Answer(Closed):
     """The text."""
     arguments_hash: Maybe[Sha256] = None
     """Digest of the arguments that were shown; the answer is refused if the call has others."""
+    arguments: Maybe[JsonObject] = None
+    """With the option approve: the arguments that the call runs with instead of its own."""
 
 class Fork(Closed):
     """Body of `POST /sessions/{id}/fork`."""
@@ -361,6 +363,40 @@ class RunInfo(Open):
     """Open requests to people."""
     result: Maybe[RunResult] = None
     """The result, once the run has ended."""
+
+class UndoStatus(StrEnum):
+    """Whether a call can be reversed: reversible; reversed, if it was; no_undo, if its tool says no way;
+    unknown, if it is not known to have taken effect.
+    """
+
+    REVERSIBLE = "reversible"
+    REVERSED = "reversed"
+    NO_UNDO = "no_undo"
+    UNKNOWN = "unknown"
+
+class UndoItem(Open):
+    """A call of a run that may have changed something."""
+
+    call_id: Id
+    """The call."""
+    tool_name: Str
+    """Its tool."""
+    arguments: JsonValue
+    """Its arguments, without secrets."""
+    status: UndoStatus
+    """Whether it can be reversed."""
+    undo_name: Maybe[Str] = None
+    """The tool that reverses it."""
+    child_run_id: Maybe[Id] = None
+    """The run of a subagent, if the call started one; it is undone by itself."""
+
+class UndoPlan(Open):
+    """The calls of a run that may have changed something, newest first."""
+
+    run_id: Id
+    """The run."""
+    calls: tuple[UndoItem, ...]
+    """The calls."""
 
 class ApprovalInfo(Open):
     """An open request to a person, with its session and run."""

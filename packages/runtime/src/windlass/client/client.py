@@ -53,6 +53,7 @@ from windlass_protocol import (
     SessionInfo,
     SessionPage,
     TraceInfo,
+    UndoPlan,
     UserContent,
 )
 
@@ -140,6 +141,15 @@ class Runs:
         call = Call("POST", path_of("runs", run_id, "retry"), key=key_for(self._link, None))
         return await self._link.ask(Accepted, call)
 
+    async def undo_plan(self, run_id: str) -> UndoPlan:
+        """Return the calls of a run that may have changed something, newest first."""
+        return await self._link.ask(UndoPlan, Call("GET", path_of("runs", run_id, "undo")))
+
+    async def undo(self, run_id: str) -> Accepted:
+        """Reverse the calls of a run in a new run of its session; the result names that run."""
+        call = Call("POST", path_of("runs", run_id, "undo"), key=key_for(self._link, None))
+        return await self._link.ask(Accepted, call)
+
     async def trace(self, run_id: str) -> TraceInfo:
         """Return the trace of a run: its spans with their durations."""
         return await self._link.ask(TraceInfo, Call("GET", path_of("runs", run_id, "trace")))
@@ -175,13 +185,19 @@ class Approvals:
         *,
         text: str | None = None,
         arguments_hash: str | None = None,
+        arguments: JsonObject | None = None,
     ) -> Accepted:
         """Answer a request: with one of its options, with text, or with both.
 
         With `arguments_hash` of the arguments that were shown, the answer is refused if the arguments have
-        changed.
+        changed. With the option approve, `arguments` are those that the call runs with instead of its own.
         """
-        given = {"optionId": option_id, "text": text, "argumentsHash": arguments_hash}
+        given: dict[str, JsonValue] = {
+            "optionId": option_id,
+            "text": text,
+            "argumentsHash": arguments_hash,
+            "arguments": arguments,
+        }
         body: JsonObject = {name: value for name, value in given.items() if value is not None}
         link = self._client.link
         # Not repeated blindly: a second answer is refused, even if it equals the first.

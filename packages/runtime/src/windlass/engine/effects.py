@@ -53,10 +53,11 @@ from windlass.provider_limits import ProviderLimits, ProviderTurn
 from windlass.session_sandbox import FindSandbox, SessionSandbox, attachments_of
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.calling import Arguments, ToolRun, call_tool, late, outcome_of
-from windlass.tools.context import ToolContext, ToolControl, ToolState, copy_of
+from windlass.tools.context import Questions, ToolContext, ToolControl, ToolState, copy_of
 from windlass.tools.results import is_light
 from windlass.tools.router import ToolGates
 from windlass_harness.loop.events import (
+    CallAsks,
     CallHooks,
     CallModel,
     CallRefused,
@@ -77,6 +78,7 @@ from windlass_harness.loop.events import (
     RunProgram,
     RunTool,
     Stopped,
+    ToolAsked,
     is_errand,
 )
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, Rules
@@ -250,6 +252,7 @@ def _broken_off(effect: Effect) -> list[LoopEvent]:
 
 
 _CANCELLED: Final = "{} cancelled itself; its outcome is unknown"
+_NOBODY_TO_ASK: Final = "The tool needs an answer of a person, and no person can be asked in this run."
 
 
 def _forget_left(task: "asyncio.Task[LoopEvent]") -> None:
@@ -586,7 +589,10 @@ class Effects:
         binding, shared = await self._binding(state), self._shared
         if binding is None:
             return Stopped(MISSING_AGENT)
-        lost = self._remember(effect, binding.redactor)
+        if effect.is_changed:
+            effect, lost = self._with_change(effect, binding.redactor)
+        else:
+            lost = self._remember(effect, binding.redactor)
         if lost is not None:
             return lost
         written = self._inputs.get(effect.call_id, effect.input)
@@ -651,6 +657,23 @@ class Effects:
             return lost_secret(effect.call_id, effect.input)
         self._inputs[effect.call_id] = found
         return None
+
+    def _with_change(self, effect: JudgeCall, redactor: Redactor) -> tuple[JudgeCall, CallRefused | None]:
+        """Return a call with the arguments that a person changed; refuse one with a secret that is lost.
+
+        Masked arguments that the person left as they are stand for what the model wrote.
+        """
+        call_id, changed = effect.call_id, effect.input
+        kept = self._shared.secret_inputs.original(self._writer.session_id, call_id)
+        known = self._inputs.get(call_id, kept)
+        if isinstance(known, dict) and isinstance(changed, dict):
+            shown = cast(JsonObject, redactor.value(known))
+            changed = {
+                name: known[name] if name in known and shown[name] == value else value
+                for name, value in changed.items()
+            }
+        self._inputs[call_id] = changed
+        return replace(effect, input=changed), lost_secret(call_id, changed)
 
     async def check(self, state: LoopState, effect: CheckOutput) -> LoopEvent:
         """Validate an answer against the output contract; has no side effects."""
@@ -910,6 +933,8 @@ class Effects:
             return failed(call_id, "cancelled", message=told, duration_ms=duration_ms)
         finally:
             call.end()
+        if call.context is not None and (paused := self._paused(call, call.context.control.questions)):
+            return paused
         if _is_finished_at_once(binding, outcome):
             return await self._finish(state, call, outcome)
         # In another task: the tool's code may still cancel this one.
@@ -951,6 +976,30 @@ class Effects:
             self._turns.last(call.effect.call_id)
         return outcome
 
+    def _paused(self, call: "_Call", questions: Questions) -> LoopEvent | None:
+        """Return the event of a tool that asked a person, whatever it returned or raised then."""
+        call_id, binding = call.effect.call_id, call.binding
+        if questions.problem is not None:
+            duration_ms = elapsed_ms(self._shared.clock, call.started)
+            return failed(call_id, "diverged", message=questions.problem, duration_ms=duration_ms)
+        if not questions.new:
+            return None
+        self._shared.secret_inputs.keep(
+            self._writer.session_id, call_id, value=call.arguments.json, redactor=binding.redactor
+        )
+        asks = [
+            CallAsks(
+                call_id,
+                one.arguments,
+                one.prompt,
+                options=tuple({"id": name, "label": name} for name in one.options),
+                allow_freeform=not one.options,
+                responders=one.responders,
+            )
+            for one in questions.new
+        ]
+        return ToolAsked(call_id, tuple(asks))
+
     async def _finish(self, state: LoopState, call: "_Call", outcome: ToolRun) -> CallReturned:
         """Return the result of a call: bounded, masked, and reviewed by hooks and the policy."""
         effect, run, binding, tool = call.effect, call.run, call.binding, call.tool
@@ -969,6 +1018,8 @@ class Effects:
             change = call.context.state.change
         if change is not None:
             returned = replace(returned, state=change)
+        if call.context is not None and call.context.control.lines:
+            returned = replace(returned, log=tuple(map(redactor.text, call.context.control.lines)))
         if binding.hooks.points:
             returned = await after_call(
                 binding, run, state=state, effect=effect, returned=returned, clock=clock
@@ -978,7 +1029,7 @@ class Effects:
             return returned
         # A failure can quote what the tool read, so taint applies; withholding a result undoes nothing.
         brought = tuple(one.value for one in tool.reads)
-        return replace(reviewed, state=returned.state, notes=returned.notes, taint=brought)
+        return replace(reviewed, state=returned.state, notes=returned.notes, log=returned.log, taint=brought)
 
     def _make_context(self, state: LoopState, call: "_Call") -> CallReturned | None:
         """Make the context of a call; return a failure if its sandbox is not to be had.
@@ -1012,6 +1063,11 @@ class Effects:
             )
         return self._sandbox
 
+    def _questions(self, call: "_Call", state: LoopState) -> Questions:
+        """Return the questions of a call, with the answers that people gave."""
+        refusal = None if self._can_ask(state) else _NOBODY_TO_ASK
+        return Questions(call.effect.answers, mask=call.binding.redactor.text, refusal=refusal)
+
     def _context(self, call: "_Call", state: LoopState) -> ToolContext | None:
         """Return the context of a call; None if the tool does not take it. The time limit starts now."""
         tool, run, effect = call.tool, call.run, call.effect
@@ -1034,7 +1090,7 @@ class Effects:
             source=run.source,
             metadata=copy_of(run.metadata),
             state=ToolState(state.session.authored),
-            control=ToolControl(shown_by(self._live, effect)),
+            control=ToolControl(shown_by(self._live, effect), self._questions(call, state)),
             sandbox=call.sandbox,
         )
 

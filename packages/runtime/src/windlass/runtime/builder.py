@@ -82,8 +82,6 @@ class AgentRuntimeBuilder(Generic[R]):
             self.clock(machine.clock).ids(machine.new_id).random(machine.random)
         if "deps" in options:
             self.deps(options["deps"])
-        if "policy" in options:
-            self.policy(options["policy"])
         if "approval_dispatcher" in options:
             self.approval_dispatcher(options["approval_dispatcher"])
         # All others are ports of the same name.
@@ -386,7 +384,15 @@ class AgentRuntimeBuilder(Generic[R]):
 
 
 _NAMED: Final = frozenset(
-    {"secrets", "providers", "hooks", "output_sinks", "machine", "policy", "approval_dispatcher", "deps"}
+    {
+        "secrets",
+        "providers",
+        "hooks",
+        "output_sinks",
+        "machine",
+        "approval_dispatcher",
+        "deps",
+    }
 )
 """Options that are not a port of the same name."""
 

@@ -165,7 +165,7 @@ class AgentRuntime(CoreRuntime):
             provider_source: makes the providers of all other routes; default: from environment variables.
             interpreter: runs the programs of agents with code mode or workflows; default: Monty.
             sandboxes: adapters of sandboxes by name; default: none and bubblewrap, beside the store.
-            policy: decides whether a run may start; default: every run may.
+            start_policy: decides whether a run may start; default: every run may.
             tool_policy: decides about tool calls, instead of the policies of the agents.
             policy_timeout_ms: how long either policy may take; default: 10,000.
             output_sinks: where the output of agents that name them is delivered.
@@ -239,7 +239,7 @@ class AgentRuntime(CoreRuntime):
         from windlass.feed import Feed  # noqa: PLC0415 - slow to import
         from windlass.policy import allow_start  # noqa: PLC0415 - slow to import
 
-        given: RuntimeOptions = {"policy": allow_start, "is_attended": True, **options}
+        given: RuntimeOptions = {"start_policy": allow_start, "is_attended": True, **options}
         if given.get("provider_source") is None:
             given["provider_source"] = providers_from_environment()
         builder = cls.builder().options(**given)

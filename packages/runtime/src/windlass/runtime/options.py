@@ -12,7 +12,7 @@ from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.sandbox import SandboxAdapter
 from windlass.provider_limits import ProviderLimits
 from windlass.runtime.registry import Machine, PackageChange
-from windlass_harness.budget import BudgetLimit
+from windlass_harness.budget import Budget
 from windlass_harness.loop.rules import Rules
 from windlass_protocol import BudgetLimits, JsonObject, RunMode, SessionCapabilities, SourceRef
 
@@ -32,7 +32,7 @@ class RuntimeOptions(TypedDict, total=False):
     """Runs the programs of agents with code mode or workflows; Monty when left out."""
     sandboxes: Mapping[str, SandboxAdapter]
     """Adapters of sandboxes by name; when left out, `none` and `bubblewrap` with folders beside the store."""
-    policy: StartPolicy
+    start_policy: StartPolicy
     """Decides whether a run may start; every run may when left out."""
     tool_policy: ToolPolicy
     """Decides about tool calls, instead of the policies of the agents."""
@@ -82,7 +82,7 @@ class RunOptions(TypedDict, total=False):
     mode: RunMode | None
     capabilities: SessionCapabilities | None
     """Capabilities of the channel of the message; all when left out."""
-    budget: BudgetLimit | BudgetLimits | None
+    budget: Budget | BudgetLimits | None
     output: Output | None
     """The type of the result: a type, a JSON Schema or an OutputContract."""
     context: Sequence[str] | None

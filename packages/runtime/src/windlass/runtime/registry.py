@@ -368,7 +368,7 @@ class RuntimePorts:
         StartPolicy | None,
         partial(
             check_callable,
-            what="policy",
+            what="start_policy",
             words="a function of a RunRequest and a RuntimePackage, such as allow_start of windlass.parts",
         ),
     ] = None

@@ -47,7 +47,8 @@ async def answer(
 ) -> Response:
     """Answer a request: with one of its options, a text, or both.
 
-    An approval holds for one call with the arguments that were shown. With the `argumentsHash` of the
+    An approval holds for one call with the arguments that were shown, or with those that the answer gives
+    instead: they are validated, and the policy decides about them. With the `argumentsHash` of the
     request, the answer is refused if the call has other arguments. A request that was already answered is a
     conflict, which tells the answer.
     """
@@ -61,6 +62,7 @@ async def answer(
                 option_id=given.option_id,
                 text=given.text,
                 arguments_hash=given.arguments_hash,
+                arguments=given.arguments,
             )
             await caller.tenant.runtime.answer_session(found.session_id, await signed(caller, [response]))
         return reply(Accepted(session_id=found.session_id, run_id=found.run_id), 202)

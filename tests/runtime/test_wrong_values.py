@@ -309,6 +309,7 @@ SETUP: dict[str, tuple[object, str]] = {
     "hooks": ([1], "hooks must be functions with @hook; number 0 is int"),
     "package_change": (5, "package_change must be one of continue, move, refuse; found 5"),
     "retry_for_ms": (-1, "retry_for_ms must be 0 or more, found -1"),
+    "provider_limits": (5, "provider_limits must be ProviderLimits("),
     "rules": (5, "rules must be Rules(…) of windlass.parts"),
     "deps": ([1], "deps must be a dictionary of agents and functions of a RunInfo, found list"),
     "tenant": (5, "tenant"),

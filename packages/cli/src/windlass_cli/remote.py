@@ -47,6 +47,7 @@ class RemoteServer:
     def __init__(self, client: Client) -> None:
         self._client = client
         self.sessions = RemoteSessions(client)
+        self.schedules = client.schedules
 
     async def agent(self, name: str | None) -> str:
         return chosen_agent(name, [agent.agent_id for agent in await self._client.agents()])
@@ -80,6 +81,10 @@ class RemoteServer:
 
     async def run_snapshot(self, run_id: str) -> "RunSnapshot":
         return (await known(self._client.runs.get(run_id))).run
+
+    async def undriven(self) -> frozenset[str]:
+        # A server drives the runs of its agents.
+        return frozenset()
 
     async def decisions(self, run_id: str) -> "DecisionRun":
         return await known(self._client.runs.decisions(run_id))
@@ -148,9 +153,13 @@ class RemoteSessions:
         text: str | None = None,
         agent_id: str | None = None,
         status: str | None = None,
+        after: str | None = None,
         limit: int = 50,
+        root_only: bool = True,
     ) -> "Page[SessionInfo]":
-        return await self._client.sessions.list(text=text, agent=agent_id, status=status, limit=limit)
+        return await self._client.sessions.list(
+            text=text, agent=agent_id, status=status, after=after, limit=limit, subagents=not root_only
+        )
 
     async def runs(
         self,
@@ -158,9 +167,18 @@ class RemoteSessions:
         session_id: str | None = None,
         agent_id: str | None = None,
         status: str | None = None,
+        after: str | None = None,
         limit: int = 50,
+        root_only: bool = False,
     ) -> "Page[RunRow]":
-        return await self._client.runs.list(session=session_id, agent=agent_id, status=status, limit=limit)
+        return await self._client.runs.list(
+            session=session_id,
+            agent=agent_id,
+            status=status,
+            after=after,
+            limit=limit,
+            subagents=not root_only,
+        )
 
     async def refused_starts(self, *, agent_id: str | None = None, limit: int = 50) -> "Page[RefusedStart]":
         return await self._client.runs.refused(agent=agent_id, limit=limit)

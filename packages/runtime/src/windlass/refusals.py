@@ -291,13 +291,19 @@ def _answer_hint(request: InputRequest | None, response: InputResponse) -> str:
         return "; the open requests of the run are those that can be answered"
     if request.responders is not None and response.responder is None:
         return "; the answer must name its responder"
+    if request.responders is not None and response.responder not in request.responders:
+        return f"; it may be answered by: {listed(request.responders)}"
     names = [option.id for option in request.options or ()]
     if response.option_id in names:
         return ""
     if not names:
         return "; it takes a text"
-    listed = ", ".join(shown(name, NAME_SHOWN_CHARS_MAX) for name in names[:NAMES_SHOWN_MAX])
-    return f"; the options are {listed}{meant([response.option_id or response.text or ''], names)}"
+    return f"; the options are {listed(names)}{meant([response.option_id or response.text or ''], names)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names for a message; of many, the first ones."""
+    return ", ".join(shown(name, NAME_SHOWN_CHARS_MAX) for name in names[:NAMES_SHOWN_MAX])
 
 
 def answered_already(response: InputResponse, session_id: str, *, agent_id: str | None) -> Conflict:

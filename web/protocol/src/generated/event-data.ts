@@ -540,6 +540,21 @@ export const StepStartedData = open({
 });
 export type StepStartedData = z.infer<typeof StepStartedData>;
 
+/** A model call waits for the limit of its provider; live only, never stored. */
+export const StepQueuedData = open({
+  /** Number of the turn in its session, from 0. */
+  sequence: Count,
+  /** Number of the step in its turn, from 0. */
+  stepIndex: Count,
+  /** The turn. */
+  turnId: Id,
+  /** Route of the provider, such as openai. */
+  provider: z.string(),
+  /** Limit that the call waits for. */
+  reason: z.string(),
+});
+export type StepQueuedData = z.infer<typeof StepQueuedData>;
+
 /** A model call failed and will be tried again. */
 export const StepRetryingData = open({
   /** Number of the turn in its session, from 0. */
@@ -583,6 +598,8 @@ export const StepCompletedData = open({
   providerMetadata: JsonObject.optional(),
   /** How long the model took. */
   latencyMs: Count.optional(),
+  /** How long the call waited for the limit of its provider, if it did. */
+  queuedMs: Count.optional(),
 });
 export type StepCompletedData = z.infer<typeof StepCompletedData>;
 

@@ -7,7 +7,7 @@ import typer
 from pydantic_core import from_json
 
 import windlass
-from windlass_cli.backend import Backend, command_of
+from windlass_cli.backend import Backend, command_of, known_request
 from windlass_cli.follow import asked
 from windlass_cli.output import Problem, show_page, when
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from windlass_protocol import JsonObject
 
 app = typer.Typer(no_args_is_help=True, help="Requests to people: list, answer.")
-Id = Annotated[str, typer.Argument(help="The request.")]
+Id = Annotated[str, typer.Argument(help="The request: its id, or the beginning of it.")]
 
 
 @app.command("list")
@@ -86,8 +86,9 @@ def answer(
 
     async def work(backend: Backend) -> None:
         found = await _open_request(backend, request_id)
+        known_id = found.request.request_id
         run = backend.handle(found.run_id)
-        if any(one.is_answered for one in await run.open_requests() if one.request_id == request_id):
+        if any(one.is_answered for one in await run.open_requests() if one.request_id == known_id):
             raise Problem(
                 "the request is answered already, and no process has taken the answer yet",
                 f"Drive the run here: windlass runs resume {found.run_id}",
@@ -97,9 +98,9 @@ def answer(
             given = found.request.action.input
             known = given if isinstance(given, dict) else {}
             arguments = None if changes is None else {**known, **changes}
-            await run.answer(request_id, option, text=text, responder=command.user, arguments=arguments)
+            await run.answer(known_id, option, text=text, responder=command.user, arguments=arguments)
         except windlass.Conflict:  # answered or expired in the meantime
-            await _open_request(backend, request_id)
+            await _open_request(backend, known_id)
             raise
         said = " ".join(filter(None, (option, text)))
         command.terminal.say(f"Answered: {said}. Drive the run here: windlass runs resume {found.run_id}")
@@ -130,9 +131,7 @@ async def _open_request(backend: Backend, request_id: str) -> "RequestRow":
     """
     from windlass.catalog import SettledRequest  # noqa: PLC0415 - slow to import; the backend has imported it
 
-    found = await backend.sessions.request(request_id)
-    if found is None:
-        raise Problem(f"unknown request: {request_id}", "List the open requests: windlass approvals list")
+    found = await known_request(backend, request_id)
     if isinstance(found, SettledRequest):
         by = f" by {found.responder}" if found.responder else ""
         raise Problem(

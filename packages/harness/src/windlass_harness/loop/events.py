@@ -123,6 +123,8 @@ class ModelAnswered:
     reasoning: str = ""
     usage: JsonObject | None = None
     latency_ms: int | None = None
+    queued_ms: int | None = None
+    """How long the call waited for the limit of its provider; None if it did not."""
     provider_data: JsonObject | None = None
     """Provider data that must be sent back with this answer."""
     notes: tuple[Note, ...] = ()

@@ -10,6 +10,7 @@ While the question is open the call of the tool is at rest: nothing runs, and no
 it is answered the tool is judged, begun and run again from its start, and finds the answer.
 """
 
+from collections import Counter
 from typing import Final
 
 from pydantic import JsonValue
@@ -32,6 +33,7 @@ from windlass_harness.views.history import Call, CallStage
 from windlass_protocol import ActionStatus, JsonObject
 
 TOO_MANY_CALLS: Final = "too_many_calls"
+_NAMES_MAX: Final = 20
 ASK_QUESTION: Final = "ask_question"
 """The tool under whose name a question is recorded."""
 
@@ -102,12 +104,25 @@ def finished(state: LoopState, call: Call, program: ProgramNotes, *, now: Moment
     """Return the result of a program that ended before its last calls did; empty while one is open."""
     if program.end is None or _has_open_calls(state, call):
         return []
-    end = program.end
-    facts = {name: end[name] for name in ("status", "error", "contentRef") if name in end}
-    result = subagents.result_of(state, call, output=end.get("output"))
-    if end.get("status") != ActionStatus.COMPLETED.value:
+    facts = {name: program.end[name] for name in ("status", "error", "contentRef") if name in program.end}
+    return [_result(state, call, program.end.get("output"), facts, now=now)]
+
+
+def begun_calls(state: LoopState, call: Call) -> str:
+    """Return which calls of an open program have begun, as the model is told; empty if none has."""
+    made = state.session.history.calls_of(call.call_id)
+    begun = Counter(one.tool_name for one in made if one.attempt and not state.is_unbegun(one))
+    names = ", ".join(f"{name} ({count})" for name, count in begun.most_common(_NAMES_MAX))
+    return names and f"Calls of it that had begun: {names}. Their effects remain."
+
+
+def _result(state: LoopState, call: Call, output: JsonValue, facts: JsonObject, *, now: Moment) -> Draft:
+    result, error = subagents.result_of(state, call, output=output), facts.get("error")
+    if isinstance(error, dict):
         result["isError"] = True
-    return [state.draft("action.result", {"result": result, **facts, **state.place_of(call)}, now=now)]
+        told = [str(error["message"]), begun_calls(state, call)]
+        facts = {**facts, "error": {**error, "message": "\n".join(filter(None, told))}}
+    return state.draft("action.result", {"result": result, **facts, **state.place_of(call)}, now=now)
 
 
 def asked(state: LoopState, event: ToolAsked, *, now: Moment, rules: Rules) -> list[Draft]:
@@ -196,7 +211,6 @@ def _end(
     is_open: bool = False,
     variables: ProgramVariables | None = None,
 ) -> list[Draft]:
-    place = state.place_of(call)
     facts: JsonObject = {"status": returned.status.value}
     if returned.status is not ActionStatus.COMPLETED:
         facts["error"] = {"code": returned.code or "failed", "message": returned.message or "It failed."}
@@ -207,11 +221,8 @@ def _end(
         if variables is not None:
             data |= {"interpreter": variables.interpreter, "variables": variables.content}
             data["names"] = [*variables.names]
-        return [state.draft("program.ended", {**data, **place}, now=now)]
-    result = subagents.result_of(state, call, output=returned.output)
-    if returned.status is not ActionStatus.COMPLETED:
-        result["isError"] = True
-    return [state.draft("action.result", {"result": result, **facts, **place}, now=now)]
+        return [state.draft("program.ended", {**data, **state.place_of(call)}, now=now)]
+    return [_result(state, call, returned.output, facts, now=now)]
 
 
 def _too_many(call: Call, rules: Rules) -> CallReturned:

@@ -330,6 +330,8 @@ def _answered(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules)
         done["usage"] = event.usage
     if event.latency_ms is not None:
         done["latencyMs"] = event.latency_ms
+    if event.queued_ms is not None:
+        done["queuedMs"] = event.queued_ms
     drafts.append(state.draft("step.completed", done, now=now))
     return drafts
 

@@ -108,6 +108,8 @@ def begin_call(
         done["usage"] = answer.usage
     if answer.latency_ms is not None:
         done["latencyMs"] = answer.latency_ms
+    if answer.queued_ms is not None:
+        done["queuedMs"] = answer.queued_ms
     drafts.append(Draft("step.completed", at, done, *ids))
     decided: JsonObject = {
         "stage": "pre_tool",

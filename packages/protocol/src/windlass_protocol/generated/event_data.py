@@ -689,6 +689,24 @@ def _make_StepStartedData() -> object:
     return StepStartedData
 
 
+def _make_StepQueuedData() -> object:
+    from windlass_protocol._wire import Open, Str
+    from windlass_protocol.generated.common import Count, Id
+
+    class StepQueuedData(Open):
+        """A model call waits for the limit of its provider; live only, never stored."""
+
+        __qualname__ = "StepQueuedData"
+
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        provider: Str
+        reason: Str
+
+    return StepQueuedData
+
+
 def _make_StepRetryingData() -> object:
     from windlass_protocol._wire import Bool, Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Id, Usage
@@ -734,6 +752,7 @@ def _make_StepCompletedData() -> object:
         cost_usd: Maybe[Annotated[Float, Field(ge=0)]] = None
         provider_metadata: Maybe[JsonObject] = None
         latency_ms: Maybe[Count] = None
+        queued_ms: Maybe[Count] = None
 
     return StepCompletedData
 
@@ -1861,6 +1880,7 @@ __getattr__, __dir__ = _lazy_values(
         "ReasoningAppendedData": _make_ReasoningAppendedData,
         "ReasoningCompletedData": _make_ReasoningCompletedData,
         "StepStartedData": _make_StepStartedData,
+        "StepQueuedData": _make_StepQueuedData,
         "StepRetryingData": _make_StepRetryingData,
         "StepCompletedData": _make_StepCompletedData,
         "StepFailedData": _make_StepFailedData,

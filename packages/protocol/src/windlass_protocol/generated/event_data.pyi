@@ -555,6 +555,20 @@ class StepStartedData(Open):
     prompt_message_count: Maybe[Count] = None
     """Messages of the history in the prompt; instructions apart."""
 
+class StepQueuedData(Open):
+    """A model call waits for the limit of its provider; live only, never stored."""
+
+    sequence: Count
+    """Number of the turn in its session, from 0."""
+    step_index: Count
+    """Number of the step in its turn, from 0."""
+    turn_id: Id
+    """The turn."""
+    provider: Str
+    """Route of the provider, such as openai."""
+    reason: Str
+    """Limit that the call waits for."""
+
 class StepRetryingData(Open):
     """A model call failed and will be tried again."""
 
@@ -598,6 +612,8 @@ class StepCompletedData(Open):
     """What the provider added."""
     latency_ms: Maybe[Count] = None
     """How long the model took."""
+    queued_ms: Maybe[Count] = None
+    """How long the call waited for the limit of its provider, if it did."""
 
 class StepFailedData(Open):
     """A step failed."""

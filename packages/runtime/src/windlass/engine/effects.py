@@ -49,6 +49,7 @@ from windlass.ports.host import Delivery, OutputSink
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMMessage
 from windlass.ports.store import ContentStore, Standing
+from windlass.provider_limits import ProviderLimits, ProviderTurn
 from windlass.session_sandbox import FindSandbox, SessionSandbox, attachments_of
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.calling import Arguments, ToolRun, call_tool, late, outcome_of
@@ -83,6 +84,7 @@ from windlass_harness.loop.events import (
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import Redactor
+from windlass_harness.retry import DELAY_MS_MAX
 from windlass_harness.views.runs import RunState
 from windlass_harness.views.session import SANDBOX_KEY
 from windlass_protocol import (
@@ -319,6 +321,7 @@ class EffectPorts:
     secret_inputs: SecretInputs = field(default_factory=SecretInputs)
     deadlines: Deadlines = field(default_factory=Deadlines)
     lease: Lease = field(default_factory=Lease)
+    provider_limits: ProviderLimits = field(default_factory=ProviderLimits)
     delegator: Delegator | None = None
     interpreter: Interpreter | None = None
     """Runs the programs of models."""
@@ -773,7 +776,8 @@ class Effects:
         limit_ms = MODEL_TIMEOUT_MS
         if state.run is not None:
             limit_ms = self._pause_clock.time_left_ms(state, most_ms=limit_ms)
-        patience = SummaryLimits(limit_ms, shared.random())
+        turn = partial(self._begin_turn, state, binding.summary_route)
+        patience = SummaryLimits(limit_ms, shared.random(), turn)
         return await compact(binding, state, effect=effect, patience=patience)
 
     async def _converse(
@@ -785,7 +789,7 @@ class Effects:
         task = self._task_of(CallModel.key)
         live = self._live = MaskedAnswer(shared.bus.live(step), binding.redactor)
         collector = Collector(live, binding.redactor, calls_max=shared.calls_max)
-        started = shared.clock.monotonic()
+        turn: ProviderTurn | None = None
         tools = binding.definitions(can_ask=self._can_ask(state))
         provider = self._structured_output.of(
             binding.provider_for(state.run_notes.model_id), state.run_notes.contract, has_tools=bool(tools)
@@ -793,12 +797,16 @@ class Effects:
 
         def leave() -> None:
             live.close()
+            if turn is not None:
+                turn.end()
             late = model_error(TimeoutError(), binding.redactor)
             self.tasks.take_over(
                 CallModel.key, task, partial(self._failed, state, late, collector.usage, notes)
             )
 
         try:
+            turn = await self._begin_turn(state, binding.route_for(state.run_notes.model_id), live)
+            started = shared.clock.monotonic()
             await listen(
                 ModelRequest(provider, messages, tools, binding.temperature),
                 collector,
@@ -809,6 +817,7 @@ class Effects:
             )
             if task.cancelling():
                 await self.tasks.drop_stray_cancel()
+            turn.end()
             answer = collector.answer(latency_ms=elapsed_ms(shared.clock, started), notes=notes)
         except asyncio.CancelledError:
             live.close()
@@ -817,17 +826,47 @@ class Effects:
             failure = broken_off("answer")
         except BaseException as error:  # model boundary: a provider may raise anything
             live.close()
+            if turn is not None:
+                turn.end(error)
             if is_for_us(error):
                 raise
             failure = model_error(error, binding.redactor)
         else:
+            if turn.queued_ms is not None:
+                answer = replace(answer, queued_ms=turn.queued_ms)
             self._inputs = {call.call_id: call.input for call in answer.calls}
             self._canonical = collector.canonical
             self._arguments.clear()
             if shared.secret_inputs:
                 shared.secret_inputs.forget(self._writer.session_id)
             return with_subagents(answer, binding.tools) if answer.calls else answer
+        finally:
+            if turn is not None:
+                turn.end()
         return await self._failed(state, failure, collector.usage, notes)
+
+    async def _begin_turn(
+        self, state: LoopState, route_id: str, live: MaskedAnswer | None = None
+    ) -> ProviderTurn:
+        """Return the turn of a model call at the limit of its provider; a call that waits is shown.
+
+        The wait counts for the time budget of the run, and not for the time limit of the call.
+        """
+        shared = self._shared
+        turn = shared.provider_limits.turn(route_id, shared.clock)
+        if turn.try_begin():
+            return turn
+
+        def show(reason: str) -> None:
+            if live is not None:
+                live.show("step.queued", {"provider": route_id, "reason": reason, **state.place()})
+
+        left_ms = DELAY_MS_MAX
+        if state.run is not None:
+            left_ms = self._pause_clock.time_left_ms(state, most_ms=left_ms)
+        with shared.deadlines.limit(left_ms / 1_000):
+            await turn.begin(show)
+        return turn
 
     async def _failed(
         self, state: LoopState, failure: ErrorInfo, usage: JsonObject | None, notes: tuple[Note, ...]

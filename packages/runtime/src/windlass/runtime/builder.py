@@ -19,6 +19,7 @@ from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import ContentStore, Store
+from windlass.provider_limits import ProviderLimits
 from windlass.refusals import (
     bad_setup,
     check_callable,
@@ -304,6 +305,10 @@ class AgentRuntimeBuilder(Generic[R]):
     def retry_for(self, duration_ms: int, *, replace: bool = False) -> Self:
         """Set how long model calls are retried while the provider is away."""
         return self._with(replace=replace, retry_for_ms=duration_ms)
+
+    def provider_limits(self, limits: ProviderLimits, *, replace: bool = False) -> Self:
+        """Set how many model calls are sent at once and each minute; runtimes may share the object."""
+        return self._with(replace=replace, provider_limits=limits)
 
     def secrets(self, secrets: Iterable[str]) -> Self:
         """Add texts that must never reach a record, event, trace or error."""

@@ -178,6 +178,7 @@ class AgentRuntime(CoreRuntime):
             hooks: functions for hooks that packages name; agents bring their own.
             package_change: continue (the default), move or refuse runs of an agent that has changed.
             retry_for_ms: how long model calls are retried while the provider is away; default: 3,600,000.
+            provider_limits: how many model calls are sent at once and each minute, by provider.
             rules: the limits of the loop.
             deps: factories of dependencies by agent: {agent: factory}, each a function of a RunInfo.
             tenant: the tenant whose store this is; factories of dependencies see it.

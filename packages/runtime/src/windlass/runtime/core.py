@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from windlass.runtime.registry import RuntimePorts
     from windlass.runtime.runs import Asking, RunHandle, Runs
     from windlass.runtime.start import EffectivePackage
+    from windlass.schedules import Schedules
     from windlass_harness.loop.events import StateChange
     from windlass_harness.loop.state import LoopState
     from windlass_harness.views.family import ChildSession
@@ -193,6 +194,7 @@ class CoreRuntime(RuntimeViews):
         self._opening = asyncio.Lock()
         self._answer_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closing: asyncio.Future[None] | None = None
+        self._scheduling: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         await self.resume()
@@ -233,10 +235,15 @@ class CoreRuntime(RuntimeViews):
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
+        import asyncio  # noqa: PLC0415 - slow to import
+
         if self._desk is not None:
             await self._desk.aclose()
         if self._engine is not None:
             await self._engine.aclose()
+        if self._scheduling is not None:
+            self._scheduling.cancel()
+            await asyncio.wait([self._scheduling])
         if self._ports.provider_source is not None:
             await self._ports.provider_source.aclose()
         if self._ports.interpreter is not None:
@@ -268,6 +275,7 @@ class CoreRuntime(RuntimeViews):
             machine.random,
             is_attended=ports.is_attended,
             calls_max=ports.rules.calls_per_step_max,
+            provider_limits=ports.provider_limits,
             delegator=RuntimeDelegator(ports, self._keeper),
             interpreter=ports.interpreter,
             sandbox_of=partial(sandbox_of, ports),
@@ -285,8 +293,37 @@ class CoreRuntime(RuntimeViews):
                 owner_id=machine.new_id(),
                 event_hooks=ports.registry.event_hooks,
                 on_parked=self._on_parked,
+                on_schedule_due=self._start_scheduled,
             )
         )
+
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules of the store.
+
+        Raises:
+            Rejected: the runtime has no journal.
+        """
+        from windlass.schedules import Schedules, Starter  # noqa: PLC0415 - slow to import
+
+        starter = Starter(self.start_run, partial(self.cancel_run, by="schedule"), self._agents)
+        return Schedules(self._store(), self._ports.machine.clock, starter)
+
+    def _start_scheduled(self) -> None:
+        """Start the runs of schedules in a task: a start policy may take its time."""
+        import asyncio  # noqa: PLC0415 - slow to import
+
+        if self._scheduling is None or self._scheduling.done():
+            self._scheduling = asyncio.create_task(self._schedule(), name="windlass schedules")
+
+    async def _schedule(self) -> None:
+        from windlass.engine.masking import log_failure  # noqa: PLC0415 - slow to import
+
+        try:
+            await self.schedules.start_due()
+        except Exception as error:  # noqa: BLE001 - the next sweep tries again
+            redactor = self._ports.scribe.redactor
+            log_failure("schedules could not be looked after", error, redactor=redactor)
 
     def _on_parked(self, state: LoopState) -> None:
         deps = self._ports.deps

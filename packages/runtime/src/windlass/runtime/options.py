@@ -10,6 +10,7 @@ from windlass.ports.host import ApprovalDispatcher, OutputSink, StartPolicy, Too
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.sandbox import SandboxAdapter
+from windlass.provider_limits import ProviderLimits
 from windlass.runtime.registry import Machine, PackageChange
 from windlass_harness.budget import Budget
 from windlass_harness.loop.rules import Rules
@@ -58,6 +59,8 @@ class RuntimeOptions(TypedDict, total=False):
     retry_for_ms: int
     """How long model calls are retried while the provider is away, an hour when left out; 0 makes a few
     attempts. An agent may set its own."""
+    provider_limits: ProviderLimits
+    """How many model calls are sent at once and each minute, by provider; runtimes may share the object."""
     rules: Rules
     deps: Mapping[AnyAgent, DepsFactory[object]]
     """Factories of dependencies, by agent; they replace the factories of the agents themselves."""

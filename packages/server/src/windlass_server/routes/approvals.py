@@ -9,7 +9,7 @@ from windlass.refusals import settled_already
 from windlass_protocol import Accepted, ApprovalInfo, ApprovalPage, InputResponse
 from windlass_server.models import Answer, PageDep
 from windlass_server.openapi import ACCEPTED_EXAMPLE, APPROVAL_EXAMPLE, answers, body_example
-from windlass_server.requests import PREFIX, CallerDep, IdempotencyKey, OwnRequest, once, reply, seen
+from windlass_server.requests import PREFIX, CallerDep, IdempotencyKey, OwnRequest, once, reply, seen, signed
 from windlass_server.routing import Route
 
 router = APIRouter(prefix=PREFIX, tags=["approvals"], route_class=Route)
@@ -63,8 +63,6 @@ async def answer(
                 text=given.text,
                 arguments_hash=given.arguments_hash,
                 arguments=given.arguments,
-                responder=caller.principal.user,
-                roles=caller.principal.role_names,
             )
-            await caller.tenant.runtime.answer_session(found.session_id, [response])
+            await caller.tenant.runtime.answer_session(found.session_id, await signed(caller, [response]))
         return reply(Accepted(session_id=found.session_id, run_id=found.run_id), 202)

@@ -47,6 +47,7 @@ class RunQueryParams(PageQuery):
     session: Annotated[str | None, Field(min_length=1, max_length=512)] = None
     agent: Annotated[str | None, Field(min_length=1, max_length=512)] = None
     status: RunStatus | None = None
+    subagents: Annotated[bool, Field(description="Include runs of subagents.")] = True
 
 
 @router.get(
@@ -63,6 +64,7 @@ async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]
         session_id=query.session,
         agent_id=query.agent,
         status=query.status,
+        root_only=not query.subagents,
     )
     return reply(RunPage(runs=tuple(seen(RunRow, info) for info in page.items), next=page.next))
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Self, TypeVar, cast, get_args
@@ -17,7 +18,7 @@ from windlass.adapters.journals.codec import (
     encode_posts,
     encoded,
 )
-from windlass.adapters.journals.rules import CLOSED, misconfigured, unavailable
+from windlass.adapters.journals.rules import CLOSED, document_json, misconfigured, unavailable
 from windlass.adapters.journals.sqlite.archive import ArchiveTransaction
 from windlass.adapters.journals.sqlite.files import OpenFiles
 from windlass.adapters.journals.sqlite.integrity import StoreKey
@@ -41,13 +42,14 @@ from windlass.adapters.journals.sqlite.search import BATCH_BYTES_MAX
 from windlass.adapters.journals.sqlite.transactions import CHECKPOINT_BYTES, Writer
 from windlass.adapters.journals.sqlite.writes import OwnerLocks, Transaction
 from windlass.errors import AgentError, Corrupt
-from windlass.limits import REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
+from windlass.limits import LIGHT_CHARS_MAX, REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.store import (
     Appended,
     Arrivals,
     Batch,
     Claim,
     CountFilter,
+    Document,
     InboxItem,
     KeptItem,
     NewRun,
@@ -67,6 +69,8 @@ from windlass.ports.store import (
     Waiting,
 )
 from windlass.private_files import make_database
+from windlass.tools.calling import in_masking_thread
+from windlass.tools.results import is_light
 from windlass_harness.record import Post, Record
 from windlass_protocol import ContentRef, JsonObject
 
@@ -176,7 +180,10 @@ class SqliteStore:
         return await self._writer.do(lambda tx: tx.claim(session_id, owner_id, now_ms=now_ms))
 
     async def append(self, batch: Batch) -> Appended:
-        body, posts = encode_batch(batch), encode_posts(batch)
+        if _has_large_text(batch):
+            body, posts = await in_masking_thread(lambda: (encode_batch(batch), encode_posts(batch)))
+        else:
+            body, posts = encode_batch(batch), encode_posts(batch)
         size_bytes = len(body)
         for one in posts:
             size_bytes += len(one.raw)
@@ -193,7 +200,9 @@ class SqliteStore:
     async def post(
         self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
     ) -> Posted:
-        one = encode_post(Post(session_id, kind, key, body), run, at="" if run is None else run.at)
+        post = Post(session_id, kind, key, body)
+        encode = partial(encode_post, post, run, at="" if run is None else run.at)
+        one = encode() if is_light(body) else await in_masking_thread(encode)
         return await self._writer.do(lambda tx: tx.post(one), size_bytes=len(one.raw))
 
     async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
@@ -348,6 +357,30 @@ class SqliteStore:
             lambda: self._reads.index.refusals(owner, agent_id, before=before, limit=limit)
         )
 
+    async def put_document(self, document: Document) -> None:
+        body = document_json(document)
+        await self._writer.do(lambda tx: tx.put_document(document, body))
+
+    async def drop_document(self, document: Document) -> None:
+        await self._writer.do(lambda tx: tx.drop_document(document))
+
+    async def document(self, kind: str, name: str) -> Document | None:
+        found = await self._read(lambda: self._reads.documents("kind = ? AND name = ?", (kind, name)))
+        return found[0] if found else None
+
+    async def documents(
+        self, kind: str, *, after: str | None = None, limit: int = 100
+    ) -> tuple[Document, ...]:
+        where = "kind = ? AND name > ? ORDER BY name LIMIT ?"
+        return await self._read(lambda: self._reads.documents(where, (kind, after or "", limit)))
+
+    async def due_documents(self, kind: str, *, now_ms: int, limit: int = 100) -> tuple[Document, ...]:
+        where = "kind = ? AND due_at_ms <= ? ORDER BY due_at_ms, name LIMIT ?"
+        return await self._read(lambda: self._reads.documents(where, (kind, now_ms, limit)))
+
+    async def next_document_ms(self, kind: str) -> int | None:
+        return await self._read_row(lambda: self._reads.next_document_ms(kind))
+
     async def counted_runs(self, wanted: CountFilter) -> RunCounts:
         return await self._read(lambda: self._reads.counts.runs(wanted))
 
@@ -467,6 +500,15 @@ def _checked(place: object, durability: object) -> Path:
     if path.is_dir():
         raise misconfigured(f"{path} is a folder: name a file in it, such as {path / 'app.db'}")
     return path
+
+
+def _has_large_text(batch: Batch) -> bool:
+    """Return whether a record of an append is one large text, such as a message; others are not inspected."""
+    return any(
+        type(value) is str and len(value) > LIGHT_CHARS_MAX
+        for draft in batch.drafts
+        for value in draft.data.values()
+    )
 
 
 def _close_all(connections: list[Connection], marks: Marks | None) -> None:

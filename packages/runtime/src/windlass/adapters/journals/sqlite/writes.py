@@ -15,6 +15,7 @@ from windlass.adapters.journals.codec import EncodedPost
 from windlass.adapters.journals.rules import (
     Leases,
     check_fence,
+    check_revision,
     check_room,
     conflict,
     deleted,
@@ -41,7 +42,17 @@ from windlass.adapters.journals.sqlite.queries import (
 )
 from windlass.adapters.journals.sqlite.schema import NEW_APPEND, Connection
 from windlass.adapters.journals.sqlite.search import End, SearchIndex
-from windlass.ports.store import Appended, Batch, Claim, NewRun, Posted, RefusedStart, SessionRow, Standing
+from windlass.ports.store import (
+    Appended,
+    Batch,
+    Claim,
+    Document,
+    NewRun,
+    Posted,
+    RefusedStart,
+    SessionRow,
+    Standing,
+)
 from windlass.private_files import make_folder
 from windlass_protocol import ContentRef, RunStatus
 
@@ -174,6 +185,9 @@ _USE: Final = "INSERT INTO content_uses VALUES (?, ?) ON CONFLICT DO NOTHING"
 _SHARE: Final = """INSERT INTO content_uses SELECT 0, hash FROM contents WHERE hash = ?1
     AND NOT EXISTS (SELECT 1 FROM content_uses WHERE hash = ?1)"""
 _REFUSE: Final = "INSERT INTO refused VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_REVISION: Final = "SELECT revision FROM documents WHERE kind = ? AND name = ?"
+_PUT_DOCUMENT: Final = "INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?)"
+_DROP_DOCUMENT: Final = "DELETE FROM documents WHERE kind = ? AND name = ?"
 _FORGET_REFUSED: Final = "DELETE FROM refused WHERE number <= (SELECT max(number) FROM refused) - ?"
 _SNAPSHOT: Final = """INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (session_key) DO UPDATE
     SET seq = excluded.seq, seal = excluded.seal, state = excluded.state WHERE excluded.seq >= seq"""
@@ -434,6 +448,24 @@ class Transaction:
         )
         self._connection.execute(_REFUSE, (*columns, self._key.row_seal("refused", columns)))
         self._connection.execute(_FORGET_REFUSED, (most,))
+
+    def put_document(self, one: Document, body: str) -> None:
+        """Write a document in place of the revision before it."""
+        self._check_revision(one, one.revision - 1)
+        self._count_at_commit()
+        columns = (one.kind, one.name, one.revision, body, one.due_at_ms)
+        self._connection.execute(_PUT_DOCUMENT, (*columns, self._key.row_seal("documents", columns)))
+
+    def drop_document(self, one: Document) -> None:
+        """Delete a document."""
+        self._check_revision(one, one.revision)
+        self._count_at_commit()
+        self._erase()
+        self._connection.execute(_DROP_DOCUMENT, (one.kind, one.name))
+
+    def _check_revision(self, one: Document, expected: int) -> None:
+        row = self._connection.execute(_REVISION, (one.kind, one.name)).fetchone()
+        check_revision(one, cast("int", row[0]) if row else 0, expected=expected)
 
     def save(self, session_id: str, seq: int, *, state: bytes) -> None:
         """Save a snapshot, unless a newer one exists or its records do not."""

@@ -374,6 +374,39 @@ def test_a_failed_run_is_retried(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "only a failed run is continued" in ran.err
 
 
+PAYS = '''
+from windlass import Agent, tool
+from windlass.testing import ScriptedModel, by_history, call, say
+
+@tool(mode="external")
+def pay(cents: int, note: str) -> str:
+    """Pay an amount."""
+    with open("paid", "w") as file:
+        file.write(f"{cents} {note}")
+    return "paid"
+
+script = [call("pay", {"cents": 900, "note": "lamp"}), say("Done.")]
+agent = Agent("a", model=ScriptedModel(by_history(script)), tools=[pay])
+'''
+
+
+def test_a_call_is_approved_with_changed_arguments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pays.py").write_text(PAYS, encoding="utf-8")
+    agents = ("--agents", "pays.py:agent")
+    assert run_here(capsys, *agents, "run", "Pay.").code == 3
+    [waiting] = lines(capsys, "approvals", "list")
+    request_id = str(cast(Row, waiting["request"])["requestId"])
+    answer = ("approvals", "answer", request_id, "approve", "--change")
+    for wrong in ("[5]", "cents=5"):
+        ran = run_here(capsys, *agents, *answer, wrong)
+        assert (ran.code, "not a JSON object" in ran.err) == (2, True), ran
+    assert run_here(capsys, *agents, *answer, '{"cents": 5}').code == 0
+    assert run_here(capsys, *agents, "runs", "resume", str(waiting["runId"])).code == 0
+    assert (tmp_path / "paid").read_text(encoding="utf-8") == "5 lamp"
+
+
 BOOKS = '''
 from windlass import Agent, tool
 from windlass.testing import ScriptedModel, call, say

@@ -10,23 +10,15 @@ import {
   formatCount,
   formatDuration,
   formatValue,
+  formatMoment,
+  plural,
 } from "@windlass/ui";
 import { memo, useMemo, useState, type ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import type { PromptMessage, StepPrompt } from "@windlass/protocol/client";
 import { to, useQueryState } from "./router.js";
-import {
-  ButtonLink,
-  Empty,
-  formatMoment,
-  Loading,
-  plural,
-  SMALL_BUTTON,
-  SMALL_FIELD,
-  TextLink,
-  VirtualList,
-} from "./parts.js";
-import { callFacts, kindOf, stepFacts, tell, type CallFacts, type StepFacts, type Tone } from "./records.js";
+import { ButtonLink, Empty, Loading, SMALL_BUTTON, SMALL_FIELD, TextLink, VirtualList } from "./parts.js";
+import { callFacts, kindOf, outcomeOf, stepFacts, tell, type CallFacts, type StepFacts, type Tone } from "./records.js";
 import { promptQuery } from "./queries.js";
 
 const ROW_PX = 32;
@@ -248,7 +240,7 @@ function Call({ call }: { readonly call: CallFacts }): ReactNode {
       ))}
       {call.requests.length > call.answers.length && (
         <p className="text-xs text-agent-warning">
-          It waits for an answer. <TextLink href="/approvals">Approvals</TextLink>
+          It waits for an answer. <TextLink href="/approvals">Inbox</TextLink>
         </p>
       )}
       {call.childSessionId !== undefined && (
@@ -258,7 +250,7 @@ function Call({ call }: { readonly call: CallFacts }): ReactNode {
       )}
       {result !== undefined && (
         <Block
-          title={`Result: ${result.status}${result.durationMs === undefined ? "" : `, ${formatDuration(result.durationMs)}`}`}
+          title={`Result: ${outcomeOf(result.status, result.error?.code)}${result.durationMs === undefined ? "" : `, ${formatDuration(result.durationMs)}`}`}
           text={result.error?.message ?? formatValue(result.result.output)}
         />
       )}
@@ -305,6 +297,7 @@ function Step({ step }: { readonly step: StepFacts }): ReactNode {
         </p>
       )}
       {place !== undefined && <Prompt {...place} count={promptCount} />}
+      {step.reasoning !== "" && <Block title="Reasoning" text={step.reasoning} />}
       {step.said !== "" && <Block title="Answer" text={step.said} />}
     </section>
   );

@@ -28,7 +28,7 @@ interface Page {
 /** The navigation; `g` and the key open a page. */
 export const NAVIGATION: readonly NavPage[] = [
   { path: "chat", label: "Chat", key: "c", icon: "M4 5h16v11H9l-5 4z" },
-  { path: "approvals", label: "Approvals", key: "a", icon: "M4 12l5 5L20 6" },
+  { path: "approvals", label: "Inbox", key: "a", icon: "M4 12l5 5L20 6" },
   { path: "sessions", label: "Sessions", key: "s", icon: "M4 6h16M4 12h16M4 18h10" },
   { path: "decisions", label: "Decisions", key: "d", icon: "M12 4v6m0 0l-6 10m6-10l6 10" },
   { path: "overview", label: "Overview", key: "o", icon: "M4 19V9m6 10V5m6 14v-7m4 7H2" },

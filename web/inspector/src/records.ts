@@ -14,9 +14,8 @@ import {
   type PolicyDecision,
   type RuntimeActionResult,
 } from "@windlass/protocol";
-import { formatCost, formatCount, formatDuration, formatValue } from "@windlass/ui";
+import { formatCost, formatCount, formatDuration, formatValue, plural } from "@windlass/ui";
 import { client, newKey } from "./auth.js";
-import { plural } from "./parts.js";
 
 const STEP = 250;
 
@@ -72,6 +71,8 @@ export interface StepFacts {
   readonly place: { readonly runId: string; readonly stepIndex: number } | undefined;
   /** How many messages of the history the model was sent. */
   readonly promptCount: number | undefined;
+  /** What the model thought, if it told. */
+  readonly reasoning: string;
   readonly said: string;
   readonly attempts: readonly Of<"step.retrying">["data"][];
   readonly completed: Of<"step.completed">["data"] | undefined;
@@ -173,6 +174,7 @@ export function stepFacts(records: readonly Event[], record: Event): StepFacts |
     modelId: begin.data.modelId,
     place: placeOf(begin),
     promptCount: begin.data.promptMessageCount,
+    reasoning: one("reasoning.completed")?.data.reasoning ?? "",
     said: one("message.completed")?.data.message ?? "",
     attempts: inside
       .filter((other): other is Of<"step.retrying"> => other.type === "step.retrying")
@@ -221,6 +223,7 @@ const TELLERS: Tellers = {
     detail: message,
   }),
   "message.completed": ({ message }) => ({ title: "Model said", detail: message ?? "", tone: "model", depth: 1 }),
+  "reasoning.completed": ({ reasoning }) => ({ title: "Model thought", detail: reasoning, tone: "model", depth: 1 }),
   "step.started": ({ modelId, stepIndex, promptMessageCount }) => ({
     title: `Model call ${stepIndex + 1}`,
     detail: [modelId, promptMessageCount === undefined ? undefined : plural(promptMessageCount, "message")]
@@ -271,9 +274,9 @@ const TELLERS: Tellers = {
     depth: 1,
   }),
   "action.result": ({ result, status, durationMs, error }) => ({
-    title: `${nameOf(result)} ${status}${durationMs === undefined ? "" : ` in ${formatDuration(durationMs)}`}`,
+    title: `${nameOf(result)} ${outcomeOf(status, error?.code)}${durationMs === undefined ? "" : ` in ${formatDuration(durationMs)}`}`,
     detail: error?.message ?? formatValue(result.output),
-    tone: status === "completed" ? "good" : "bad",
+    tone: status === "completed" ? "good" : isStopped(error?.code) ? "plain" : "bad",
     depth: 1,
   }),
   "input.requested": ({ requests }) => ({
@@ -317,6 +320,15 @@ export function kindOf(mode: string | undefined, effect: string | undefined): st
   return [mode === undefined ? "" : `mode ${mode}`, effect === undefined ? "" : `effect ${effect}`]
     .filter((part) => part !== "")
     .join(", ");
+}
+
+/** How a call ended; one that its run did not let end was stopped, and did not fail. */
+export function outcomeOf(status: string, code: string | undefined): string {
+  return isStopped(code) ? "stopped" : status;
+}
+
+function isStopped(code: string | undefined): boolean {
+  return code === "cancelled";
 }
 
 function nameOf(result: RuntimeActionResult): string {

@@ -51,12 +51,16 @@ export {
 } from "./messages.js";
 export {
   ApprovalCard,
+  Facts,
+  Fields,
+  InterruptedCard,
   QuestionCard,
   RequestCard,
   useApprovals,
   wordsOf,
   type Approvals,
   type ApprovalsOptions,
+  type KnownCall,
   type RequestCardProps,
 } from "./requests.js";
 export { CopyButton, Markdown } from "./markdown.js";
@@ -72,11 +76,18 @@ export { DecisionCard } from "./decisions.js";
 export { BUTTONS, CARD, classes, CODE, FIELD, FOCUS } from "./styles.js";
 export {
   cut,
+  formatAgo,
   formatBytes,
   formatCost,
   formatCount,
   formatDuration,
   formatExactly,
+  formatMoment,
+  formatShort,
   formatValue,
+  formatWhen,
+  plural,
   sentence,
+  shortId,
+  visible,
 } from "./format.js";

@@ -66,7 +66,7 @@ const scheduleSoon: Schedule = (run) => {
  * Follows the journal of a session while it has subscribers.
  *
  * The first subscriber opens the feed and the last closes it; a later one continues after the last event that was
- * shown. Events are shown in batches, so that a fast model does not draw the page a thousand times.
+ * shown. While the page is hidden the feed is closed. Events are shown in batches, so that a fast model does not draw the page a thousand times.
  */
 export class JournalStore {
   private view = EMPTY_VIEW;
@@ -93,11 +93,21 @@ export class JournalStore {
 
   readonly subscribe = (listener: () => void): (() => void) => {
     this.listeners.add(listener);
-    if (this.stop === undefined) this.start();
+    if (this.listeners.size === 1) document.addEventListener("visibilitychange", this.look);
+    this.look();
     return () => {
       this.listeners.delete(listener);
-      if (this.listeners.size === 0) this.close();
+      if (this.listeners.size > 0) return;
+      document.removeEventListener("visibilitychange", this.look);
+      this.close();
     };
+  };
+
+  /** Opens the feed, or closes it while the page is hidden: a browser has few connections for all its windows. */
+  private readonly look = (): void => {
+    const isHidden = document.visibilityState === "hidden";
+    if (isHidden) this.close();
+    else if (this.stop === undefined) this.start();
   };
 
   private start(): void {

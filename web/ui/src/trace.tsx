@@ -3,7 +3,7 @@ import type { Event, TraceEvent, TraceSpan } from "@windlass/protocol";
 import type { TraceInfo } from "@windlass/protocol/client";
 import { memo, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { formatDuration, formatValue } from "./format.js";
+import { formatDuration, formatMoment, formatValue } from "./format.js";
 import { classes, CODE, FIELD, FOCUS } from "./styles.js";
 
 /** A trace to show. */
@@ -155,7 +155,7 @@ function Details({ row, events }: { readonly row: SpanRow; readonly events: read
         <ul className="text-xs text-agent-muted">
           {events.map((event) => (
             <li key={event.eventId}>
-              <time dateTime={event.at}>{event.at.slice(11, 23)}</time> {event.name}
+              <time dateTime={event.at}>{formatMoment(event.at)}</time> {event.name}
             </li>
           ))}
         </ul>
@@ -263,7 +263,7 @@ const EventRow = memo(function EventRow({ event, isOpen, onToggle }: EventRowPro
         <span className="w-16 shrink-0 text-right text-agent-muted">{place}</span>
         <span className="min-w-0 flex-1 truncate">{event.type}</span>
         <time dateTime={event.meta.at} className="shrink-0 text-agent-muted">
-          {event.meta.at.slice(11, 23)}
+          {formatMoment(event.meta.at)}
         </time>
       </button>
       {isOpen && <pre className={CODE}>{formatValue(event.data)}</pre>}

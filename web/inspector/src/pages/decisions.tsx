@@ -2,7 +2,7 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { DecisionRun } from "@windlass/protocol";
 import type { RunRow } from "@windlass/protocol/client";
-import { CARD, classes, DecisionCard, FOCUS } from "@windlass/ui";
+import { CARD, classes, DecisionCard, FOCUS, shortId } from "@windlass/ui";
 import { useCallback, useMemo, type ReactNode } from "react";
 import {
   Ago,
@@ -12,7 +12,6 @@ import {
   Heading,
   Loading,
   Select,
-  shortId,
   Status,
   Tabs,
   TextLink,

@@ -13,6 +13,7 @@ import {
   spanRows,
   type SpanRow,
   useSession,
+  shortId,
 } from "@windlass/ui";
 import { useCallback, useMemo, useState, type ReactNode } from "react";
 import { client } from "../auth.js";
@@ -23,7 +24,6 @@ import {
   Heading,
   Loading,
   Select,
-  shortId,
   SMALL_DANGER,
   Status,
   Tabs,

@@ -48,6 +48,16 @@ INTERRUPTED_AGAIN: Final = (
     "known: it may be what ends the process. Run it again, skip it, or supply its result? To stop here, "
     "cancel the run."
 )
+RETRY_RISK: Final = (
+    "Calls the tool again with the same arguments and the same idempotency key. If the first call took effect "
+    "and its receiver does not know the key, it happens twice."
+)
+SKIP_RISK: Final = (
+    "Calls nothing. The agent is told that the outcome is unknown; if the call took effect, that stays."
+)
+SUPPLY_RISK: Final = (
+    "Calls nothing. The agent goes on as if the call had returned what you write; if that is wrong, it acts on it."
+)
 
 
 def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> JsonObject:
@@ -92,9 +102,9 @@ def recovery_request(
         "prompt": (INTERRUPTED if times == 1 else INTERRUPTED_AGAIN).format(name=call.tool_name, times=times),
         "display": "select",
         "options": [
-            {"id": RecoveryChoice.RETRY.value, "label": "Run it again"},
-            {"id": RecoveryChoice.SKIP.value, "label": "Skip it"},
-            {"id": RecoveryChoice.SUPPLY.value, "label": "Supply its result"},
+            {"id": RecoveryChoice.RETRY.value, "label": "Run it again", "description": RETRY_RISK},
+            {"id": RecoveryChoice.SKIP.value, "label": "Skip it", "description": SKIP_RISK},
+            {"id": RecoveryChoice.SUPPLY.value, "label": "Supply its result", "description": SUPPLY_RISK},
         ],
         "allowFreeform": True,
         "kind": InputKind.RECOVERY.value,

@@ -135,8 +135,37 @@ def _desk(messages: Sequence[LLMMessage]) -> Answer:
     return say(f"Done: {said[-1].content}", usage=usage)
 
 
+PROGRAM: Final = "import asyncio\nawait asyncio.gather(find_order(1), find_order(2))\nawait shaky('Oslo')"
+
+
+def _writer(messages: Sequence[LLMMessage]) -> Answer:
+    usage = LLMUsage(input_tokens=2_000, output_tokens=160, cache_read_tokens=1_500, cost_micros=6_000)
+    if not any(message.role == "tool" for message in _since_user(messages)):
+        return Answer(calls=(Call("run_code", {"code": PROGRAM}, None),), usage=usage)
+    return say("The letter is written.", usage=usage)
+
+
+def _lead(messages: Sequence[LLMMessage]) -> Answer:
+    usage = LLMUsage(input_tokens=6_100, output_tokens=90, reasoning_tokens=40, cost_micros=11_000)
+    done = sum(message.role == "tool" for message in _since_user(messages))
+    if done == 0:
+        return Answer(calls=(Call("find_order", {"order": 1042}, None),), usage=usage)
+    if done == 1:
+        return Answer(calls=(Call("writer", {"message": "Write the letter."}, None),), usage=usage)
+    return say("The customer got a letter.", usage=usage)
+
+
+writer = Agent(
+    "writer",
+    model=ScriptedModel(_writer),
+    tools=[find_order, shaky],
+    code_mode=True,
+    description="Writes letters.",
+)
+
 agents = [
     demo,
+    Agent("lead", model=ScriptedModel(_lead), tools=[find_order], subagents=[writer]),
     Agent("desk", model=ScriptedModel(_desk), tools=[find_order, refund]),
     Agent("slow", model=DemoModel(pace_s=PACE_S), tools=[count], description="Takes its time."),
     Agent("hostile", model=ScriptedModel(_hostile), tools=[show, post]),

@@ -1,6 +1,7 @@
 /** Access to the server: the API key of the tab, the client that sends it, and the login page. */
 import { QueryClient } from "@tanstack/react-query";
-import { ApiError, Client, ConnectionError, type FeedItem } from "@windlass/protocol/client";
+import type { Event } from "@windlass/protocol";
+import { ApiError, Client, ConnectionError, type FeedItem, type FeedOptions } from "@windlass/protocol/client";
 import {
   BUTTONS,
   CARD,
@@ -102,25 +103,48 @@ async function takePlace(): Promise<(() => void) | undefined> {
   return undefined;
 }
 
-/** The events of a session: streamed if there is a place for a stream, and else asked for again and again. */
-async function* sessionEvents(sessionId: string, watch: WatchOptions): AsyncGenerator<FeedItem, void, undefined> {
+type Open = (options: FeedOptions) => AsyncIterable<FeedItem>;
+
+/** Events that are streamed if there is a place for a stream, and else asked for again and again. */
+async function* shared(
+  open: Open,
+  watch: WatchOptions,
+  isLast: (event: Event) => boolean,
+): AsyncGenerator<FeedItem, void, undefined> {
   let { after } = watch;
-  while (watch.signal?.aborted !== true) {
+  let isOver = false;
+  while (!isOver && watch.signal?.aborted !== true) {
     const leave = await takePlace();
     try {
-      const follow = leave !== undefined;
-      for await (const item of client.sessionEvents(sessionId, { ...watch, after, follow })) {
+      for await (const item of open({ ...watch, after, follow: leave !== undefined })) {
         after = item.cursor ?? after;
+        isOver ||= isLast(item.event);
         yield item;
       }
     } finally {
       leave?.();
     }
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    if (!isOver) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }
 
-export const transport: Transport = { ...httpTransport(client), events: sessionEvents };
+const RUN_ENDS: ReadonlySet<string> = new Set(["run.completed", "run.failed", "run.cancelled", "run.budget_exhausted"]);
+
+export const transport: Transport = {
+  ...httpTransport(client),
+  events: (sessionId, watch) =>
+    shared(
+      (options) => client.sessionEvents(sessionId, options),
+      watch,
+      () => false,
+    ),
+  runEvents: (runId, watch) =>
+    shared(
+      (options) => client.runEvents(runId, options),
+      watch,
+      ({ type }) => RUN_ENDS.has(type),
+    ),
+};
 
 /** Throws if the server does not take a key. */
 async function tryKey(key: string): Promise<void> {

@@ -30,12 +30,14 @@ interface HeadingProps {
   readonly parent?: { readonly label: string; readonly href: string } | undefined;
   /** Content beside the title. */
   readonly facts?: ReactNode;
+  /** A line below the title. */
+  readonly about?: ReactNode;
   /** Actions and filters. */
   readonly children?: ReactNode;
 }
 
 /** The heading of a page; it is the title of the tab as well. */
-export function Heading({ title, parent, facts, children }: HeadingProps): ReactNode {
+export function Heading({ title, parent, facts, about, children }: HeadingProps): ReactNode {
   useEffect(() => {
     document.title = `${title} · Windlass`;
   }, [title]);
@@ -59,6 +61,9 @@ export function Heading({ title, parent, facts, children }: HeadingProps): React
           </h1>
         </div>
         {facts}
+        {about !== undefined && about !== false && (
+          <p className="w-full truncate text-xs text-agent-muted tabular-nums">{about}</p>
+        )}
       </div>
       {children}
     </header>

@@ -233,12 +233,13 @@ export const runQuery = (runId: string) =>
       state.data !== undefined && isOver(state.data.run.status) ? false : pollMs(LIVE_MS),
   });
 
-export const traceQuery = (runId: string, isLive: boolean) =>
+/** A trace grows until its run ends. */
+export const traceQuery = (runId: string) =>
   queryOptions({
-    queryKey: ["trace", runId, isLive],
+    queryKey: ["trace", runId],
     queryFn: ({ signal }) => client.trace(runId, { signal }),
-    refetchInterval: isLive ? LIVE_MS : false,
-    staleTime: isLive ? 0 : Infinity,
+    refetchInterval: ({ state }) => (state.data?.trace.endedAt === undefined ? LIVE_MS : false),
+    staleTime: ({ state }) => (state.data?.trace.endedAt === undefined ? 0 : Infinity),
   });
 
 export const decisionsQuery = (runId: string, isLive: boolean) =>

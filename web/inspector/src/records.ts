@@ -59,9 +59,12 @@ export interface CallFacts {
     readonly by: string | undefined;
     readonly text: string | undefined;
   }[];
+  /** How it went, begun by begun, if that was more than once or came to no result. */
+  readonly attempts: readonly { readonly at: string; readonly text: string }[];
   readonly started: Of<"action.started">["data"] | undefined;
   readonly result: Of<"action.result">["data"] | undefined;
   readonly childSessionId: string | undefined;
+  readonly childRunId: string | undefined;
 }
 
 /** One call of a model, and what it said. */
@@ -136,10 +139,11 @@ function factsOf(records: readonly KnownEvent[], callId: string): CallFacts {
     .filter(({ requestId }) => ids.has(requestId))
     .map(({ outcome, response }) => ({ outcome, by: response?.responder, text: response?.text }));
   const started = all("action.started").find(({ data }) => data.callId === callId)?.data;
+  const child = all("subagent.called").find(({ data }) => data.callId === callId)?.data;
   return {
     callId,
     name: action === undefined ? (started?.toolName ?? callId) : actionName(action),
-    input: action?.input ?? null,
+    input: started?.arguments ?? action?.input ?? null,
     decisions: all("policy.decided")
       .filter(({ data }) => data.callId === callId)
       .map(({ data }) => data.decision),
@@ -147,8 +151,33 @@ function factsOf(records: readonly KnownEvent[], callId: string): CallFacts {
     answers,
     started,
     result: all("action.result").findLast(({ data }) => data.result.callId === callId)?.data,
-    childSessionId: all("subagent.called").find(({ data }) => data.callId === callId)?.data.childSessionId,
+    childSessionId: child?.childSessionId,
+    childRunId: child?.childRunId,
+    attempts: attemptsOf(records, callId),
   };
+}
+
+const CHOICES: Readonly<Record<string, string>> = {
+  retry: "run it again, with the same key",
+  skip: "skip it",
+  supply: "supply its result",
+};
+
+/** What happened to a call that was interrupted; nothing if it was not. */
+function attemptsOf(records: readonly KnownEvent[], callId: string): CallFacts["attempts"] {
+  const found: { at: string; text: string }[] = [];
+  let count = 0;
+  for (const { type, data, meta } of records) {
+    if (type === "action.started" && data.callId === callId)
+      found.push({ at: meta.at, text: `Attempt ${++count} began.` });
+    else if (type === "recovery.effect_found" && data.callId === callId)
+      found.push({ at: meta.at, text: "Its process had ended. The outcome is unknown." });
+    else if (type === "recovery.effect_settled" && data.callId === callId)
+      found.push({ at: meta.at, text: `${data.by ?? "A person"} chose: ${CHOICES[data.choice] ?? data.choice}.` });
+    else if (type === "action.result" && data.result.callId === callId)
+      found.push({ at: meta.at, text: `Result: ${outcomeOf(data.status, data.error?.code)}.` });
+  }
+  return found.length > 2 ? found : [];
 }
 
 function placeOf({ runId, data }: Of<"step.started">): StepFacts["place"] {
@@ -159,15 +188,13 @@ function placeOf({ runId, data }: Of<"step.started">): StepFacts["place"] {
 export function stepFacts(records: readonly Event[], record: Event): StepFacts | undefined {
   if (!STEP_TYPES.has(record.type)) return undefined;
   const seq = record.seq ?? 0;
-  const begin = records.findLast(
+  const from = records.findLastIndex(
     (one) => one.type === "step.started" && (one.seq ?? 0) <= seq && isSamePlace(one, record),
   );
+  const begin = records[from];
   if (begin === undefined || !isKnown(begin) || begin.type !== "step.started") return undefined;
-  const from = begin.seq ?? 0;
-  const end = records.findIndex(
-    (one) => (one.seq ?? 0) > from && (one.type === "step.started" || one.type === "run.started"),
-  );
-  const inside = records.slice(from, end === -1 ? undefined : end).filter(isKnown);
+  const end = records.findIndex((one, at) => at > from && (one.type === "step.started" || one.type === "run.started"));
+  const inside = records.slice(from + 1, end === -1 ? undefined : end).filter(isKnown);
   const one = <K extends KnownEvent["type"]>(type: K): Of<K> | undefined =>
     inside.find((other): other is Of<K> => other.type === type);
   return {

@@ -15,6 +15,7 @@ export {
 export {
   AgentProvider,
   useAgentSession,
+  useRunRecords,
   useSession,
   useTransport,
   type AgentSessions,
@@ -65,13 +66,14 @@ export {
 } from "./requests.js";
 export { CopyButton, Markdown } from "./markdown.js";
 export {
-  spanRows,
+  KindIcon,
+  SpanState,
   SSEStreamView,
-  TraceWaterfall,
-  type SpanRow,
+  TraceTree,
   type SSEStreamViewProps,
-  type TraceWaterfallProps,
+  type TraceTreeProps,
 } from "./trace.js";
+export { runIdOf, traceShape, type SpanKind, type SpanStatus, type TraceNode, type TraceShape } from "./spans.js";
 export { DecisionCard } from "./decisions.js";
 export { BUTTONS, CARD, classes, CODE, FIELD, FOCUS } from "./styles.js";
 export {

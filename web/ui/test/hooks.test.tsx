@@ -161,10 +161,13 @@ describe("a store of a session", () => {
 
   it("shows events in batches, reads no further than it can show, and resumes", async () => {
     const runs: (() => void)[] = [];
-    const store = new JournalStore(stage.transport, "s1", (run) => {
-      runs.push(run);
-      return () => undefined;
-    });
+    const store = new JournalStore(
+      (watch) => stage.transport.events("s1", watch),
+      (run) => {
+        runs.push(run);
+        return () => undefined;
+      },
+    );
     const listener = vi.fn();
     const leave = store.subscribe(listener);
     const many = Array.from({ length: EVENTS_PENDING_MAX + 10 }, (_, at) => said(at + 1, `m${at}`));
@@ -185,10 +188,13 @@ describe("a store of a session", () => {
   });
 
   it("reports the connection state, and why a feed ended", async () => {
-    const store = new JournalStore(stage.transport, "s1", (run) => {
-      queueMicrotask(run);
-      return () => undefined;
-    });
+    const store = new JournalStore(
+      (watch) => stage.transport.events("s1", watch),
+      (run) => {
+        queueMicrotask(run);
+        return () => undefined;
+      },
+    );
     store.subscribe(() => undefined);
     stage.onState?.({ status: "open" });
     expect(store.getView().connection).toEqual({ status: "open" });
@@ -200,10 +206,13 @@ describe("a store of a session", () => {
   });
 
   it("keeps each record once and no deltas, and forgets an error when it is watched again", async () => {
-    const store = new JournalStore(stage.transport, "s1", (run) => {
-      queueMicrotask(run);
-      return () => undefined;
-    });
+    const store = new JournalStore(
+      (watch) => stage.transport.events("s1", watch),
+      (run) => {
+        queueMicrotask(run);
+        return () => undefined;
+      },
+    );
     const leave = store.subscribe(() => undefined);
     const records = [said(1, "a"), record(2, "step.started", STEP)];
     stage.tell(...records, delta(2, 0, "message.appended", { messageDelta: "x" }));
@@ -220,10 +229,13 @@ describe("a store of a session", () => {
   });
 
   it("ends with an error when a record is missing", async () => {
-    const store = new JournalStore(stage.transport, "s1", (run) => {
-      queueMicrotask(run);
-      return () => undefined;
-    });
+    const store = new JournalStore(
+      (watch) => stage.transport.events("s1", watch),
+      (run) => {
+        queueMicrotask(run);
+        return () => undefined;
+      },
+    );
     store.subscribe(() => undefined);
     stage.tell(said(2, "a"));
     await drain();

@@ -79,7 +79,6 @@ export function SessionPage({ sessionId }: { readonly sessionId: string }): Reac
                 <RecordPanel
                   records={journal.records}
                   seq={at}
-                  sessionId={sessionId}
                   onClose={() => {
                     change({ at: undefined });
                   }}

@@ -179,10 +179,7 @@ inBrowser("a call that was interrupted", () => {
   it("is not running in its trace, and has ended when it was skipped", async () => {
     const { runId } = await interrupt();
     const { page, faults } = await openPage(server.url, `/runs/${runId}?view=trace`);
-    const row = page
-      .getByRole("treeitem", { name: /refund/u })
-      .filter({ hasNotText: "Interrupted" })
-      .first();
+    const row = page.getByRole("treeitem", { name: /^tool refund/u });
     await row.getByText("interrupted").waitFor();
     expect(await row.getByText(/running/u).count()).toBe(0);
     await server.post(`/approvals/${encodeURIComponent(await asked(runId, "recovery"))}`, { optionId: "skip" });

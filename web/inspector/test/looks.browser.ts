@@ -32,7 +32,7 @@ inBrowser("the look of the inspector", () => {
       [`/sessions/${done.sessionId}`, /^weather says/u],
       [`/sessions/${done.sessionId}?view=journal&at=7`, "Call of"],
       [`/runs/${other.runId}?at=5`, "Model call 1"],
-      [`/runs/${other.runId}?view=waterfall`, "llm.complete"],
+      [`/runs/${other.runId}`, "Model call 2"],
       [`/runs/${other.runId}?view=decisions`, "It failed"],
       [`/diff/${done.runId}/${other.runId}`, /rows differ/u],
       ["/decisions", "Open the run"],

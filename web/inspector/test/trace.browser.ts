@@ -93,7 +93,7 @@ inBrowser("the trace of a run", () => {
     await current.filter({ hasText: "tool shaky" }).waitFor();
     const details = page.getByRole("complementary", { name: "Details" });
     await details.getByText("no station answers in Oslo").first().waitFor();
-    await details.getByText("city").waitFor();
+    await details.getByText("city", { exact: true }).waitFor();
     expect(await details.getByRole("link", { name: "Its run" }).count()).toBe(0);
     const address = page.url();
     await page.getByRole("button", { name: "errors 2" }).click();

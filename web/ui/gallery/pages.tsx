@@ -17,7 +17,7 @@ import {
   RequestCard,
   SSEStreamView,
   ToolCallRenderer,
-  TraceWaterfall,
+  TraceTree,
   useChatStream,
 } from "../src/index.js";
 import { DECISION, events, message, QUESTION, TRACE } from "../test/samples.js";
@@ -624,28 +624,31 @@ const stream: GalleryPage = {
 };
 
 const trace: GalleryPage = {
-  name: "TraceWaterfall",
-  about: "What a run did and how long each thing took. Arrow keys go from span to span; Enter shows what is in one.",
+  name: "TraceTree",
+  about: "What a run did, inside what, and where time, tokens and money went. Arrow keys go from span to span.",
   states: [
-    { name: "Empty", draw: () => <TraceWaterfall trace={{ spans: [], events: [] }} /> },
-    { name: "A run under way", draw: () => <TraceWaterfall trace={TRACE} /> },
-    { name: "Long", draw: () => <TraceWaterfall trace={{ spans: manySpans(), events: [] }} /> },
+    { name: "Empty", draw: () => <TraceTree traces={[{ spans: [], events: [] }]} /> },
+    { name: "A run under way", draw: () => <TraceTree traces={[TRACE]} className="h-72" /> },
+    { name: "Long", draw: () => <TraceTree traces={[{ spans: manySpans(), events: [] }]} className="h-72" /> },
     {
       name: "Hostile",
       draw: () => (
-        <TraceWaterfall
-          trace={{
-            spans: [
-              {
-                spanId: "x",
-                name: `<img src=x onerror=alert(1)>${"y".repeat(200)}`,
-                startAt: "2026-01-31T09:30:00Z",
-                endAt: "2026-01-31T09:30:01Z",
-                attrs: { error: HOSTILE },
-              },
-            ],
-            events: [],
-          }}
+        <TraceTree
+          className="h-72"
+          traces={[
+            {
+              spans: [
+                {
+                  spanId: "x",
+                  name: `<img src=x onerror=alert(1)>${"y".repeat(200)}`,
+                  startAt: "2026-01-31T09:30:00Z",
+                  endAt: "2026-01-31T09:30:01Z",
+                  attrs: { error: HOSTILE },
+                },
+              ],
+              events: [],
+            },
+          ]}
         />
       ),
     },

@@ -2,7 +2,19 @@
 import type { Event } from "@windlass/protocol";
 import type { TraceInfo } from "@windlass/protocol/client";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { Bot, ChevronRight, Circle, CodeXml, Hourglass, Sparkles, Wrench, type LucideIcon } from "lucide-react";
+import {
+  Bot,
+  ChevronRight,
+  Circle,
+  CodeXml,
+  Hourglass,
+  Maximize2,
+  Minus,
+  Plus,
+  Sparkles,
+  Wrench,
+  type LucideIcon,
+} from "lucide-react";
 import {
   memo,
   useEffect,
@@ -14,7 +26,7 @@ import {
   type ReactNode,
   type RefObject,
 } from "react";
-import { formatCost, formatDuration, formatMoment, formatShort, formatValue } from "./format.js";
+import { formatCost, formatCount, formatDuration, formatMoment, formatShort, formatValue, plural } from "./format.js";
 import {
   axisOf,
   isFailed,
@@ -56,7 +68,8 @@ const INDENT_REM = 1.1;
 const WHOLE: Zoom = { from: 0, size: 1 };
 const ZOOM_STEP = 2;
 const ZOOM_SIZE_MIN = 0.002;
-const TICKS = 4;
+const TICKS = 2;
+const TICKS_UNTIL = 0.85;
 
 /**
  * The spans of a run as a tree on a time axis.
@@ -103,14 +116,14 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
   };
   if (all.length === 0) return <p className="p-4 text-sm text-agent-muted">No spans yet.</p>;
   return (
-    <div className={classes("flex min-h-0 min-w-0 flex-1 flex-col text-agent-text", className)}>
+    <div className={classes("@container flex min-h-0 min-w-0 flex-1 flex-col text-agent-text", className)}>
       <div className="flex flex-wrap items-center gap-2 px-4 py-2 text-xs">
         <input
           ref={findRef}
           type="search"
           aria-label="Find in trace"
           placeholder="/ find in trace"
-          className={classes(FIELD, "min-h-8 w-44! py-1! text-xs!")}
+          className={classes(FIELD, "min-h-8 w-36! py-1! text-xs!")}
           value={find}
           onChange={(event) => {
             setFind(event.target.value);
@@ -125,11 +138,14 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
         <Chip isOn={failedOnly} onChange={setFailedOnly} isDisabled={failed.length === 0}>
           errors {failed.length}
         </Chip>
-        {failed.length > 0 && (
-          <button type="button" className={classes(CHIP, "border-agent-border")} onClick={nextFailed}>
-            next error
-          </button>
-        )}
+        <button
+          type="button"
+          disabled={failed.length === 0}
+          className={classes(CHIP, "border-agent-border")}
+          onClick={nextFailed}
+        >
+          next error
+        </button>
         <Chip isOn={isFolded} onChange={setIsFolded}>
           fold waits
         </Chip>
@@ -141,7 +157,8 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
         <span className="ml-auto flex items-center gap-1" role="group" aria-label="Zoom">
           <ZoomButton
             label="Zoom out"
-            sign="−"
+            shortcut="-"
+            icon={Minus}
             isDisabled={zoom.size === 1}
             onPress={() => {
               zoomBy(1 / ZOOM_STEP);
@@ -149,7 +166,8 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
           />
           <ZoomButton
             label="Zoom in"
-            sign="+"
+            shortcut="+"
+            icon={Plus}
             isDisabled={zoom.size <= ZOOM_SIZE_MIN}
             onPress={() => {
               zoomBy(ZOOM_STEP);
@@ -157,18 +175,16 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
           />
           <ZoomButton
             label="Show all time"
-            sign="0"
+            shortcut="0"
+            icon={Maximize2}
             isDisabled={zoom.size === 1}
             onPress={() => {
               setZoom(WHOLE);
             }}
           />
         </span>
-        <span role="status" className="text-agent-muted tabular-nums">
-          {rows.length === all.length ? plain(all.length) : `${rows.length} of ${plain(all.length)}`}
-        </span>
       </div>
-      <Head axis={axis} zoom={zoom} />
+      <Head axis={axis} zoom={zoom} count={rows.length} allCount={all.length} />
       {rows.length === 0 ? (
         <p className="p-4 text-sm text-agent-muted">No span fits.</p>
       ) : (
@@ -193,10 +209,6 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
 
 const NONE_CLOSED: ReadonlySet<string> = new Set();
 const CHIP = `min-h-7 cursor-pointer rounded-full border px-2.5 font-medium disabled:cursor-default disabled:opacity-60 ${FOCUS}`;
-
-function plain(count: number): string {
-  return `${count.toLocaleString("en-US")} span${count === 1 ? "" : "s"}`;
-}
 
 function middleOf(node: TraceNode, axis: Axis): number {
   return (axis.at(node.startMs) + axis.at(node.endMs)) / 2 / axis.wholeMs;
@@ -240,12 +252,14 @@ function Chip({
 
 function ZoomButton({
   label,
-  sign,
+  shortcut,
+  icon: Icon,
   isDisabled,
   onPress,
 }: {
   readonly label: string;
-  readonly sign: string;
+  readonly shortcut: string;
+  readonly icon: LucideIcon;
   readonly isDisabled: boolean;
   readonly onPress: () => void;
 }): ReactNode {
@@ -253,35 +267,55 @@ function ZoomButton({
     <button
       type="button"
       aria-label={label}
-      aria-keyshortcuts={sign === "−" ? "-" : sign}
+      title={`${label} (${shortcut})`}
+      aria-keyshortcuts={shortcut}
       disabled={isDisabled}
-      className={classes("size-7 cursor-pointer rounded border border-agent-border disabled:opacity-60", FOCUS)}
+      className={classes(
+        "flex size-7 cursor-pointer items-center justify-center rounded border border-agent-border disabled:opacity-60",
+        FOCUS,
+      )}
       onClick={onPress}
     >
-      {sign}
+      <Icon aria-hidden className="size-3.5" />
     </button>
   );
 }
 
-const NUMBER = "w-16 shrink-0 text-right tabular-nums max-md:hidden";
-const TIME = "w-20 shrink-0 truncate text-right tabular-nums";
-const BARS = "relative h-full w-2/5 max-w-96 min-w-24 shrink-0 max-md:hidden";
+const NUMBER = "w-13 shrink-0 truncate text-right tabular-nums @max-lg:hidden";
+const TIME = "w-18 shrink-0 truncate text-right tabular-nums";
+const BARS = "relative h-full w-1/4 max-w-80 min-w-16 shrink-0 @2xl:w-1/3 @max-md:hidden";
 
 /** Names of columns, and the ticks of the axis. */
-function Head({ axis, zoom }: { readonly axis: Axis; readonly zoom: Zoom }): ReactNode {
+function Head({
+  axis,
+  zoom,
+  count,
+  allCount,
+}: {
+  readonly axis: Axis;
+  readonly zoom: Zoom;
+  readonly count: number;
+  readonly allCount: number;
+}): ReactNode {
   const from = zoom.from * axis.wholeMs;
   const size = zoom.size * axis.wholeMs;
   return (
-    <div
-      aria-hidden
-      className="flex h-8 items-center gap-2 border-b border-agent-border px-4 text-xs font-semibold text-agent-muted"
-    >
-      <span className="min-w-0 flex-1">Span</span>
-      <span className={NUMBER}>Tokens</span>
-      <span className={NUMBER}>Cost</span>
-      <span className={TIME}>Time</span>
-      <span className={BARS}>
-        {ticksOf(from, from + size, TICKS).map(([ms, label]) => (
+    <div className="flex h-8 items-center gap-2 border-b border-agent-border px-4 text-xs font-semibold text-agent-muted">
+      <span role="status" className="min-w-0 flex-1 truncate tabular-nums">
+        {count === allCount ? plural(allCount, "span") : `${formatCount(count)} of ${plural(allCount, "span")}`}
+      </span>
+      <span aria-hidden className={NUMBER}>
+        Tokens
+      </span>
+      <span aria-hidden className={NUMBER}>
+        Cost
+      </span>
+      <span aria-hidden className={TIME}>
+        Time
+      </span>
+      <span aria-hidden className={BARS}>
+        {/* A tick near the end has no room for its name. */}
+        {ticksOf(from, from + size * TICKS_UNTIL, TICKS).map(([ms, label]) => (
           <span
             key={ms}
             className="absolute bottom-0 border-l border-agent-border pb-1 pl-1 font-normal whitespace-nowrap tabular-nums"

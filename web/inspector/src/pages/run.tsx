@@ -64,7 +64,7 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
   const error = run.error ?? unread ?? untraced;
   const beside = (view: ReactNode, place?: Place): ReactNode => (
     <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
-      {view}
+      <div className="flex min-h-0 min-w-0 flex-1 flex-col">{view}</div>
       <RecordPanel
         runId={place?.runId ?? runId}
         seq={place?.seq ?? at}

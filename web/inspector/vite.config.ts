@@ -15,7 +15,7 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     target: "es2022",
     reportCompressedSize: false,
-    // One file from the same machine, kept for ever: `size.mjs` says how large it may be.
+    // `size.mjs` says how large all files together may be, and the first one alone.
     chunkSizeWarningLimit: 2_000,
   },
   server: { proxy: { "/v1": SERVER } },

@@ -165,6 +165,7 @@ writer = Agent(
 
 agents = [
     demo,
+    Agent("paid", model="openai/gpt-5", description="Has no key."),
     Agent("lead", model=ScriptedModel(_lead), tools=[find_order], subagents=[writer]),
     Agent("desk", model=ScriptedModel(_desk), tools=[find_order, refund]),
     Agent("slow", model=DemoModel(pace_s=PACE_S), tools=[count], description="Takes its time."),

@@ -9,7 +9,7 @@ import { afterAll, describe } from "vitest";
 export { makeKey, Windlass } from "../../clients/test/rig.js";
 
 const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
-const WAIT_MS = Number(process.env["WAIT_MS"] ?? 120_000);
+const WAIT_MS = 120_000;
 /** Where pictures of pages are put for a person to look at. */
 export const SHOTS = process.env["SHOTS"] ?? mkdtempSync(join(tmpdir(), "windlass-shots-"));
 

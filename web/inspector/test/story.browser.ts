@@ -115,6 +115,20 @@ inBrowser("the first five minutes", () => {
     await page.context().close();
   });
 
+  it("an agent without the key of its model says what to set, and not that waiting helps", async () => {
+    const { page } = await openPage(server.url, "/chat?agent=paid");
+    await page.getByText("Has no key.").waitFor();
+    await page.getByLabel("Message").fill("Hello");
+    await page.keyboard.press("Enter");
+    await page
+      .getByText(/set the variable OPENAI_API_KEY/u)
+      .first()
+      .waitFor();
+    await page.getByText(/The server is not set up for this/u).waitFor();
+    expect(await page.getByText(/retries automatically/u).count()).toBe(0);
+    await page.context().close();
+  });
+
   it("a question of an agent is answered in the chat", async () => {
     const { page, faults } = await openPage(server.url, "/chat?agent=curious");
     await page.getByText("ask_question").waitFor();

@@ -4,6 +4,7 @@ import {
   reduceConversation,
   type CallStatus,
   type ChatItem,
+  type InputRequest,
   type InputResponse,
 } from "@windlass/protocol";
 import { act, fireEvent, render, screen, waitFor, within } from "@testing-library/react";
@@ -279,6 +280,30 @@ describe("a list of messages", () => {
     fireEvent.click(screen.getByRole("button", { name: "Reasoning" }));
     expect(screen.getByText("hmm")).toBeTruthy();
   });
+});
+
+test("a question is Markdown that can format words, and nothing else", () => {
+  const prompt = "**Which** city?\n\n- Oslo\n\n<img src=x onerror=alert(1)> [go](javascript:alert(1))";
+  const { container } = render(<RequestCard request={{ ...QUESTION, prompt }} onAnswer={() => undefined} />);
+  expect(container.querySelector("strong")?.textContent).toBe("Which");
+  expect(container.querySelectorAll("img, script, a[href^=javascript]")).toHaveLength(0);
+});
+
+test("an interrupted call shows its arguments line by line, what is known, and takes a result", async () => {
+  const user = userEvent.setup();
+  const onAnswer = vi.fn();
+  const options = ["retry", "skip", "supply"].map((id) => ({ id, label: `${id} it`, description: `risk of ${id}` }));
+  const action = { ...APPROVAL.action, input: { to: "ann\nbob\u202e" } };
+  const request: InputRequest = { ...APPROVAL, action, kind: "recovery", display: "select", options };
+  const known = { startedAt: "2026-01-31T09:30:00Z", attempt: 2, idempotencyKey: "r1/0/c1" };
+  const { container } = render(<RequestCard request={request} known={known} onAnswer={onAnswer} />);
+  expect(container.textContent).toContain("“ann\nbob\\u202e”");
+  for (const text of ["2", "r1/0/c1", "risk of retry", "risk of skip", "risk of supply"])
+    expect(screen.getByText(text)).toBeTruthy();
+  await user.click(screen.getByRole("button", { name: "supply it…" }));
+  await user.keyboard("done");
+  await user.click(screen.getByRole("button", { name: "supply it" }));
+  expect(onAnswer.mock.calls).toMatchObject([[{ optionId: "supply", text: "done" }]]);
 });
 
 describe("a trace", () => {

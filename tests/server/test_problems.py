@@ -151,7 +151,10 @@ def test_each_class_of_errors_has_its_status_and_its_code(kind: Any, status: int
 
 def test_an_error_that_waiting_cannot_mend_names_no_time_to_wait() -> None:
     error = Unavailable(
-        "no key", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.HOST_CONFIGURATION_NEEDED, retry_after_ms=5
+        "no key",
+        kind=ErrorKind.PROVIDER_FAILURE,
+        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+        retry_after_ms=5,
     )
     answer = of_agent_error(error).response()
     assert (answer.status_code, answer.headers.get("retry-after")) == (503, None)

@@ -154,7 +154,7 @@ inBrowser("a call that was interrupted", () => {
     await card.getByText("12900").waitFor();
     await card.getByText(/Never arrived\.\nTwice\./u).waitFor();
     for (const known of [/^begun$/u, /^attempt$/u, /^1$/u, /call/u]) await card.getByText(known).first().waitFor();
-    await card.getByText(new RegExp(`${runId}`, "u")).waitFor();
+    await card.getByText(new RegExp(runId, "u")).waitFor();
     for (const risk of [/it happens twice/u, /outcome is unknown/u, /as if the call had returned/u])
       await card.getByText(risk).waitFor();
     await page.getByText("I found order 771, 129.00. I will refund it.").waitFor();

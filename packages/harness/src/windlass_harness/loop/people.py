@@ -49,14 +49,15 @@ INTERRUPTED_AGAIN: Final = (
     "cancel the run."
 )
 RETRY_RISK: Final = (
-    "Calls the tool again with the same arguments and the same idempotency key. If the first call took effect "
-    "and its receiver does not know the key, it happens twice."
+    "Calls the tool again with the same arguments and the same idempotency key. If the first call took "
+    "effect and its receiver does not know the key, it happens twice."
 )
 SKIP_RISK: Final = (
     "Calls nothing. The agent is told that the outcome is unknown; if the call took effect, that stays."
 )
 SUPPLY_RISK: Final = (
-    "Calls nothing. The agent goes on as if the call had returned what you write; if that is wrong, it acts on it."
+    "Calls nothing. The agent goes on as if the call had returned what you write; if that is wrong, it acts "
+    "on it."
 )
 
 

@@ -65,14 +65,7 @@ export {
   type RequestCardProps,
 } from "./requests.js";
 export { CopyButton, Markdown } from "./markdown.js";
-export {
-  KindIcon,
-  SpanState,
-  SSEStreamView,
-  TraceTree,
-  type SSEStreamViewProps,
-  type TraceTreeProps,
-} from "./trace.js";
+export { SSEStreamView, TraceTree, type SSEStreamViewProps, type TraceTreeProps } from "./trace.js";
 export { runIdOf, traceShape, type SpanKind, type SpanStatus, type TraceNode, type TraceShape } from "./spans.js";
 export { DecisionCard } from "./decisions.js";
 export { BUTTONS, CARD, classes, CODE, FIELD, FOCUS } from "./styles.js";

@@ -469,7 +469,7 @@ const STATES: Readonly<Partial<Record<SpanStatus, string>>> = {
 };
 
 /** The icon of a kind of span, on its colour. */
-export function KindIcon({ kind }: { readonly kind: SpanKind }): ReactNode {
+function KindIcon({ kind }: { readonly kind: SpanKind }): ReactNode {
   const [Icon, color] = ICONS[kind];
   return (
     <span aria-hidden className={classes("flex size-4.5 shrink-0 items-center justify-center rounded", color)}>
@@ -479,7 +479,7 @@ export function KindIcon({ kind }: { readonly kind: SpanKind }): ReactNode {
 }
 
 /** How a span is, in words; nothing about one that is done. */
-export function SpanState({ node: { status, attempt } }: { readonly node: TraceNode }): ReactNode {
+function SpanState({ node: { status, attempt } }: { readonly node: TraceNode }): ReactNode {
   const color = STATES[status];
   return (
     <>

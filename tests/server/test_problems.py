@@ -149,6 +149,17 @@ def test_each_class_of_errors_has_its_status_and_its_code(kind: Any, status: int
     assert answer.headers.get("retry-after") == ("3" if kind is Unavailable else None)
 
 
+def test_an_error_that_waiting_cannot_mend_names_no_time_to_wait() -> None:
+    error = Unavailable(
+        "no key",
+        kind=ErrorKind.PROVIDER_FAILURE,
+        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+        retry_after_ms=5,
+    )
+    answer = of_agent_error(error).response()
+    assert (answer.status_code, answer.headers.get("retry-after")) == (503, None)
+
+
 def test_an_expired_cursor_is_gone() -> None:
     problem = of_agent_error(CursorExpired("no longer kept"))
     assert (problem.status, problem.named_code) == (410, "cursor_expired")
@@ -160,7 +171,8 @@ def test_a_start_with_an_unknown_model_is_unavailable(tmp_path: Path) -> None:
         async with serving(tmp_path, [agent]) as server, server.client() as client:
             answer = await client.post("/sessions", json={"message": "Hello."})
             check(answer, 503, "unavailable")
-            assert answer.headers["retry-after"] == "1"
+            # Waiting does not mend it: an operator must add the provider.
+            assert "retry-after" not in answer.headers
 
     run(main())
 

@@ -1,5 +1,6 @@
 """Agents for the tests of the inspector, served by a real server."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,12 +11,13 @@ from windlass.ports.model import LLMMessage, LLMUsage
 from windlass.testing import Answer, ScriptedModel, by_history, call, fail, say
 from windlass.testing.models import Call
 from windlass.tools.question import ask_question
-from windlass_protocol import ErrorKind, JsonValue, RetryClass
+from windlass_protocol import ErrorKind, JsonObject, JsonValue, RetryClass
 
 PACE_S: Final = 0.05
 LONG_STEPS: Final = 104
 """With this number of steps and calls a run has more than 10,000 records."""
 LONG_CALLS: Final = 32
+UNANSWERED: Final = 771
 HOSTILE: Final = """# Heading <script>window.hacked = 'script'</script>
 
 <img src="http://evil.example/pixel.png" onerror="window.hacked = 'onerror'">
@@ -120,8 +122,71 @@ def _once(name: str, source: str) -> ScriptedModel:
 
 _shaky_agent: Final = Agent("shaky", model=ScriptedModel(_shaky), tools=[shaky])
 _coder: Final = Agent("coder", model=_once("run_code", _PROGRAM), tools=[count, post], code_mode=True)
+
+
+@tool(mode="external", effect="once")
+async def refund(order: int, cents: int, reason: str) -> str:
+    """Refund an order. The provider of order 771 never answers."""
+    if order == UNANSWERED:
+        await asyncio.get_running_loop().create_future()
+    return f"refunded {cents} of order {order}"
+
+
+@tool(mode="read")
+async def find_order(order: int) -> JsonValue:
+    """Find an order."""
+    return {"order": order, "cents": 12_900, "state": "sent"}
+
+
+def _desk(messages: Sequence[LLMMessage]) -> Answer:
+    usage = LLMUsage(input_tokens=1_200, output_tokens=80, cost_micros=5_400)
+    said = _since_user(messages)
+    user = messages[len(messages) - len(said) - 1].content
+    order = int("".join(sign for sign in user if sign.isdigit()) or UNANSWERED)
+    done = sum(message.role == "tool" for message in said)
+    if done == 0:
+        wanted = Call("find_order", {"order": order}, None)
+        return Answer(f"I look for order {order}.", calls=(wanted,), reasoning="Which order?", usage=usage)
+    if done == 1:
+        given: JsonObject = {"order": order, "cents": 12_900, "reason": "Never arrived.\nTwice."}
+        wanted = Call("refund", given, None)
+        return Answer(f"I found order {order}, 129.00. I will refund it.", calls=(wanted,), usage=usage)
+    return say(f"Done: {said[-1].content}", usage=usage)
+
+
+PROGRAM: Final = "import asyncio\nawait asyncio.gather(find_order(1), find_order(2))\nawait shaky('Oslo')"
+
+
+def _writer(messages: Sequence[LLMMessage]) -> Answer:
+    usage = LLMUsage(input_tokens=2_000, output_tokens=160, cache_read_tokens=1_500, cost_micros=6_000)
+    if not any(message.role == "tool" for message in _since_user(messages)):
+        return Answer(calls=(Call("run_code", {"code": PROGRAM}, None),), usage=usage)
+    return say("The letter is written.", usage=usage)
+
+
+def _lead(messages: Sequence[LLMMessage]) -> Answer:
+    usage = LLMUsage(input_tokens=6_100, output_tokens=90, reasoning_tokens=40, cost_micros=11_000)
+    done = sum(message.role == "tool" for message in _since_user(messages))
+    if done == 0:
+        return Answer(calls=(Call("find_order", {"order": 1042}, None),), usage=usage)
+    if done == 1:
+        return Answer(calls=(Call("writer", {"message": "Write the letter."}, None),), usage=usage)
+    return say("The customer got a letter.", usage=usage)
+
+
+writer = Agent(
+    "writer",
+    model=ScriptedModel(_writer),
+    tools=[find_order, shaky],
+    code_mode=True,
+    description="Writes letters.",
+)
+
 agents = [
     demo,
+    Agent("paid", model="openai/gpt-5", description="Has no key."),
+    Agent("lead", model=ScriptedModel(_lead), tools=[find_order], subagents=[writer]),
+    Agent("desk", model=ScriptedModel(_desk), tools=[find_order, refund]),
     Agent("slow", model=DemoModel(pace_s=PACE_S), tools=[count], description="Takes its time."),
     Agent("hostile", model=ScriptedModel(_hostile), tools=[show, post]),
     _shaky_agent,

@@ -36,7 +36,9 @@ export class Windlass {
 
   async start(): Promise<this> {
     const options = ["-m", this.program, "--data", this.folder, "--port", String(this.port), ...this.options];
-    const child = (this.child = spawn(PYTHON, options, { cwd: ROOT, stdio: ["ignore", "ignore", "pipe"] }));
+    // Whatever keys the machine has, an agent that needs one has none here.
+    const env = { ...process.env, OPENAI_API_KEY: "" };
+    const child = (this.child = spawn(PYTHON, options, { cwd: ROOT, env, stdio: ["ignore", "ignore", "pipe"] }));
     this.port = await new Promise<number>((resolve, reject) => {
       let said = "";
       child.stderr.on("data", (data: Buffer) => {

@@ -1,7 +1,17 @@
 /** Access to the server: the API key of the tab, the client that sends it, and the login page. */
 import { QueryClient } from "@tanstack/react-query";
-import { ApiError, Client, ConnectionError } from "@windlass/protocol/client";
-import { BUTTONS, CARD, classes, FIELD, httpTransport, sentence } from "@windlass/ui";
+import type { Event } from "@windlass/protocol";
+import { ApiError, Client, ConnectionError, type FeedItem, type FeedOptions } from "@windlass/protocol/client";
+import {
+  BUTTONS,
+  CARD,
+  classes,
+  FIELD,
+  httpTransport,
+  sentence,
+  type Transport,
+  type WatchOptions,
+} from "@windlass/ui";
 import { useId, useState, useSyncExternalStore, type ReactNode } from "react";
 import { Code } from "./parts.js";
 
@@ -64,7 +74,77 @@ const watchedFetch: typeof fetch = async (...request) => {
 };
 
 export const client = new Client({ token: () => door.key, fetch: watchedFetch });
-export const transport = httpTransport(client);
+
+/**
+ * Streams of sessions that all windows of one browser hold open at once.
+ *
+ * Over HTTP/1.1 a browser has six connections to a server, for all its windows together: one is for the feed of the
+ * lists, and one is left for everything else.
+ */
+const STREAMS_MAX = 4;
+/** How often a window without a stream asks what is new. */
+const POLL_MS = 1_000;
+
+/** Takes a place for a stream; undefined if all are taken. The lock ends with its window, however that ends. */
+async function takePlace(): Promise<(() => void) | undefined> {
+  if (!("locks" in navigator)) return () => undefined;
+  for (let at = 0; at < STREAMS_MAX; at += 1) {
+    const leave = await new Promise<(() => void) | undefined>((resolve) => {
+      void navigator.locks.request(`windlass-stream-${at}`, { ifAvailable: true }, (lock) => {
+        if (lock === null) {
+          resolve(undefined);
+          return undefined;
+        }
+        return new Promise<void>(resolve);
+      });
+    });
+    if (leave !== undefined) return leave;
+  }
+  return undefined;
+}
+
+type Open = (options: FeedOptions) => AsyncIterable<FeedItem>;
+
+/** Events that are streamed if there is a place for a stream, and else asked for again and again. */
+async function* shared(
+  open: Open,
+  watch: WatchOptions,
+  isLast: (event: Event) => boolean,
+): AsyncGenerator<FeedItem, void, undefined> {
+  let { after } = watch;
+  let isOver = false;
+  while (!isOver && watch.signal?.aborted !== true) {
+    const leave = await takePlace();
+    try {
+      for await (const item of open({ ...watch, after, follow: leave !== undefined })) {
+        after = item.cursor ?? after;
+        isOver ||= isLast(item.event);
+        yield item;
+      }
+    } finally {
+      leave?.();
+    }
+    if (!isOver) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+const RUN_ENDS: ReadonlySet<string> = new Set(["run.completed", "run.failed", "run.cancelled", "run.budget_exhausted"]);
+
+export const transport: Transport = {
+  ...httpTransport(client),
+  events: (sessionId, watch) =>
+    shared(
+      (options) => client.sessionEvents(sessionId, options),
+      watch,
+      () => false,
+    ),
+  runEvents: (runId, watch) =>
+    shared(
+      (options) => client.runEvents(runId, options),
+      watch,
+      ({ type }) => RUN_ENDS.has(type),
+    ),
+};
 
 /** Throws if the server does not take a key. */
 async function tryKey(key: string): Promise<void> {

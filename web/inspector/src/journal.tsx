@@ -5,28 +5,23 @@ import {
   CODE,
   CopyButton,
   cut,
+  Fields,
   FOCUS,
+  formatBytes,
   formatCost,
   formatCount,
   formatDuration,
+  formatMoment,
   formatValue,
+  plural,
+  useRunRecords,
 } from "@windlass/ui";
 import { memo, useMemo, useState, type ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import type { PromptMessage, StepPrompt } from "@windlass/protocol/client";
 import { to, useQueryState } from "./router.js";
-import {
-  ButtonLink,
-  Empty,
-  formatMoment,
-  Loading,
-  plural,
-  SMALL_BUTTON,
-  SMALL_FIELD,
-  TextLink,
-  VirtualList,
-} from "./parts.js";
-import { callFacts, kindOf, stepFacts, tell, type CallFacts, type StepFacts, type Tone } from "./records.js";
+import { ButtonLink, Empty, Loading, SMALL_BUTTON, SMALL_FIELD, TextLink, VirtualList } from "./parts.js";
+import { callFacts, kindOf, outcomeOf, stepFacts, tell, type CallFacts, type StepFacts, type Tone } from "./records.js";
 import { promptQuery } from "./queries.js";
 
 const ROW_PX = 32;
@@ -155,29 +150,42 @@ const RecordRow = memo(function RecordRow({ record, isSelected, onSelect, isRaw 
 
 // The panel about one record: request, decision, result, and the record itself.
 
-const TEXT_CHARS_MAX = 50_000;
+const TEXT_CHARS_MAX = 20_000;
 
 interface RecordPanelProps {
-  /** All records of the session. */
-  readonly records: readonly Event[];
+  /** The run that the record is of; its records are read. */
+  readonly runId?: string | undefined;
+  /** Records that have the record already, such as those of a session. */
+  readonly records?: readonly Event[] | undefined;
   readonly seq: number | undefined;
-  readonly sessionId: string;
   readonly onClose: () => void;
 }
 
-export function RecordPanel({ records, seq, sessionId, onClose }: RecordPanelProps): ReactNode {
-  const record = seq === undefined ? undefined : records[seq - 1];
+/** The details of a record. Its place is the same whether something is selected, read or shown. */
+export function RecordPanel({ runId, records: given, seq, onClose }: RecordPanelProps): ReactNode {
+  const { records: own } = useRunRecords(given === undefined ? runId : undefined);
+  const records = given ?? own;
+  const record = useMemo(
+    () => (seq === undefined ? undefined : records.find((one) => one.seq === seq)),
+    [records, seq],
+  );
   return (
     <aside
       aria-label="Details"
-      className="flex min-h-0 flex-col overflow-y-auto border-agent-border max-lg:max-h-[50%] max-lg:border-t lg:w-[26rem] lg:shrink-0 lg:border-l"
+      className="flex min-h-0 flex-col overflow-y-auto border-agent-border bg-agent-surface max-lg:h-1/2 max-lg:shrink-0 max-lg:border-t lg:w-[26rem] lg:shrink-0 lg:border-l"
     >
       {record === undefined ? (
-        <Empty title="Nothing is selected.">
+        <Empty title={seq === undefined ? "Nothing is selected." : "Reading the record."}>
           <p>Choose a row to see the exact prompt, arguments, result and policy decision.</p>
         </Empty>
       ) : (
-        <Details key={record.seq} records={records} record={record} sessionId={sessionId} onClose={onClose} />
+        <Details
+          key={`${runId ?? ""} ${seq}`}
+          records={records}
+          record={record}
+          isOfRun={given === undefined}
+          onClose={onClose}
+        />
       )}
     </aside>
   );
@@ -186,56 +194,97 @@ export function RecordPanel({ records, seq, sessionId, onClose }: RecordPanelPro
 function Details({
   records,
   record,
-  sessionId,
+  isOfRun,
   onClose,
 }: {
   readonly records: readonly Event[];
   readonly record: Event;
-  readonly sessionId: string;
+  readonly isOfRun: boolean;
   readonly onClose: () => void;
 }): ReactNode {
-  // A record never changes, and what belongs to it comes soon after it: enough records more, and it is looked up again.
   const calls = useMemo(() => callFacts(records, record), [records, record]);
   const step = useMemo(() => stepFacts(records, record), [records, record]);
   const raw = JSON.stringify(record, undefined, 2);
   return (
     <div className="flex flex-col gap-4 p-4 text-sm">
       <div className="flex items-start justify-between gap-2">
-        <h2 className="min-w-0 font-semibold break-words">
-          {record.seq}. {tell(record).title}
-        </h2>
-        <button type="button" className={SMALL_BUTTON} onClick={onClose}>
-          Close
-        </button>
+        <h2 className="min-w-0 font-semibold break-words">{tell(record).title}</h2>
+        <span className="flex shrink-0 gap-2">
+          <CopyButton text={location.href} label="Copy link" />
+          <button type="button" className={SMALL_BUTTON} onClick={onClose}>
+            Close
+          </button>
+        </span>
       </div>
-      <p className="flex flex-wrap gap-2">
-        <ButtonLink href={to(["sessions", sessionId], { view: "chat", at: record.seq })}>
-          The session as it was then
-        </ButtonLink>
-        {record.runId !== undefined && (
-          <ButtonLink href={to(["runs", record.runId], { at: record.seq })}>Its run</ButtonLink>
-        )}
+      <p className="-mt-3 text-xs text-agent-muted">
+        Record {record.seq} · <time dateTime={record.meta.at}>{formatMoment(record.meta.at)}</time>
       </p>
       {calls.map((call) => (
         <Call key={call.callId} call={call} />
       ))}
       {step !== undefined && <Step step={step} />}
-      <Block title="Record" text={raw} action={<CopyButton text={raw} label="Copy record" />} />
+      <p className="flex flex-wrap gap-2">
+        {record.sessionId !== undefined && (
+          <ButtonLink href={to(["sessions", record.sessionId], { view: "chat", at: record.seq })}>
+            The session as it was then
+          </ButtonLink>
+        )}
+        {!isOfRun && record.runId !== undefined && (
+          <ButtonLink href={to(["runs", record.runId], { view: "journal", at: record.seq })}>Its run</ButtonLink>
+        )}
+      </p>
+      <details>
+        <summary className={classes("w-fit cursor-pointer rounded text-xs font-semibold text-agent-muted", FOCUS)}>
+          Raw record
+        </summary>
+        <div className="mt-2">
+          <Block title="Record" text={raw} action={<CopyButton text={raw} label="Copy record" />} />
+        </div>
+      </details>
     </div>
   );
 }
 
 function Call({ call }: { readonly call: CallFacts }): ReactNode {
   const { result, started } = call;
+  const output = result === undefined ? "" : (result.error?.message ?? formatValue(result.result.output));
   return (
     <section aria-label={`Call of ${call.name}`} className="flex flex-col gap-3">
       <p className="font-medium">
         Call of <span className="font-mono">{call.name}</span>
         {started !== undefined && (
-          <span className="text-xs text-agent-muted"> {kindOf(started.mode, started.effect)}</span>
+          <span className="text-xs font-normal wrap-anywhere text-agent-muted">
+            {" "}
+            {kindOf(started.mode, started.effect)}, key <code>{started.idempotencyKey}</code>
+          </span>
         )}
       </p>
-      <Block title="Arguments" text={formatValue(call.input)} />
+      <Titled title="Arguments" action={<CopyButton text={formatValue(call.input)} label="Copy arguments" />}>
+        <div className="rounded-md border border-agent-border bg-agent-bg p-3">
+          <Fields value={call.input} label="Arguments" />
+        </div>
+      </Titled>
+      {result !== undefined && (
+        <Block
+          title={`Result: ${outcomeOf(result.status, result.error?.code)}${result.durationMs === undefined ? "" : `, ${formatDuration(result.durationMs)}`}`}
+          text={output}
+          action={<CopyButton text={output} label="Copy result" />}
+        />
+      )}
+      {call.attempts.length > 0 && (
+        <Titled title="Attempts">
+          <ol className="flex flex-col gap-1">
+            {call.attempts.map(({ at, text }) => (
+              <li key={`${at} ${text}`} className="rounded-md border border-agent-border bg-agent-bg p-2 text-xs">
+                <time dateTime={at} className="font-semibold text-agent-muted">
+                  {formatMoment(at)}
+                </time>{" "}
+                {text}
+              </li>
+            ))}
+          </ol>
+        </Titled>
+      )}
       {call.decisions.map((decision, at) => (
         <Verdict key={at} decision={decision} />
       ))}
@@ -248,21 +297,39 @@ function Call({ call }: { readonly call: CallFacts }): ReactNode {
       ))}
       {call.requests.length > call.answers.length && (
         <p className="text-xs text-agent-warning">
-          It waits for an answer. <TextLink href="/approvals">Approvals</TextLink>
+          It waits for an answer. <TextLink href="/approvals">Inbox</TextLink>
         </p>
       )}
       {call.childSessionId !== undefined && (
-        <p>
+        <p className="flex gap-3">
+          {call.childRunId !== undefined && (
+            <TextLink href={to(["runs", call.childRunId])}>Run of the subagent</TextLink>
+          )}
           <TextLink href={to(["sessions", call.childSessionId])}>Session of the subagent</TextLink>
         </p>
       )}
-      {result !== undefined && (
-        <Block
-          title={`Result: ${result.status}${result.durationMs === undefined ? "" : `, ${formatDuration(result.durationMs)}`}`}
-          text={result.error?.message ?? formatValue(result.result.output)}
-        />
-      )}
     </section>
+  );
+}
+
+/** A part of the details with its name. */
+function Titled({
+  title,
+  action,
+  children,
+}: {
+  readonly title: string;
+  readonly action?: ReactNode;
+  readonly children: ReactNode;
+}): ReactNode {
+  return (
+    <div>
+      <div className="mb-1 flex items-center justify-between gap-2 text-xs font-semibold text-agent-muted">
+        <span>{title}</span>
+        {action}
+      </div>
+      {children}
+    </div>
   );
 }
 
@@ -305,11 +372,13 @@ function Step({ step }: { readonly step: StepFacts }): ReactNode {
         </p>
       )}
       {place !== undefined && <Prompt {...place} count={promptCount} />}
+      {step.reasoning !== "" && <Block title="Reasoning" text={step.reasoning} />}
       {step.said !== "" && <Block title="Answer" text={step.said} />}
     </section>
   );
 }
 
+/** A text in full; a large one says how large it is, and is shown whole on demand. */
 function Block({
   title,
   text,
@@ -319,16 +388,25 @@ function Block({
   readonly text: string;
   readonly action?: ReactNode;
 }): ReactNode {
+  const [isWhole, setIsWhole] = useState(false);
+  const isCut = !isWhole && text.length > TEXT_CHARS_MAX;
   return (
-    <div>
-      <div className="mb-1 flex items-center justify-between gap-2 text-xs text-agent-muted">
-        <span>{title}</span>
-        {action}
-      </div>
+    <Titled title={title} action={action}>
       <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={title}>
-        {cut(text, TEXT_CHARS_MAX)}
+        {isCut ? cut(text, TEXT_CHARS_MAX) : text}
       </pre>
-    </div>
+      {isCut && (
+        <button
+          type="button"
+          className={classes(SMALL_BUTTON, "mt-1")}
+          onClick={() => {
+            setIsWhole(true);
+          }}
+        >
+          Show all {formatBytes(text.length)}
+        </button>
+      )}
+    </Titled>
   );
 }
 

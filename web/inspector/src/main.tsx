@@ -1,7 +1,7 @@
 /** The inspector: the web app that a Windlass server shows. */
 import "./strict.js";
 import "./app.css";
-import { StrictMode, useMemo, useState, type ReactNode } from "react";
+import { StrictMode, Suspense, useEffect, useMemo, useState, type ReactNode } from "react";
 import { createRoot } from "react-dom/client";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { AgentProvider } from "@windlass/ui";
@@ -9,7 +9,8 @@ import { applyTheme, Boundary, KeysDialog, pageKeys, readTheme, Shell, useKeys }
 import { Login, newQueryClient, transport, useDoor } from "./auth.js";
 import { useLive } from "./queries.js";
 import { usePlace } from "./router.js";
-import { NAVIGATION, openPage } from "./pages.js";
+import { Loading } from "./parts.js";
+import { fetchPages, NAVIGATION, openPage } from "./pages.js";
 
 applyTheme(readTheme());
 
@@ -49,7 +50,12 @@ function Inside(): ReactNode {
             setIsHelpOpen(true);
           }}
         >
-          <Boundary place={path.join("/")}>{content}</Boundary>
+          <Boundary place={path.join("/")}>
+            <Suspense fallback={<Loading />}>
+              {content}
+              <Fetch />
+            </Suspense>
+          </Boundary>
         </Shell>
         <KeysDialog
           pages={NAVIGATION}
@@ -61,6 +67,12 @@ function Inside(): ReactNode {
       </AgentProvider>
     </QueryClientProvider>
   );
+}
+
+/** Shown with the first page, fetches the others. */
+function Fetch(): ReactNode {
+  useEffect(fetchPages, []);
+  return null;
 }
 
 /** Keeps lists up to date on every page. */

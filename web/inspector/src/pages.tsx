@@ -1,20 +1,37 @@
 /**
  * The pages of the app: address, name, icon, key, and the component that shows it.
  *
- * All of them are in one file of the build: a page that is fetched when it is opened could not be opened while the
- * server restarts.
+ * Each is a file of its own in the build, and the rest is fetched as soon as the first one is shown: a page can be
+ * opened while the server restarts.
  */
-import type { ReactNode } from "react";
-import { ApprovalsPage } from "./pages/approvals.js";
-import { ChatPage } from "./pages/chat.js";
-import { ComparePage } from "./pages/compare.js";
-import { DecisionsPage } from "./pages/decisions.js";
-import { OverviewPage } from "./pages/overview.js";
-import { RunPage } from "./pages/run.js";
-import { SessionPage } from "./pages/session.js";
-import { SessionsPage } from "./pages/sessions.js";
+import { lazy, type ReactNode } from "react";
 import { Empty, Heading, KEY_HINT, TextLink } from "./parts.js";
 import type { NavPage } from "./shell.js";
+
+const LOADERS = {
+  approvals: () => import("./pages/approvals.js"),
+  chat: () => import("./pages/chat.js"),
+  compare: () => import("./pages/compare.js"),
+  decisions: () => import("./pages/decisions.js"),
+  overview: () => import("./pages/overview.js"),
+  run: () => import("./pages/run.js"),
+  session: () => import("./pages/session.js"),
+  sessions: () => import("./pages/sessions.js"),
+};
+
+const ApprovalsPage = lazy(async () => ({ default: (await LOADERS.approvals()).ApprovalsPage }));
+const ChatPage = lazy(async () => ({ default: (await LOADERS.chat()).ChatPage }));
+const ComparePage = lazy(async () => ({ default: (await LOADERS.compare()).ComparePage }));
+const DecisionsPage = lazy(async () => ({ default: (await LOADERS.decisions()).DecisionsPage }));
+const OverviewPage = lazy(async () => ({ default: (await LOADERS.overview()).OverviewPage }));
+const RunPage = lazy(async () => ({ default: (await LOADERS.run()).RunPage }));
+const SessionPage = lazy(async () => ({ default: (await LOADERS.session()).SessionPage }));
+const SessionsPage = lazy(async () => ({ default: (await LOADERS.sessions()).SessionsPage }));
+
+/** Fetches every page that is not here yet; one that cannot be fetched now is fetched when it is opened. */
+export function fetchPages(): void {
+  for (const load of Object.values(LOADERS)) load().catch(() => undefined);
+}
 
 interface Page {
   /** The first part of the address. */
@@ -28,7 +45,7 @@ interface Page {
 /** The navigation; `g` and the key open a page. */
 export const NAVIGATION: readonly NavPage[] = [
   { path: "chat", label: "Chat", key: "c", icon: "M4 5h16v11H9l-5 4z" },
-  { path: "approvals", label: "Approvals", key: "a", icon: "M4 12l5 5L20 6" },
+  { path: "approvals", label: "Inbox", key: "a", icon: "M4 12l5 5L20 6" },
   { path: "sessions", label: "Sessions", key: "s", icon: "M4 6h16M4 12h16M4 18h10" },
   { path: "decisions", label: "Decisions", key: "d", icon: "M12 4v6m0 0l-6 10m6-10l6 10" },
   { path: "overview", label: "Overview", key: "o", icon: "M4 19V9m6 10V5m6 14v-7m4 7H2" },

@@ -1,5 +1,5 @@
 /** Small parts that pages share: styles, texts, links, tabs and lists. */
-import { BUTTONS, CARD, classes, FIELD, FOCUS, sentence } from "@windlass/ui";
+import { BUTTONS, CARD, classes, FIELD, FOCUS, formatAgo, formatWhen, sentence } from "@windlass/ui";
 import { ApiError, ConnectionError, ProtocolError } from "@windlass/protocol/client";
 import {
   useEffect,
@@ -30,12 +30,14 @@ interface HeadingProps {
   readonly parent?: { readonly label: string; readonly href: string } | undefined;
   /** Content beside the title. */
   readonly facts?: ReactNode;
+  /** A line below the title. */
+  readonly about?: ReactNode;
   /** Actions and filters. */
   readonly children?: ReactNode;
 }
 
 /** The heading of a page; it is the title of the tab as well. */
-export function Heading({ title, parent, facts, children }: HeadingProps): ReactNode {
+export function Heading({ title, parent, facts, about, children }: HeadingProps): ReactNode {
   useEffect(() => {
     document.title = `${title} · Windlass`;
   }, [title]);
@@ -59,6 +61,9 @@ export function Heading({ title, parent, facts, children }: HeadingProps): React
           </h1>
         </div>
         {facts}
+        {about !== undefined && about !== false && (
+          <p className="w-full truncate text-xs text-agent-muted tabular-nums">{about}</p>
+        )}
       </div>
       {children}
     </header>
@@ -118,7 +123,12 @@ const ADVICE: Readonly<Partial<Record<ApiError["kind"], string>>> = {
 };
 
 function adviceFor(error: Error): string {
-  if (error instanceof ApiError) return ADVICE[error.kind] ?? "If it persists, look into the log of the server.";
+  if (error instanceof ApiError) {
+    // The server asks to come back when waiting helps; without that, its words say what must be set up.
+    if (error.kind === "unavailable" && error.retryAfterMs === undefined)
+      return "The server is not set up for this. Change its settings, start it again, then repeat the request.";
+    return ADVICE[error.kind] ?? "If it persists, look into the log of the server.";
+  }
   if (error instanceof ConnectionError) return "Is the server running? Start it again: no recorded data is lost.";
   if (error instanceof ProtocolError) return "The server has another version than this page. Reload the page.";
   return "If it persists, reload the page.";
@@ -212,7 +222,7 @@ export function useNow(tickMs = TICK_MS): number {
 export function Ago({ at, nowMs }: { readonly at: string; readonly nowMs: number }): ReactNode {
   // A past moment is never shown as future, although clocks differ and `nowMs` is that of the last tick.
   return (
-    <time dateTime={at} title={new Date(at).toLocaleString()} className="whitespace-nowrap">
+    <time dateTime={at} title={formatWhen(at)} className="whitespace-nowrap">
       {formatAgo(at, Math.max(nowMs, Date.parse(at)))}
     </time>
   );
@@ -261,67 +271,6 @@ export function Select({ label, value, options, onChange }: SelectProps): ReactN
       </select>
     </span>
   );
-}
-
-/** Facts in two columns: name and value. */
-export function Facts({
-  facts,
-}: {
-  readonly facts: readonly (readonly [label: string, value: ReactNode])[];
-}): ReactNode {
-  return (
-    <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1 text-sm">
-      {facts.map(([label, value]) => (
-        <div key={label} className="contents">
-          <dt className="text-agent-muted">{label}</dt>
-          <dd className="min-w-0 wrap-anywhere">{value}</dd>
-        </div>
-      ))}
-    </dl>
-  );
-}
-
-// Formats.
-
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
-
-/** How long ago something was, or how soon it will be. */
-export function formatAgo(at: string, nowMs: number): string {
-  const ms = nowMs - Date.parse(at);
-  const size = Math.abs(ms);
-  const text = sizeOf(size);
-  if (size < MINUTE_MS) return ms >= 0 ? "just now" : "in a moment";
-  return ms > 0 ? `${text} ago` : `in ${text}`;
-}
-
-function sizeOf(ms: number): string {
-  if (ms < HOUR_MS) return `${Math.floor(ms / MINUTE_MS)} min`;
-  if (ms < DAY_MS) return `${Math.floor(ms / HOUR_MS)} h`;
-  return `${Math.floor(ms / DAY_MS)} d`;
-}
-
-/** A moment with its milliseconds, in the zone of the reader. */
-export function formatMoment(at: string): string {
-  const date = new Date(at);
-  const ms = String(date.getMilliseconds()).padStart(3, "0");
-  return `${date.toLocaleTimeString([], { hour12: false })}.${ms}`;
-}
-
-/** The end of an id, which tells it from others. */
-export function shortId(id: string): string {
-  return id.length <= 10 ? id : `…${id.slice(-8)}`;
-}
-
-/** A large count in few characters: 1.2k, 3.4M. */
-export function formatShort(count: number): string {
-  return new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 }).format(count);
-}
-
-/** A count with its word: 1 run, 2 runs. */
-export function plural(count: number, word: string): string {
-  return `${count.toLocaleString("en-US")} ${word}${count === 1 ? "" : "s"}`;
 }
 
 /** One of several views of the same thing. */

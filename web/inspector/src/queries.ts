@@ -8,9 +8,10 @@ import {
   type QueryClient,
 } from "@tanstack/react-query";
 import { useEffect } from "react";
-import type { RunStatus } from "@windlass/protocol";
+import { isKnown, type Event, type RunStatus } from "@windlass/protocol";
+import type { KnownCall } from "@windlass/ui";
 import type { ProposalList } from "@windlass/protocol/client";
-import { client } from "./auth.js";
+import { client, door } from "./auth.js";
 
 /** Event types that change lists. */
 const TYPES = [
@@ -56,11 +57,7 @@ function isList({ queryKey, state }: Query): boolean {
   return LISTS.has(queryKey[0]) && pageCount(state.data) <= PAGES_FEW;
 }
 
-/**
- * Follows the sessions of the user while the page is seen.
- *
- * A browser has few connections to one server, for all its tabs together: hidden tabs hold none.
- */
+/** Follows the sessions of the user while the page is seen; hidden windows hold no connection. */
 export function useLive(): void {
   const queries = useQueryClient();
   useEffect(() => {
@@ -83,30 +80,71 @@ export function useLive(): void {
   }, [queries]);
 }
 
-async function follow(queries: QueryClient, signal: AbortSignal): Promise<void> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const refresh = (): void => {
-    timer ??= setTimeout(() => {
-      timer = undefined;
-      void queries.invalidateQueries({ predicate: isList });
+/** Lists that are stale are asked for again, but not with every event. */
+class Refresher {
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(private readonly queries: QueryClient) {}
+
+  readonly refresh = (): void => {
+    this.timer ??= setTimeout(() => {
+      this.timer = undefined;
+      void this.queries.invalidateQueries({ predicate: isList });
     }, THROTTLE_MS);
   };
-  const setOpen = (now: boolean): void => {
-    if (isOpen !== now) refresh();
+
+  readonly setOpen = (now: boolean): void => {
+    if (isOpen !== now) this.refresh();
     isOpen = now;
   };
+
+  stop(): void {
+    this.setOpen(false);
+    clearTimeout(this.timer);
+  }
+}
+
+/** One window of the browser reads the feed, and tells the others; when it is closed, another one goes on. */
+async function follow(queries: QueryClient, signal: AbortSignal): Promise<void> {
+  const lists = new Refresher(queries);
+  const name = await channelName();
+  if (name === undefined || signal.aborted) return;
+  const others = new BroadcastChannel(name);
+  const role = { isLeader: false };
+  others.onmessage = ({ data }) => {
+    if (data === "changed") lists.refresh();
+    else if (data !== "who") lists.setOpen(data === true);
+    else if (role.isLeader) others.postMessage(isOpen);
+  };
+  others.postMessage("who");
   try {
-    const onState = ({ status }: { readonly status: string }): void => {
-      setOpen(status === "open");
-    };
-    const events = client.allEvents({ types: TYPES, signal, onState });
-    while ((await events.next()).done !== true) refresh();
+    await navigator.locks.request(name, { signal }, async () => {
+      role.isLeader = true;
+      lists.refresh();
+      const onState = ({ status }: { readonly status: string }): void => {
+        lists.setOpen(status === "open");
+        others.postMessage(isOpen);
+      };
+      const events = client.allEvents({ types: TYPES, signal, onState });
+      while ((await events.next()).done !== true) {
+        lists.refresh();
+        others.postMessage("changed");
+      }
+    });
   } catch {
     // Without a feed, because the server has none or the page is left: lists are asked for again and again.
   } finally {
-    setOpen(false);
-    if (signal.aborted) clearTimeout(timer);
+    if (role.isLeader) others.postMessage(false);
+    others.close();
+    lists.stop();
   }
+}
+
+/** Windows with the same key share a channel; undefined where the browser has no locks, as over plain HTTP. */
+async function channelName(): Promise<string | undefined> {
+  if (!("locks" in navigator)) return undefined;
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(door.key ?? ""));
+  return `windlass-lists-${Array.from(new Uint8Array(digest).slice(0, 8)).join("-")}`;
 }
 
 // Queries.
@@ -195,12 +233,13 @@ export const runQuery = (runId: string) =>
       state.data !== undefined && isOver(state.data.run.status) ? false : pollMs(LIVE_MS),
   });
 
-export const traceQuery = (runId: string, isLive: boolean) =>
+/** A trace grows until its run ends. */
+export const traceQuery = (runId: string) =>
   queryOptions({
-    queryKey: ["trace", runId, isLive],
+    queryKey: ["trace", runId],
     queryFn: ({ signal }) => client.trace(runId, { signal }),
-    refetchInterval: isLive ? LIVE_MS : false,
-    staleTime: isLive ? 0 : Infinity,
+    refetchInterval: ({ state }) => (state.data?.trace.endedAt === undefined ? LIVE_MS : false),
+    staleTime: ({ state }) => (state.data?.trace.endedAt === undefined ? 0 : Infinity),
   });
 
 export const decisionsQuery = (runId: string, isLive: boolean) =>
@@ -210,6 +249,51 @@ export const decisionsQuery = (runId: string, isLive: boolean) =>
     refetchInterval: isLive ? SLOW_MS : false,
     staleTime: isLive ? 0 : Infinity,
   });
+
+/** What the journal has about the call that a request names, and what was said in its run. */
+export interface AskedAbout {
+  readonly known: KnownCall;
+  readonly approvedBy: string | undefined;
+  readonly said: readonly { readonly id: string; readonly role: string; readonly text: string }[];
+}
+
+const SAID_MAX = 6;
+
+/** Read from the records of the run once: a request that waits does not change. */
+export const askedAboutQuery = (runId: string, requestId: string, callId: string) =>
+  queryOptions({
+    queryKey: ["asked", runId, requestId],
+    queryFn: async ({ signal }): Promise<AskedAbout> => {
+      const records: Event[] = [];
+      for await (const { event } of client.runEvents(runId, { follow: false, signal })) records.push(event);
+      return aboutCall(records, callId);
+    },
+    staleTime: Infinity,
+  });
+
+/** What records of a run say about one of its calls. */
+export function aboutCall(records: readonly Event[], callId: string): AskedAbout {
+  let known: KnownCall = {};
+  let approvedBy: string | undefined;
+  const said: { id: string; role: string; text: string }[] = [];
+  const asked = new Set<string>();
+  for (const record of records.filter(isKnown)) {
+    const id = String(record.seq ?? said.length);
+    if (record.type === "message.received") said.push({ id, role: "user", text: record.data.message });
+    else if (record.type === "message.completed" && (record.data.message ?? "") !== "")
+      said.push({ id, role: "agent", text: record.data.message ?? "" });
+    else if (record.type === "input.requested" && record.data.childSessionId === undefined)
+      for (const { requestId, action } of record.data.requests) if (action.callId === callId) asked.add(requestId);
+    if (record.type === "action.started" && record.data.callId === callId) {
+      const { idempotencyKey } = record.data;
+      known = { startedAt: record.meta.at, attempt: (known.attempt ?? 0) + 1, idempotencyKey };
+    }
+    if (record.type === "input.resolved")
+      for (const { requestId, outcome, response } of record.data.resolutions)
+        if (asked.has(requestId) && outcome === "approved") approvedBy = response?.responder ?? "a person";
+  }
+  return { known, approvedBy, said: said.slice(-SAID_MAX) };
+}
 
 export const toolsQuery = queryOptions({
   queryKey: ["tools"],

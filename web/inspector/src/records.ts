@@ -14,9 +14,8 @@ import {
   type PolicyDecision,
   type RuntimeActionResult,
 } from "@windlass/protocol";
-import { formatCost, formatCount, formatDuration, formatValue } from "@windlass/ui";
+import { formatCost, formatCount, formatDuration, formatValue, plural } from "@windlass/ui";
 import { client, newKey } from "./auth.js";
-import { plural } from "./parts.js";
 
 const STEP = 250;
 
@@ -60,9 +59,12 @@ export interface CallFacts {
     readonly by: string | undefined;
     readonly text: string | undefined;
   }[];
+  /** How it went, begun by begun, if that was more than once or came to no result. */
+  readonly attempts: readonly { readonly at: string; readonly text: string }[];
   readonly started: Of<"action.started">["data"] | undefined;
   readonly result: Of<"action.result">["data"] | undefined;
   readonly childSessionId: string | undefined;
+  readonly childRunId: string | undefined;
 }
 
 /** One call of a model, and what it said. */
@@ -72,6 +74,8 @@ export interface StepFacts {
   readonly place: { readonly runId: string; readonly stepIndex: number } | undefined;
   /** How many messages of the history the model was sent. */
   readonly promptCount: number | undefined;
+  /** What the model thought, if it told. */
+  readonly reasoning: string;
   readonly said: string;
   readonly attempts: readonly Of<"step.retrying">["data"][];
   readonly completed: Of<"step.completed">["data"] | undefined;
@@ -135,10 +139,11 @@ function factsOf(records: readonly KnownEvent[], callId: string): CallFacts {
     .filter(({ requestId }) => ids.has(requestId))
     .map(({ outcome, response }) => ({ outcome, by: response?.responder, text: response?.text }));
   const started = all("action.started").find(({ data }) => data.callId === callId)?.data;
+  const child = all("subagent.called").find(({ data }) => data.callId === callId)?.data;
   return {
     callId,
     name: action === undefined ? (started?.toolName ?? callId) : actionName(action),
-    input: action?.input ?? null,
+    input: started?.arguments ?? action?.input ?? null,
     decisions: all("policy.decided")
       .filter(({ data }) => data.callId === callId)
       .map(({ data }) => data.decision),
@@ -146,8 +151,33 @@ function factsOf(records: readonly KnownEvent[], callId: string): CallFacts {
     answers,
     started,
     result: all("action.result").findLast(({ data }) => data.result.callId === callId)?.data,
-    childSessionId: all("subagent.called").find(({ data }) => data.callId === callId)?.data.childSessionId,
+    childSessionId: child?.childSessionId,
+    childRunId: child?.childRunId,
+    attempts: attemptsOf(records, callId),
   };
+}
+
+const CHOICES: Readonly<Record<string, string>> = {
+  retry: "run it again, with the same key",
+  skip: "skip it",
+  supply: "supply its result",
+};
+
+/** What happened to a call that was interrupted; nothing if it was not. */
+function attemptsOf(records: readonly KnownEvent[], callId: string): CallFacts["attempts"] {
+  const found: { at: string; text: string }[] = [];
+  let count = 0;
+  for (const { type, data, meta } of records) {
+    if (type === "action.started" && data.callId === callId)
+      found.push({ at: meta.at, text: `Attempt ${++count} began.` });
+    else if (type === "recovery.effect_found" && data.callId === callId)
+      found.push({ at: meta.at, text: "Its process had ended. The outcome is unknown." });
+    else if (type === "recovery.effect_settled" && data.callId === callId)
+      found.push({ at: meta.at, text: `${data.by ?? "A person"} chose: ${CHOICES[data.choice] ?? data.choice}.` });
+    else if (type === "action.result" && data.result.callId === callId)
+      found.push({ at: meta.at, text: `Result: ${outcomeOf(data.status, data.error?.code)}.` });
+  }
+  return found.length > 2 ? found : [];
 }
 
 function placeOf({ runId, data }: Of<"step.started">): StepFacts["place"] {
@@ -158,21 +188,20 @@ function placeOf({ runId, data }: Of<"step.started">): StepFacts["place"] {
 export function stepFacts(records: readonly Event[], record: Event): StepFacts | undefined {
   if (!STEP_TYPES.has(record.type)) return undefined;
   const seq = record.seq ?? 0;
-  const begin = records.findLast(
+  const from = records.findLastIndex(
     (one) => one.type === "step.started" && (one.seq ?? 0) <= seq && isSamePlace(one, record),
   );
+  const begin = records[from];
   if (begin === undefined || !isKnown(begin) || begin.type !== "step.started") return undefined;
-  const from = begin.seq ?? 0;
-  const end = records.findIndex(
-    (one) => (one.seq ?? 0) > from && (one.type === "step.started" || one.type === "run.started"),
-  );
-  const inside = records.slice(from, end === -1 ? undefined : end).filter(isKnown);
+  const end = records.findIndex((one, at) => at > from && (one.type === "step.started" || one.type === "run.started"));
+  const inside = records.slice(from + 1, end === -1 ? undefined : end).filter(isKnown);
   const one = <K extends KnownEvent["type"]>(type: K): Of<K> | undefined =>
     inside.find((other): other is Of<K> => other.type === type);
   return {
     modelId: begin.data.modelId,
     place: placeOf(begin),
     promptCount: begin.data.promptMessageCount,
+    reasoning: one("reasoning.completed")?.data.reasoning ?? "",
     said: one("message.completed")?.data.message ?? "",
     attempts: inside
       .filter((other): other is Of<"step.retrying"> => other.type === "step.retrying")
@@ -221,6 +250,7 @@ const TELLERS: Tellers = {
     detail: message,
   }),
   "message.completed": ({ message }) => ({ title: "Model said", detail: message ?? "", tone: "model", depth: 1 }),
+  "reasoning.completed": ({ reasoning }) => ({ title: "Model thought", detail: reasoning, tone: "model", depth: 1 }),
   "step.started": ({ modelId, stepIndex, promptMessageCount }) => ({
     title: `Model call ${stepIndex + 1}`,
     detail: [modelId, promptMessageCount === undefined ? undefined : plural(promptMessageCount, "message")]
@@ -271,9 +301,9 @@ const TELLERS: Tellers = {
     depth: 1,
   }),
   "action.result": ({ result, status, durationMs, error }) => ({
-    title: `${nameOf(result)} ${status}${durationMs === undefined ? "" : ` in ${formatDuration(durationMs)}`}`,
+    title: `${nameOf(result)} ${outcomeOf(status, error?.code)}${durationMs === undefined ? "" : ` in ${formatDuration(durationMs)}`}`,
     detail: error?.message ?? formatValue(result.output),
-    tone: status === "completed" ? "good" : "bad",
+    tone: status === "completed" ? "good" : isStopped(error?.code) ? "plain" : "bad",
     depth: 1,
   }),
   "input.requested": ({ requests }) => ({
@@ -317,6 +347,15 @@ export function kindOf(mode: string | undefined, effect: string | undefined): st
   return [mode === undefined ? "" : `mode ${mode}`, effect === undefined ? "" : `effect ${effect}`]
     .filter((part) => part !== "")
     .join(", ");
+}
+
+/** How a call ended; one that its run did not let end was stopped, and did not fail. */
+export function outcomeOf(status: string, code: string | undefined): string {
+  return isStopped(code) ? "stopped" : status;
+}
+
+function isStopped(code: string | undefined): boolean {
+  return code === "cancelled";
 }
 
 function nameOf(result: RuntimeActionResult): string {

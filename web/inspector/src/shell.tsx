@@ -243,10 +243,10 @@ type Help = readonly (readonly [keys: string, text: string])[];
 
 const HELP: Help = [
   ["/", "Search (sessions)"],
-  ["j · k", "Next and previous (approvals)"],
-  ["a", "Approve what is selected (approvals)"],
-  ["d", "Deny it, with a reason if you like (approvals)"],
-  ["s", "Approve every call of the tool in its session (approvals)"],
+  ["j · k", "Next and previous (inbox)"],
+  ["a", "Approve what is selected (inbox)"],
+  ["d", "Deny it, with a reason if you like (inbox)"],
+  ["s", "Approve every call of the tool in its session (inbox)"],
   ["Enter · Shift Enter", "Send; begin a new line (chat)"],
   ["Escape", "Stop the agent (in the field of the chat)"],
   ["← · →", "One record back or forward (a session as it was)"],

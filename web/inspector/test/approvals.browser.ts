@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { inBrowser, openPage, Windlass } from "./rig.js";
+import { flaws } from "./axe.js";
+import { inBrowser, openPage, SHOTS, Windlass } from "./rig.js";
 
 interface Decided {
   readonly run: { readonly status: string };
@@ -26,7 +27,7 @@ inBrowser("the inbox of approvals", () => {
     expect(await list.count()).toBe(3);
     // Rows say where they come from, and what is asked for.
     await list.filter({ hasText: "pay two" }).filter({ hasText: '"cents": 1' }).waitFor();
-    await page.getByRole("group", { name: "Arguments of pay" }).getByText('"cents": 1').waitFor();
+    await page.getByRole("group", { name: "Arguments of pay" }).getByText("cents").waitFor();
 
     await page.keyboard.press("j");
     await page.keyboard.press("a");
@@ -61,6 +62,31 @@ inBrowser("the inbox of approvals", () => {
     await page.context().close();
   });
 
+  it("the focus stays where the work is when an answer is given with the keyboard", async () => {
+    for (const name of ["five", "six"]) await server.run("demo", `pay ${name}`);
+    const { page, faults } = await openPage(server.url, "/approvals");
+    const focused = (): Promise<string> => page.evaluate(() => document.activeElement?.textContent ?? "");
+    await page.getByRole("button", { name: "Approve", exact: true }).focus();
+    await page.keyboard.press("Enter");
+    await expect.poll(focused).toContain("pay six");
+    await page.getByRole("button", { name: "Deny" }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByText("Nothing waits for you.").waitFor();
+    expect(await page.evaluate(() => document.activeElement?.id)).toBe("main");
+
+    const { sessionId } = await server.run("demo", "pay seven");
+    await page.goto(`${server.url}/chat/${sessionId}`);
+    await page.getByRole("button", { name: "Approve", exact: true }).focus();
+    await page.keyboard.press("Enter");
+    await page
+      .getByText(/paid 1 cents/u)
+      .first()
+      .waitFor();
+    await expect.poll(focused).toMatch(/pay.*done/u);
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
+
   it("after a request was answered elsewhere its shortcut keys do not answer the next one", async () => {
     const [first] = [await server.run("demo", "pay one"), await server.run("demo", "pay two")];
     const { page } = await openPage(server.url, "/approvals");
@@ -79,6 +105,86 @@ inBrowser("the inbox of approvals", () => {
     ).toBe(1);
     await page.keyboard.press("j");
     await page.getByRole("heading", { name: "Run pay?" }).waitFor();
+    await page.context().close();
+  });
+});
+
+inBrowser("a call that was interrupted", () => {
+  const server = new Windlass();
+  beforeAll(() => server.start());
+  afterAll(() => server.end());
+
+  interface Open {
+    readonly requests: { readonly runId: string; readonly request: { readonly requestId: string; kind: string } }[];
+  }
+  /** The request of a run, once there is one of this kind. */
+  const asked = async (runId: string, kind: string): Promise<string> => {
+    for (;;) {
+      const { requests } = await server.get<Open>("/approvals");
+      const found = requests.find((one) => one.runId === runId && one.request.kind === kind);
+      if (found !== undefined) return found.request.requestId;
+    }
+  };
+  /** A refund that was approved and begun, and whose process was killed. */
+  const interrupt = async (): Promise<{ readonly runId: string; readonly sessionId: string }> => {
+    const ids = await server.run("desk", "My order 771 never arrived, please refund it.");
+    const requestId = await asked(ids.runId, "approval");
+    await server.post(`/approvals/${encodeURIComponent(requestId)}`, { optionId: "approve" });
+    const feed = await fetch(`${server.api}/runs/${ids.runId}/events?format=ndjson`);
+    let text = "";
+    for await (const chunk of feed.body ?? []) {
+      text += new TextDecoder().decode(chunk);
+      if (/"action\.started"[^\n]*"refund"|"refund"[^\n]*"action\.started"/u.test(text)) break;
+    }
+    await server.restart();
+    await asked(ids.runId, "recovery");
+    return ids;
+  };
+
+  it("comes first, shows the call, what is known and what each answer risks; its result is supplied", async () => {
+    await server.run("demo", "pay");
+    const { runId, sessionId } = await interrupt();
+    const { page, faults } = await openPage(server.url, "/approvals");
+    const first = page
+      .getByRole("list", { name: /requests/u })
+      .getByRole("button")
+      .first();
+    await first.filter({ hasText: "Interrupted call" }).filter({ hasText: "refund" }).waitFor();
+    const card = page.getByRole("group", { name: "Did refund happen?" });
+    await card.getByText("12900").waitFor();
+    await card.getByText(/Never arrived\.\nTwice\./u).waitFor();
+    for (const known of [/^begun$/u, /^attempt$/u, /^1$/u, /call/u]) await card.getByText(known).first().waitFor();
+    await card.getByText(new RegExp(runId, "u")).waitFor();
+    for (const risk of [/it happens twice/u, /outcome is unknown/u, /as if the call had returned/u])
+      await card.getByText(risk).waitFor();
+    await page.getByText("I found order 771, 129.00. I will refund it.").waitFor();
+    expect(await flaws(page)).toEqual([]);
+    await page.screenshot({ path: `${SHOTS}/inbox.png` });
+
+    await page.goto(`${server.url}/chat/${sessionId}`);
+    await page.getByRole("button", { name: /refund.*interrupted: may have happened/u }).waitFor();
+    expect(await page.getByText("waits for approval").count()).toBe(0);
+    const here = page.getByRole("group", { name: "Did refund happen?" });
+    await here.getByRole("button", { name: "Supply its result…" }).click();
+    await page.getByLabel("Its result, as JSON or text").fill("refunded by hand");
+    await here.getByRole("button", { name: "Supply its result" }).click();
+    await page
+      .getByText(/Done: refunded by hand/u)
+      .first()
+      .waitFor();
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
+
+  it("is not running in its trace, and has ended when it was skipped", async () => {
+    const { runId } = await interrupt();
+    const { page, faults } = await openPage(server.url, `/runs/${runId}?view=trace`);
+    const row = page.getByRole("treeitem", { name: /^tool refund/u });
+    await row.getByText("interrupted").waitFor();
+    expect(await row.getByText(/running/u).count()).toBe(0);
+    await server.post(`/approvals/${encodeURIComponent(await asked(runId, "recovery"))}`, { optionId: "skip" });
+    await row.getByText("skipped").waitFor();
+    expect(faults).toEqual([]);
     await page.context().close();
   });
 });

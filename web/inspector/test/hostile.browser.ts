@@ -36,7 +36,7 @@ inBrowser("what models, tools and users write", () => {
     await page.getByRole("complementary", { name: "Details" }).getByText("evil.example").first().waitFor();
     for (const path of [
       `/runs/${runId}`,
-      `/runs/${runId}?view=waterfall`,
+      `/runs/${runId}`,
       `/runs/${runId}?view=decisions`,
       "/sessions",
       "/decisions",

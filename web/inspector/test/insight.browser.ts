@@ -95,7 +95,7 @@ inBrowser("what the inspector does with sessions", () => {
     await feed;
     await server.run("demo", "Pay at once.");
     await page.getByText("Pay at once.").waitFor();
-    await page.getByRole("link", { name: /Approvals.*1/u }).waitFor();
+    await page.getByRole("link", { name: /Inbox.*1/u }).waitFor();
     expect(faults).toEqual([]);
     await page.context().close();
   });

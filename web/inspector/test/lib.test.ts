@@ -4,7 +4,7 @@ import { actsOf, pairUp } from "../src/pages/compare.js";
 import { callFacts, forkPoint, isStory, stepFacts, tell, TimeMachine } from "../src/records.js";
 import { lineDiff } from "../src/pages/proposals.js";
 import { to } from "../src/router.js";
-import { seqOfSpan } from "../src/pages/run.js";
+import { aboutCall } from "../src/queries.js";
 
 type Draft = readonly [type: string, data: Record<string, unknown>];
 
@@ -203,14 +203,60 @@ describe("addresses", () => {
     expect(to(["sessions", "a/b c?"], { at: 3, filter: "", view: undefined })).toBe("/sessions/a%2Fb%20c%3F?at=3");
     expect(to(["chat"])).toBe("/chat");
   });
+});
 
-  it("of spans name the record they begin with", () => {
-    const span = (spanId: string) => ({ spanId, name: "x", startAt: "2026-01-01T00:00:00.000Z" });
-    expect(["r/step/5", "r/call/7.0", "r/wait/17.2", "r"].map((id) => seqOfSpan(span(id)))).toEqual([
-      5,
-      7,
-      17,
-      undefined,
+describe("an interrupted call", () => {
+  const begun = { ...step(0), callId: "c1", toolName: "look", effect: "once", idempotencyKey: "k" };
+  const records = journal([
+    ...ONE_CALL.slice(0, 8),
+    ["action.started", begun],
+    ["recovery.effect_found", { callId: "c1", effect: "once", toolName: "look", requestId: "q" }],
+    ["recovery.effect_settled", { callId: "c1", choice: "retry", by: "ann" }],
+    ["action.started", begun],
+  ]);
+
+  it("is told attempt by attempt", () => {
+    const [record] = records.slice(-1);
+    const [call] = record === undefined ? [] : callFacts(records, record);
+    expect(call?.attempts.map(({ text }) => text)).toEqual([
+      "Attempt 1 began.",
+      "Its process had ended. The outcome is unknown.",
+      "ann chose: run it again, with the same key.",
+      "Attempt 2 began.",
     ]);
+  });
+
+  it("is known by its last beginning, its attempts and its key", () => {
+    const { known, said } = aboutCall(records, "c1");
+    expect(known).toEqual({ startedAt: "2026-01-01T00:00:00.000Z", attempt: 2, idempotencyKey: "k" });
+    expect(said.map(({ role, text }) => [role, text])).toEqual([
+      ["user", "Hello"],
+      ["agent", "I look."],
+    ]);
+  });
+});
+
+describe("records in words", () => {
+  const one = (type: string, data: Record<string, unknown>) => journal([[type, data]])[0] as Event;
+
+  it("the reasoning of a model is told, and is part of its call", () => {
+    const reasoned = one("reasoning.completed", { ...step(0), reasoning: "Which order?" });
+    expect(tell(reasoned)).toMatchObject({ title: "Model thought", detail: "Which order?" });
+    const records = journal([...ONE_CALL.slice(0, 5), ["reasoning.completed", { ...step(0), reasoning: "Hm." }]]);
+    expect(stepFacts(records, records[5] as Event)?.reasoning).toBe("Hm.");
+  });
+
+  it("a call that was stopped with its run did not fail", () => {
+    const result = { kind: "tool-result", callId: "c1", toolName: "look", output: null, isError: true };
+    const error = { code: "cancelled", message: "The run was cancelled." };
+    const stopped = one("action.result", { ...step(0), result, status: "failed", error });
+    expect(tell(stopped)).toMatchObject({ title: "Tool look stopped", tone: "plain" });
+  });
+
+  it("a part of a journal is read like the whole", () => {
+    const records = journal(ONE_CALL);
+    const part = records.slice(3);
+    const record = records[7] as Event;
+    expect(stepFacts(part, record)).toEqual(stepFacts(records, record));
   });
 });

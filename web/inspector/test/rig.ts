@@ -1,5 +1,7 @@
 /** A network that can be cut, and a real browser. The server is that of the client tests. */
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createServer, connect, type Server, type Socket } from "node:net";
 import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
 import { afterAll, describe } from "vitest";
@@ -8,6 +10,8 @@ export { makeKey, Windlass } from "../../clients/test/rig.js";
 
 const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 const WAIT_MS = 120_000;
+/** Where pictures of pages are put for a person to look at. */
+export const SHOTS = process.env["SHOTS"] ?? mkdtempSync(join(tmpdir(), "windlass-shots-"));
 
 /** Groups tests that need a browser. `make test` installs one where it may; elsewhere they are skipped, and say so. */
 export function inBrowser(name: string, tests: () => void): void {

@@ -34,7 +34,7 @@ inBrowser("pictures for the documentation", () => {
       ["approvals", "/approvals", "Asked by"],
       ["sessions", "/sessions", /Pay the train/u],
       ["run", `/runs/${shaky.runId}?at=10`, "Call of"],
-      ["waterfall", `/runs/${waiting.runId}?view=waterfall&at=5`, "Model call"],
+      ["trace", `/runs/${waiting.runId}?at=5`, "Model call"],
       ["decisions", `/decisions?run=${shaky.runId}`, "It failed"],
       ["overview", "/overview?range=1h", "Tools that fail"],
     );

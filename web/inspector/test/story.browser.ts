@@ -41,13 +41,14 @@ inBrowser("the first five minutes", () => {
     expect(await page.getByRole("button", { name: /pay.*done/u }).count()).toBe(1);
 
     await page.getByRole("link", { name: "Run", exact: true }).click();
+    await page.getByRole("tab", { name: "Timeline" }).click();
     await page.getByRole("button", { name: /Policy: ask pay/u }).click();
     const details = page.getByRole("complementary", { name: "Details" });
     await details.getByText("A person said").waitFor();
-    await details.getByText('"cents": 1').first().waitFor();
+    await details.getByRole("group", { name: "Arguments" }).getByText("cents").waitFor();
     expect(new URL(page.url()).searchParams.get("at")).toMatch(/^\d+$/u);
-    await page.getByRole("tab", { name: "Waterfall" }).click();
-    await page.getByRole("button", { name: /tool\.dispatch:pay/u }).click();
+    await page.getByRole("tab", { name: "Trace" }).click();
+    await page.getByRole("treeitem", { name: /^tool pay/u }).click();
     await details.getByText("Result: completed").waitFor();
     expect(faults).toEqual([]);
     await page.context().close();
@@ -103,7 +104,7 @@ inBrowser("the first five minutes", () => {
     await page.getByText("I will use weather.").first().waitFor();
     await page.keyboard.press("Tab");
     await page.getByRole("link", { name: "Show the record" }).click();
-    await page.getByRole("complementary", { name: "Details" }).getByText('"seq": 12').waitFor();
+    await page.getByRole("complementary", { name: "Details" }).getByText("Record 12").waitFor();
     await page.goBack();
     await page.getByRole("button", { name: "Fork here" }).click();
     await page.waitForURL(/\/chat\//u);
@@ -149,13 +150,27 @@ inBrowser("the first five minutes", () => {
     await page.context().close();
   });
 
+  it("an agent without the key of its model says what to set, and not that waiting helps", async () => {
+    const { page } = await openPage(server.url, "/chat?agent=paid");
+    await page.getByText("Has no key.").waitFor();
+    await page.getByLabel("Message").fill("Hello");
+    await page.keyboard.press("Enter");
+    await page
+      .getByText(/set the variable OPENAI_API_KEY/u)
+      .first()
+      .waitFor();
+    await page.getByText(/The server is not set up for this/u).waitFor();
+    expect(await page.getByText(/retries automatically/u).count()).toBe(0);
+    await page.context().close();
+  });
+
   it("a question of an agent is answered in the chat", async () => {
     const { page, faults } = await openPage(server.url, "/chat?agent=curious");
     await page.getByText("ask_question").waitFor();
     await page.getByLabel("Message").fill("Ask me.");
     await page.keyboard.press("Enter");
     await page.getByLabel("Blue").check();
-    await page.getByRole("button", { name: "Answer" }).click();
+    await page.getByRole("button", { name: "Answer", exact: true }).click();
     await page
       .getByText(/^You said:.*blue/u)
       .first()

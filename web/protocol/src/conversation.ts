@@ -51,10 +51,14 @@ export interface CallProgress {
   readonly stage: "started" | "settled";
   readonly startedAt?: string | undefined;
   readonly mode?: ToolMode | undefined;
+  /** How often it was begun. */
+  readonly attempt?: number | undefined;
+  /** The key that the tool is given, the same for every attempt. */
+  readonly idempotencyKey?: string | undefined;
   /** The newest partial output of a running tool. */
   readonly partial?: JsonValue | undefined;
   /** How it ended. */
-  readonly status?: "completed" | "failed" | "rejected" | undefined;
+  readonly status?: "completed" | "failed" | "rejected" | "cancelled" | undefined;
   readonly durationMs?: number | undefined;
 }
 
@@ -294,13 +298,18 @@ class ConversationDraft {
   // Calls.
 
   actionStarted(data: Data<"action.started">, event: Event): void {
-    this.progress(data.callId, { stage: "started", startedAt: event.meta.at, mode: data.mode });
+    const { callId, mode, idempotencyKey } = data;
+    const key = this.keyOf(callId);
+    const attempt = ((key === undefined ? undefined : this.calls.get(key)?.attempt) ?? 0) + 1;
+    this.progress(callId, { stage: "started", startedAt: event.meta.at, mode, attempt, idempotencyKey });
   }
 
   actionSettled(data: Data<"action.result">): void {
-    const { status, durationMs, result } = data;
+    const { status, durationMs, result, error } = data;
     const isError = status === "completed" && result.isError === true;
-    const settled = { stage: "settled", status: isError ? "failed" : status, durationMs, partial: undefined } as const;
+    // A run that is cancelled ends its calls with this code.
+    const ended = error?.code === "cancelled" ? "cancelled" : isError ? "failed" : status;
+    const settled = { stage: "settled", status: ended, durationMs, partial: undefined } as const;
     this.progress(result.callId, settled);
   }
 
@@ -505,6 +514,8 @@ export type CallStatus =
   | "succeeded"
   | "failed"
   | "denied"
+  /** The run was cancelled before it was done. */
+  | "stopped"
   /** The run ended before there was a result. */
   | "abandoned";
 
@@ -665,6 +676,7 @@ interface CallFacts {
 function statusOf({ result, progress, request, isOver }: CallFacts): CallStatus {
   if (result !== undefined) {
     if (progress?.status === "rejected") return "denied";
+    if (progress?.status === "cancelled") return "stopped";
     return result.toolResult?.success === true ? "succeeded" : "failed";
   }
   if (request !== undefined) return "waiting";

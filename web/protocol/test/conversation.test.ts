@@ -166,6 +166,15 @@ describe("calls", () => {
     ]);
   });
 
+  it("that their run stopped did not fail, and know their attempt and key", () => {
+    const story = new Story().begin().ask("a").start("a").start("a");
+    expect(story.call("a")).toMatchObject({ progress: { attempt: 2, idempotencyKey: expect.any(String) as string } });
+    const result = { kind: "tool-result", callId: "a", toolName: "mail", output: null, isError: true };
+    const error = { code: "cancelled", message: "The run was cancelled." };
+    story.say("action.result", { ...STEP, result, status: "failed", error });
+    expect(story.call("a")?.status).toBe("stopped");
+  });
+
   it("are shown while their arguments are written, and as they go on", () => {
     const story = new Story()
       .begin()

@@ -13,11 +13,14 @@ import {
   Markdown,
   MessageList,
   OrchestrationPlanCard,
+  Facts,
+  Fields,
+  InterruptedCard,
   QuestionCard,
   RequestCard,
   SSEStreamView,
   ToolCallRenderer,
-  TraceWaterfall,
+  TraceTree,
   useChatStream,
 } from "../src/index.js";
 import { DECISION, events, message, QUESTION, TRACE } from "../test/samples.js";
@@ -533,6 +536,72 @@ const question: GalleryPage = {
   ],
 };
 
+const interruptedRequest: InputRequest = {
+  ...QUESTION,
+  action: {
+    kind: "tool-call",
+    callId: "c2",
+    toolName: "refund",
+    input: { order: 771, reason: "Never arrived.\nTwice.", hostile: HOSTILE },
+  },
+  prompt: "The call of refund was interrupted before its result was known.",
+  kind: "recovery",
+  options: [
+    { id: "retry", label: "Run it again", description: "If the first call took effect, it happens twice." },
+    { id: "skip", label: "Skip it", description: "Calls nothing." },
+    { id: "supply", label: "Supply its result", description: "The agent goes on with what you write." },
+  ],
+};
+
+const interrupted: GalleryPage = {
+  name: "InterruptedCard",
+  about: "What became of a call that was begun and has no result: what is known, and what each answer risks.",
+  states: [
+    {
+      name: "Known",
+      draw: () => (
+        <InterruptedCard
+          request={interruptedRequest}
+          known={{ startedAt: "2026-01-31T09:30:00Z", attempt: 2, idempotencyKey: "r1/0/c2" }}
+          onAnswer={onAnswer}
+          nowMs={NOW_MS}
+        />
+      ),
+    },
+    {
+      name: "Unknown",
+      draw: () => <InterruptedCard request={interruptedRequest} onAnswer={onAnswer} nowMs={NOW_MS} />,
+    },
+  ],
+};
+
+const fields: GalleryPage = {
+  name: "Fields",
+  about: "A value by its fields, every character as it is.",
+  states: [
+    { name: "An object", draw: () => <Fields label="An object" value={{ ...DECEIT, count: 3, html: HOSTILE }} /> },
+    { name: "A list", draw: () => <Fields label="A list" value={[1, "two", null]} /> },
+  ],
+};
+
+const facts: GalleryPage = {
+  name: "Facts",
+  about: "Names and values in two columns.",
+  states: [
+    {
+      name: "Some",
+      draw: () => (
+        <Facts
+          facts={[
+            ["begun", "Sat 31 Jan 2026"],
+            ["key sent", "r1/0/c2"],
+          ]}
+        />
+      ),
+    },
+  ],
+};
+
 const request: GalleryPage = {
   name: "RequestCard",
   about: "Whatever is asked: an approval as an ApprovalCard, anything else as a QuestionCard.",
@@ -624,28 +693,31 @@ const stream: GalleryPage = {
 };
 
 const trace: GalleryPage = {
-  name: "TraceWaterfall",
-  about: "What a run did and how long each thing took. Arrow keys go from span to span; Enter shows what is in one.",
+  name: "TraceTree",
+  about: "What a run did, inside what, and where time, tokens and money went. Arrow keys go from span to span.",
   states: [
-    { name: "Empty", draw: () => <TraceWaterfall trace={{ spans: [], events: [] }} /> },
-    { name: "A run under way", draw: () => <TraceWaterfall trace={TRACE} /> },
-    { name: "Long", draw: () => <TraceWaterfall trace={{ spans: manySpans(), events: [] }} /> },
+    { name: "Empty", draw: () => <TraceTree traces={[{ spans: [], events: [] }]} /> },
+    { name: "A run under way", draw: () => <TraceTree traces={[TRACE]} className="h-72" /> },
+    { name: "Long", draw: () => <TraceTree traces={[{ spans: manySpans(), events: [] }]} className="h-72" /> },
     {
       name: "Hostile",
       draw: () => (
-        <TraceWaterfall
-          trace={{
-            spans: [
-              {
-                spanId: "x",
-                name: `<img src=x onerror=alert(1)>${"y".repeat(200)}`,
-                startAt: "2026-01-31T09:30:00Z",
-                endAt: "2026-01-31T09:30:01Z",
-                attrs: { error: HOSTILE },
-              },
-            ],
-            events: [],
-          }}
+        <TraceTree
+          className="h-72"
+          traces={[
+            {
+              spans: [
+                {
+                  spanId: "x",
+                  name: `<img src=x onerror=alert(1)>${"y".repeat(200)}`,
+                  startAt: "2026-01-31T09:30:00Z",
+                  endAt: "2026-01-31T09:30:01Z",
+                  attrs: { error: HOSTILE },
+                },
+              ],
+              events: [],
+            },
+          ]}
         />
       ),
     },
@@ -764,6 +836,9 @@ export const PAGES: readonly GalleryPage[] = [
   tool,
   consent,
   question,
+  interrupted,
+  fields,
+  facts,
   request,
   plan,
   stream,

@@ -12,6 +12,7 @@ export function httpTransport(options: ClientOptions | Client = {}): Transport {
     agentSession: (sessionId, call) => client.agentSession(sessionId, call),
     updateAgentSession: (sessionId, change, call) => client.updateAgentSession(sessionId, change, call),
     events: (sessionId, watch) => client.sessionEvents(sessionId, watch),
+    runEvents: (runId, watch) => client.runEvents(runId, watch),
     send: async (sessionId, message, { delivery, ...call } = {}) =>
       sent(await client.sendMessage(sessionId, { message, delivery }, { ...call, idempotencyKey: newKey() })),
     cancel: async (runId, call) => {

@@ -15,6 +15,7 @@ export {
 export {
   AgentProvider,
   useAgentSession,
+  useRunRecords,
   useSession,
   useTransport,
   type AgentSessions,
@@ -51,32 +52,37 @@ export {
 } from "./messages.js";
 export {
   ApprovalCard,
+  Facts,
+  Fields,
+  InterruptedCard,
   QuestionCard,
   RequestCard,
   useApprovals,
   wordsOf,
   type Approvals,
   type ApprovalsOptions,
+  type KnownCall,
   type RequestCardProps,
 } from "./requests.js";
 export { CopyButton, Markdown } from "./markdown.js";
-export {
-  spanRows,
-  SSEStreamView,
-  TraceWaterfall,
-  type SpanRow,
-  type SSEStreamViewProps,
-  type TraceWaterfallProps,
-} from "./trace.js";
+export { SSEStreamView, TraceTree, type SSEStreamViewProps, type TraceTreeProps } from "./trace.js";
+export { runIdOf, traceShape, type SpanKind, type SpanStatus, type TraceNode, type TraceShape } from "./spans.js";
 export { DecisionCard } from "./decisions.js";
 export { BUTTONS, CARD, classes, CODE, FIELD, FOCUS } from "./styles.js";
 export {
   cut,
+  formatAgo,
   formatBytes,
   formatCost,
   formatCount,
   formatDuration,
   formatExactly,
+  formatMoment,
+  formatShort,
   formatValue,
+  formatWhen,
+  plural,
   sentence,
+  shortId,
+  visible,
 } from "./format.js";

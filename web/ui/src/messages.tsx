@@ -5,6 +5,7 @@ import type {
   CallView,
   ChatItem,
   Conversation,
+  InputKind,
   InputResponse,
   Note,
   ToolCall,
@@ -392,7 +393,15 @@ const SHOWN: Readonly<Record<CallStatus, { readonly sign: string; readonly text:
   succeeded: { sign: "✓", text: "done", color: "text-agent-success" },
   failed: { sign: "✕", text: "failed", color: "text-agent-danger-text" },
   denied: { sign: "⊘", text: "denied", color: "text-agent-danger-text" },
+  stopped: { sign: "■", text: "stopped", color: "text-agent-muted" },
   abandoned: { sign: "–", text: "never finished", color: "text-agent-muted" },
+};
+/** What a waiting call waits for. */
+const WAITS: Readonly<Record<InputKind, string>> = {
+  approval: "waits for approval",
+  question: "waits for an answer",
+  recovery: "interrupted: may have happened",
+  authorization: "waits for authorization",
 };
 const RESULT_CHARS_MAX = 20_000;
 
@@ -409,7 +418,7 @@ export const ToolCallRenderer = memo(function ToolCallRenderer({
   const Own = renderers !== undefined && Object.hasOwn(renderers, call.name) ? renderers[call.name] : undefined;
   const isAsked = requiresApproval && request !== undefined && onAnswer !== undefined;
   return (
-    <div className={classes(CARD, "my-2 text-sm")}>
+    <div data-call={call.id} className={classes(CARD, "my-2 text-sm")}>
       <Collapsible.Root defaultOpen={isOpen ?? false}>
         <Collapsible.Trigger
           className={classes("flex w-full cursor-pointer items-center gap-2 rounded-lg px-3 py-2 text-left", FOCUS)}
@@ -422,7 +431,13 @@ export const ToolCallRenderer = memo(function ToolCallRenderer({
       </Collapsible.Root>
       {isAsked && (
         <div className="px-3 pb-3">
-          <RequestCard key={request.requestId} request={request} onAnswer={onAnswer} reconnects={reconnects} />
+          <RequestCard
+            key={request.requestId}
+            request={request}
+            known={view.progress}
+            onAnswer={onAnswer}
+            reconnects={reconnects}
+          />
         </div>
       )}
     </div>
@@ -432,7 +447,8 @@ export const ToolCallRenderer = memo(function ToolCallRenderer({
 function Header({ view }: { readonly view: CallView }): ReactNode {
   const { isDestructive } = useToolCallStatus(view);
   const { call, status, progress, subagent } = view;
-  const { sign, text, color } = SHOWN[status];
+  const { sign, color } = SHOWN[status];
+  const text = status === "waiting" ? WAITS[view.request?.kind ?? "approval"] : SHOWN[status].text;
   const name = subagent === undefined || subagent.name === call.name ? call.name : `${call.name} → ${subagent.name}`;
   return (
     <>
@@ -462,7 +478,10 @@ function Inside({ view, isAsked }: { readonly view: CallView; readonly isAsked: 
       {!isAsked && <Block title="Arguments" text={inputText ?? formatValue(call.arguments)} />}
       {progress?.partial !== undefined && <Block title="So far" text={formatValue(progress.partial)} />}
       {result !== undefined && (
-        <Block title={result.toolResult?.success === true ? "Result" : "Error"} text={result.content} />
+        <Block
+          title={result.toolResult?.success === true ? "Result" : view.status === "stopped" ? "Stopped" : "Error"}
+          text={result.content}
+        />
       )}
       {subagent?.childSessionId !== undefined && (
         <p className="text-xs text-agent-muted">Session {subagent.childSessionId}</p>
@@ -499,7 +518,7 @@ export interface ToolCallStatus {
   readonly isOver: boolean;
 }
 
-const OVER: ReadonlySet<CallStatus> = new Set(["succeeded", "failed", "denied", "abandoned"]);
+const OVER: ReadonlySet<CallStatus> = new Set(["succeeded", "failed", "denied", "stopped", "abandoned"]);
 
 /** The status of a call, for components that draw it. */
 export function useToolCallStatus(facts: ToolCallFacts): ToolCallStatus {

@@ -7,17 +7,29 @@ import {
   type JsonValue,
 } from "@windlass/protocol";
 import { RadioGroup } from "radix-ui";
-import { useCallback, useId, useMemo, useState, type ReactNode } from "react";
+import { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import type { Approval } from "@windlass/protocol/client";
-import { formatExactly, sentence } from "./format.js";
+import { Markdown } from "./markdown.js";
+import { formatExactly, formatWhen, sentence, visible } from "./format.js";
 import { useAsync, useErrorUntil } from "./data.js";
 import { BUTTONS, CARD, classes, CODE, FIELD, FOCUS } from "./styles.js";
 import { useSession, useTransport } from "./session.js";
 import type { Transport } from "./transport.js";
 
+/** What the journal has about a call that was begun. */
+export interface KnownCall {
+  /** When it was begun last. */
+  readonly startedAt?: string | undefined;
+  /** How often it was begun. */
+  readonly attempt?: number | undefined;
+  readonly idempotencyKey?: string | undefined;
+}
+
 /** A request, and who takes the answer. */
 export interface RequestCardProps {
   readonly request: InputRequest;
+  /** What is known about an interrupted call. */
+  readonly known?: KnownCall | undefined;
   /** Takes the answer; the card says so if it rejects. */
   readonly onAnswer: (response: InputResponse) => Promise<void> | void;
   /** The moment, in milliseconds since 1970; that of the machine when absent. */
@@ -31,14 +43,129 @@ const APPROVAL_OPTIONS: readonly InputOption[] = [
   { id: "deny", label: "Deny", style: "danger" },
 ];
 
-/** An approval as an ApprovalCard, anything else as a QuestionCard. */
+/** An approval as an ApprovalCard, an interrupted call as an InterruptedCard, anything else as a QuestionCard. */
 export function RequestCard(props: RequestCardProps): ReactNode {
+  if (props.request.kind === "recovery") return <InterruptedCard {...props} />;
   return isApproval(props.request) ? <ApprovalCard {...props} /> : <QuestionCard {...props} />;
 }
 
 function isApproval({ kind, options, display }: InputRequest): boolean {
   if (kind !== undefined) return kind === "approval";
   return display === "confirmation" || (options ?? []).some(({ id }) => id === "approve");
+}
+
+/** The option that takes the result of the call as text. */
+const SUPPLY = "supply";
+
+/**
+ * Asks what became of a call that was begun and has no result.
+ *
+ * It shows the call, what is known about it, and what each answer does and risks.
+ */
+export function InterruptedCard(props: RequestCardProps): ReactNode {
+  const { request, known = {} } = props;
+  const { state, send } = useAnswer(props);
+  const [isSupplying, setIsSupplying] = useState(false);
+  const [result, setResult] = useState("");
+  const tool = actionName(request.action);
+  return (
+    <Frame request={request} title={`Did ${tool} happen?`} words={request.prompt} state={state}>
+      <div className="grid gap-3 md:grid-cols-2">
+        <Part title="The call">
+          <Fields value={request.action.input} label={`Arguments of ${tool}`} />
+        </Part>
+        <Part title="What is known">
+          <Facts
+            facts={[
+              ["begun", known.startedAt === undefined ? "unknown" : formatWhen(known.startedAt)],
+              ["attempt", String(known.attempt ?? "unknown")],
+              ["key sent", <code key="key">{known.idempotencyKey ?? "unknown"}</code>],
+              ["result", "not in the journal: the process ended before it"],
+            ]}
+          />
+        </Part>
+      </div>
+      <ul aria-label="Answers" className="grid gap-3 md:grid-cols-3">
+        {(request.options ?? []).map((option) => (
+          <li key={option.id} className="flex flex-col gap-2 rounded-lg border border-agent-border bg-agent-bg p-3">
+            <p className="text-sm text-agent-muted">{option.description ?? ""}</p>
+            {option.id === SUPPLY && isSupplying && (
+              <Words
+                label="Its result, as JSON or text"
+                value={result}
+                onChange={setResult}
+                isDisabled={state.isDone}
+                rows={3}
+                isFocused
+              />
+            )}
+            <button
+              type="button"
+              className={classes(BUTTONS[option.style ?? "default"], "mt-auto self-start")}
+              disabled={state.isDone || (option.id === SUPPLY && isSupplying && result.trim() === "")}
+              onClick={() => {
+                if (option.id !== SUPPLY) send({ optionId: option.id });
+                else if (isSupplying) send({ optionId: SUPPLY, text: result });
+                else setIsSupplying(true);
+              }}
+            >
+              {option.id === SUPPLY && !isSupplying ? `${option.label}…` : option.label}
+            </button>
+          </li>
+        ))}
+      </ul>
+    </Frame>
+  );
+}
+
+function Part({ title, children }: { readonly title: string; readonly children: ReactNode }): ReactNode {
+  return (
+    <div className="rounded-lg border border-agent-border bg-agent-bg p-3">
+      <p className="mb-2 text-xs font-semibold text-agent-muted">{title}</p>
+      {children}
+    </div>
+  );
+}
+
+/** Facts in two columns: name and value. */
+export function Facts({
+  facts,
+}: {
+  readonly facts: readonly (readonly [label: string, value: ReactNode])[];
+}): ReactNode {
+  return (
+    <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1 text-sm">
+      {facts.map(([label, value]) => (
+        <div key={label} className="contents">
+          <dt className="text-agent-muted">{label}</dt>
+          <dd className="min-w-0 wrap-anywhere">{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** The fields of a value by name, each character as it is; a value without fields as JSON. */
+export function Fields({ value, label }: { readonly value: JsonValue; readonly label: string }): ReactNode {
+  const names = typeof value === "object" && value !== null && !Array.isArray(value) ? Object.entries(value) : [];
+  return (
+    <div role="group" aria-label={label} tabIndex={0} className={classes("max-h-96 overflow-auto rounded", FOCUS)}>
+      {names.length === 0 ? (
+        <pre className="font-mono text-xs whitespace-pre-wrap wrap-anywhere">{formatExactly(value)}</pre>
+      ) : (
+        <dl className="grid grid-cols-[minmax(4rem,auto)_1fr] gap-x-4 gap-y-1 text-xs">
+          {names.map(([name, inner]) => (
+            <div key={name} className="contents">
+              <dt className="font-mono wrap-anywhere text-agent-muted">{visible(name)}</dt>
+              <dd className="min-w-0 font-mono whitespace-pre-wrap wrap-anywhere">
+                {typeof inner === "string" ? `“${visible(inner)}”` : formatExactly(inner)}
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+    </div>
+  );
 }
 
 /**
@@ -138,7 +265,7 @@ export function QuestionCard(props: RequestCardProps): ReactNode {
   const takesWords = request.allowFreeform === true || request.display === "text" || options.length === 0;
   const isEmpty = optionId === "" && text.trim() === "";
   return (
-    <Frame request={request} title="The agent asks" words={request.prompt} state={state}>
+    <Frame request={request} title="The agent asks" words={<Markdown text={request.prompt} />} state={state}>
       <form
         className="flex flex-col gap-3"
         onSubmit={(event) => {
@@ -162,6 +289,8 @@ export function QuestionCard(props: RequestCardProps): ReactNode {
 }
 
 interface AnswerState {
+  /** Whether an answer is on its way. */
+  readonly isSent: boolean;
   readonly isDone: boolean;
   readonly isExpired: boolean;
   readonly error: string | undefined;
@@ -188,33 +317,54 @@ function useAnswer({ request, onAnswer, nowMs = Date.now(), reconnects = 0 }: Re
       setError(failure instanceof Error ? failure : new Error("The answer did not get through."));
     });
   };
-  return { state: { isDone: isSent || isExpired, isExpired, error: error && sentence(error.message) }, send };
+  return { state: { isSent, isDone: isSent || isExpired, isExpired, error: error && sentence(error.message) }, send };
 }
 
 interface FrameProps {
   readonly request: InputRequest;
   readonly title: string;
-  readonly words: string;
+  readonly words: ReactNode;
   readonly state: AnswerState;
   readonly children: ReactNode;
 }
 
 function Frame({ request, title, words, state, children }: FrameProps): ReactNode {
   const id = useId();
+  const frame = useRef<HTMLDivElement>(null);
+  const { isSent } = state;
+  useEffect(() => {
+    // The button that was pressed is disabled now: the focus stays here, and does not begin anew at the top of the page.
+    if (isSent) frame.current?.focus({ preventScroll: true });
+  }, [isSent]);
+  useLayoutEffect(() => {
+    const own = frame.current;
+    return () => {
+      if (own?.contains(document.activeElement) !== true) return;
+      // The request is settled and goes: the focus goes to the call that it was about, or else to the conversation.
+      const home = own.closest("[data-call]")?.querySelector("button") ?? own.closest<HTMLElement>("[role=log]");
+      home?.focus({ preventScroll: true });
+    };
+  }, []);
   return (
     <div
+      ref={frame}
       role="group"
-      className={classes(CARD, "flex flex-col gap-3 border-l-4 border-l-agent-warning p-4")}
+      tabIndex={-1}
+      className={classes(CARD, "flex flex-col gap-3 border-l-4 border-l-agent-warning p-4 outline-none")}
       aria-labelledby={id}
     >
       <p id={id} className="text-sm font-semibold">
         {title}
       </p>
-      <p className="whitespace-pre-wrap break-words text-sm empty:hidden">{words}</p>
+      {typeof words === "string" ? (
+        <p className="whitespace-pre-wrap break-words text-sm empty:hidden">{words}</p>
+      ) : (
+        <div className="text-sm">{words}</div>
+      )}
       {children}
       {request.expiresAt !== undefined && !state.isExpired && (
         <p className="text-xs text-agent-muted">
-          Lapses at <time dateTime={request.expiresAt}>{new Date(request.expiresAt).toLocaleString()}</time>
+          Lapses at <time dateTime={request.expiresAt}>{formatWhen(request.expiresAt)}</time>
         </p>
       )}
       {state.isExpired && <p className="text-sm text-agent-warning">This request has lapsed.</p>}
@@ -239,7 +389,8 @@ function Words({
   onChange,
   isDisabled,
   rows,
-}: FieldProps & { readonly label: string; readonly rows: number }): ReactNode {
+  isFocused = false,
+}: FieldProps & { readonly label: string; readonly rows: number; readonly isFocused?: boolean }): ReactNode {
   const id = useId();
   return (
     <div className="flex flex-col gap-1">
@@ -249,6 +400,8 @@ function Words({
       <textarea
         id={id}
         rows={rows}
+        // Opened by the person who writes into it.
+        autoFocus={isFocused}
         className={FIELD}
         value={value}
         disabled={isDisabled}

@@ -9,7 +9,7 @@ import {
   type Conversation,
   type Event,
 } from "@windlass/protocol";
-import type { FeedState, SessionInfo } from "@windlass/protocol/client";
+import type { FeedItem, FeedState, SessionInfo } from "@windlass/protocol/client";
 import {
   createContext,
   createElement,
@@ -21,7 +21,7 @@ import {
   useSyncExternalStore,
   type ReactNode,
 } from "react";
-import type { SessionWish, Transport } from "./transport.js";
+import { Unsupported, type SessionWish, type Transport, type WatchOptions } from "./transport.js";
 import { toError, useAsync } from "./data.js";
 
 /** The state of a session that components show. A new object after each change. */
@@ -63,10 +63,10 @@ const scheduleSoon: Schedule = (run) => {
 };
 
 /**
- * Follows the journal of a session while it has subscribers.
+ * Follows the journal of a session, or the part of a run, while it has subscribers.
  *
  * The first subscriber opens the feed and the last closes it; a later one continues after the last event that was
- * shown. Events are shown in batches, so that a fast model does not draw the page a thousand times.
+ * shown. While the page is hidden the feed is closed. Events are shown in batches, so that a fast model does not draw the page a thousand times.
  */
 export class JournalStore {
   private view = EMPTY_VIEW;
@@ -79,9 +79,11 @@ export class JournalStore {
   private onFlushed: (() => void) | undefined;
 
   constructor(
-    private readonly transport: Transport,
-    private readonly sessionId: string,
+    /** Opens the feed behind a cursor. */
+    private readonly open: (watch: WatchOptions) => AsyncIterable<FeedItem>,
     private readonly schedule: Schedule = scheduleSoon,
+    /** Whether the feed has every record of a session; that of a run has its own, and makes no conversation. */
+    private readonly isWhole = true,
   ) {}
 
   /** Whether it has no subscribers. */
@@ -93,11 +95,21 @@ export class JournalStore {
 
   readonly subscribe = (listener: () => void): (() => void) => {
     this.listeners.add(listener);
-    if (this.stop === undefined) this.start();
+    if (this.listeners.size === 1) document.addEventListener("visibilitychange", this.look);
+    this.look();
     return () => {
       this.listeners.delete(listener);
-      if (this.listeners.size === 0) this.close();
+      if (this.listeners.size > 0) return;
+      document.removeEventListener("visibilitychange", this.look);
+      this.close();
     };
+  };
+
+  /** Opens the feed, or closes it while the page is hidden: a browser has few connections for all its windows. */
+  private readonly look = (): void => {
+    const isHidden = document.visibilityState === "hidden";
+    if (isHidden) this.close();
+    else if (this.stop === undefined) this.start();
   };
 
   private start(): void {
@@ -141,7 +153,7 @@ export class JournalStore {
       if (connection.status !== "connecting") this.isBroken = connection.status === "waiting";
       this.change({ connection, reconnects: this.view.reconnects + (isBack ? 1 : 0) });
     };
-    for await (const item of this.transport.events(this.sessionId, { after: this.cursor, signal, onState })) {
+    for await (const item of this.open({ after: this.cursor, signal, onState })) {
       if (signal.aborted) return;
       this.pending.push(item);
       this.cancelFlush ??= this.schedule(() => {
@@ -160,11 +172,13 @@ export class JournalStore {
     if (pending.length === 0) return;
     this.cursor = pending.at(-1)?.cursor ?? this.cursor;
     const events = pending.map(({ event }) => event);
-    const conversation = reduceConversation(this.view.conversation, events);
-    const { seq } = this.view.conversation.chat;
+    const seq = this.view.records.at(-1)?.seq ?? 0;
+    const { conversation: before } = this.view;
+    const conversation = this.isWhole ? reduceConversation(before, events) : before;
     const fresh = events.filter((event) => event.index === undefined && (event.seq ?? 0) > seq);
     const records = fresh.length === 0 ? this.view.records : [...this.view.records, ...fresh];
-    this.change({ conversation, items: chatItems(conversation, this.view.items), records });
+    const items = this.isWhole ? chatItems(conversation, this.view.items) : this.view.items;
+    this.change({ conversation, items, records });
   }
 
   private change(changes: Partial<SessionView>): void {
@@ -179,6 +193,8 @@ interface Scope {
   readonly transport: Transport;
   /** The store of a session: its feed is read once, however many components show it. */
   readonly store: (sessionId: string) => JournalStore;
+  /** The store of a run, which has the records of the run alone. */
+  readonly runStore: (runId: string) => JournalStore;
 }
 
 /** Sessions that a tree keeps, so that they are shown at once when they are opened again. */
@@ -217,16 +233,23 @@ export function useTransport(transport?: Transport): Transport {
 
 function scopeOf(transport: Transport): Scope {
   const stores = new Map<string, JournalStore>();
+  const kept = (key: string, make: () => JournalStore): JournalStore => {
+    const known = stores.get(key);
+    if (known !== undefined) return known;
+    if (stores.size >= SESSIONS_KEPT_MAX) forgetOne(stores);
+    const store = make();
+    stores.set(key, store);
+    return store;
+  };
   return {
     transport,
-    store: (sessionId) => {
-      const known = stores.get(sessionId);
-      if (known !== undefined) return known;
-      if (stores.size >= SESSIONS_KEPT_MAX) forgetOne(stores);
-      const store = new JournalStore(transport, sessionId);
-      stores.set(sessionId, store);
-      return store;
-    },
+    store: (sessionId) =>
+      kept(`session ${sessionId}`, () => new JournalStore((watch) => transport.events(sessionId, watch))),
+    runStore: (runId) =>
+      kept(
+        `run ${runId}`,
+        () => new JournalStore((watch) => transport.runEvents?.(runId, watch) ?? NO_EVENTS, scheduleSoon, false),
+      ),
   };
 }
 
@@ -245,6 +268,23 @@ const NOTHING = (): (() => void) => () => undefined;
 export function useSession(sessionId: string | undefined, transport?: Transport): SessionView {
   const store = useScope(transport);
   const found = sessionId === undefined ? undefined : store.store(sessionId);
+  const getView = found?.getView ?? (() => EMPTY_VIEW);
+  return useSyncExternalStore(found?.subscribe ?? NOTHING, getView, getView);
+}
+
+const NO_EVENTS: AsyncIterable<FeedItem> = {
+  [Symbol.asyncIterator]: () => ({
+    next: () => Promise.reject(new Unsupported("this transport has no events of runs")),
+  }),
+};
+
+/** The records of a run as they come, without those of other runs; nothing while there is no id. */
+export function useRunRecords(
+  runId: string | undefined,
+  transport?: Transport,
+): Pick<SessionView, "records" | "error" | "connection"> {
+  const scope = useScope(transport);
+  const found = runId === undefined ? undefined : scope.runStore(runId);
   const getView = found?.getView ?? (() => EMPTY_VIEW);
   return useSyncExternalStore(found?.subscribe ?? NOTHING, getView, getView);
 }

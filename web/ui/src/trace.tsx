@@ -1,166 +1,589 @@
-/** The trace of a run as a waterfall, and its events in order. */
-import type { Event, TraceEvent, TraceSpan } from "@windlass/protocol";
+/** The trace of a run as a tree on a time axis, and its events in order. */
+import type { Event } from "@windlass/protocol";
 import type { TraceInfo } from "@windlass/protocol/client";
-import { memo, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { formatDuration, formatValue } from "./format.js";
+import {
+  Bot,
+  ChevronRight,
+  Circle,
+  CodeXml,
+  Hourglass,
+  Maximize2,
+  Minus,
+  Plus,
+  Sparkles,
+  Wrench,
+  type LucideIcon,
+} from "lucide-react";
+import {
+  memo,
+  useEffect,
+  useId,
+  useMemo,
+  useRef,
+  useState,
+  type KeyboardEvent,
+  type ReactNode,
+  type RefObject,
+} from "react";
+import { formatCost, formatCount, formatDuration, formatMoment, formatShort, formatValue, plural } from "./format.js";
+import {
+  axisOf,
+  isFailed,
+  isFound,
+  rowsOf,
+  ticksOf,
+  traceShape,
+  type Axis,
+  type SpanKind,
+  type SpanStatus,
+  type TraceNode,
+  type TraceRow,
+} from "./spans.js";
 import { classes, CODE, FIELD, FOCUS } from "./styles.js";
 
 /** A trace to show. */
-export interface TraceWaterfallProps {
-  readonly trace: TraceInfo;
+export interface TraceTreeProps {
+  /** The trace of the run, and those of its subagents. */
+  readonly traces: readonly TraceInfo[];
   /** The moment that open spans reach to, in milliseconds since 1970; the end of the last one when absent. */
   readonly nowMs?: number | undefined;
-  readonly onSelect?: ((span: TraceSpan) => void) | undefined;
+  /** The span that is selected, by its id. */
+  readonly selected?: string | undefined;
+  readonly onSelect?: ((node: TraceNode) => void) | undefined;
+  /** The field for words to find, for a key that leads to it. */
+  readonly findRef?: RefObject<HTMLInputElement | null> | undefined;
   readonly className?: string | undefined;
 }
 
-/** A span with its place. */
-export interface SpanRow {
-  readonly span: TraceSpan;
-  readonly depth: number;
-  readonly startMs: number;
-  readonly durationMs: number;
-  readonly isOpen: boolean;
+/** What part of the axis is seen, as parts of the whole. */
+interface Zoom {
+  readonly from: number;
+  readonly size: number;
 }
 
-const MIN_PERCENT = 0.4;
-const FULL = 100;
-const INDENT_REM = 0.9;
+const ROW_PX = 32;
+const OVERSCAN = 12;
+const INDENT_REM = 1.1;
+const WHOLE: Zoom = { from: 0, size: 1 };
+const ZOOM_STEP = 2;
+const ZOOM_SIZE_MIN = 0.002;
+const TICKS = 2;
+const TICKS_UNTIL = 0.85;
 
-/** The spans of a trace in the order of a reader: each under its parent, siblings by time. */
-export function spanRows(spans: readonly TraceSpan[], nowMs?: number): readonly SpanRow[] {
-  const ids = new Set(spans.map(({ spanId }) => spanId));
-  const children = new Map<string, TraceSpan[]>();
-  for (const span of spans) {
-    const parentId = span.parentId !== undefined && ids.has(span.parentId) ? span.parentId : "";
-    children.set(parentId, [...(children.get(parentId) ?? []), span]);
-  }
-  const times = spans.map((span) => ({ start: Date.parse(span.startAt), end: Date.parse(span.endAt ?? span.startAt) }));
-  const zero = Math.min(...times.map(({ start }) => start));
-  const last = nowMs ?? Math.max(...times.map(({ end }) => end));
-  const rows: SpanRow[] = [];
-  const add = (parentId: string, depth: number): void => {
-    const sorted = (children.get(parentId) ?? []).toSorted((a, b) => Date.parse(a.startAt) - Date.parse(b.startAt));
-    for (const span of sorted) {
-      const start = Date.parse(span.startAt);
-      const end = span.endAt === undefined ? last : Date.parse(span.endAt);
-      rows.push({
-        span,
-        depth,
-        startMs: start - zero,
-        durationMs: Math.max(end - start, 0),
-        isOpen: span.endAt === undefined,
-      });
-      add(span.spanId, depth + 1);
-    }
+/**
+ * The spans of a run as a tree on a time axis.
+ *
+ * Arrow keys move, open and close; the plus, minus and zero keys zoom. Waits are folded, so that work is seen.
+ */
+export function TraceTree({ traces, nowMs, selected, onSelect, findRef, className }: TraceTreeProps): ReactNode {
+  const shape = useMemo(() => traceShape(traces, nowMs), [traces, nowMs]);
+  const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
+  const [find, setFind] = useState("");
+  const [failedOnly, setFailedOnly] = useState(false);
+  const [isFolded, setIsFolded] = useState(true);
+  const [isFollowing, setIsFollowing] = useState(false);
+  const [zoom, setZoom] = useState(WHOLE);
+  const all = useMemo(() => rowsOf(shape.roots, { closed: NONE_CLOSED }), [shape.roots]);
+  const rows = useMemo(
+    () => (closed.size === 0 && find === "" && !failedOnly ? all : rowsOf(shape.roots, { closed, find, failedOnly })),
+    [all, shape.roots, closed, find, failedOnly],
+  );
+  const failed = useMemo(() => all.filter(({ node }) => isFailed(node)), [all]);
+  const axis = useMemo(() => axisOf(shape, isFolded), [shape, isFolded]);
+  const at = rows.findIndex(({ node }) => node.id === selected);
+  const select = (node: TraceNode | undefined): void => {
+    if (node !== undefined) onSelect?.(node);
   };
-  add("", 0);
-  return rows;
-}
-
-/** The spans of a run on a time axis. Arrow keys move from span to span. */
-export function TraceWaterfall({ trace, nowMs, onSelect, className }: TraceWaterfallProps): ReactNode {
-  const rows = useMemo(() => spanRows(trace.spans, nowMs), [trace.spans, nowMs]);
-  const [selectedId, setSelectedId] = useState<string>();
-  const list = useRef<HTMLOListElement>(null);
-  const wholeMs = Math.max(...rows.map(({ startMs, durationMs }) => startMs + durationMs), 1);
-  const selected = rows.find(({ span }) => span.spanId === selectedId);
-  const onKeyDown = (event: KeyboardEvent): void => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step === undefined) return;
-    event.preventDefault();
-    const buttons = [...(list.current?.querySelectorAll("button") ?? [])];
-    buttons[buttons.indexOf(document.activeElement as HTMLButtonElement) + step]?.focus();
+  const nextFailed = (): void => {
+    const from = all.findIndex(({ node }) => node.id === selected);
+    const next = failed.find((row) => all.indexOf(row) > from) ?? failed[0];
+    if (next === undefined) return;
+    setClosed(NONE_CLOSED);
+    select(next.node);
   };
-  if (rows.length === 0) return <p className="text-sm text-agent-muted">No spans yet.</p>;
+  const zoomBy = (factor: number): void => {
+    const row = rows[at];
+    setZoom((before) => zoomed(before, factor, row === undefined ? undefined : middleOf(row.node, axis)));
+  };
+  const toggle = (node: TraceNode, isOpen: boolean): void => {
+    setClosed((before) => {
+      const after = new Set(before);
+      if (isOpen) after.delete(node.id);
+      else after.add(node.id);
+      return after;
+    });
+  };
+  if (all.length === 0) return <p className="p-4 text-sm text-agent-muted">No spans yet.</p>;
   return (
-    <div className={classes("flex flex-col gap-3 text-agent-text", className)}>
-      <ol ref={list} aria-label="Spans" onKeyDown={onKeyDown} className="flex flex-col">
-        {rows.map((row) => (
-          <li key={row.span.spanId}>
-            <Bar
-              row={row}
-              wholeMs={wholeMs}
-              isSelected={row.span.spanId === selectedId}
-              onSelect={() => {
-                setSelectedId(row.span.spanId);
-                onSelect?.(row.span);
-              }}
-            />
-          </li>
-        ))}
-      </ol>
-      {selected !== undefined && (
-        <Details row={selected} events={trace.events.filter(({ spanId }) => spanId === selectedId)} />
+    <div className={classes("@container flex min-h-0 min-w-0 flex-1 flex-col text-agent-text", className)}>
+      <div className="flex flex-wrap items-center gap-2 px-4 py-2 text-xs">
+        <input
+          ref={findRef}
+          type="search"
+          aria-label="Find in trace"
+          placeholder="/ find in trace"
+          className={classes(FIELD, "min-h-8 w-36! py-1! text-xs!")}
+          value={find}
+          onChange={(event) => {
+            setFind(event.target.value);
+          }}
+          onKeyDown={(event) => {
+            if (event.key !== "Enter") return;
+            const hits = rows.filter(({ node }) => isFound(node, find));
+            const next = hits.find((row) => rows.indexOf(row) > at) ?? hits[0];
+            select(next?.node);
+          }}
+        />
+        <Chip isOn={failedOnly} onChange={setFailedOnly} isDisabled={failed.length === 0}>
+          errors {failed.length}
+        </Chip>
+        <button
+          type="button"
+          disabled={failed.length === 0}
+          className={classes(CHIP, "border-agent-border")}
+          onClick={nextFailed}
+        >
+          next error
+        </button>
+        <Chip isOn={isFolded} onChange={setIsFolded}>
+          fold waits
+        </Chip>
+        {nowMs !== undefined && (
+          <Chip isOn={isFollowing} onChange={setIsFollowing}>
+            follow live
+          </Chip>
+        )}
+        <span className="ml-auto flex items-center gap-1" role="group" aria-label="Zoom">
+          <ZoomButton
+            label="Zoom out"
+            shortcut="-"
+            icon={Minus}
+            isDisabled={zoom.size === 1}
+            onPress={() => {
+              zoomBy(1 / ZOOM_STEP);
+            }}
+          />
+          <ZoomButton
+            label="Zoom in"
+            shortcut="+"
+            icon={Plus}
+            isDisabled={zoom.size <= ZOOM_SIZE_MIN}
+            onPress={() => {
+              zoomBy(ZOOM_STEP);
+            }}
+          />
+          <ZoomButton
+            label="Show all time"
+            shortcut="0"
+            icon={Maximize2}
+            isDisabled={zoom.size === 1}
+            onPress={() => {
+              setZoom(WHOLE);
+            }}
+          />
+        </span>
+      </div>
+      <Head axis={axis} zoom={zoom} count={rows.length} allCount={all.length} />
+      {rows.length === 0 ? (
+        <p className="p-4 text-sm text-agent-muted">No span fits.</p>
+      ) : (
+        <Rows
+          rows={rows}
+          at={at}
+          axis={axis}
+          zoom={zoom}
+          find={find}
+          isFollowing={isFollowing && nowMs !== undefined}
+          onSelect={select}
+          onToggle={toggle}
+          onZoom={(factor) => {
+            if (factor === 0) setZoom(WHOLE);
+            else zoomBy(factor);
+          }}
+        />
       )}
     </div>
   );
 }
 
-interface BarProps {
-  readonly row: SpanRow;
-  readonly wholeMs: number;
-  readonly isSelected: boolean;
-  readonly onSelect: () => void;
+const NONE_CLOSED: ReadonlySet<string> = new Set();
+const CHIP = `min-h-7 cursor-pointer rounded-full border px-2.5 font-medium disabled:cursor-default disabled:opacity-60 ${FOCUS}`;
+
+function middleOf(node: TraceNode, axis: Axis): number {
+  return (axis.at(node.startMs) + axis.at(node.endMs)) / 2 / axis.wholeMs;
 }
 
-function Bar({ row, wholeMs, isSelected, onSelect }: BarProps): ReactNode {
-  const { span, depth, startMs, durationMs, isOpen } = row;
-  const took = isOpen ? "still running" : formatDuration(durationMs);
-  const width = Math.max((durationMs / wholeMs) * FULL, MIN_PERCENT);
+/** A smaller or larger part of the axis, around a place; around its own middle when none is given. */
+function zoomed({ from, size }: Zoom, factor: number, around: number | undefined): Zoom {
+  const next = Math.min(Math.max(size / factor, ZOOM_SIZE_MIN), 1);
+  const middle = around ?? from + size / 2;
+  return { from: Math.min(Math.max(middle - next / 2, 0), 1 - next), size: next };
+}
+
+function Chip({
+  isOn,
+  onChange,
+  isDisabled = false,
+  children,
+}: {
+  readonly isOn: boolean;
+  readonly onChange: (isOn: boolean) => void;
+  readonly isDisabled?: boolean;
+  readonly children: ReactNode;
+}): ReactNode {
   return (
     <button
       type="button"
-      aria-pressed={isSelected}
-      onClick={onSelect}
+      aria-pressed={isOn}
+      disabled={isDisabled}
       className={classes(
-        "flex w-full cursor-pointer items-center gap-2 rounded px-1 py-0.5 text-left text-xs",
-        isSelected && "bg-agent-raised",
-        FOCUS,
+        CHIP,
+        isOn ? "border-agent-accent bg-agent-accent/10 text-agent-accent-text" : "border-agent-border",
       )}
+      onClick={() => {
+        onChange(!isOn);
+      }}
     >
-      <span className="w-2/5 min-w-0 truncate font-mono" style={{ paddingLeft: `${depth * INDENT_REM}rem` }}>
-        {span.name}
-      </span>
-      <span className="sr-only">, after {formatDuration(startMs)}, </span>
-      <span aria-hidden className="relative h-3 flex-1 rounded bg-agent-raised">
-        <span
-          className={classes("absolute top-0 h-3 rounded", colorOf(span), isOpen && "motion-safe:animate-pulse")}
-          style={{
-            left: `${Math.min((startMs / wholeMs) * FULL, FULL - MIN_PERCENT)}%`,
-            width: `${width}%`,
-            maxWidth: "100%",
-          }}
-        />
-      </span>
-      <span className="w-20 shrink-0 text-right text-agent-muted">{took}</span>
+      {children}
     </button>
   );
 }
 
-function colorOf({ name, attrs }: TraceSpan): string {
-  if (attrs?.["error"] !== undefined || attrs?.["status"] === "failed") return "bg-agent-danger";
-  if (name.startsWith("tool.")) return "bg-agent-success";
-  return name.startsWith("wait") ? "bg-agent-warning" : "bg-agent-accent";
+function ZoomButton({
+  label,
+  shortcut,
+  icon: Icon,
+  isDisabled,
+  onPress,
+}: {
+  readonly label: string;
+  readonly shortcut: string;
+  readonly icon: LucideIcon;
+  readonly isDisabled: boolean;
+  readonly onPress: () => void;
+}): ReactNode {
+  return (
+    <button
+      type="button"
+      aria-label={label}
+      title={`${label} (${shortcut})`}
+      aria-keyshortcuts={shortcut}
+      disabled={isDisabled}
+      className={classes(
+        "flex size-7 cursor-pointer items-center justify-center rounded border border-agent-border disabled:opacity-60",
+        FOCUS,
+      )}
+      onClick={onPress}
+    >
+      <Icon aria-hidden className="size-3.5" />
+    </button>
+  );
 }
 
-function Details({ row, events }: { readonly row: SpanRow; readonly events: readonly TraceEvent[] }): ReactNode {
+const NUMBER = "w-13 shrink-0 truncate text-right tabular-nums @max-lg:hidden";
+const TIME = "w-18 shrink-0 truncate text-right tabular-nums";
+const BARS = "relative h-full w-1/4 max-w-80 min-w-16 shrink-0 @2xl:w-1/3 @max-md:hidden";
+
+/** Names of columns, and the ticks of the axis. */
+function Head({
+  axis,
+  zoom,
+  count,
+  allCount,
+}: {
+  readonly axis: Axis;
+  readonly zoom: Zoom;
+  readonly count: number;
+  readonly allCount: number;
+}): ReactNode {
+  const from = zoom.from * axis.wholeMs;
+  const size = zoom.size * axis.wholeMs;
   return (
-    <div role="group" aria-label={`Details of ${row.span.name}`} className="flex flex-col gap-2">
-      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label="Attributes">
-        {formatValue(row.span.attrs ?? {})}
-      </pre>
-      {events.length > 0 && (
-        <ul className="text-xs text-agent-muted">
-          {events.map((event) => (
-            <li key={event.eventId}>
-              <time dateTime={event.at}>{event.at.slice(11, 23)}</time> {event.name}
-            </li>
-          ))}
-        </ul>
-      )}
+    <div className="flex h-8 items-center gap-2 border-b border-agent-border px-4 text-xs font-semibold text-agent-muted">
+      <span role="status" className="min-w-0 flex-1 truncate tabular-nums">
+        {count === allCount ? plural(allCount, "span") : `${formatCount(count)} of ${plural(allCount, "span")}`}
+      </span>
+      <span aria-hidden className={NUMBER}>
+        Tokens
+      </span>
+      <span aria-hidden className={NUMBER}>
+        Cost
+      </span>
+      <span aria-hidden className={TIME}>
+        Time
+      </span>
+      <span aria-hidden className={BARS}>
+        {/* A tick near the end has no room for its name. */}
+        {ticksOf(from, from + size * TICKS_UNTIL, TICKS).map(([ms, label]) => (
+          <span
+            key={ms}
+            className="absolute bottom-0 border-l border-agent-border pb-1 pl-1 font-normal whitespace-nowrap tabular-nums"
+            style={{ left: `${((ms - from) / size) * 100}%` }}
+          >
+            {label}
+          </span>
+        ))}
+      </span>
     </div>
+  );
+}
+
+interface RowsProps {
+  readonly rows: readonly TraceRow[];
+  readonly at: number;
+  readonly axis: Axis;
+  readonly zoom: Zoom;
+  readonly find: string;
+  readonly isFollowing: boolean;
+  readonly onSelect: (node: TraceNode | undefined) => void;
+  readonly onToggle: (node: TraceNode, isOpen: boolean) => void;
+  readonly onZoom: (factor: number) => void;
+}
+
+/** The rows in view. The tree has the focus, and names the selected row: rows come and go as it is scrolled. */
+function Rows({ rows, at, axis, zoom, find, isFollowing, onSelect, onToggle, onZoom }: RowsProps): ReactNode {
+  const frame = useRef<HTMLDivElement>(null);
+  const id = useId();
+  const list = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => frame.current,
+    estimateSize: () => ROW_PX,
+    overscan: OVERSCAN,
+    getItemKey: (index) => rows[index]?.node.id ?? index,
+    initialRect: { width: 1, height: 20 * ROW_PX },
+  });
+  const newest = useRef(list);
+  useEffect(() => {
+    newest.current = list;
+  });
+  useEffect(() => {
+    if (at >= 0) newest.current.scrollToIndex(at, { align: "auto" });
+  }, [at]);
+  useEffect(() => {
+    if (isFollowing) newest.current.scrollToIndex(rows.length - 1, { align: "end" });
+  }, [isFollowing, rows.length]);
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const act = actionOf(event.key, rows, at);
+    if (act === undefined) return;
+    event.preventDefault();
+    if (typeof act === "number") onSelect(rows[act]?.node);
+    else if ("zoom" in act) onZoom(act.zoom);
+    else onToggle(act.node, act.isOpen);
+  };
+  const drawn = list.getVirtualItems();
+  const isDrawn = drawn.some(({ index }) => index === at);
+  return (
+    <div
+      ref={frame}
+      role="tree"
+      aria-label="Spans"
+      tabIndex={0}
+      aria-activedescendant={isDrawn ? `${id}-${at}` : undefined}
+      className={classes("min-h-0 flex-1 overflow-auto", FOCUS, "focus-visible:-outline-offset-2!")}
+      onKeyDown={onKeyDown}
+    >
+      <div role="presentation" className="relative w-full" style={{ height: list.getTotalSize() }}>
+        {drawn.map(({ index, key, start }) => {
+          const row = rows[index];
+          if (row === undefined) return null;
+          return (
+            <div
+              key={key}
+              id={`${id}-${index}`}
+              role="treeitem"
+              aria-level={row.depth + 1}
+              aria-selected={index === at}
+              aria-expanded={row.node.children.length === 0 ? undefined : row.isOpen}
+              className={classes(
+                "absolute top-0 left-0 flex h-8 w-full cursor-pointer items-center gap-2 border-b border-agent-border px-4 text-xs",
+                index === at ? "bg-agent-raised" : "hover:bg-agent-surface",
+                find !== "" && isFound(row.node, find) && "font-semibold",
+              )}
+              style={{ transform: `translateY(${start}px)` }}
+              onClick={() => {
+                onSelect(row.node);
+              }}
+            >
+              <Cells row={row} axis={axis} zoom={zoom} onToggle={onToggle} />
+            </div>
+          );
+        })}
+      </div>
+    </div>
+  );
+}
+
+type Act = number | { readonly zoom: number } | { readonly node: TraceNode; readonly isOpen: boolean };
+
+/** What a key does: a row to go to, a zoom, or a branch to open or close. */
+function actionOf(key: string, rows: readonly TraceRow[], at: number): Act | undefined {
+  const row = rows[at];
+  switch (key) {
+    case "ArrowDown":
+      return Math.min(at + 1, rows.length - 1);
+    case "ArrowUp":
+      return Math.max(at - 1, 0);
+    case "Home":
+      return 0;
+    case "End":
+      return rows.length - 1;
+    case "ArrowRight":
+      if (row === undefined || row.node.children.length === 0) return undefined;
+      return row.isOpen ? at + 1 : { node: row.node, isOpen: true };
+    case "ArrowLeft":
+      if (row === undefined) return undefined;
+      if (row.isOpen && row.node.children.length > 0) return { node: row.node, isOpen: false };
+      return row.parentAt < 0 ? undefined : row.parentAt;
+    case "+":
+    case "=":
+      return { zoom: ZOOM_STEP };
+    case "-":
+      return { zoom: 1 / ZOOM_STEP };
+    case "0":
+      return { zoom: 0 };
+    default:
+      return undefined;
+  }
+}
+
+const ICONS: Readonly<Record<SpanKind, readonly [LucideIcon, string]>> = {
+  agent: [Bot, "bg-agent-kind-agent"],
+  model: [Sparkles, "bg-agent-kind-model"],
+  tool: [Wrench, "bg-agent-kind-tool"],
+  code: [CodeXml, "bg-agent-kind-code"],
+  wait: [Hourglass, "bg-agent-kind-wait"],
+  other: [Circle, "bg-agent-muted"],
+};
+const BAD = "bg-agent-danger/10 text-agent-danger-text";
+/** Words about spans that are not simply done. */
+const STATES: Readonly<Partial<Record<SpanStatus, string>>> = {
+  running: "bg-agent-accent/10 text-agent-accent-text",
+  waiting: "bg-agent-warning/10 text-agent-warning",
+  interrupted: BAD,
+  failed: BAD,
+  denied: BAD,
+  stopped: "bg-agent-raised text-agent-muted",
+  skipped: "bg-agent-raised text-agent-muted",
+};
+
+/** The icon of a kind of span, on its colour. */
+function KindIcon({ kind }: { readonly kind: SpanKind }): ReactNode {
+  const [Icon, color] = ICONS[kind];
+  return (
+    <span aria-hidden className={classes("flex size-4.5 shrink-0 items-center justify-center rounded", color)}>
+      <Icon className="size-3 text-agent-bg" strokeWidth={2.5} />
+    </span>
+  );
+}
+
+/** How a span is, in words; nothing about one that is done. */
+function SpanState({ node: { status, attempt } }: { readonly node: TraceNode }): ReactNode {
+  const color = STATES[status];
+  return (
+    <>
+      {color !== undefined && (
+        <span className={classes("shrink-0 rounded-full px-1.5 font-medium", color)}>{status}</span>
+      )}
+      {attempt > 1 && (
+        <span className="shrink-0 rounded-full bg-agent-warning/10 px-1.5 font-medium text-agent-warning">
+          attempt {attempt}
+        </span>
+      )}
+    </>
+  );
+}
+
+const Cells = memo(function Cells({
+  row: { node, depth, isOpen },
+  axis,
+  zoom,
+  onToggle,
+}: {
+  readonly row: TraceRow;
+  readonly axis: Axis;
+  readonly zoom: Zoom;
+  readonly onToggle: (node: TraceNode, isOpen: boolean) => void;
+}): ReactNode {
+  const { name, about, kind, tokens, costMicros, startMs, endMs, status } = node;
+  return (
+    <>
+      <span className="flex min-w-0 flex-1 items-center gap-2" style={{ paddingLeft: `${depth * INDENT_REM}rem` }}>
+        {/* A place to point at; keys open and close the row. */}
+        <span
+          aria-hidden
+          className="flex size-4 shrink-0 items-center"
+          onClick={(event) => {
+            if (node.children.length === 0) return;
+            event.stopPropagation();
+            onToggle(node, !isOpen);
+          }}
+        >
+          {node.children.length > 0 && (
+            <ChevronRight className={classes("size-4 text-agent-muted", isOpen && "rotate-90")} />
+          )}
+        </span>
+        <KindIcon kind={kind} />
+        <span className="sr-only">{kind} </span>
+        <span className="max-w-[60%] shrink-0 truncate font-semibold">{name}</span>
+        <SpanState node={node} />
+        <span className="min-w-0 flex-1 truncate font-normal text-agent-muted">{about}</span>
+      </span>
+      <span className={NUMBER}>
+        {tokens > 0 && (
+          <>
+            {formatShort(tokens)}
+            <span className="sr-only"> tokens</span>
+          </>
+        )}
+      </span>
+      <span className={NUMBER}>{costMicros === undefined ? "" : formatCost(costMicros)}</span>
+      <span className={TIME}>{formatDuration(endMs - startMs)}</span>
+      <Bar
+        from={axis.at(startMs)}
+        to={axis.at(endMs)}
+        axis={axis}
+        zoom={zoom}
+        kind={kind}
+        isLive={status === "running"}
+      />
+    </>
+  );
+});
+
+function Bar({
+  from,
+  to,
+  axis,
+  zoom,
+  kind,
+  isLive,
+}: {
+  readonly from: number;
+  readonly to: number;
+  readonly axis: Axis;
+  readonly zoom: Zoom;
+  readonly kind: SpanKind;
+  readonly isLive: boolean;
+}): ReactNode {
+  const part = (ms: number): number => Math.min(Math.max((ms / axis.wholeMs - zoom.from) / zoom.size, 0), 1) * 100;
+  const [left, right] = [part(from), part(to)];
+  const isOutside = right === left && (left === 0 || left === 100) && zoom.size < 1;
+  return (
+    <span aria-hidden className={BARS}>
+      {!isOutside && (
+        <span
+          className={classes(
+            "absolute top-1/2 h-2.5 min-w-0.5 -translate-y-1/2 rounded-xs",
+            ICONS[kind][1],
+            kind === "agent" && "opacity-40",
+            isLive && "motion-safe:animate-pulse",
+          )}
+          style={{ left: `min(${left}%, 100% - 2px)`, width: `${right - left}%` }}
+        />
+      )}
+    </span>
   );
 }
 
@@ -174,7 +597,6 @@ export interface SSEStreamViewProps {
 }
 
 const EVENT_ROW_PX = 32;
-const OVERSCAN = 12;
 
 /** Every event of a feed, raw: its number, its type, its time, and its data on demand. */
 export function SSEStreamView({ events, label = "Events", className }: SSEStreamViewProps): ReactNode {
@@ -263,7 +685,7 @@ const EventRow = memo(function EventRow({ event, isOpen, onToggle }: EventRowPro
         <span className="w-16 shrink-0 text-right text-agent-muted">{place}</span>
         <span className="min-w-0 flex-1 truncate">{event.type}</span>
         <time dateTime={event.meta.at} className="shrink-0 text-agent-muted">
-          {event.meta.at.slice(11, 23)}
+          {formatMoment(event.meta.at)}
         </time>
       </button>
       {isOpen && <pre className={CODE}>{formatValue(event.data)}</pre>}

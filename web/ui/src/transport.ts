@@ -78,6 +78,8 @@ export interface Transport {
   updateAgentSession(sessionId: string, change: AgentSessionChange, options?: CallOptions): Promise<AgentSession>;
   /** Every event of a session from the cursor on, and then those that come, until the signal is aborted. */
   events(sessionId: string, options: WatchOptions): AsyncIterable<FeedItem>;
+  /** Every event of a run, until it ends; absent where a feed has whole sessions only. */
+  runEvents?(runId: string, options: WatchOptions): AsyncIterable<FeedItem>;
   /** Says something in a session. */
   send(sessionId: string, message: UserContent, options?: SendOptions): Promise<Sent>;
   /** Ends a run, where it runs. */

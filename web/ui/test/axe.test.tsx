@@ -8,7 +8,7 @@ import { DecisionCard } from "../src/decisions.js";
 import { Markdown } from "../src/markdown.js";
 import { MessageList, OrchestrationPlanCard, ToolCallRenderer } from "../src/messages.js";
 import { ApprovalCard, QuestionCard } from "../src/requests.js";
-import { SSEStreamView, TraceWaterfall } from "../src/trace.js";
+import { SSEStreamView, TraceTree } from "../src/trace.js";
 import { httpTransport } from "../src/http.js";
 import { APPROVAL, CALL, DECISION, events, message, QUESTION, TRACE } from "./samples.js";
 
@@ -40,7 +40,7 @@ const SCENES: readonly (readonly [string, ReactNode])[] = [
   ["QuestionCard", <QuestionCard key="x" request={QUESTION} onAnswer={() => undefined} />],
   ["OrchestrationPlanCard", <OrchestrationPlanCard key="x" steps={[{ id: "1", title: "a", status: "running" }]} />],
   ["SSEStreamView", <SSEStreamView key="x" events={events(20)} />],
-  ["TraceWaterfall", <TraceWaterfall key="x" trace={TRACE} />],
+  ["TraceTree", <TraceTree key="x" traces={[TRACE]} />],
   ["DecisionCard", <DecisionCard key="x" decision={DECISION} />],
   ["CostMeter", <CostMeter key="x" usage={TALLY} budget={{ maxSteps: 4 }} />],
 ];

@@ -4,16 +4,17 @@ import {
   reduceConversation,
   type CallStatus,
   type ChatItem,
+  type InputRequest,
   type InputResponse,
 } from "@windlass/protocol";
 import { act, fireEvent, render, screen, waitFor, within } from "@testing-library/react";
 import { userEvent } from "@testing-library/user-event";
-import { afterEach, describe, expect, it, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, test, vi } from "vitest";
 import { CostMeter } from "../src/chat.js";
 import { DecisionCard } from "../src/decisions.js";
 import { MessageList, OrchestrationPlanCard, planOf, ToolCallRenderer } from "../src/messages.js";
 import { ApprovalCard, QuestionCard, RequestCard, wordsOf } from "../src/requests.js";
-import { spanRows, SSEStreamView, TraceWaterfall } from "../src/trace.js";
+import { SSEStreamView, TraceTree } from "../src/trace.js";
 import { record } from "../../protocol/test/fakes.js";
 import { APPROVAL, CALL, DECISION, events, message, QUESTION, TRACE } from "./samples.js";
 
@@ -281,51 +282,74 @@ describe("a list of messages", () => {
   });
 });
 
+test("a question is Markdown that can format words, and nothing else", () => {
+  const prompt = "**Which** city?\n\n- Oslo\n\n<img src=x onerror=alert(1)> [go](javascript:alert(1))";
+  const { container } = render(<RequestCard request={{ ...QUESTION, prompt }} onAnswer={() => undefined} />);
+  expect(container.querySelector("strong")?.textContent).toBe("Which");
+  expect(container.querySelectorAll("img, script, a[href^=javascript]")).toHaveLength(0);
+});
+
+test("an interrupted call shows its arguments line by line, what is known, and takes a result", async () => {
+  const user = userEvent.setup();
+  const onAnswer = vi.fn();
+  const options = ["retry", "skip", "supply"].map((id) => ({ id, label: `${id} it`, description: `risk of ${id}` }));
+  const action = { ...APPROVAL.action, input: { to: "ann\nbob\u202e" } };
+  const request: InputRequest = { ...APPROVAL, action, kind: "recovery", display: "select", options };
+  const known = { startedAt: "2026-01-31T09:30:00Z", attempt: 2, idempotencyKey: "r1/0/c1" };
+  const { container } = render(<RequestCard request={request} known={known} onAnswer={onAnswer} />);
+  expect(container.textContent).toContain("“ann\nbob\\u202e”");
+  for (const text of ["2", "r1/0/c1", "risk of retry", "risk of skip", "risk of supply"])
+    expect(screen.getByText(text)).toBeTruthy();
+  await user.click(screen.getByRole("button", { name: "supply it…" }));
+  await user.keyboard("done");
+  await user.click(screen.getByRole("button", { name: "supply it" }));
+  expect(onAnswer.mock.calls).toMatchObject([[{ optionId: "supply", text: "done" }]]);
+});
+
 describe("a trace", () => {
-  it("has each span under its parent, by time, and orphans at the top", () => {
-    const rows = spanRows(TRACE.spans).map(({ span, depth, startMs, durationMs, isOpen }) => [
-      span.name,
-      depth,
-      startMs,
-      durationMs,
-      isOpen,
-    ]);
-    expect(rows).toEqual([
-      ["run", 0, 0, 1_000, false],
-      ["llm.complete", 1, 100, 500, false],
-      ["tool.dispatch:pay", 1, 600, 300, false],
-      ["wait", 1, 900, 100, true],
-      ["orphan", 0, 950, 10, false],
-    ]);
+  let restore: () => void;
+  beforeEach(() => {
+    restore = withHeight(320);
+  });
+  afterEach(() => {
+    restore();
   });
 
-  it("is navigated by arrow keys, and shows the details of a span", async () => {
+  it("is navigated by arrow keys, opened and closed, and names what is selected", async () => {
     const user = userEvent.setup();
     const onSelect = vi.fn();
-    render(<TraceWaterfall trace={TRACE} onSelect={onSelect} />);
+    const { rerender } = render(<TraceTree traces={[TRACE]} onSelect={onSelect} />);
     await user.tab();
-    await user.keyboard("{ArrowDown}{ArrowDown}{ArrowUp}{ArrowDown}{Enter}");
-    expect(onSelect.mock.calls).toMatchObject([[{ name: "tool.dispatch:pay" }]]);
-    expect(screen.getByLabelText("Details of tool.dispatch:pay").textContent).toContain("policy.asked");
-    expect(screen.getByRole("button", { name: /^wait ?, after 900 ms, ?still running$/u })).toBeTruthy();
+    screen.getByRole("tree").focus();
+    const press = async (key: string): Promise<void> => {
+      await user.keyboard(key);
+      const node = onSelect.mock.lastCall?.[0] as { id: string } | undefined;
+      rerender(<TraceTree traces={[TRACE]} selected={node?.id} onSelect={onSelect} />);
+    };
+    await press("{ArrowDown}");
+    await press("{ArrowDown}");
+    await press("{ArrowDown}");
+    expect(onSelect.mock.lastCall).toMatchObject([{ name: "pay", kind: "tool" }]);
+    expect(screen.getByRole("treeitem", { selected: true }).textContent).toContain("pay");
+    await press("{ArrowLeft}");
+    expect(onSelect.mock.lastCall).toMatchObject([{ kind: "agent" }]);
+    await press("{ArrowLeft}");
+    expect(screen.getAllByRole("treeitem")).toHaveLength(2);
+    await press("{ArrowRight}");
+    expect(screen.getAllByRole("treeitem")).toHaveLength(5);
   });
 
-  it("has the calls of a program under the call of the program", () => {
-    const tree = [
-      { spanId: "r1", parentId: undefined, name: "run" },
-      { spanId: "r1/call/6.0", parentId: "r1", name: "tool.dispatch:run_code" },
-      { spanId: "r1/call/11.0", parentId: "r1/call/6.0", name: "tool.dispatch:double" },
-    ];
-    const spans = TRACE.spans.slice(0, tree.length).map((span, at) => ({ ...span, ...tree[at] }));
-    expect(spanRows(spans).map(({ span: { name }, depth }) => [name, depth])).toEqual([
-      ["run", 0],
-      ["tool.dispatch:run_code", 1],
-      ["tool.dispatch:double", 2],
-    ]);
+  it("shows what is found, with the spans around it", () => {
+    render(<TraceTree traces={[TRACE]} />);
+    fireEvent.change(screen.getByLabelText("Find in trace"), { target: { value: "PAY" } });
+    expect(screen.getAllByRole("treeitem").map((row) => row.getAttribute("aria-level"))).toEqual(["1", "2"]);
+    expect(screen.getByRole("status").textContent).toBe("2 of 5 spans");
+    fireEvent.change(screen.getByLabelText("Find in trace"), { target: { value: "nowhere" } });
+    expect(screen.getByText("No span fits.")).toBeTruthy();
   });
 
   it("without spans says so", () => {
-    render(<TraceWaterfall trace={{ spans: [], events: [] }} />);
+    render(<TraceTree traces={[{ spans: [], events: [] }]} />);
     expect(screen.getByText("No spans yet.")).toBeTruthy();
   });
 });

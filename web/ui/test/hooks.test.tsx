@@ -161,10 +161,13 @@ describe("a store of a session", () => {
 
   it("shows events in batches, reads no further than it can show, and resumes", async () => {
     const runs: (() => void)[] = [];
-    const store = new JournalStore(stage.transport, "s1", (run) => {
-      runs.push(run);
-      return () => undefined;
-    });
+    const store = new JournalStore(
+      (watch) => stage.transport.events("s1", watch),
+      (run) => {
+        runs.push(run);
+        return () => undefined;
+      },
+    );
     const listener = vi.fn();
     const leave = store.subscribe(listener);
     const many = Array.from({ length: EVENTS_PENDING_MAX + 10 }, (_, at) => said(at + 1, `m${at}`));
@@ -179,16 +182,65 @@ describe("a store of a session", () => {
     expect(store.getView().items).toHaveLength(EVENTS_PENDING_MAX + 10);
     leave();
     stage.queue = new Queue(10);
-    store.subscribe(listener);
+    const leaveAgain = store.subscribe(listener);
     expect(stage.watched).toEqual([undefined, `c${EVENTS_PENDING_MAX + 10}`]);
     expect(store.getView().items).toHaveLength(EVENTS_PENDING_MAX + 10);
+    leaveAgain();
+  });
+
+  it("holds no connection while the page is hidden, and goes on behind what it has shown", async () => {
+    const store = new JournalStore(
+      (watch) => stage.transport.events("s1", watch),
+      (run) => {
+        queueMicrotask(run);
+        return () => undefined;
+      },
+    );
+    const show = (visibilityState: string): void => {
+      Object.defineProperty(document, "visibilityState", { configurable: true, value: visibilityState });
+      document.dispatchEvent(new Event("visibilitychange"));
+    };
+    const leave = store.subscribe(() => undefined);
+    stage.tell(said(1, "a"));
+    await drain();
+    show("hidden");
+    stage.queue = new Queue(10);
+    expect(stage.watched).toEqual([undefined]);
+    show("visible");
+    expect(stage.watched).toEqual([undefined, "c1"]);
+    stage.tell(said(2, "b"));
+    await drain();
+    expect(store.getView().items).toHaveLength(2);
+    leave();
+    show("visible");
+    expect(stage.watched).toHaveLength(2);
+  });
+
+  it("of a run has its records, which have gaps, and no conversation", async () => {
+    const store = new JournalStore(
+      (watch) => stage.transport.events("s1", watch),
+      (run) => {
+        queueMicrotask(run);
+        return () => undefined;
+      },
+      false,
+    );
+    const leave = store.subscribe(() => undefined);
+    stage.tell(said(5, "a"), said(9, "b"));
+    await drain();
+    expect(store.getView().records.map(({ seq }) => seq)).toEqual([5, 9]);
+    expect(store.getView()).toMatchObject({ items: [], error: undefined });
+    leave();
   });
 
   it("reports the connection state, and why a feed ended", async () => {
-    const store = new JournalStore(stage.transport, "s1", (run) => {
-      queueMicrotask(run);
-      return () => undefined;
-    });
+    const store = new JournalStore(
+      (watch) => stage.transport.events("s1", watch),
+      (run) => {
+        queueMicrotask(run);
+        return () => undefined;
+      },
+    );
     store.subscribe(() => undefined);
     stage.onState?.({ status: "open" });
     expect(store.getView().connection).toEqual({ status: "open" });
@@ -200,10 +252,13 @@ describe("a store of a session", () => {
   });
 
   it("keeps each record once and no deltas, and forgets an error when it is watched again", async () => {
-    const store = new JournalStore(stage.transport, "s1", (run) => {
-      queueMicrotask(run);
-      return () => undefined;
-    });
+    const store = new JournalStore(
+      (watch) => stage.transport.events("s1", watch),
+      (run) => {
+        queueMicrotask(run);
+        return () => undefined;
+      },
+    );
     const leave = store.subscribe(() => undefined);
     const records = [said(1, "a"), record(2, "step.started", STEP)];
     stage.tell(...records, delta(2, 0, "message.appended", { messageDelta: "x" }));
@@ -220,10 +275,13 @@ describe("a store of a session", () => {
   });
 
   it("ends with an error when a record is missing", async () => {
-    const store = new JournalStore(stage.transport, "s1", (run) => {
-      queueMicrotask(run);
-      return () => undefined;
-    });
+    const store = new JournalStore(
+      (watch) => stage.transport.events("s1", watch),
+      (run) => {
+        queueMicrotask(run);
+        return () => undefined;
+      },
+    );
     store.subscribe(() => undefined);
     stage.tell(said(2, "a"));
     await drain();

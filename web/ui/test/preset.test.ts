@@ -50,6 +50,13 @@ describe.each(THEMES)("the %s colours", (_, tokens) => {
     expect(contrast(color(word), color(ground))).toBeGreaterThanOrEqual(4.5);
   });
 
+  it.each(GROUNDS.flatMap((ground) => ["model", "tool", "agent", "code", "wait"].map((kind) => [kind, ground])))(
+    "show the bar of a %s on %s",
+    (kind = "", ground = "") => {
+      expect(contrast(color(`kind-${kind}`), color(ground))).toBeGreaterThanOrEqual(3);
+    },
+  );
+
   it.each(GROUNDS)("show the focus on %s", (ground) => {
     expect(contrast(color("focus"), color(ground))).toBeGreaterThanOrEqual(3);
   });

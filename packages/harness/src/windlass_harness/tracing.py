@@ -2,7 +2,8 @@
 
 The root span is the run. It contains the turns; a turn contains the model calls (one span for each attempt),
 the tool calls and the waits for people. A tool call starts when it is executed, or when the model requested
-it as long as nothing has executed it. Ids are derived from the run and the numbers of records, so that
+it as long as nothing has executed it; after an interruption it starts again, with the number of its attempt.
+Ids are derived from the run and the numbers of records, so that
 folding the same records always gives the same trace. Every attribute is redacted. A trace holds no content:
 only names, ids, numbers and reasons.
 """
@@ -163,7 +164,7 @@ class _Draft:
             started_at=record.at,
         )
         facts = _pick(record.data, "agentId", "mode", "modelId", "packageFingerprint", "goalId")
-        self._begin("run", run_id, "run", record.at, facts)
+        self._begin("run", record, run_id, "run", facts)
 
     @staticmethod
     def _is_ours(record: Record, trace: HarnessTrace) -> bool:
@@ -175,7 +176,7 @@ class _Draft:
     def turn_started(self, record: Record) -> None:
         self._finish("turn", record.at, {})
         facts = _pick(record.data, "turnId", "sequence")
-        self._begin("turn", self._id("turn", record), "turn", record.at, facts)
+        self._begin("turn", record, self._id("turn", record), "turn", facts)
 
     def turn_ended(self, record: Record) -> None:
         self._finish("turn", record.at, _pick(record.data, "code", "message", "reason"))
@@ -209,13 +210,33 @@ class _Draft:
         if key not in self._open:
             self._begin_call(record, 0, record.data)
         at = self._open[key]
-        self._spans[at] = self._spans[at].model_copy(update={"start_at": record.at})
-        self._add_facts(at, _pick(record.data, "effect", "mode"))
+        facts = _pick(record.data, "effect", "mode")
+        attrs = dict(self._spans[at].attrs or {})
+        if attrs.pop("interruptedAt", None) is not None:
+            before = attrs.get("attempt")
+            facts["attempt"] = (before if isinstance(before, int) else 1) + 1
+        self._spans[at] = self._spans[at].model_copy(update={"start_at": record.at, "attrs": attrs})
+        self._add_facts(at, facts)
 
     def action_result(self, record: Record) -> None:
         result, error = _object(record.data.get("result")), _object(record.data.get("error"))
         facts = {**_pick(record.data, "status", "durationMs"), **_pick(error, "code", "message")}
         self._finish(f"call {text_in(result, 'callId')}", record.at, facts)
+
+    def effect_found(self, record: Record) -> None:
+        at = self._open.get(f"call {text_in(record.data, 'callId')}")
+        if at is not None and record.data.get("begun") is not False:
+            self._add_facts(at, {"interruptedAt": record.at})
+
+    def effect_settled(self, record: Record) -> None:
+        if record.data.get("choice") == "skip":
+            # No result follows.
+            self._finish(f"call {text_in(record.data, 'callId')}", record.at, {"status": "skipped"})
+
+    def subagent_called(self, record: Record) -> None:
+        at = self._open.get(f"call {text_in(record.data, 'callId')}")
+        if at is not None:
+            self._add_facts(at, _pick(record.data, "childSessionId", "childRunId", "name"))
 
     def input_requested(self, record: Record) -> None:
         for index, request in enumerate(_objects(record.data.get("requests"))):
@@ -226,14 +247,16 @@ class _Draft:
                 if record.data.get("childSessionId") is None:
                     # A request of a subagent is about its own calls, even if their ids are equal.
                     self._asked_by[key] = f"call {text_in(action, 'callId')}"
-                self._begin(key, f"{self._id('wait', record)}.{index}", WAIT_SPAN, record.at, facts)
+                self._begin(key, record, f"{self._id('wait', record)}.{index}", WAIT_SPAN, facts)
 
     def input_resolved(self, record: Record) -> None:
         for resolution in _objects(record.data.get("resolutions")):
             key = f"wait {text_in(resolution, 'requestId')}"
             if key in self._open:
                 kind = (self._spans[self._open[key]].attrs or {}).get("kind")
-                self._finish(key, record.at, _pick(resolution, "outcome"))
+                response = _object(resolution.get("response"))
+                facts = {**_pick(resolution, "outcome"), **_pick(response, "responder", "optionId")}
+                self._finish(key, record.at, facts)
                 call = self._asked_by.pop(key, None)
                 if call is not None and "question" in (resolution.get("kind"), kind):
                     # The answer is the result of the call; no other record follows.
@@ -254,7 +277,7 @@ class _Draft:
         self._retried_at = None
         facts = _pick(record.data, "modelId", "turnId", "stepIndex")
         facts["attempt"] = record.attempt or 1
-        self._begin("step", self._id("step", record), LLM_SPAN, start_at, facts)
+        self._begin("step", record, self._id("step", record), LLM_SPAN, facts, start_at=start_at)
 
     def _begin_call(self, record: Record, index: int, action: Mapping[str, JsonValue]) -> None:
         name = text_in(action, "toolName") or text_in(action, "name") or "load_skill"
@@ -264,10 +287,18 @@ class _Draft:
             facts = {**_pick(action, "callId", "kind"), "toolName": name}
             # A call of a program belongs to the call of the program.
             above = f"call {text_in(record.data, 'parentCallId')}"
-            self._begin(key, span_id, f"{TOOL_SPAN}:{name}", record.at, facts, above=above)
+            self._begin(key, record, span_id, f"{TOOL_SPAN}:{name}", facts, above=above)
 
     def _begin(
-        self, key: str, span_id: str, name: str, start_at: str, facts: JsonObject, *, above: str = ""
+        self,
+        key: str,
+        record: Record,
+        span_id: str,
+        name: str,
+        facts: JsonObject,
+        *,
+        start_at: str | None = None,
+        above: str = "",
     ) -> None:
         parent = {"run": None, "turn": "run"}.get(key, "turn" if "turn" in self._open else "run")
         parent = above if above in self._open else parent
@@ -276,7 +307,8 @@ class _Draft:
             TraceSpan(
                 span_id=span_id,
                 name=name,
-                start_at=start_at,
+                seq=record.seq,
+                start_at=start_at or record.at,
                 parent_id=None if parent is None else self._spans[self._open[parent]].span_id,
                 attrs=_clean(facts),
             )
@@ -360,6 +392,9 @@ _HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
     "actions.requested": _Draft.actions_requested,
     "action.started": _Draft.action_started,
     "action.result": _Draft.action_result,
+    "recovery.effect_found": _Draft.effect_found,
+    "recovery.effect_settled": _Draft.effect_settled,
+    "subagent.called": _Draft.subagent_called,
     "input.requested": _Draft.input_requested,
     "input.resolved": _Draft.input_resolved,
     **dict.fromkeys(_ENDS, _Draft.run_ended),

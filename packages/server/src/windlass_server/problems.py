@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 
 from windlass import AgentError
 from windlass.ports.feed import CursorExpired
-from windlass_protocol import CodecError, encode
+from windlass_protocol import CodecError, RetryClass, encode
 from windlass_protocol.lazy import lazy_pattern
 
 PROBLEM_TYPE: Final = "application/problem+json"
@@ -117,7 +117,7 @@ def of_agent_error(error: AgentError) -> Problem:
         return Problem(410, error.message)
     status = STATUS_OF_CODE[error.code.value]
     retry_s = None
-    if error.code.value == "unavailable":
+    if error.code.value == "unavailable" and error.retry is not RetryClass.HOST_CONFIGURATION_NEEDED:
         after_ms = error.retry_after_ms
         retry_s = RETRY_S if after_ms is None else max(RETRY_S, ceil(after_ms / 1000))
     ids = {name: value for name, value in error.causal_ids.model_dump().items() if isinstance(value, str)}

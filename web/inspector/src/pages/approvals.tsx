@@ -2,24 +2,27 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { actionName, type InputOption } from "@windlass/protocol";
 import type { Answer, Approval, ApprovalPage } from "@windlass/protocol/client";
-import { BUTTONS, classes, CODE, cut, FIELD, FOCUS, formatExactly, QuestionCard, wordsOf } from "@windlass/ui";
-import { useEffect, useId, useRef, useState, type ReactNode } from "react";
-import { client } from "../auth.js";
 import {
-  Ago,
-  Code,
-  Empty,
+  BUTTONS,
+  CARD,
+  classes,
+  cut,
   Facts,
-  Failure,
+  FIELD,
+  Fields,
+  FOCUS,
   formatAgo,
-  Heading,
-  KEY_HINT,
-  Loading,
+  formatExactly,
+  formatWhen,
+  plural,
+  RequestCard,
   shortId,
-  TextLink,
-  useNow,
-} from "../parts.js";
-import { approvalsQuery, toolsQuery, waitingTitlesQuery } from "../queries.js";
+  wordsOf,
+} from "@windlass/ui";
+import { useEffect, useId, useMemo, useRef, useState, type ReactNode, type RefObject } from "react";
+import { client } from "../auth.js";
+import { Ago, Code, Empty, Failure, Heading, KEY_HINT, Loading, TextLink, useNow } from "../parts.js";
+import { approvalsQuery, askedAboutQuery, toolsQuery, waitingTitlesQuery, type AskedAbout } from "../queries.js";
 import { to, useQueryState } from "../router.js";
 import { useKeys } from "../shell.js";
 
@@ -32,12 +35,13 @@ const NONE: readonly Approval[] = [];
 export function ApprovalsPage(): ReactNode {
   const { data, error, refetch } = useQuery(approvalsQuery);
   const [query, change] = useQueryState();
-  const approvals = data?.requests ?? NONE;
+  const approvals = useMemo(() => inOrder(data?.requests ?? NONE), [data]);
   const wanted = query.get("at");
   const at = approvals.findIndex(({ request }) => request.requestId === wanted);
   const selected = approvals[at];
   const [isDenying, setIsDenying] = useState(false);
   const answer = useAnswer();
+  const isAnswered = useRef(false);
   const first = approvals[0]?.request.requestId;
   useEffect(() => {
     // The selection is by id from the start: when the list changes, a key must not apply to another request.
@@ -47,21 +51,19 @@ export function ApprovalsPage(): ReactNode {
     setIsDenying(false);
     change({ at: next?.request.requestId });
   };
-  const give = (approval: Approval, given: Answer): void => {
+  const give = async (approval: Approval, given: Answer): Promise<void> => {
     if (answer.isPending) return;
     const next = approvals[at + 1] ?? approvals[at - 1];
     setIsDenying(false);
-    answer.mutate(
-      { approval, given },
-      {
-        onSuccess: () => {
-          change({ at: next?.request.requestId });
-        },
-      },
-    );
+    await answer.mutateAsync({ approval, given });
+    // The control that was used is gone: the focus goes to the next request, or to the page when none is left.
+    isAnswered.current = next !== undefined;
+    if (next === undefined) document.getElementById("main")?.focus();
+    change({ at: next?.request.requestId });
   };
   const pick = (optionId: string): void => {
-    if (selected?.request.options?.some(({ id }) => id === optionId) === true) give(selected, { optionId });
+    if (selected?.request.options?.some(({ id }) => id === optionId) === true)
+      void give(selected, { optionId }).catch(IS_SHOWN);
   };
   useKeys({
     j: () => {
@@ -82,7 +84,10 @@ export function ApprovalsPage(): ReactNode {
   });
   return (
     <>
-      <Heading title="Approvals">
+      <Heading
+        title="Inbox"
+        facts={approvals.length > 0 && <span className={WAITS}>{plural(approvals.length, "request")} for you</span>}
+      >
         <p className="hidden text-xs text-agent-muted sm:block pointer-coarse:hidden">
           <kbd>j</kbd> <kbd>k</kbd> move, <kbd>a</kbd> approve, <kbd>d</kbd> deny, <kbd>s</kbd> for the session
         </p>
@@ -93,7 +98,7 @@ export function ApprovalsPage(): ReactNode {
       {data !== undefined && approvals.length === 0 && <NothingWaits />}
       {approvals.length > 0 && (
         <div className="flex min-h-0 flex-1 flex-col md:flex-row">
-          <Inbox approvals={approvals} selected={selected} onSelect={select} />
+          <Inbox approvals={approvals} selected={selected} onSelect={select} isAnswered={isAnswered} />
           {selected === undefined ? (
             <Empty title="This request is no longer open.">
               <p>
@@ -111,15 +116,34 @@ export function ApprovalsPage(): ReactNode {
               isDenying={isDenying}
               isSending={answer.isPending}
               onDenying={setIsDenying}
-              onAnswer={(given) => {
-                give(selected, given);
-              }}
+              onAnswer={(given) => give(selected, given)}
             />
           )}
         </div>
       )}
     </>
   );
+}
+
+const WAITS = "rounded-full bg-agent-warning/10 px-2 py-0.5 text-xs font-medium text-agent-warning";
+/** The error of an answer is shown above the list. */
+const IS_SHOWN = (): void => undefined;
+
+/** Interrupted calls first, since their effect is unknown; then the oldest. */
+function inOrder(requests: readonly Approval[]): readonly Approval[] {
+  const rank = ({ request }: Approval): number => (request.kind === "recovery" ? 0 : 1);
+  return requests.toSorted((one, other) => rank(one) - rank(other));
+}
+
+const KINDS: Readonly<Record<string, readonly [label: string, color: string]>> = {
+  recovery: ["Interrupted call", "bg-agent-danger/10 text-agent-danger-text"],
+  question: ["Question", "bg-agent-accent/10 text-agent-accent-text"],
+  authorization: ["Authorization", "bg-agent-warning/10 text-agent-warning"],
+};
+
+function Kind({ kind }: { readonly kind: string | undefined }): ReactNode {
+  const [label, color] = KINDS[kind ?? ""] ?? ["Approval", "bg-agent-warning/10 text-agent-warning"];
+  return <span className={classes("w-fit rounded-full px-2 py-0.5 text-xs font-medium", color)}>{label}</span>;
 }
 
 /** Answers a request. It leaves the list at once, and returns if the answer fails. */
@@ -165,6 +189,8 @@ interface InboxProps {
   readonly approvals: readonly Approval[];
   readonly selected: Approval | undefined;
   readonly onSelect: (approval: Approval) => void;
+  /** Whether a request was just answered here. */
+  readonly isAnswered: RefObject<boolean>;
 }
 
 /** The request in one line. */
@@ -185,13 +211,16 @@ function placeOf({ sessionId, rootSessionId }: Approval, titles: ReadonlyMap<str
   return title === "" ? `session ${shortId(sessionId)}` : title;
 }
 
-function Inbox({ approvals, selected, onSelect }: InboxProps): ReactNode {
+function Inbox({ approvals, selected, onSelect, isAnswered }: InboxProps): ReactNode {
   const now = useNow(SOON_MS);
   const { data: titles } = useQuery(waitingTitlesQuery);
   const current = useRef<HTMLButtonElement>(null);
   useEffect(() => {
     current.current?.scrollIntoView({ block: "nearest" });
-  }, [selected]);
+    if (!isAnswered.current) return;
+    isAnswered.current = false;
+    current.current?.focus({ preventScroll: true });
+  }, [selected, isAnswered]);
   return (
     <ul
       aria-label={`${approvals.length} requests, the oldest first`}
@@ -215,18 +244,19 @@ function Inbox({ approvals, selected, onSelect }: InboxProps): ReactNode {
                 FOCUS,
               )}
             >
-              <span className="flex justify-between gap-2">
-                <span className="truncate font-mono">
-                  {request.kind === "question" ? "question" : actionName(request.action)}
-                </span>
+              <span className="flex items-center justify-between gap-2">
+                <Kind kind={request.kind} />
                 {approval.askedAt != null && (
                   <span className="text-xs text-agent-muted">
                     <Ago at={approval.askedAt} nowMs={now} />
                   </span>
                 )}
               </span>
-              <span className="truncate">{placeOf(approval, titles)}</span>
-              <span className="truncate font-mono text-xs">{askedFor(request)}</span>
+              <span className="truncate font-medium">
+                {request.kind === "question" ? askedFor(request) : actionName(request.action)}
+              </span>
+              {request.kind !== "question" && <span className="truncate font-mono text-xs">{askedFor(request)}</span>}
+              <span className="truncate text-xs">{placeOf(approval, titles)}</span>
               <span className="truncate text-xs text-agent-muted">
                 {approval.agentId ?? "an agent"}
                 {request.expiresAt !== undefined && `, lapses ${formatAgo(request.expiresAt, now)}`}
@@ -242,34 +272,53 @@ function Inbox({ approvals, selected, onSelect }: InboxProps): ReactNode {
 // The panel about one request: the call, the requester and the deadline.
 
 const SECOND_MS = 1_000;
+const SAID_CHARS_MAX = 600;
 
 interface ApprovalPanelProps {
   readonly approval: Approval;
   readonly isDenying: boolean;
   readonly isSending: boolean;
   readonly onDenying: (isDenying: boolean) => void;
-  readonly onAnswer: (answer: Answer) => void;
+  readonly onAnswer: (answer: Answer) => Promise<void>;
 }
 
 function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
   const { approval, onAnswer } = props;
-  const { request } = approval;
-  const isQuestion = request.kind === "question" || request.options?.some(({ id }) => id === "approve") !== true;
+  const { request, runId } = approval;
+  const about = useQuery({
+    ...askedAboutQuery(runId ?? "", request.requestId, request.action.callId),
+    enabled: runId != null,
+  });
+  const isConsent = request.kind !== "question" && request.options?.some(({ id }) => id === "approve") === true;
   return (
     <section aria-label="The selected request" className="min-w-0 flex-1 overflow-y-auto">
-      <div className="flex max-w-3xl flex-col gap-4 p-4">
-        {isQuestion ? (
-          <QuestionCard
-            request={request}
-            onAnswer={({ optionId, text }) => {
-              onAnswer(given(optionId, text));
-            }}
-          />
-        ) : (
+      <div className="flex max-w-4xl flex-col gap-4 p-4">
+        {isConsent ? (
           <Consent {...props} />
+        ) : (
+          <RequestCard
+            request={request}
+            known={about.data?.known}
+            onAnswer={({ optionId, text }) => onAnswer(given(optionId, text))}
+          />
         )}
-        <About approval={approval} />
+        <About approval={approval} approvedBy={about.data?.approvedBy} />
+        <Said said={about.data?.said} />
       </div>
+    </section>
+  );
+}
+
+/** The last words of the run that asks; their place is kept while they are read. */
+function Said({ said }: { readonly said: AskedAbout["said"] | undefined }): ReactNode {
+  return (
+    <section aria-label="The conversation" className="flex min-h-40 flex-col gap-2">
+      <h2 className="text-xs font-semibold text-agent-muted">The conversation</h2>
+      {(said ?? []).map(({ id, role, text }) => (
+        <p key={id} className={classes(CARD, "p-2 text-sm whitespace-pre-wrap")}>
+          <strong className="font-medium">{role}</strong> {cut(text, SAID_CHARS_MAX)}
+        </p>
+      ))}
     </section>
   );
 }
@@ -294,9 +343,9 @@ function Consent({ approval, isDenying, isSending, onDenying, onAnswer }: Approv
       </h2>
       <div>
         <p className="mb-1 text-xs text-agent-muted">With exactly these arguments</p>
-        <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={`Arguments of ${tool}`}>
-          {formatExactly(request.action.input)}
-        </pre>
+        <div className="rounded-lg border border-agent-border p-3">
+          <Fields value={request.action.input} label={`Arguments of ${tool}`} />
+        </div>
       </div>
       <p className="text-sm break-words whitespace-pre-wrap text-agent-muted">{wordsOf(request)}</p>
       <div className="flex flex-col gap-1">
@@ -318,7 +367,7 @@ function Consent({ approval, isDenying, isSending, onDenying, onAnswer }: Approv
           onKeyDown={(event) => {
             if (event.key === "Enter" && !event.shiftKey) {
               event.preventDefault();
-              onAnswer(given("deny", reason));
+              void onAnswer(given("deny", reason)).catch(IS_SHOWN);
             } else if (event.key === "Escape") {
               event.currentTarget.blur();
               onDenying(false);
@@ -333,7 +382,7 @@ function Consent({ approval, isDenying, isSending, onDenying, onAnswer }: Approv
             option={option}
             isDisabled={isSending}
             onPick={() => {
-              onAnswer(given(option.id, reason));
+              void onAnswer(given(option.id, reason)).catch(IS_SHOWN);
             }}
           />
         ))}
@@ -373,7 +422,13 @@ function OptionButton({
   );
 }
 
-function About({ approval }: { readonly approval: Approval }): ReactNode {
+function About({
+  approval,
+  approvedBy,
+}: {
+  readonly approval: Approval;
+  readonly approvedBy: string | undefined;
+}): ReactNode {
   const now = useNow(SECOND_MS);
   const tools = useQuery(toolsQuery);
   const { request, agentId, sessionId, runId, askedAt } = approval;
@@ -400,11 +455,12 @@ function About({ approval }: { readonly approval: Approval }): ReactNode {
         "never"
       ) : (
         <>
-          <time dateTime={request.expiresAt}>{new Date(request.expiresAt).toLocaleString()}</time> (
-          {formatAgo(request.expiresAt, now)})
+          <time dateTime={request.expiresAt}>{formatWhen(request.expiresAt)}</time> ({formatAgo(request.expiresAt, now)}
+          )
         </>
       ),
     ],
+    approvedBy !== undefined && ["Approved by", approvedBy],
     tool !== undefined && ["Tool", `${tool.description} Mode ${tool.mode}, effect ${tool.effect}.`],
     request.responders !== undefined && ["May answer", request.responders.join(", ")],
     request.argumentsHash !== undefined && [

@@ -1,10 +1,10 @@
 /** Two runs side by side. */
 import { useQuery } from "@tanstack/react-query";
 import type { RunInfo } from "@windlass/protocol/client";
-import { classes, formatCost, formatCount, useSession } from "@windlass/ui";
+import { classes, formatCost, formatCount, useSession, shortId } from "@windlass/ui";
 import { useMemo, type ReactNode } from "react";
 import { isKnown, type Event } from "@windlass/protocol";
-import { Empty, Failure, Heading, Loading, shortId, Status, TextLink, VirtualList } from "../parts.js";
+import { Empty, Failure, Heading, Loading, Status, TextLink, VirtualList } from "../parts.js";
 import { runQuery } from "../queries.js";
 import { tell } from "../records.js";
 import { to, useQueryState } from "../router.js";

@@ -2,7 +2,7 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { DecisionRun } from "@windlass/protocol";
 import type { RunRow } from "@windlass/protocol/client";
-import { CARD, classes, DecisionCard, FOCUS } from "@windlass/ui";
+import { CARD, classes, DecisionCard, FOCUS, shortId } from "@windlass/ui";
 import { useCallback, useMemo, type ReactNode } from "react";
 import {
   Ago,
@@ -12,7 +12,6 @@ import {
   Heading,
   Loading,
   Select,
-  shortId,
   Status,
   Tabs,
   TextLink,
@@ -26,6 +25,8 @@ import { Proposals } from "./proposals.js";
 import { Versions } from "./versions.js";
 
 const ROW_PX = 53;
+/** About how high a decision is. */
+const DECISION_PX = 150;
 
 /** Decisions of agents, failures by cause, versions compared, and proposed changes. */
 export function DecisionsPage(): ReactNode {
@@ -156,7 +157,7 @@ function RunChoice({
 function Ledger({ runId, isLive }: { readonly runId: string; readonly isLive: boolean }): ReactNode {
   const { data: run, error, refetch } = useQuery(decisionsQuery(runId, isLive));
   return (
-    <section aria-label="Decisions of the run" className="min-h-0 min-w-0 flex-1 overflow-y-auto p-4">
+    <section aria-label="Decisions of the run" className="flex min-h-0 min-w-0 flex-1 flex-col">
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
       {run === undefined && error === null && <Loading />}
       {run !== undefined && <Chosen run={run} />}
@@ -164,43 +165,57 @@ function Ledger({ runId, isLive }: { readonly runId: string; readonly isLive: bo
   );
 }
 
+/** A row of the ledger of a run. */
+type LedgerRow =
+  | { readonly kind: "decision"; readonly decision: DecisionRun["decisions"][number] }
+  | { readonly kind: "problem"; readonly problem: DecisionRun["problems"][number] };
+
 function Chosen({ run }: { readonly run: DecisionRun }): ReactNode {
+  const rows = useMemo(
+    (): LedgerRow[] => [
+      ...run.decisions.map((decision) => ({ kind: "decision" as const, decision })),
+      ...run.problems.map((problem) => ({ kind: "problem" as const, problem })),
+    ],
+    [run],
+  );
   return (
-    <div className="flex max-w-3xl flex-col gap-4">
-      <div className="flex items-start justify-between gap-3">
+    <>
+      <div className="flex max-w-3xl items-start justify-between gap-3 p-4">
         <div className="min-w-0 text-sm">
           {run.goalDescription != null && <p className="font-medium wrap-anywhere">{run.goalDescription}</p>}
           <p className="wrap-anywhere text-agent-muted">{run.narrative}</p>
+          {rows.length === 0 && <p className="text-agent-muted">It has chosen nothing.</p>}
         </div>
         <ButtonLink href={to(["runs", run.id])} className="shrink-0">
           Open the run
         </ButtonLink>
       </div>
-      <ol className="flex flex-col gap-3">
-        {run.decisions.map((decision) => (
-          <li key={decision.id}>
-            <DecisionCard decision={decision} />
-          </li>
-        ))}
-        {run.decisions.length === 0 && <li className="text-sm text-agent-muted">It has chosen nothing.</li>}
-      </ol>
-      {run.problems.length > 0 && (
-        <section aria-label="Problems" className="flex flex-col gap-2">
-          <h2 className="text-sm font-semibold">Problems</h2>
-          {run.problems.map((problem) => (
-            <p key={problem.id} className={classes(CARD, "border-l-4 border-l-agent-danger p-3 text-sm")}>
-              <strong>{problem.severity}</strong> {problem.description}
-              {problem.rootCause != null && (
-                <span className="block text-xs text-agent-muted">Cause: {problem.rootCause}</span>
-              )}
-              {problem.suggestedFix != null && (
-                <span className="block text-xs text-agent-muted">Suggested fix: {problem.suggestedFix}</span>
-              )}
-            </p>
-          ))}
-        </section>
+      {rows.length > 0 && (
+        <VirtualList
+          items={rows}
+          label="Decisions, then problems"
+          keyOf={(row) => (row.kind === "decision" ? row.decision.id : row.problem.id)}
+          rowPx={DECISION_PX}
+          render={(row) => (
+            <div className="max-w-3xl px-4 pb-3">
+              {row.kind === "decision" ? <DecisionCard decision={row.decision} /> : <Problem problem={row.problem} />}
+            </div>
+          )}
+        />
       )}
-    </div>
+    </>
+  );
+}
+
+function Problem({ problem }: { readonly problem: DecisionRun["problems"][number] }): ReactNode {
+  return (
+    <p className={classes(CARD, "border-l-4 border-l-agent-danger p-3 text-sm")}>
+      Problem: <strong>{problem.severity}</strong> {problem.description}
+      {problem.rootCause != null && <span className="block text-xs text-agent-muted">Cause: {problem.rootCause}</span>}
+      {problem.suggestedFix != null && (
+        <span className="block text-xs text-agent-muted">Suggested fix: {problem.suggestedFix}</span>
+      )}
+    </p>
   );
 }
 

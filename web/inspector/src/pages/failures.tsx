@@ -1,9 +1,9 @@
 /** Failures by cause. */
 import { useQuery } from "@tanstack/react-query";
 import type { FailureCause, FailureGroup } from "@windlass/protocol/client";
-import { CARD, classes, formatCount } from "@windlass/ui";
+import { CARD, classes, formatCount, plural, shortId } from "@windlass/ui";
 import type { ReactNode } from "react";
-import { Empty, Failure, Loading, plural, shortId, TextLink } from "../parts.js";
+import { Empty, Failure, Loading, TextLink } from "../parts.js";
 import { failuresQuery } from "../queries.js";
 import { to } from "../router.js";
 

@@ -1,9 +1,9 @@
 /** Counts, durations and cost of runs. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { RunNumbers, Stats, StatsBucket } from "@windlass/protocol/client";
-import { CARD, classes, formatCost, formatCount, formatDuration } from "@windlass/ui";
+import { CARD, classes, formatCost, formatCount, formatDuration, formatShort, plural } from "@windlass/ui";
 import { useId, type ReactNode } from "react";
-import { Ago, Empty, Failure, formatShort, Heading, Loading, plural, Select, TextLink, useNow } from "../parts.js";
+import { Ago, Empty, Failure, Heading, Loading, Select, TextLink, useNow } from "../parts.js";
 import { agentsQuery, runsQuery, statsQuery } from "../queries.js";
 import { useQueryState } from "../router.js";
 import { Foot } from "../shell.js";

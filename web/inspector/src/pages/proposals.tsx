@@ -2,10 +2,10 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { Proposal, ProposalCheck } from "@windlass/protocol";
 import { ApiError, type ProposalView, type ProposalWork, type Verdict } from "@windlass/protocol/client";
-import { BUTTONS, CARD, classes, FIELD, FOCUS, formatValue } from "@windlass/ui";
+import { BUTTONS, CARD, classes, FIELD, FOCUS, formatValue, plural, shortId, Facts } from "@windlass/ui";
 import { useId, useState, type ReactNode } from "react";
 import { client } from "../auth.js";
-import { Ago, Code, Empty, Facts, Failure, Loading, plural, shortId, Status, TextLink, useNow } from "../parts.js";
+import { Ago, Code, Empty, Failure, Loading, Status, TextLink, useNow } from "../parts.js";
 import { proposalsQuery } from "../queries.js";
 import { Link, to, useQueryState } from "../router.js";
 import { ComparisonTable } from "./versions.js";

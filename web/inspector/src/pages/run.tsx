@@ -1,20 +1,23 @@
 /** One run. */
-import { useQuery } from "@tanstack/react-query";
-import type { Event, RunResult, TraceSpan } from "@windlass/protocol";
+import { useQueries, useQuery } from "@tanstack/react-query";
+import { isKnown, type Event, type RunResult, type TraceSpan } from "@windlass/protocol";
 import type { RunInfo, TraceInfo } from "@windlass/protocol/client";
 import {
-  classes,
+  cut,
   DecisionCard,
-  FOCUS,
   formatCost,
   formatCount,
   formatDuration,
+  formatWhen,
+  plural,
+  runIdOf,
   sentence,
-  spanRows,
-  type SpanRow,
-  useSession,
+  shortId,
+  TraceTree,
+  traceShape,
+  useRunRecords,
 } from "@windlass/ui";
-import { useCallback, useMemo, useState, type ReactNode } from "react";
+import { useCallback, useMemo, useRef, useState, type ReactNode } from "react";
 import { client } from "../auth.js";
 import {
   ButtonLink,
@@ -23,7 +26,6 @@ import {
   Heading,
   Loading,
   Select,
-  shortId,
   SMALL_DANGER,
   Status,
   Tabs,
@@ -34,33 +36,40 @@ import { decisionsQuery, isOver, recentRunsQuery, runQuery, traceQuery } from ".
 import { isStory } from "../records.js";
 import { navigate, to, useQueryState } from "../router.js";
 import { JournalView, RecordPanel } from "../journal.js";
+import { useKeys } from "../shell.js";
 
 const SECOND_MS = 1_000;
+/** About how high a decision is. */
+const DECISION_PX = 150;
 
-/** A run: its story, its spans, its decisions and its records. */
+/** Subagents whose traces are read with that of their run. */
+const TRACES_MAX = 200;
+const WISH_CHARS_MAX = 160;
+
+/** A run: its trace, its story, its decisions and its records. */
 export function RunPage({ runId }: { readonly runId: string }): ReactNode {
   const run = useQuery(runQuery(runId));
-  const sessionId = run.data?.run.sessionId;
-  const journal = useSession(sessionId);
+  const { records, error: unread } = useRunRecords(runId);
+  const { traces, error: untraced } = useTraces(runId);
   const [query, change] = useQueryState();
   const at = Number(query.get("at") ?? "0") || undefined;
+  const spanId = query.get("span") ?? undefined;
   const onSelect = useCallback(
     (seq: number) => {
-      change({ at: seq });
+      change({ at: seq, span: undefined });
     },
     [change],
   );
-  const records = useMemo(() => journal.records.filter((record) => record.runId === runId), [journal.records, runId]);
-  const error = run.error ?? journal.error;
-  const beside = (view: ReactNode): ReactNode => (
+  const chosen = useMemo(() => findSpan(traces, spanId, at), [traces, spanId, at]);
+  const error = run.error ?? unread ?? untraced;
+  const beside = (view: ReactNode, place?: Place): ReactNode => (
     <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
-      {view}
+      <div className="flex min-h-0 min-w-0 flex-1 flex-col">{view}</div>
       <RecordPanel
-        records={journal.records}
-        seq={at}
-        sessionId={sessionId ?? ""}
+        runId={place?.runId ?? runId}
+        seq={place?.seq ?? at}
         onClose={() => {
-          change({ at: undefined });
+          change({ at: undefined, span: undefined });
         }}
       />
     </div>
@@ -68,19 +77,77 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
   return (
     <>
       <Heading
-        title={`Run ${shortId(runId)}`}
-        parent={parentOf(sessionId)}
-        facts={run.data !== undefined && <RunFacts info={run.data} />}
+        title={wishOf(records) ?? `Run ${shortId(runId)}`}
+        parent={parentOf(run.data?.run.sessionId)}
+        facts={run.data !== undefined && <Status status={run.data.run.status} />}
+        about={run.data !== undefined && <RunFacts info={run.data} traces={traces} />}
       >
         {run.data !== undefined && <Links info={run.data} />}
       </Heading>
       {error != null && <Failure error={error} onRetry={() => void run.refetch()} />}
       {run.data?.result?.error !== undefined && <Trouble result={run.data.result} />}
       {run.data !== undefined && (
-        <Views info={run.data} records={records} selected={at} onSelect={onSelect} beside={beside} />
+        <Views
+          info={run.data}
+          records={records}
+          traces={traces}
+          chosen={chosen}
+          selected={at}
+          onSelect={onSelect}
+          beside={beside}
+        />
       )}
     </>
   );
+}
+
+/** Where a span began: the record, and the run that it is a record of. */
+interface Place {
+  readonly spanId: string;
+  readonly runId: string;
+  readonly seq: number | undefined;
+}
+
+/** The trace of a run and those of its subagents, as far as they are read. */
+function useTraces(runId: string): { readonly traces: readonly TraceInfo[]; readonly error: Error | null } {
+  const [ids, setIds] = useState<readonly string[]>([runId]);
+  const { traces, error } = useQueries({
+    queries: ids.map(traceQuery),
+    combine: (results) => ({
+      traces: results.flatMap(({ data }) => (data === undefined ? [] : [data])),
+      // A subagent that has not begun has no trace yet; that of the run itself must be there.
+      error: results[0]?.error ?? null,
+    }),
+  });
+  const children = traces.flatMap(({ spans }) => spans.map(({ attrs }) => attrs?.["childRunId"]));
+  const fresh = [...new Set(children)].filter((id) => typeof id === "string").filter((id) => !ids.includes(id));
+  const room = TRACES_MAX + 1 - ids.length;
+  if (fresh.length > 0 && room > 0) setIds([...ids, ...fresh.slice(0, room)]);
+  return { traces, error };
+}
+
+/** The span that is meant: by its id, or in the run itself by the record that began it. */
+function findSpan(
+  traces: readonly TraceInfo[],
+  spanId: string | undefined,
+  seq: number | undefined,
+): Place | undefined {
+  if (spanId === undefined && seq === undefined) return undefined;
+  const isMeant = (span: TraceSpan, at: number): boolean =>
+    spanId === undefined ? at === 0 && span.seq === seq : span.spanId === spanId;
+  for (const [at, trace] of traces.entries()) {
+    const span = trace.spans.find((one) => isMeant(one, at));
+    if (span !== undefined) return { spanId: span.spanId, runId: runIdOf(trace), seq: span.seq };
+  }
+  return undefined;
+}
+
+/** What the user wanted: the first message of the run. */
+function wishOf(records: readonly Event[]): string | undefined {
+  for (const record of records)
+    if (isKnown(record) && record.type === "message.received" && record.data.message.trim() !== "")
+      return cut(record.data.message.trim().replace(/\s+/gu, " "), WISH_CHARS_MAX);
+  return undefined;
 }
 
 function parentOf(sessionId: string | undefined): { readonly label: string; readonly href: string } {
@@ -92,36 +159,38 @@ function parentOf(sessionId: string | undefined): { readonly label: string; read
 interface ViewsProps extends ViewProps {
   readonly info: RunInfo;
   readonly records: readonly Event[];
+  readonly traces: readonly TraceInfo[];
+  readonly chosen: Place | undefined;
   /** Puts the details next to a view. */
-  readonly beside: (view: ReactNode) => ReactNode;
+  readonly beside: (view: ReactNode, place?: Place) => ReactNode;
 }
 
-function Views({ info: { run }, records, selected, onSelect, beside }: ViewsProps): ReactNode {
+function Views({ info: { run }, records, traces, chosen, selected, onSelect, beside }: ViewsProps): ReactNode {
   const [query, change] = useQueryState();
   const { runId } = run;
   const isLive = !isOver(run.status);
   return (
     <Tabs
       label="Views of the run"
-      value={query.get("view") ?? "timeline"}
+      value={query.get("view") ?? "trace"}
       onChange={(view) => {
         change({ view, filter: undefined }, { push: true });
       }}
       tabs={[
         {
+          id: "trace",
+          label: "Trace",
+          content: () => beside(<Spans traces={traces} isLive={isLive} chosen={chosen} />, chosen),
+        },
+        {
           id: "timeline",
           label: "Timeline",
           content: () => beside(<Story records={records} selected={selected} onSelect={onSelect} />),
         },
-        {
-          id: "waterfall",
-          label: "Waterfall",
-          content: () => beside(<Spans runId={runId} isLive={isLive} selected={selected} onSelect={onSelect} />),
-        },
         { id: "decisions", label: "Decisions", content: () => <Decisions runId={runId} isLive={isLive} /> },
         {
           id: "journal",
-          label: "Records",
+          label: `Records ${formatCount(records.length)}`,
           content: () => beside(<JournalView records={records} isRaw selected={selected} onSelect={onSelect} />),
         },
       ]}
@@ -168,23 +237,31 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
   );
 }
 
-function RunFacts({ info: { run, result } }: { readonly info: RunInfo }): ReactNode {
-  const usage = result?.usage;
-  const tokens = (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0);
-  const facts = [
-    run.agentId,
-    run.modelId,
-    tokens > 0 ? `${formatCount(tokens)} tokens` : "",
-    usage?.costMicros === undefined ? "" : formatCost(usage.costMicros),
-  ];
-  return (
-    <>
-      <Status status={run.status} />
-      <span className="min-w-0 truncate text-xs text-agent-muted">
-        {facts.filter((fact) => fact !== "").join(" · ")}
-      </span>
-    </>
-  );
+/** What the run took, from its trace: that is there before the run ends, and has the subagents in it. */
+function RunFacts({
+  info: { run },
+  traces,
+}: {
+  readonly info: RunInfo;
+  readonly traces: readonly TraceInfo[];
+}): ReactNode {
+  const shape = useMemo(() => traceShape(traces), [traces]);
+  const root = shape.roots[0];
+  const workMs = shape.busy.reduce((total, [from, to]) => total + to - from, 0);
+  const crashes = (traces[0]?.events ?? []).filter(({ name }) => name === "recovery.started").length;
+  const facts =
+    root === undefined
+      ? [run.agentId, run.modelId]
+      : [
+          run.agentId,
+          run.modelId,
+          `${formatDuration(root.endMs - root.startMs)} (${formatDuration(workMs)} of work)`,
+          root.tokens > 0 ? `${formatCount(root.tokens)} tokens` : "",
+          root.costMicros === undefined ? "" : formatCost(root.costMicros),
+          formatWhen(root.span.startAt),
+          crashes > 0 ? `survived ${plural(crashes, "crash").replace("crashs", "crashes")}` : "",
+        ];
+  return <>{facts.filter((fact) => fact !== "").join(" · ")}</>;
 }
 
 function Trouble({ result }: { readonly result: RunResult }): ReactNode {
@@ -209,16 +286,34 @@ function Story({ records, ...rest }: ViewProps & { readonly records: readonly Ev
 }
 
 function Spans({
-  runId,
+  traces,
   isLive,
-  selected,
-  onSelect,
-}: ViewProps & { readonly runId: string; readonly isLive: boolean }): ReactNode {
-  const { data, error } = useQuery(traceQuery(runId, isLive));
+  chosen,
+}: {
+  readonly traces: readonly TraceInfo[];
+  readonly isLive: boolean;
+  readonly chosen: Place | undefined;
+}): ReactNode {
+  const [, change] = useQueryState();
   const now = useNow(SECOND_MS);
-  if (error !== null) return <Failure error={error} />;
-  if (data === undefined) return <Loading />;
-  return <Waterfall trace={data} nowMs={isLive ? now : undefined} selected={selected} onSelect={onSelect} />;
+  const find = useRef<HTMLInputElement>(null);
+  useKeys({
+    "/": () => {
+      find.current?.focus();
+    },
+  });
+  if (traces.length === 0) return <Loading />;
+  return (
+    <TraceTree
+      traces={traces}
+      nowMs={isLive ? now : undefined}
+      selected={chosen?.spanId}
+      findRef={find}
+      onSelect={({ id }) => {
+        change({ span: id, at: undefined });
+      }}
+    />
+  );
 }
 
 function Decisions({ runId, isLive }: { readonly runId: string; readonly isLive: boolean }): ReactNode {
@@ -232,131 +327,19 @@ function Decisions({ runId, isLive }: { readonly runId: string; readonly isLive:
       </Empty>
     );
   return (
-    <div className="min-h-0 flex-1 overflow-y-auto p-4">
-      <p className="mb-4 text-sm text-agent-muted">{data.narrative}</p>
-      <ol className="flex max-w-3xl flex-col gap-3">
-        {data.decisions.map((decision) => (
-          <li key={decision.id}>
-            <DecisionCard decision={decision} />
-          </li>
-        ))}
-      </ol>
-    </div>
-  );
-}
-
-const ROW_PX = 28;
-const FULL = 100;
-const MIN_PERCENT = 0.4;
-const INDENT_REM = 0.9;
-
-interface WaterfallProps {
-  readonly trace: TraceInfo;
-  readonly nowMs: number | undefined;
-  readonly selected: number | undefined;
-  readonly onSelect: (seq: number) => void;
-}
-
-/** The record with which a span began: its id ends with the number. */
-export function seqOfSpan({ spanId }: TraceSpan): number | undefined {
-  const found = /\/(?:turn|step|call|wait)\/(\d+)(?:\.\d+)?$/u.exec(spanId)?.[1];
-  return found === undefined ? undefined : Number(found);
-}
-
-/** Spans on one axis of time: what ran when, and how long. */
-function Waterfall({ trace, nowMs, selected, onSelect }: WaterfallProps): ReactNode {
-  const rows = useMemo(() => spanRows(trace.spans, nowMs), [trace.spans, nowMs]);
-  const wholeMs = useMemo(
-    () => rows.reduce((most, { startMs, durationMs }) => Math.max(most, startMs + durationMs), 1),
-    [rows],
-  );
-  const at = rows.findIndex(({ span }) => selected !== undefined && seqOfSpan(span) === selected);
-  if (rows.length === 0)
-    return (
-      <Empty title="No spans yet.">
-        <p>Model calls, tool calls and waits appear here as soon as they begin.</p>
-      </Empty>
-    );
-  const select = (row: SpanRow | undefined): void => {
-    const seq = row === undefined ? undefined : seqOfSpan(row.span);
-    onSelect(seq ?? FIRST_SEQ);
-  };
-  return (
-    <div className="flex min-h-0 min-w-0 flex-1 flex-col">
-      <p className="flex justify-between px-4 py-1 text-xs text-agent-muted">
-        <span>0</span>
-        <span>{formatDuration(wholeMs)}</span>
-      </p>
-      <p className="px-4 pb-1 text-xs text-agent-muted">
-        From record to record: the time of a call has the writing of its records in it. The timeline tells how long the
-        tool alone took.
-      </p>
+    <div className="flex min-h-0 flex-1 flex-col">
+      <p className="px-4 py-3 text-sm text-agent-muted">{data.narrative}</p>
       <VirtualList
-        items={rows}
-        label="Spans"
-        keyOf={({ span }) => span.spanId}
-        rowPx={ROW_PX}
-        selected={at}
-        onSelect={(next) => {
-          select(rows[next]);
-        }}
-        render={(row) => (
-          <Bar
-            row={row}
-            wholeMs={wholeMs}
-            isSelected={selected !== undefined && seqOfSpan(row.span) === selected}
-            onSelect={() => {
-              select(row);
-            }}
-          />
+        items={data.decisions}
+        label="Decisions"
+        keyOf={({ id }) => id}
+        rowPx={DECISION_PX}
+        render={(decision) => (
+          <div className="max-w-3xl px-4 pb-3">
+            <DecisionCard decision={decision} />
+          </div>
         )}
       />
     </div>
   );
-}
-
-const FIRST_SEQ = 1;
-
-interface BarProps {
-  readonly row: SpanRow;
-  readonly wholeMs: number;
-  readonly isSelected: boolean;
-  readonly onSelect: () => void;
-}
-
-function Bar({ row, wholeMs, isSelected, onSelect }: BarProps): ReactNode {
-  const { span, depth, startMs, durationMs, isOpen } = row;
-  const took = isOpen ? "still running" : formatDuration(durationMs);
-  const left = Math.min((startMs / wholeMs) * FULL, FULL - MIN_PERCENT);
-  const width = Math.min(Math.max((durationMs / wholeMs) * FULL, MIN_PERCENT), FULL - left);
-  return (
-    <button
-      type="button"
-      aria-current={isSelected}
-      onClick={onSelect}
-      className={classes(
-        "flex h-7 w-full cursor-pointer items-center gap-2 px-4 text-left text-xs",
-        isSelected ? "bg-agent-raised" : "hover:bg-agent-surface",
-        FOCUS,
-      )}
-    >
-      <span className="w-2/5 min-w-0 shrink-0 truncate font-mono" style={{ paddingLeft: `${depth * INDENT_REM}rem` }}>
-        {span.name}
-      </span>
-      <span className="sr-only">after {formatDuration(startMs)}, took</span>
-      <span aria-hidden className="relative h-3 flex-1 rounded bg-agent-raised">
-        <span
-          className={classes("absolute top-0 h-3 rounded", colorOf(span), isOpen && "motion-safe:animate-pulse")}
-          style={{ left: `${left}%`, width: `${width}%` }}
-        />
-      </span>
-      <span className="w-20 shrink-0 text-right text-agent-muted">{took}</span>
-    </button>
-  );
-}
-
-function colorOf({ name, attrs }: TraceSpan): string {
-  if (attrs?.["error"] !== undefined || attrs?.["status"] === "failed") return "bg-agent-danger";
-  if (name.startsWith("tool.")) return "bg-agent-success";
-  return name.startsWith("wait") ? "bg-agent-warning" : "bg-agent-accent";
 }

@@ -2,7 +2,7 @@
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { chatItems, type Event } from "@windlass/protocol";
 import type { SessionInfo } from "@windlass/protocol/client";
-import { BUTTONS, classes, CostMeter, MessageList, useSession } from "@windlass/ui";
+import { BUTTONS, classes, CostMeter, MessageList, useSession, shortId, formatWhen } from "@windlass/ui";
 import { useCallback, useDeferredValue, useEffect, useId, useMemo, useRef, useState, type ReactNode } from "react";
 import { forkAt, TimeMachine } from "../records.js";
 import { isOver, runsOfSessionQuery, safePointQuery, sessionQuery } from "../queries.js";
@@ -13,7 +13,6 @@ import {
   Failure,
   Heading,
   Loading,
-  shortId,
   SMALL_BUTTON,
   SMALL_DANGER,
   SMALL_FIELD,
@@ -80,7 +79,6 @@ export function SessionPage({ sessionId }: { readonly sessionId: string }): Reac
                 <RecordPanel
                   records={journal.records}
                   seq={at}
-                  sessionId={sessionId}
                   onClose={() => {
                     change({ at: undefined });
                   }}
@@ -244,7 +242,7 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
       {record !== undefined && (
         <p className="truncate text-xs text-agent-muted">
           <span className="font-mono">{record.type}</span> at{" "}
-          <time dateTime={record.meta.at}>{new Date(record.meta.at).toLocaleString()}</time>{" "}
+          <time dateTime={record.meta.at}>{formatWhen(record.meta.at)}</time>{" "}
           <TextLink href={to(["sessions", sessionId], { view: "journal", at: seq })}>Show the record</TextLink>
         </p>
       )}

@@ -2,18 +2,16 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { RunStatus, Usage } from "@windlass/protocol";
 import type { RunRow, SessionInfo } from "@windlass/protocol/client";
-import { classes, FOCUS, formatCost, formatDuration } from "@windlass/ui";
+import { classes, FOCUS, formatCost, formatDuration, formatShort, shortId } from "@windlass/ui";
 import { useCallback, useDeferredValue, useMemo, useRef, type ReactNode } from "react";
 import {
   Ago,
   Code,
   Empty,
   Failure,
-  formatShort,
   Heading,
   Loading,
   Select,
-  shortId,
   SMALL_FIELD,
   Status,
   Tabs,

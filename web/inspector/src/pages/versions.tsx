@@ -2,9 +2,9 @@
 import { useQuery } from "@tanstack/react-query";
 import type { Estimate, VersionComparison, VersionTally } from "@windlass/protocol";
 import type { Version } from "@windlass/protocol/client";
-import { CARD, classes, formatCost, formatCount, formatDuration } from "@windlass/ui";
+import { CARD, classes, formatCost, formatCount, formatDuration, formatShort, plural } from "@windlass/ui";
 import type { ReactNode } from "react";
-import { Ago, Empty, Failure, formatShort, Loading, plural, Select, Status, useNow } from "../parts.js";
+import { Ago, Empty, Failure, Loading, Select, Status, useNow } from "../parts.js";
 import { compareQuery, versionsQuery } from "../queries.js";
 import { useQueryState } from "../router.js";
 

@@ -2,7 +2,7 @@
 /** What a run did and how long it took, in the shape of OpenTelemetry. */
 import { z } from "zod";
 import { JsonObject, open } from "../wire.js";
-import { Timestamp } from "./common.js";
+import { Positive, Timestamp } from "./common.js";
 
 /** How a traced run ended. */
 export const TraceOutcome = z.enum(["ok", "error", "budget_exhausted", "cancelled"]);
@@ -33,6 +33,8 @@ export const TraceSpan = open({
   spanId: z.string(),
   /** Such as llm.complete or tool.dispatch:read_file. */
   name: z.string(),
+  /** Number of the record that began it, in its session. */
+  seq: Positive.optional(),
   /** When it began. */
   startAt: Timestamp,
   /** When it ended. */

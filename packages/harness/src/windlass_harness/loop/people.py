@@ -54,6 +54,18 @@ INTERRUPTED_AGAIN: Final = (
     "known: it may be what ends the process. Run it again, skip it, or supply its result? To stop here, "
     "cancel the run."
 )
+RETRY_RISK: Final = (
+    "Calls the tool again with the same arguments and the same idempotency key. If the first call took "
+    "effect and its receiver does not know the key, it happens twice."
+)
+SKIP_RISK: Final = (
+    "Calls nothing. The agent is told that the outcome is unknown; if the call took effect, that stays."
+)
+SUPPLY_RISK: Final = (
+    "Calls nothing. The agent goes on as if the call had returned what you write; if that is wrong, it acts "
+    "on it."
+)
+UNDO_RISK: Final = "Calls the undo of the tool. If the call did not take effect, the undo has to cope with nothing to reverse."
 
 
 def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> JsonObject:
@@ -93,12 +105,13 @@ def recovery_request(
     `times` is the number of interruptions in a row.
     """
     options: list[JsonValue] = [
-        {"id": RecoveryChoice.RETRY.value, "label": "Run it again"},
-        {"id": RecoveryChoice.SKIP.value, "label": "Skip it"},
-        {"id": RecoveryChoice.SUPPLY.value, "label": "Supply its result"},
+        {"id": RecoveryChoice.RETRY.value, "label": "Run it again", "description": RETRY_RISK},
+        {"id": RecoveryChoice.SKIP.value, "label": "Skip it", "description": SKIP_RISK},
+        {"id": RecoveryChoice.SUPPLY.value, "label": "Supply its result", "description": SUPPLY_RISK},
     ]
     if state.note(call.call_id).undo is not None:
-        options.append({"id": RecoveryChoice.UNDO.value, "label": "Reverse it"})
+        undo: JsonObject = {"id": RecoveryChoice.UNDO.value, "label": "Reverse it", "description": UNDO_RISK}
+        options.append(undo)
     request: JsonObject = {
         "requestId": _request_id(state, call, "recovery"),
         "action": _action(call, call.input if call.arguments is None else call.arguments),

@@ -46,7 +46,7 @@ def _make_HarnessTrace() -> object:
 
 def _make_TraceSpan() -> object:
     from windlass_protocol._wire import JsonObject, Maybe, Open, Str
-    from windlass_protocol.generated.common import Timestamp
+    from windlass_protocol.generated.common import Positive, Timestamp
 
     class TraceSpan(Open):
         """One unit of work, such as a model call or a tool call."""
@@ -56,6 +56,7 @@ def _make_TraceSpan() -> object:
         span_id: Str
         name: Str
         start_at: Timestamp
+        seq: Maybe[Positive] = None
         end_at: Maybe[Timestamp] = None
         parent_id: Maybe[Str] = None
         attrs: Maybe[JsonObject] = None

@@ -4,7 +4,7 @@
 from enum import StrEnum
 
 from windlass_protocol._wire import JsonObject, Maybe, Open, Str
-from windlass_protocol.generated.common import Timestamp
+from windlass_protocol.generated.common import Positive, Timestamp
 
 class TraceOutcome(StrEnum):
     """How a traced run ended."""
@@ -41,6 +41,8 @@ class TraceSpan(Open):
     """Such as llm.complete or tool.dispatch:read_file."""
     start_at: Timestamp
     """When it began."""
+    seq: Maybe[Positive] = None
+    """Number of the record that began it, in its session."""
     end_at: Maybe[Timestamp] = None
     """When it ended."""
     parent_id: Maybe[Str] = None

@@ -1,0 +1,407 @@
+/** Traces as a tree of spans on one axis of time: subagents under their calls, waits folded. */
+import type { JsonValue, TraceSpan } from "@windlass/protocol";
+import type { TraceInfo } from "@windlass/protocol/client";
+import { formatDuration, formatShort } from "./format.js";
+
+/** What a span is. */
+export type SpanKind = "agent" | "model" | "tool" | "code" | "wait" | "other";
+
+/** Where a span is; `failed` is what a person looks for first. */
+export type SpanStatus = "running" | "waiting" | "interrupted" | "done" | "failed" | "denied" | "stopped" | "skipped";
+
+/** A span with everything that a row shows. */
+export interface TraceNode {
+  readonly id: string;
+  readonly span: TraceSpan;
+  /** The run whose records have the span; the call of a subagent is in the run of its caller. */
+  readonly runId: string;
+  readonly kind: SpanKind;
+  readonly name: string;
+  /** The model, the mode, the person: one line beside the name. */
+  readonly about: string;
+  readonly status: SpanStatus;
+  /** Which attempt it is, from 1. */
+  readonly attempt: number;
+  /** Milliseconds since 1970; the end of an open span is the moment that was given. */
+  readonly startMs: number;
+  readonly endMs: number;
+  /** Of the span and everything below it. */
+  readonly tokens: number;
+  readonly costMicros: number | undefined;
+  readonly children: readonly TraceNode[];
+}
+
+/** A tree and the axis that its spans are drawn on. */
+export interface TraceShape {
+  readonly roots: readonly TraceNode[];
+  readonly startMs: number;
+  readonly endMs: number;
+  /** Times at which something worked, in order and apart from each other. */
+  readonly busy: readonly Interval[];
+}
+
+/** A part of time, milliseconds. */
+export type Interval = readonly [fromMs: number, toMs: number];
+
+/**
+ * Makes the tree of a run.
+ *
+ * `traces` has the trace of the run first, and those of its subagents in any order: each stands under the call that
+ * began it. A span whose parent is not there stands at the top.
+ */
+export function traceShape(traces: readonly TraceInfo[], nowMs?: number): TraceShape {
+  const spans = traces.flatMap((trace) => trace.spans.map((span) => ({ span, trace })));
+  const starts = spans.map(({ span }) => Date.parse(span.startAt));
+  const ends = spans.map(({ span }) => Date.parse(span.endAt ?? span.startAt));
+  const startMs = starts.reduce((least, at) => Math.min(least, at), Infinity);
+  const lastMs = Math.max(
+    nowMs ?? -Infinity,
+    ends.reduce((most, at) => Math.max(most, at), -Infinity),
+  );
+  const maker = new Maker(traces, lastMs);
+  const roots = maker.tree();
+  const hasSpans = spans.length > 0;
+  return {
+    roots,
+    startMs: hasSpans ? startMs : 0,
+    endMs: hasSpans ? Math.max(lastMs, startMs + 1) : 1,
+    busy: merged(maker.work),
+  };
+}
+
+class Maker {
+  /** When models and tools were at work. */
+  readonly work: Interval[] = [];
+  private readonly runs = new Map<string, TraceInfo>();
+  private readonly nested = new Set<string>();
+
+  constructor(
+    private readonly traces: readonly TraceInfo[],
+    private readonly lastMs: number,
+  ) {
+    for (const trace of traces) this.runs.set(runIdOf(trace), trace);
+    for (const { spans } of traces)
+      for (const { attrs } of spans) {
+        const child = text(attrs?.["childRunId"]);
+        if (child !== undefined && this.runs.has(child)) this.nested.add(child);
+      }
+  }
+
+  tree(): readonly TraceNode[] {
+    return this.traces
+      .filter((trace, at) => at === 0 || !this.nested.has(runIdOf(trace)))
+      .flatMap((trace) => this.run(trace));
+  }
+
+  /** The spans of one run. Its turn is left out: what is in it stands under the run. */
+  private run(info: TraceInfo): readonly TraceNode[] {
+    const { spans } = info;
+    const runId = runIdOf(info);
+    const kept = new Map(spans.map((span) => [span.spanId, span]));
+    const home = (span: TraceSpan): string => {
+      const parent = span.parentId === undefined ? undefined : kept.get(span.parentId);
+      if (parent === undefined) return "";
+      return parent.name === "turn" ? home(parent) : parent.spanId;
+    };
+    const below = new Map<string, TraceSpan[]>();
+    for (const span of spans) {
+      if (span.name === "turn") continue;
+      const key = home(span);
+      const list = below.get(key);
+      if (list === undefined) below.set(key, [span]);
+      else list.push(span);
+    }
+    const make = (span: TraceSpan): TraceNode => this.node(span, runId, (below.get(span.spanId) ?? []).map(make));
+    return byStart((below.get("") ?? []).map(make));
+  }
+
+  private node(span: TraceSpan, runId: string, own: readonly TraceNode[]): TraceNode {
+    const { attrs = {} } = span;
+    const childId = text(attrs["childRunId"]);
+    const child = childId === undefined ? undefined : this.runs.get(childId);
+    // The root of the subagent is the call itself: one row for both.
+    const under = child === undefined ? own : [...own, ...this.run(child).flatMap((root) => root.children)];
+    const children = byStart(under);
+    const kind = kindOf(span, children.length > 0);
+    const status = statusOf(span, kind);
+    const startMs = Date.parse(span.startAt);
+    const interruptedAt = text(attrs["interruptedAt"]);
+    const stoppedAt = span.endAt ?? (status === "interrupted" ? interruptedAt : undefined);
+    const endMs = Math.max(stoppedAt === undefined ? this.lastMs : Date.parse(stoppedAt), startMs);
+    if (isWork(span, kind)) this.work.push([startMs, endMs]);
+    const costs = [count(attrs["costMicros"]), ...children.map(({ costMicros }) => costMicros)];
+    const known = costs.filter((cost) => cost !== undefined);
+    return {
+      id: span.spanId,
+      span,
+      runId,
+      kind,
+      name: nameOf(span, kind),
+      about: aboutOf(span, kind, children),
+      status,
+      attempt: count(attrs["attempt"]) ?? 1,
+      startMs,
+      endMs,
+      tokens: (count(attrs["inputTokens"]) ?? 0) + (count(attrs["outputTokens"]) ?? 0) + sum(children),
+      costMicros: known.length === 0 ? undefined : known.reduce((total, cost) => total + cost, 0),
+      children,
+    };
+  }
+}
+
+/** The run that a trace is of. */
+export function runIdOf({ trace, spans }: TraceInfo): string {
+  return trace?.traceId ?? spans.find(({ parentId }) => parentId === undefined)?.spanId ?? "";
+}
+
+function sum(nodes: readonly TraceNode[]): number {
+  return nodes.reduce((total, { tokens }) => total + tokens, 0);
+}
+
+function byStart(nodes: readonly TraceNode[]): readonly TraceNode[] {
+  return nodes.toSorted((one, other) => one.startMs - other.startMs);
+}
+
+function kindOf({ name, attrs }: TraceSpan, hasChildren: boolean): SpanKind {
+  if (name === "run" || attrs?.["childRunId"] !== undefined || attrs?.["childSessionId"] !== undefined) return "agent";
+  if (name.startsWith("llm.")) return "model";
+  // A tool with calls of its own is a program.
+  if (name.startsWith("tool.")) return hasChildren || attrs?.["toolName"] === "run_code" ? "code" : "tool";
+  return name.startsWith("wait") ? "wait" : "other";
+}
+
+function statusOf({ name, endAt, attrs = {} }: TraceSpan, kind: SpanKind): SpanStatus {
+  const status = text(attrs["status"]);
+  if (endAt === undefined) {
+    if (attrs["interruptedAt"] !== undefined) return "interrupted";
+    // A call has an effect from when it is executed; before that it waits for a person or for its turn.
+    const isBegun = attrs["effect"] !== undefined || attrs["childSessionId"] !== undefined;
+    return kind === "wait" || (name.startsWith("tool.") && !isBegun) ? "waiting" : "running";
+  }
+  if (status === "skipped") return "skipped";
+  if (status === "rejected") return "denied";
+  if (attrs["code"] === "cancelled") return "stopped";
+  if (attrs["interrupted"] === true) return kind === "wait" ? "stopped" : "interrupted";
+  if (kind === "wait") return attrs["outcome"] === "denied" ? "denied" : "done";
+  return status === "failed" || attrs["code"] !== undefined || attrs["error"] !== undefined ? "failed" : "done";
+}
+
+/** Whether a span is time in which something is done; what stands around others and waits is not. */
+function isWork({ attrs = {} }: TraceSpan, kind: SpanKind): boolean {
+  // A call that a journal tells of has an effect once it is executed.
+  if (kind === "tool") return attrs["effect"] !== undefined || attrs["kind"] === undefined;
+  return kind === "model" || kind === "other";
+}
+
+const WAITS: Readonly<Record<string, string>> = {
+  approval: "Approval",
+  question: "Question",
+  recovery: "Interrupted call",
+  authorization: "Authorization",
+};
+
+function nameOf({ name, attrs = {} }: TraceSpan, kind: SpanKind): string {
+  switch (kind) {
+    case "agent":
+      return text(attrs["name"]) ?? text(attrs["agentId"]) ?? text(attrs["toolName"]) ?? name;
+    case "model": {
+      const step = count(attrs["stepIndex"]);
+      return step === undefined ? "Model call" : `Model call ${step + 1}`;
+    }
+    case "tool":
+    case "code":
+      return text(attrs["toolName"]) ?? name.slice(name.indexOf(":") + 1);
+    case "wait": {
+      const label = WAITS[text(attrs["kind"]) ?? ""] ?? "Wait";
+      const tool = text(attrs["toolName"]);
+      return tool === undefined || attrs["kind"] === "question" ? label : `${label}: ${tool}`;
+    }
+    case "other":
+      return name;
+  }
+}
+
+function aboutOf({ name, attrs = {} }: TraceSpan, kind: SpanKind, children: readonly TraceNode[]): string {
+  const parts: (string | undefined)[] = [];
+  const said = text(attrs["message"]) ?? text(attrs["code"]);
+  const isBad = attrs["code"] !== undefined && attrs["code"] !== "cancelled";
+  if (isBad) parts.push(said);
+  switch (kind) {
+    case "agent": {
+      const steps = children.filter((child) => child.kind === "model").length;
+      parts.push(name === "run" ? text(attrs["modelId"]) : "subagent", steps > 0 ? plain(steps, "step") : undefined);
+      break;
+    }
+    case "model":
+      parts.push(text(attrs["modelId"]), ...usage(attrs));
+      break;
+    case "code":
+      parts.push(children.length > 0 ? plain(children.length, "call") : undefined);
+      break;
+    case "tool":
+      parts.push(text(attrs["mode"]), attrs["effect"] === "once" ? "once" : undefined);
+      break;
+    case "wait":
+      parts.push(text(attrs["outcome"]), by(attrs["responder"]), text(attrs["optionId"]));
+      break;
+    case "other":
+      break;
+  }
+  return parts.filter((part) => part !== undefined && part !== "").join(" · ");
+}
+
+function usage(attrs: Readonly<Record<string, JsonValue>>): (string | undefined)[] {
+  const [input, cached, thought] = [attrs["inputTokens"], attrs["cacheReadTokens"], attrs["reasoningTokens"]].map(
+    count,
+  );
+  return [
+    cached !== undefined && cached > 0 && input !== undefined && input > 0
+      ? `cache ${Math.round((Math.min(cached, input) / input) * 100)} %`
+      : undefined,
+    thought !== undefined && thought > 0 ? `thinking ${formatShort(thought)}` : undefined,
+  ];
+}
+
+function by(responder: JsonValue | undefined): string | undefined {
+  return typeof responder === "string" ? `by ${responder}` : undefined;
+}
+
+function plain(number: number, word: string): string {
+  return `${number} ${word}${number === 1 ? "" : "s"}`;
+}
+
+function text(value: JsonValue | undefined): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+function count(value: JsonValue | undefined): number | undefined {
+  return typeof value === "number" ? value : undefined;
+}
+
+function merged(intervals: readonly Interval[]): readonly Interval[] {
+  const sorted = intervals.toSorted(([one], [other]) => one - other);
+  const found: [number, number][] = [];
+  for (const [from, to] of sorted) {
+    const last = found.at(-1);
+    if (last !== undefined && from <= last[1]) last[1] = Math.max(last[1], to);
+    else found.push([from, to]);
+  }
+  return found;
+}
+
+// The axis.
+
+/** A wait that is folded takes this part of the time of all work. */
+const FOLDED_SHARE = 0.06;
+const FOLDED_MS_MIN = 20;
+
+/** Where a moment stands on the axis: milliseconds from its beginning, with waits folded or not. */
+export interface Axis {
+  readonly wholeMs: number;
+  readonly at: (ms: number) => number;
+}
+
+/** The axis of a trace. Folded, times in which nothing works are short, so that work can be seen. */
+export function axisOf({ startMs, endMs, busy }: TraceShape, isFolded: boolean): Axis {
+  const whole = Math.max(endMs - startMs, 1);
+  const workMs = busy.reduce((total, [from, to]) => total + to - from, 0);
+  if (!isFolded || workMs === 0) return { wholeMs: whole, at: (ms) => Math.min(Math.max(ms - startMs, 0), whole) };
+  const gapMs = Math.max(workMs * FOLDED_SHARE, FOLDED_MS_MIN);
+  // Each piece: where it begins in time and on the axis, and how much of the axis a millisecond takes.
+  const pieces: { readonly from: number; readonly place: number; readonly scale: number }[] = [];
+  let [from, place] = [startMs, 0];
+  const add = (to: number, isBusy: boolean): void => {
+    const size = to - from;
+    if (size <= 0) return;
+    const scale = isBusy || size <= gapMs ? 1 : gapMs / size;
+    pieces.push({ from, place, scale });
+    place += size * scale;
+    from = to;
+  };
+  for (const [begin, end] of busy) {
+    add(begin, false);
+    add(end, true);
+  }
+  add(endMs, false);
+  const at = (ms: number): number => {
+    let [low, high] = [0, pieces.length - 1];
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      if ((pieces[middle]?.from ?? 0) <= ms) low = middle;
+      else high = middle - 1;
+    }
+    const piece = pieces[low];
+    return piece === undefined ? 0 : Math.min(Math.max(piece.place + (ms - piece.from) * piece.scale, 0), place);
+  };
+  return { wholeMs: Math.max(place, 1), at };
+}
+
+const STEPS = [1, 2, 5] as const;
+
+/** Round places on a part of an axis, about as many as wanted, with their names. */
+export function ticksOf(
+  fromMs: number,
+  toMs: number,
+  wanted: number,
+): readonly (readonly [ms: number, label: string])[] {
+  const rough = Math.max((toMs - fromMs) / wanted, 1);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = (STEPS.find((one) => one * power >= rough) ?? 10) * power;
+  const found: (readonly [number, string])[] = [];
+  for (let ms = Math.ceil(fromMs / step) * step; ms <= toMs; ms += step) found.push([ms, formatDuration(ms)]);
+  return found;
+}
+
+// What is seen of a tree.
+
+/** A node in a list of rows. */
+export interface TraceRow {
+  readonly node: TraceNode;
+  readonly depth: number;
+  /** The row above it in the tree; -1 at the top. */
+  readonly parentAt: number;
+  readonly isOpen: boolean;
+}
+
+/** Which rows are wanted. */
+export interface RowFilter {
+  readonly closed: ReadonlySet<string>;
+  /** Words that a row must have. */
+  readonly find?: string | undefined;
+  readonly failedOnly?: boolean | undefined;
+}
+
+/** Whether a person should look at a span: it failed, or nobody knows whether it did. */
+export function isFailed({ status }: TraceNode): boolean {
+  return status === "failed" || status === "interrupted";
+}
+
+/** Whether a node is meant by what was typed. */
+export function isFound(node: TraceNode, find: string): boolean {
+  const wanted = find.trim().toLowerCase();
+  if (wanted === "") return false;
+  return `${node.name} ${node.about} ${node.status} ${node.kind}`.toLowerCase().includes(wanted);
+}
+
+/** The rows of a tree, top down. With a filter, nodes that fit and those above them, all opened. */
+export function rowsOf(roots: readonly TraceNode[], { closed, find = "", failedOnly = false }: RowFilter): TraceRow[] {
+  const isFiltered = find.trim() !== "" || failedOnly;
+  const kept = new Map<TraceNode, boolean>();
+  const keep = (node: TraceNode): boolean => {
+    const fits = (find.trim() === "" || isFound(node, find)) && (!failedOnly || isFailed(node));
+    const below = node.children.map(keep);
+    const isKept = fits || below.includes(true);
+    kept.set(node, isKept);
+    return isKept;
+  };
+  if (isFiltered) roots.forEach(keep);
+  const rows: TraceRow[] = [];
+  const add = (node: TraceNode, depth: number, parentAt: number): void => {
+    if (isFiltered && kept.get(node) !== true) return;
+    const isOpen = isFiltered || !closed.has(node.id);
+    const at = rows.push({ node, depth, parentAt, isOpen }) - 1;
+    if (isOpen) for (const child of node.children) add(child, depth + 1, at);
+  };
+  for (const root of roots) add(root, 0, -1);
+  return rows;
+}

@@ -1,0 +1,69 @@
+import { describe, expect, it } from "vitest";
+import { formatAgo, formatCost, formatDuration, formatMoment, formatShort, formatWhen } from "@windlass/ui";
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+describe("durations", () => {
+  it.each([
+    [0, "0 ms"],
+    [849.6, "850 ms"],
+    [999.4, "999 ms"],
+    [999.6, "1.0 s"],
+    [1_240, "1.2 s"],
+    [59_949, "59.9 s"],
+    [59_950, "1 min"],
+    [MINUTE + 12 * SECOND, "1 min 12 s"],
+    [2 * MINUTE - 1, "2 min"],
+    [HOUR - 1, "1 h"],
+    [2 * HOUR + 4 * MINUTE + 29 * SECOND, "2 h 4 min"],
+    [DAY - 1, "1 d"],
+    [3 * DAY + HOUR + 20 * MINUTE, "3 d 1 h"],
+  ])("%s ms is %s", (ms, text) => {
+    expect(formatDuration(ms)).toBe(text);
+  });
+
+  it("no unit has as many as the next larger one", () => {
+    for (let ms = 0; ms < 3 * DAY; ms = Math.ceil(ms * 1.003) + 7)
+      expect(formatDuration(ms)).not.toMatch(/\b(?:60(?:\.0)? s|60 min|24 h|1000 ms)/u);
+  });
+});
+
+describe("moments", () => {
+  const at = (day: number, ms = 204): string => new Date(2026, 10, day, 4, 13, 9, ms).toISOString();
+
+  it("a moment of another day names the day", () => {
+    const now = new Date(2026, 10, 16, 12).getTime();
+    expect(formatMoment(at(16), now)).toBe("04:13:09.204");
+    expect(formatMoment(at(15, 7), now)).toBe("15 Nov 2026, 04:13:09.007");
+    expect(formatWhen(at(16))).toBe("Mon 16 Nov 2026, 04:13:09");
+  });
+
+  it.each([
+    [0, "just now"],
+    [-5 * SECOND, "in a moment"],
+    [119 * SECOND, "1 min ago"],
+    [-61 * MINUTE, "in 1 h"],
+    [50 * HOUR, "2 d ago"],
+  ])("%s ms ago is %s", (ms, text) => {
+    const now = Date.parse("2026-11-16T12:00:00Z");
+    expect(formatAgo(new Date(now - ms).toISOString(), now)).toBe(text);
+  });
+});
+
+it("money keeps the digits that tell it from nothing", () => {
+  expect([0, 42, 4_200, 42_000, 610_400, 12_340_000].map(formatCost)).toEqual([
+    "$0",
+    "$0.000042",
+    "$0.0042",
+    "$0.042",
+    "$0.610",
+    "$12.34",
+  ]);
+});
+
+it("large counts are short", () => {
+  expect([7, 999, 18_904, 3_400_000].map(formatShort)).toEqual(["7", "999", "18.9k", "3.4M"]);
+});

@@ -27,6 +27,8 @@ _SETTINGS = {
     "synchronous_commit": "off",
     "shared_buffers": "16MB",
     "max_connections": "60",
+    # Its transactions would keep new records from the feed over all sessions for a moment.
+    "autovacuum": "off",
 }
 _SCRIPT = """
 cd "$1" || exit 1
@@ -37,6 +39,10 @@ echo ready
 read -r line
 "$2/pg_ctl" -D data -m immediate -w stop >>log 2>&1
 """
+
+
+Place = tuple[str, str]
+"""The address of a database, and a schema in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,10 @@ class Postgres:
         with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}"'.encode())
         return self.address(name)
+
+    def new_schema(self) -> Place:
+        """Return the name of a schema that does not exist, and the address of its database."""
+        return self.address("postgres"), f"test{next(self._numbers)}"
 
     def address(self, database: str) -> str:
         """Return the address of a database of this server."""

@@ -1,7 +1,5 @@
 """The contract of a store for its inbox, contents and snapshots."""
 
-from pathlib import Path
-
 import pytest
 from tests.contracts.stores import (
     NOW_MS,
@@ -10,8 +8,6 @@ from tests.contracts.stores import (
     claim,
     drafts,
     numbers,
-    play_in_memory,
-    play_on_sqlite,
     post,
     write,
 )
@@ -22,14 +18,6 @@ from windlass.ports.store import START, Arrivals, Batch, InboxItem, NewRun, Post
 from windlass_protocol import ContentRef, JsonObject, RunStatus
 
 RUN = NewRun("r1", "a1", "sha256:1")
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
-    """A way to let a story happen to a fresh store."""
-    if request.param == "memory":
-        return play_in_memory
-    return lambda story: play_on_sqlite(story, tmp_path / "store.db")
 
 
 # The inbox
@@ -281,7 +269,7 @@ def test_a_snapshot_of_records_that_are_not_there_is_dropped(play: Play) -> None
 
 @pytest.mark.promise("L1")
 def test_a_snapshot_over_the_limit_is_dropped(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("memory", "sqlite.store"):
+    for name in ("memory", "sql.store"):
         monkeypatch.setattr(f"windlass.adapters.journals.{name}.SNAPSHOT_BYTES_MAX", 4)
 
     async def story(store: AnyStore, other: AnyStore) -> None:

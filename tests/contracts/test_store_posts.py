@@ -1,7 +1,6 @@
 """The contract of a store for items posted together with another session's records."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.contracts.stores import (
@@ -11,8 +10,6 @@ from tests.contracts.stores import (
     claim,
     draft,
     numbers,
-    play_in_memory,
-    play_on_sqlite,
     post,
 )
 
@@ -25,14 +22,6 @@ from windlass_protocol import JsonObject, RunStatus
 
 BODY: JsonObject = {"runId": "r2", "agentId": "a2", "packageFingerprint": "sha256:2"}
 STARTS = Post("s2", START, "start:r2", BODY)
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
-    """A way to let a story happen to a fresh store."""
-    if request.param == "memory":
-        return play_in_memory
-    return lambda story: play_on_sqlite(story, tmp_path / "store.db")
 
 
 def telling(*posts: Post, number: int = 1) -> Draft:

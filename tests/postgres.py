@@ -50,6 +50,9 @@ class Postgres:
     """A running server."""
 
     folder: Path
+    programs: Path
+    user: int | None
+    options: str
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def new_database(self) -> str:
@@ -63,22 +66,39 @@ class Postgres:
         """Return the name of a schema that does not exist, and the address of its database."""
         return self.address("postgres"), f"test{next(self._numbers)}"
 
+    def restart(self) -> None:
+        """Kill the server and start it again, as after a crash."""
+        for command in (["-m", "immediate", "-w", "stop"], ["-l", "log", "-o", self.options, "-w", "start"]):
+            subprocess.run(
+                [self.programs / "pg_ctl", "-D", "data", *command],
+                check=True,
+                capture_output=True,
+                cwd=self.folder,
+                user=self.user,
+                group=self.user,
+                extra_groups=None if self.user is None else [],
+                env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
+                timeout=_STOP_TIMEOUT_S,
+            )
+
     def address(self, database: str) -> str:
         """Return the address of a database of this server."""
         return f"postgresql://postgres@/{database}?host={self.folder}"
 
 
 @contextmanager
-def running_postgres() -> Generator[Postgres]:
+def running_postgres(**settings: str) -> Generator[Postgres]:
     """Start a server and stop it at the end, also if this process is killed."""
     user = _NOBODY if os.geteuid() == 0 else None
     # Not below pytest's folder: the path of a socket has at most 107 characters.
     folder = Path(tempfile.mkdtemp(prefix="windlass-pg-"))
     if user is not None:
         os.chown(folder, user, user)
-    options = " ".join(f"-c {name}={value!r}" for name, value in _SETTINGS.items()) + f" -k {folder}"
+    options = " ".join(f"-c {name}={value!r}" for name, value in {**_SETTINGS, **settings}.items())
+    options = f"{options} -k {folder}"
+    programs = _binaries(folder, user)
     with subprocess.Popen(
-        ["/bin/sh", "-c", _SCRIPT, "sh", str(folder), str(_binaries(folder, user)), options],
+        ["/bin/sh", "-c", _SCRIPT, "sh", str(folder), str(programs), options],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -93,7 +113,7 @@ def running_postgres() -> Generator[Postgres]:
         said = shell.stdout.readline()
         assert said == "ready\n", f"PostgreSQL did not start: {said}{shell.stdout.read()}"
         try:
-            yield Postgres(folder)
+            yield Postgres(folder, programs, user, options)
         finally:
             shell.stdin.close()
             shell.wait(_STOP_TIMEOUT_S)

@@ -28,6 +28,8 @@ APPLICATION: Final = "windlass"
 CONNECT_TIMEOUT_S: Final = 10
 STATEMENT_TIMEOUT_MS: Final = 30_000
 """How long one statement may take, waiting for locks included."""
+REASON_CHARS_MAX: Final = 300
+"""Characters of the reason why a connection was refused, in an error message."""
 STATEMENTS_MAX: Final = 1_024
 """Statements whose translation is cached."""
 
@@ -184,9 +186,10 @@ class Link:
         """Close the connection; the next use makes another."""
         connection, self._connection, self._pipeline = self._connection, None, None
         if connection is not None:
+            # First, so that nothing waits for a server that does not answer.
+            connection.close()
             with suppress(psycopg.Error):
                 self._end.close()
-            connection.close()
 
 
 _DAMAGED: Final = (failures.DataCorrupted, failures.IndexCorrupted, failures.IntegrityError)
@@ -212,7 +215,7 @@ def can_repeat(error: Failure) -> bool:
     return isinstance(error, _AGAIN)
 
 
-def is_lost(error: Failure) -> bool:
+def is_lost(error: Failure | None) -> bool:
     """Return whether an error means that the connection or the server is gone."""
     if not isinstance(error, psycopg.OperationalError):
         return isinstance(error, psycopg.InterfaceError)
@@ -245,5 +248,12 @@ def translate(error: Failure, name: str) -> AgentError:
             return corrupt(f"the tables of {name} are damaged ({kind}): restore a backup")
         case _ if isinstance(error, _REFUSED):
             return rejected(f"the database cannot store a value ({kind})")
+        case psycopg.OperationalError() if error.sqlstate is None:
+            # The text of a refused or lost connection, which holds no values.
+            text = " ".join(str(error).split())[:REASON_CHARS_MAX]
+            is_refused = any(word in text for word in ("authentication", "does not exist", "pg_hba.conf"))
+            if is_refused:
+                return misconfigured(f"{name} refuses the connection: {text}")
+            return unavailable(f"{name} could not be reached, nothing was written: {text}")
         case _:
             return unavailable(f"{name} could not be reached ({kind}), nothing was written")

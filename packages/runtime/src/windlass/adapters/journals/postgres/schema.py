@@ -136,12 +136,13 @@ def prepare(link: Link, address: Address, *, migrate: bool = False) -> StoreKey:
         key = _prepared(link, address, migrate=migrate)
         link.commit()
     except FAILURES as error:
+        failure = translate(error, address.name)
+    else:
+        return key
+    finally:
         link.close()
-        raise translate(error, address.name) from error
-    except BaseException:
-        link.close()
-        raise
-    return key
+    # Raised outside of the handler, so that the error does not carry values.
+    raise failure
 
 
 def _prepared(link: Link, address: Address, *, migrate: bool) -> StoreKey:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from threading import Lock, local
+from threading import RLock, local
 from typing import Final, Self, TypeVar, cast
 
 from windlass.adapters.journals.postgres.link import FAILURES, Address, Link, address_of, is_lost, translate
@@ -37,6 +37,8 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
     def __init__(self, address: Address, key: StoreKey, *, refusals_max: int = REFUSED_STARTS_MAX) -> None:
         self._leases = LeaseOwners()
         super().__init__(self._leases, refusals_max=refusals_max)
+        self.name = address.name
+        """The address without user and password."""
         self._address = address
         self._key = key
         self._writer = Writer(address, key, owners=self._leases)
@@ -44,7 +46,7 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         self._local = local()
         self._links: list[Link] = []
         self._reads_waiting = 0
-        self._lock = Lock()
+        self._lock = RLock()
         """Guards what readers of several event loops share."""
         self._is_closed = False
 
@@ -88,7 +90,12 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
                 raise unavailable(f"too many reads are waiting: {WAITING_READS_MAX:,}; try again")
             self._reads_waiting += 1
             reading = self._readers.submit(self._read_now, look)
+            reading.add_done_callback(self._end_read)
         return await asyncio.wrap_future(reading)
+
+    def _end_read(self, _: object) -> None:
+        with self._lock:
+            self._reads_waiting -= 1
 
     async def _read_short(self, look: Callable[[PostgresReads, int | None], T | None]) -> T:
         return cast("T", await self._read(lambda reads: look(reads, None)))
@@ -100,27 +107,27 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
 
     def _read_now(self, look: Callable[[PostgresReads], T]) -> T:
         """Read in one transaction; again on another connection if that was lost."""
-        try:
-            link, reads = self._own()
-            for attempt in range(ATTEMPTS_MAX):
-                try:
-                    link.begin(READ_ONLY)
-                    found = look(reads)
-                    link.commit()
-                except AgentError:
-                    link.rollback()
-                    raise
-                except FAILURES as error:
-                    link.close()
-                    if not is_lost(error) or attempt + 1 == ATTEMPTS_MAX:
-                        raise translate(error, self._address.name) from error
-                    self._writer.pause(attempt)
-                else:
-                    return found
-            raise AssertionError("the last attempt returns or raises")
-        finally:
-            with self._lock:
-                self._reads_waiting -= 1
+        link, reads = self._own()
+        failure: AgentError | None = None
+        for attempt in range(ATTEMPTS_MAX):
+            try:
+                link.begin(READ_ONLY)
+                found = look(reads)
+                link.commit()
+            except AgentError:
+                link.rollback()
+                raise
+            except FAILURES as error:
+                link.close()
+                failure = translate(error, self.name)
+                if not is_lost(error):
+                    break
+            else:
+                return found
+            self._writer.pause(attempt)
+        assert failure is not None, "there is an attempt"
+        # Raised outside of the handler, so that the error does not carry values.
+        raise failure
 
     def _own(self) -> tuple[Link, PostgresReads]:
         """Return the link of this thread."""
@@ -148,12 +155,8 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         await self._writer.aclose()
         await asyncio.to_thread(self._readers.shutdown)
         for link in self._links:
-            link.close()
+            await asyncio.to_thread(link.close)
 
 
 def _prepared(address: Address) -> StoreKey:
-    link = Link(address)
-    try:
-        return prepare(link, address)
-    finally:
-        link.close()
+    return prepare(Link(address), address)

@@ -128,6 +128,8 @@ class _Hand:
         self._link = Link(address)
         self._transaction = PostgresTransaction(self._link, key, owners=owners)
         self._timeline: object = None
+        self._is_down = False
+        """Whether the last group could not reach the database: the next one tries once, and does not wait."""
 
     def run(self) -> None:
         """Write until the writer is closed."""
@@ -145,18 +147,24 @@ class _Hand:
 
     def _write(self, jobs: list[_Job]) -> None:
         """Run jobs in one transaction, or one each if they fail together."""
-        for attempt in range(ATTEMPTS_MAX):
-            error = self._attempt(jobs)
-            if error is None:
-                return
+        error: Failure | None = None
+        for attempt in range(1 if self._is_down else ATTEMPTS_MAX):
             if is_lost(error):
                 self._writer.pause(attempt)
-            elif len(jobs) > 1:
+            error = self._attempt(jobs)
+            if error is None:
+                self._is_down = False
+                return
+            if is_lost(error):
+                continue
+            if len(jobs) > 1:
                 for job in jobs:
                     self._write([job])
                 return
-            elif not can_repeat(error):
+            if not can_repeat(error):
                 break
+        assert error is not None, "there is an attempt"
+        self._is_down = is_lost(error)
         for job in jobs:
             job.error = translate(error, self._name)
 

@@ -58,6 +58,7 @@ class SqliteStore(SqlStore[SqliteTransaction, SqliteReads]):
         refusals_max: int = REFUSED_STARTS_MAX,
     ) -> None:
         self.path = path
+        self.name = str(path)
         self._locks = OwnerLocks(path)
         super().__init__(self._locks, refusals_max=refusals_max)
         transaction = SqliteTransaction(writing, key, locks=self._locks, marks=marks)

@@ -53,6 +53,7 @@ NEEDS_AN_EXTRA = {
     "windlass.adapters.mcp": ("connection", "transports"),
     "windlass.adapters.telemetry": ("otlp",),
     "windlass.adapters.models": ("anthropic_client", "openai_client", "sdk_options"),
+    "windlass.adapters.journals.postgres": ("link", "reads", "schema", "store", "writer", "writes"),
     "windlass.adapters.storage": ("sqlalchemy",),
     "windlass.client": ("feed", "link"),
     "windlass.toolbox": ("web_connect",),

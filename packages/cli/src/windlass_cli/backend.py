@@ -372,15 +372,16 @@ class Command:
 
         self.check_store()
         settings = self.settings
-        _check_file(settings.store)
-        _make_folder(settings.store.parent)
+        file = settings.data / LOCAL if settings.address else settings.store
+        _check_file(file)
+        _make_folder(file.parent)
         runtime = await windlass.AgentRuntime.open(
-            settings.store,
+            settings.address or file,
             agents=self.agents(),
             durability=settings.durability,
             retry_for_ms=settings.retry_for_ms,
         )
-        exported = settings.store.with_suffix(telemetry.STATE_SUFFIX)
+        exported = file.with_suffix(telemetry.STATE_SUFFIX)
         async with runtime, telemetry.export_from_environment(runtime, state_path=exported):
             yield runtime
 
@@ -395,13 +396,16 @@ class Command:
         """
         self.check_store()
         settings = self.settings
-        _check_file(settings.store)
-        if not settings.store.is_file():
-            raise Problem(
-                f"the store {settings.store} does not exist",
-                'Create it with: windlass run "…", or name another file: --store PATH',
-            )
-        runtime = await windlass.AgentRuntime.open(settings.store, agents=(), durability=settings.durability)
+        if not settings.address:
+            _check_file(settings.store)
+            if not settings.store.is_file():
+                raise Problem(
+                    f"the store {settings.store} does not exist",
+                    'Create it with: windlass run "…", or name another file: --store PATH',
+                )
+        runtime = await windlass.AgentRuntime.open(
+            settings.address or settings.store, agents=(), durability=settings.durability
+        )
         async with runtime:
             if not with_agents:
                 yield runtime

@@ -216,6 +216,9 @@ async def _store(command: Command, *, is_deep: bool) -> AsyncIterator[Finding]:
     from windlass.adapters.journals.sqlite.audit import problems_of  # noqa: PLC0415 - slow to import
 
     path, settings = command.settings.store, command.settings
+    if settings.address:
+        yield await _database(settings.address)
+        return
     if not path.exists():
         # The first run creates at most one folder.
         above = path.parent if path.parent.exists() else path.parent.parent
@@ -235,6 +238,15 @@ async def _store(command: Command, *, is_deep: bool) -> AsyncIterator[Finding]:
     if problems:
         return
     yield Finding("store", f"{path}, {path.stat().st_size:,} bytes, durability {settings.durability}")
+
+
+async def _database(address: str) -> Finding:
+    try:
+        runtime = await windlass.AgentRuntime.open(address, agents=())
+        await runtime.aclose()
+    except windlass.AgentError as error:
+        return Finding("store", "PostgreSQL", error.message)
+    return Finding("store", "PostgreSQL, its tables are of this release")
 
 
 def _port(command: Command) -> Finding:

@@ -1,6 +1,7 @@
 """Opening a store by its address: the path of a SQLite file, or a URL of PostgreSQL."""
 
 import asyncio
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -19,6 +20,30 @@ def is_postgres(place: object) -> bool:
     return isinstance(place, str) and place.startswith(POSTGRES)
 
 
+def check_psycopg() -> None:
+    """Refuse PostgreSQL without its driver; Rejected says how to install it."""
+    if find_spec("psycopg") is None:
+        raise misconfigured(f"a store in PostgreSQL needs psycopg: {install_hint('postgres')}")
+
+
+async def migrate_postgres(address: str, *, is_trial: bool) -> tuple[str, int, int]:
+    """Bring a store to the version of this release, unless it is a trial.
+
+    Returns the address without its password, the version that was found, and that of this release.
+
+    Raises:
+        Rejected: there is no store, or one of a newer release.
+        Unavailable: the database cannot be reached.
+    """
+    check_psycopg()
+    from windlass.adapters.journals.postgres.link import address_of  # noqa: PLC0415 - an extra
+    from windlass.adapters.journals.postgres.schema import SCHEMA, migrated  # noqa: PLC0415 - an extra
+
+    place = address_of(address, schema=SCHEMA)
+    found, known = await asyncio.to_thread(migrated, place, is_trial=is_trial)
+    return place.name, found, known
+
+
 async def open_store(
     place: str | Path, *, durability: Literal["power", "process"] = "power"
 ) -> "SqliteStore | PostgresStore":
@@ -32,10 +57,9 @@ async def open_store(
         Unavailable: it cannot be reached now.
     """
     if is_postgres(place):
-        try:
-            from windlass.adapters.journals.postgres.store import PostgresStore  # noqa: PLC0415 - an extra
-        except ImportError as error:
-            raise misconfigured(f"a store in PostgreSQL needs psycopg: {install_hint('postgres')}") from error
+        check_psycopg()
+        from windlass.adapters.journals.postgres.store import PostgresStore  # noqa: PLC0415 - an extra
+
         return await PostgresStore.open(str(place))
     from windlass.adapters.journals.sqlite.spool import spool_folder  # noqa: PLC0415 - slow to import
     from windlass.adapters.journals.sqlite.store import SqliteStore  # noqa: PLC0415 - slow to import

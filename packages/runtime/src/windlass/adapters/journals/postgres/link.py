@@ -234,7 +234,7 @@ def translate(error: Failure, name: str) -> AgentError:
             return unavailable(
                 f"a statement took longer than {STATEMENT_TIMEOUT_MS:,} ms, nothing was written: try again"
             )
-        case psycopg.errors.ReadOnlySqlTransaction():
+        case psycopg.errors.ReadOnlySqlTransaction() | psycopg.errors.ObjectNotInPrerequisiteState():
             return unavailable(
                 f"{name} is a replica ({kind}), nothing was written: add target_session_attrs=read-write"
             )

@@ -7,14 +7,18 @@ Once the oldest running transaction is younger than the horizon, no lower number
 """
 
 import secrets
-from collections.abc import Iterable, Sequence
-from typing import Final, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.postgres.link import FAILURES, Address, Link, translate
 from windlass.adapters.journals.rules import misconfigured
 from windlass.adapters.journals.sql.integrity import STORE, StoreKey
 from windlass.adapters.journals.sql.statements import OPEN_RUN
 
+T = TypeVar("T")
+
+SCHEMA: Final = "windlass"
+"""The schema of the tables, unless another is named."""
 SERVER_VERSION_MIN: Final = 140_000
 """PostgreSQL 14, the oldest release that is tested and maintained."""
 _LOCK: Final = 0x574C5331
@@ -123,35 +127,72 @@ _FOREIGN_HORIZONS: Final = """SELECT last_value FROM horizons
     WHERE last_value > CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)"""
 
 
-def prepare(link: Link, address: Address, *, migrate: bool = False) -> StoreKey:
-    """Make or check the tables; with `migrate`, bring those of an older version to this one.
+def prepare(address: Address) -> StoreKey:
+    """Make the tables, or check their version.
 
     Raises:
         Rejected: the server is too old, the tables are of another version, or the user lacks a right.
         Corrupt: the row that describes the store is damaged.
         Unavailable: the database cannot be reached.
     """
+
+    def work(link: Link) -> StoreKey:
+        found = _found(link, address)
+        if 0 < found < len(MIGRATIONS):
+            raise misconfigured(
+                f"{address.name} has schema version {found}, this release needs {len(MIGRATIONS)}: stop all "
+                "processes that use it, copy it with pg_dump, and run windlass migrate"
+            )
+        _advance(link, found)
+        return _key(link)
+
+    return _in_transaction(address, work)
+
+
+def migrated(address: Address, *, is_trial: bool) -> tuple[int, int]:
+    """Bring the tables to this version, unless it is a trial; return the version found, and this one.
+
+    Raises:
+        Rejected: there is no store, or the tables are of a newer version.
+        Unavailable: the database cannot be reached.
+    """
+
+    def work(link: Link) -> int:
+        found = _found(link, address)
+        if not found:
+            raise misconfigured(f"{address.name} has no store: the first runtime that opens it makes one")
+        if not is_trial:
+            _advance(link, found)
+        _key(link)
+        return found
+
+    return _in_transaction(address, work), len(MIGRATIONS)
+
+
+def _in_transaction(address: Address, work: Callable[[Link], T]) -> T:
+    """Run a function on a connection of its own, while no other process changes the tables."""
+    link = Link(address)
     try:
         link.begin()
-        key = _prepared(link, address, migrate=migrate)
+        link.execute("SELECT pg_advisory_xact_lock(?)", (_LOCK,))
+        result = work(link)
         link.commit()
     except FAILURES as error:
         failure = translate(error, address.name)
     else:
-        return key
+        return result
     finally:
         link.close()
     # Raised outside of the handler, so that the error does not carry values.
     raise failure
 
 
-def _prepared(link: Link, address: Address, *, migrate: bool) -> StoreKey:
-    # One process makes or migrates the tables.
-    link.execute("SELECT pg_advisory_xact_lock(?)", (_LOCK,))
-    [(server, is_replica, has_schema, has_store)] = cast(
-        "Sequence[tuple[int, bool, bool, bool]]",
+def _found(link: Link, address: Address) -> int:
+    """Return the version of the tables; 0 if there are none."""
+    [(server, has_schema, has_store)] = cast(
+        "Sequence[tuple[int, bool, bool]]",
         link.execute(
-            """SELECT CAST(current_setting('server_version_num') AS INTEGER), pg_is_in_recovery(),
+            """SELECT CAST(current_setting('server_version_num') AS INTEGER),
             EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = ?1),
             to_regclass(?1 || '.store') IS NOT NULL""",
             (address.schema,),
@@ -159,21 +200,20 @@ def _prepared(link: Link, address: Address, *, migrate: bool) -> StoreKey:
     )
     if server < SERVER_VERSION_MIN:
         raise misconfigured(f"{address.name} is PostgreSQL {server // 10_000}: version 14 or newer is needed")
-    if is_replica:
-        raise misconfigured(f"{address.name} is a replica: add target_session_attrs=read-write")
     if not has_schema:
         link.execute(f"CREATE SCHEMA {address.schema}")
-    found = _version(link) if has_store else 0
+    rows = link.execute("SELECT version FROM store").fetchall() if has_store else ()
+    found = cast("int", rows[0][0]) if rows else 0
     if found > len(MIGRATIONS):
         raise misconfigured(
             f"{address.name} has schema version {found}, this release knows up to {len(MIGRATIONS)}: use a "
             "newer release"
         )
-    if 0 < found < len(MIGRATIONS) and not migrate:
-        raise misconfigured(
-            f"{address.name} has schema version {found}, this release needs {len(MIGRATIONS)}: stop all "
-            "processes that use it, back it up, and run windlass migrate"
-        )
+    return found
+
+
+def _advance(link: Link, found: int) -> None:
+    """Bring the tables from a version to this one."""
     for statements in MIGRATIONS[found:]:
         for statement in statements:
             link.execute(statement)
@@ -182,14 +222,13 @@ def _prepared(link: Link, address: Address, *, migrate: bool) -> StoreKey:
         link.execute(_NEW_STORE, (key.store_id, key.store_seal(0), len(MIGRATIONS)))
     elif found < len(MIGRATIONS):
         link.execute("UPDATE store SET version = ?", (len(MIGRATIONS),))
+
+
+def _key(link: Link) -> StoreKey:
+    """Return the key of the store; repair its horizons if another cluster gave them."""
     if link.execute(_FOREIGN_HORIZONS).fetchone() is not None:
         # Restored into another cluster, which counts transactions anew: all that is there has committed.
         for table in ("appends", "items", "holes"):
             link.execute(f"UPDATE {table} SET horizon = 0 WHERE horizon > 0")
         link.execute("SELECT setval('horizons', 0)")
     return StoreKey.load(link.execute(STORE).fetchall())
-
-
-def _version(link: Link) -> int:
-    rows = link.execute("SELECT version FROM store").fetchall()
-    return cast("int", rows[0][0]) if rows else 0

@@ -9,7 +9,7 @@ from typing import Final, Self, TypeVar, cast
 
 from windlass.adapters.journals.postgres.link import FAILURES, Address, Link, address_of, is_lost, translate
 from windlass.adapters.journals.postgres.reads import READ_ONLY, PostgresReads
-from windlass.adapters.journals.postgres.schema import prepare
+from windlass.adapters.journals.postgres.schema import SCHEMA, prepare
 from windlass.adapters.journals.postgres.writer import ATTEMPTS_MAX, Writer
 from windlass.adapters.journals.postgres.writes import LeaseOwners, PostgresTransaction
 from windlass.adapters.journals.rules import CLOSED, unavailable
@@ -20,8 +20,6 @@ from windlass.limits import REFUSED_STARTS_MAX
 
 T = TypeVar("T")
 
-SCHEMA: Final = "windlass"
-"""The schema of the tables, unless another is named."""
 READERS: Final = 4
 """Connections that read."""
 WAITING_READS_MAX: Final = 4_096
@@ -66,7 +64,7 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
             Unavailable: the database cannot be reached.
         """
         place = address_of(address, schema=schema)
-        key = await asyncio.to_thread(_prepared, place)
+        key = await asyncio.to_thread(prepare, place)
         return cls(place, key, refusals_max=refusals_max)
 
     async def _write(
@@ -156,7 +154,3 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         await asyncio.to_thread(self._readers.shutdown)
         for link in self._links:
             await asyncio.to_thread(link.close)
-
-
-def _prepared(address: Address) -> StoreKey:
-    return prepare(Link(address), address)

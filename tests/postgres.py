@@ -15,6 +15,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
 
@@ -47,8 +48,10 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Postgres:
-    """A running server."""
+    """A server that a test has started, or the one of `WINDLASS_TEST_POSTGRES`."""
 
+    base: str
+    """The address of a database."""
     folder: Path
     programs: Path
     user: int | None
@@ -57,14 +60,14 @@ class Postgres:
 
     def new_database(self) -> str:
         """Make an empty database and return its address."""
-        name = f"test{next(self._numbers)}"
-        with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
+        name = f"test{os.getpid()}_{next(self._numbers)}"
+        with psycopg.connect(self.base, autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}"'.encode())
         return self.address(name)
 
     def new_schema(self) -> Place:
         """Return the name of a schema that does not exist, and the address of its database."""
-        return self.address("postgres"), f"test{next(self._numbers)}"
+        return self.base, f"test{os.getpid()}_{next(self._numbers)}"
 
     def restart(self) -> None:
         """Kill the server and start it again, as after a crash."""
@@ -83,7 +86,13 @@ class Postgres:
 
     def address(self, database: str) -> str:
         """Return the address of a database of this server."""
-        return f"postgresql://postgres@/{database}?host={self.folder}"
+        return urlsplit(self.base)._replace(path=f"/{database}").geturl()
+
+
+def given_postgres(address: str) -> Postgres:
+    """Return a server that runs already: it cannot be restarted."""
+    nowhere = Path("/nonexistent")
+    return Postgres(address, nowhere, nowhere, None, "")
 
 
 @contextmanager
@@ -113,7 +122,7 @@ def running_postgres(**settings: str) -> Generator[Postgres]:
         said = shell.stdout.readline()
         assert said == "ready\n", f"PostgreSQL did not start: {said}{shell.stdout.read()}"
         try:
-            yield Postgres(folder, programs, user, options)
+            yield Postgres(f"postgresql://postgres@/postgres?host={folder}", folder, programs, user, options)
         finally:
             shell.stdin.close()
             shell.wait(_STOP_TIMEOUT_S)

@@ -1,5 +1,7 @@
 """The contract of a store for its inbox, contents and snapshots."""
 
+import asyncio
+
 import pytest
 from tests.contracts.stores import (
     NOW_MS,
@@ -73,8 +75,8 @@ def test_arrivals_name_the_sessions_with_new_items(play: Play) -> None:
 @pytest.mark.promise("L1")
 def test_an_inbox_that_is_full_of_starts_has_room_for_answers_and_cancels(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
-        for index in range(INBOX_STARTS_MAX):
-            await store.post("s1", kind=START, key=f"k{index}", body={})
+        keys = [f"k{index}" for index in range(INBOX_STARTS_MAX)]
+        await asyncio.gather(*(store.post("s1", kind=START, key=key, body={}) for key in keys))
         with pytest.raises(Rejected, match="inbox too large: 901 items, limit 900"):
             await other.post("s1", kind=START, key="more", body={})
         await other.post("s1", kind="cancel", key="cancel", body={})
@@ -181,8 +183,7 @@ def test_an_item_may_be_as_large_as_the_limit_and_not_one_byte_larger(play: Play
 @pytest.mark.promise("L1")
 def test_an_inbox_may_hold_as_many_items_as_the_limit_and_not_one_more(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
-        for index in range(INBOX_ITEMS_MAX):
-            await post(store, f"k{index}")
+        await asyncio.gather(*(post(store, f"k{index}") for index in range(INBOX_ITEMS_MAX)))
         with pytest.raises(Rejected, match="inbox too large: 1,001 items, limit 1,000"):
             await post(store, "more", run_id="r1")
         assert await other.run("r1") is None

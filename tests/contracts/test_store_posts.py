@@ -1,5 +1,6 @@
 """The contract of a store for items posted together with another session's records."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -102,8 +103,7 @@ def test_a_session_that_is_there_already_refuses_a_post_that_starts_it(play: Pla
 
 def test_a_post_of_another_session_is_taken_by_a_full_inbox(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
-        for number in range(INBOX_ITEMS_MAX):
-            await post(store, f"k{number}", "s2")
+        await asyncio.gather(*(post(store, f"k{number}", "s2") for number in range(INBOX_ITEMS_MAX)))
         with pytest.raises(Rejected):
             await post(store, "one too many", "s2")
         held = await claim(store)

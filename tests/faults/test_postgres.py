@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,13 @@ from windlass.ports.store import Appended, Batch, Claim
 
 STARTUP = 4
 PARSE, EXECUTE = b"P", b"E"
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    """A server of its own: transactions that stay open would delay the tests of others."""
+    with running_postgres() as server:
+        yield server
 
 
 class Proxy:

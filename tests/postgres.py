@@ -42,6 +42,18 @@ read -r line
 """
 
 
+_CLEAN = """DO $$ DECLARE one text; BEGIN
+    FOR one IN SELECT tablename FROM pg_tables WHERE schemaname = 'SCHEMA' AND tablename <> 'store' LOOP
+        EXECUTE format('DELETE FROM SCHEMA.%I', one);
+    END LOOP;
+    FOR one IN SELECT sequencename FROM pg_sequences WHERE schemaname = 'SCHEMA' LOOP
+        EXECUTE format('ALTER SEQUENCE SCHEMA.%I RESTART', one);
+        IF one IN ('horizons', 'positions', 'item_numbers') THEN
+            PERFORM setval('SCHEMA.' || one, 0);
+        END IF;
+    END LOOP;
+END $$"""
+
 Place = tuple[str, str]
 """The address of a database, and a schema in it."""
 
@@ -68,6 +80,13 @@ class Postgres:
     def new_schema(self) -> Place:
         """Return the name of a schema that does not exist, and the address of its database."""
         return self.base, f"test{os.getpid()}_{next(self._numbers)}"
+
+    def clean_schema(self) -> Place:
+        """Return a schema without rows: the tables that an earlier test made are used again."""
+        schema = f"shared{os.getpid()}"
+        with psycopg.connect(self.base, autocommit=True) as connection:
+            connection.execute(_CLEAN.replace("SCHEMA", schema).encode())
+        return self.base, schema
 
     def restart(self) -> None:
         """Kill the server and start it again, as after a crash."""

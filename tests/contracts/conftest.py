@@ -15,5 +15,5 @@ def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
         case "sqlite":
             return lambda story: play_on_sqlite(story, tmp_path / "store.db")
         case _:
-            place = request.getfixturevalue("postgres").new_schema()
+            place = request.getfixturevalue("postgres").clean_schema()
             return lambda story: play_on_postgres(story, place)

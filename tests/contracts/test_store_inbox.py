@@ -188,8 +188,8 @@ def test_an_inbox_may_hold_as_many_items_as_the_limit_and_not_one_more(play: Pla
             await post(store, "more", run_id="r1")
         assert await other.run("r1") is None
         await post(store, "k1")
-        mine = await claim(store)
-        await store.append(Batch(mine, 0, drafts(1), consumes=(1,)))
+        mine, [first] = await claim(store), await store.pending("s1", limit=1)
+        await store.append(Batch(mine, 0, drafts(1), consumes=(first.number,)))
         await post(store, "more", run_id="r1")
 
     play(story)

@@ -289,7 +289,7 @@ def test_a_store_behaves_as_a_list_of_records_for_each_session(
 def test_postgres_behaves_as_a_list_of_records_for_each_session(postgres: Postgres) -> None:
     class PostgresMachine(SqliteMachine):
         async def opened(self) -> AnyStore:
-            self.place = getattr(self, "place", None) or postgres.new_schema()
+            self.place = getattr(self, "place", None) or postgres.clean_schema()
             address, schema = self.place
             return await PostgresStore.open(address, schema=schema)
 

@@ -34,7 +34,7 @@ def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
     if request.param == "memory":
         return partial(play_in_memory, refusals_max=KEPT)
     if request.param == "postgres":
-        place = request.getfixturevalue("postgres").new_schema()
+        place = request.getfixturevalue("postgres").clean_schema()
         return lambda story: play_on_postgres(story, place, refusals_max=KEPT)
 
     def play(story: Story) -> None:

@@ -36,6 +36,8 @@ GROUP_JOBS_MAX: Final = 64
 WAITING_JOBS_MAX: Final = 16_384
 ATTEMPTS_MAX: Final = 8
 """How often a transaction is tried."""
+GROUP_REPEATS: Final = 2
+"""How often a group is repeated as a whole if the database asks for that; then each request is alone."""
 PAUSES_S: Final = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """Pauses before each attempt after a lost connection: about six seconds in all, as a restart may take."""
 
@@ -155,7 +157,7 @@ class _Hand:
             if error is None:
                 self._is_down = False
                 return
-            if is_lost(error):
+            if is_lost(error) or (can_repeat(error) and attempt < GROUP_REPEATS):
                 continue
             if len(jobs) > 1:
                 for job in jobs:

@@ -440,3 +440,28 @@ def test_a_text_with_a_null_character_comes_back_as_it_was(postgres: Postgres) -
         await store.aclose()
 
     play(story())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_defect_in_the_writer_fails_what_waits_and_writes_nothing(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise LookupError("a defect")
+
+    async def story() -> None:
+        address, schema = postgres.new_schema()
+        store = await PostgresStore.open(address, schema=schema)
+        mine = await claim(store)
+        with monkeypatch.context() as patched:
+            patched.setattr(PostgresTransaction, "append", broken)
+            outcomes = await asyncio.gather(
+                *(write(store, mine, number) for number in range(200)), return_exceptions=True
+            )
+        assert all(isinstance(one, Unavailable) for one in outcomes)
+        with pytest.raises(Unavailable, match="open it again"):
+            await write(store, mine, 1)
+        assert await store.read("s1") == ()
+        await store.aclose()
+
+    play(story())

@@ -219,6 +219,8 @@ def is_lost(error: Failure | None) -> bool:
     """Return whether an error means that the connection or the server is gone."""
     if not isinstance(error, psycopg.OperationalError):
         return isinstance(error, psycopg.InterfaceError)
+    if isinstance(error, failures.PipelineAborted):
+        return False
     return error.sqlstate is None or (error.sqlstate[:2] in ("08", "57") and error.sqlstate != "57014")
 
 

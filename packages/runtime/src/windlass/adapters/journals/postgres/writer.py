@@ -54,7 +54,8 @@ class Writer:
         self._address = address
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._queued = 0
-        self._is_closed = False
+        self._closed: str | None = None
+        """Why nothing is written any more."""
         self._closing = Event()
         self._lock = Lock()
         self._threads = [
@@ -80,8 +81,8 @@ class Writer:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[object] = loop.create_future()
         with self._lock:
-            if self._is_closed:
-                raise stopped(CLOSED)
+            if self._closed is not None:
+                raise stopped(self._closed)
             if self._queued >= WAITING_JOBS_MAX:
                 raise unavailable(f"too many writes are waiting: {WAITING_JOBS_MAX:,}, nothing was written")
             self._queued += 1
@@ -111,12 +112,24 @@ class Writer:
         """Wait before an attempt; not while the writer is being closed."""
         self._closing.wait(PAUSES_S[min(attempt, len(PAUSES_S) - 1)])
 
+    def abandon(self) -> None:
+        """Refuse everything after a defect: callers must not wait for ever."""
+        with self._lock:
+            self._closed = self._closed or "the store stopped writing: open it again"
+            self._queue.put(None)
+        jobs: list[_Job] = []
+        while more := self.take():
+            jobs += more
+        for job in jobs:
+            job.error = stopped("the store stopped writing, nothing was written: open it again")
+        answer(jobs)
+
     async def aclose(self) -> None:
         """Finish pending requests, then close the connections."""
         with self._lock:
-            if not self._is_closed:
-                self._is_closed = True
-                self._queue.put(None)
+            self._closed = self._closed or CLOSED
+            self._queue.put(None)
+        self._closing.set()
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
 
@@ -141,11 +154,13 @@ class _Hand:
                 self._write(jobs)
                 answer(jobs)
         finally:
-            # Reached with jobs only after a defect; callers must not wait for ever.
-            for job in jobs:
-                job.error = job.error or ambiguous("the writer stopped: it may or may not have been written")
-            answer(jobs)
             self._link.close()
+            if jobs:
+                # A defect: nothing was committed, since the connection was closed in the transaction.
+                for job in jobs:
+                    job.error = job.error or stopped("the writer of the store failed, nothing was written")
+                answer(jobs)
+                self._writer.abandon()
 
     def _write(self, jobs: list[_Job]) -> None:
         """Run jobs in one transaction, or one each if they fail together."""

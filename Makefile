@@ -20,8 +20,8 @@ APART := tests/contracts/test_store_machine.py tests/harness/loop/test_crash.py 
 	tests/tools
 COUNTING := 'not slow and not hypothesis and not uncounted'
 COUNTED := windlass,windlass_server,windlass_sidecar,windlass_cli
-# Twice as many processes as cores gain nothing.
-SIDE_BY_SIDE := $(MAKE) --no-print-directory -j2
+# One more than cores: lanes wait now and then, for a process that starts or for a limit of time.
+SIDE_BY_SIDE := $(MAKE) --no-print-directory -j3
 
 INSPECTOR := packages/server/src/windlass_server/inspector/dist/index.html
 INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/protocol/src -type f -not -path '*/node_modules/*')
@@ -29,7 +29,7 @@ INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/pro
 # Tests start hundreds of Python processes, which would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help dev quick test check gen lock docs bench torture clean test-real sidecar-bundle inspector wheels
+.PHONY: help dev quick test check gen lock docs bench torture clean test-real sidecar-bundle inspector wheels release-check
 .PHONY: lint types web-types web-lint web-built gallery screenshots
 .PHONY: quick-pure quick-runtime pure-tests runtime-tests surface-tests python-tests hard-tests apart-tests
 .PHONY: slow-tests web-tests client-tests browser-tests bwrap
@@ -48,12 +48,18 @@ $(INSPECTOR): node_modules/.ready $(INSPECTOR_SOURCES) | web-built
 wheels: $(VENV)/.ready $(INSPECTOR)  ## build every wheel into dist/, that of the server with the inspector inside
 	for package in $(PACKAGES); do $(BIN)/pip wheel -q --no-deps --no-build-isolation -w dist $$package; done
 
+# Not a part of `test`: it installs packages of others from a package index, seven times.
+release-check: $(VENV)/.ready $(INSPECTOR)  ## build every wheel, install each alone, check it and run the examples
+	$(BIN)/python -m tools.release
+
 quick: $(VENV)/.ready  ## format, lint, types and the quick tests of Python, in under 3 minutes; needs no Node
 	@$(SIDE_BY_SIDE) types quick-runtime quick-pure lint
 
-# The checks that fail soonest come first, then the longest lanes. `python-tests` sums up the counted ones.
-test: $(VENV)/.ready node_modules/.ready  ## every check and every test, in about 20 minutes on two cores
-	@REQUIRE_NODE=1 $(SIDE_BY_SIDE) lint types hard-tests surface-tests slow-tests runtime-tests apart-tests browser-tests pure-tests check web-tests client-tests sidecar-bundle python-tests
+# The checks that fail soonest come first, then the longest lanes. `python-tests` sums up the counted ones. Lanes of
+# Python start while npm installs.
+test:  ## every check and every test, in about 15 minutes on two cores
+	@REQUIRE_NODE=1 $(SIDE_BY_SIDE) lint types hard-tests surface-tests apart-tests slow-tests runtime-tests \
+		browser-tests sidecar-bundle pure-tests web-tests client-tests check python-tests
 
 check: types lint web-types web-lint  ## format, lint, types, contracts, drift
 
@@ -168,7 +174,7 @@ lock: $(VENV)/.ready  ## pin requirements/*.in and package.json anew
 	npm install --package-lock-only
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) .bench .bundle .site dist node_modules $(dir $(INSPECTOR)) web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
+	rm -rf $(VENV) .bench .bundle .release .site dist node_modules $(dir $(INSPECTOR)) web/*/dist web/*/*.tsbuildinfo .coverage* .hypothesis .pytest_cache .ruff_cache
 
 $(VENV)/.ready: requirements/dev.txt $(PACKAGES:%=%/pyproject.toml)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Windlass needs Python 3.11 or newer: make PYTHON=python3.12 …")'

@@ -1,7 +1,8 @@
-"""Code mode: a program of the model calls tools, and waits for a person over a restart."""
+"""Code mode: a program of the model waits for a person over a restart; needs packages/runtime[code]."""
 
 import asyncio
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from windlass import Agent, AgentRuntime, Approval, tool
@@ -54,4 +55,6 @@ async def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    if find_spec("pydantic_monty") is None:
+        sys.exit('This example needs the extra code: pip install "packages/runtime[code]"')
     asyncio.run(main(Path(sys.argv[1] if len(sys.argv) > 1 else ".")))

@@ -1,7 +1,7 @@
 """A model asks for a shell command: read it, grade it, let policy decide."""
 
 from windlass_harness import (
-    BudgetLimit,
+    Budget,
     BudgetState,
     CallFacts,
     PolicySet,
@@ -13,7 +13,7 @@ from windlass_harness import (
 from windlass_protocol import ToolCall, ToolMode, decode
 
 rules = PolicySet((Rule("reads-are-fine", "allow", tools=("shell",), max_shell="safe"),))
-budget, limits = BudgetState(), BudgetLimit(max_tool_calls=2)
+budget, limits = BudgetState(), Budget(max_tool_calls=2)
 
 for wire in (
     b'{"id": "c1", "name": "shell", "arguments": {"command": "grep -rn TODO src | head"}}',

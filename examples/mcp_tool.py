@@ -1,9 +1,15 @@
-"""An agent uses a tool of an MCP server: this file, in a process of its own."""
+"""An agent uses a tool of an MCP server: this file, in a process of its own.
+
+Needs the extra mcp: pip install "packages/runtime[mcp]".
+"""
 
 import asyncio
 import sys
 
-from mcp.server.mcpserver import MCPServer
+try:
+    from mcp.server.mcpserver import MCPServer
+except ImportError:
+    sys.exit('This example needs the extra mcp: pip install "packages/runtime[mcp]"')
 
 from windlass import Agent
 from windlass.mcp import McpServer, McpServers

@@ -1,15 +1,21 @@
-"""Two servers' worth of agents: a captain here asks a pilot who works elsewhere."""
+"""Two servers' worth of agents: a captain here asks a pilot who works elsewhere.
+
+Needs the extra client and the server: pip install "packages/runtime[client]" packages/server.
+"""
 
 import asyncio
 import socket
-import subprocess
 import sys
-from pathlib import Path
+from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 
 from windlass import Agent, AgentRuntime
-from windlass.client import RemoteAgent
 from windlass.testing import ScriptedModel, by_history, call, say
+
+if find_spec("httpx2") is None or find_spec("windlass_server") is None:
+    sys.exit('This example needs: pip install "packages/runtime[client]" packages/server')
+
+from windlass.client import RemoteAgent
 
 with socket.socket() as probe:
     probe.bind(("127.0.0.1", 0))
@@ -21,36 +27,32 @@ pilot = RemoteAgent(
     description="Knows the weather, and pays the harbour.",
 )
 # A script in place of a model. A real one: model="anthropic/claude-sonnet-4-5" and ANTHROPIC_API_KEY.
-captain = Agent(
-    "captain",
-    model=ScriptedModel(
-        by_history([call("pilot", {"message": "Use weather, then pay."}), say("We sail, paid and warned.")])
-    ),
-    subagents=[pilot],
-)
+script = [call("pilot", {"message": "Use weather, then pay."}), say("We sail, paid and warned.")]
+captain = Agent("captain", model=ScriptedModel(by_history(script)), subagents=[pilot])
 
 
-async def main() -> None:
+async def sail() -> None:
     async with AgentRuntime.in_memory([captain]) as runtime:
         handle = await runtime.start(captain, "Can we sail?")
-        async for event in handle.events():
-            if event.type == "subagent.called":
-                print("captain asks", event.data["name"])
-            if event.type == "input.requested":  # the pilot asks there, and is answered here
-                for request in await handle.open_requests():
-                    print(request.prompt.splitlines()[0])
-                    await handle.answer(request.request_id, "approve")
-            if event.type == "subagent.completed":
-                print("pilot paid:", "paid 1 cents" in str(event.data["output"]))
+        async for request in handle.requests():  # the pilot asks there, and is answered here
+            print(request.prompt.splitlines()[0])
+            await handle.answer(request.request_id, "approve")
         print("captain:", (await handle.wait()).output)
 
 
-# The other side: the demo agent on a server of its own. Work waits until it is up.
+async def main(folder: str) -> None:
+    # The other side: the demo agent on a server of its own. Work waits until it is up.
+    options = ["--port", str(PORT), "--data", folder]
+    server = await asyncio.create_subprocess_exec(sys.executable, "-m", "windlass_server", *options)
+    work, ended = asyncio.ensure_future(sail()), asyncio.ensure_future(server.wait())
+    await asyncio.wait({work, ended}, return_when=asyncio.FIRST_COMPLETED)
+    if ended.done():
+        work.cancel()
+        sys.exit(f"The server of the pilot ended with code {ended.result()}; see above.")
+    server.kill()
+    await ended
+    await work
+
+
 with TemporaryDirectory() as folder:
-    data = str(Path(folder) / "data")
-    command = [sys.executable, "-m", "windlass_server", "--port", str(PORT), "--data", data]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
-        try:
-            asyncio.run(main())
-        finally:
-            server.kill()
+    asyncio.run(main(folder))

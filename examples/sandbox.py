@@ -1,4 +1,7 @@
-"""A model runs commands in a sandbox: they see one folder, and neither secrets nor the network."""
+"""A model runs commands in a sandbox: they see one folder, and neither secrets nor the network.
+
+Needs the program bwrap (Debian: apt install bubblewrap); without it, the run is refused with words.
+"""
 
 import asyncio
 from pathlib import Path

@@ -1,6 +1,11 @@
-"""Workflows: the model writes a program that gives work to agents, which work at the same time."""
+"""Workflows: the model writes a program that gives work to agents, which work at the same time.
+
+Needs the extra code: pip install "packages/runtime[code]".
+"""
 
 import asyncio
+import sys
+from importlib.util import find_spec
 
 from windlass import Agent, AgentRuntime, tool
 from windlass.testing import ScriptedModel, by_history, call, say
@@ -35,4 +40,6 @@ async def main() -> None:
             print(child.name, child.status)
 
 
+if find_spec("pydantic_monty") is None:
+    sys.exit('This example needs the extra code: pip install "packages/runtime[code]"')
 asyncio.run(main())

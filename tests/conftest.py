@@ -3,9 +3,12 @@
 import os
 import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+import httpcore2
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.postgres import Postgres, given_postgres, running_postgres
@@ -26,6 +29,23 @@ settings.load_profile("windlass")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+_MEMORY = Path("/dev/shm")
+_ROOM_BYTES = 2_147_483_648
+
+
+def _has_room(folder: Path) -> bool:
+    """Whether a folder may hold the files of the tests, and programs may be started from it."""
+    if not os.access(folder, os.W_OK):
+        return False
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize >= _ROOM_BYTES and not found.f_flag & os.ST_NOEXEC
+
+
+# Tests make thousands of databases. On a disk they mostly wait for its syncs; a kill does not need them.
+if "TMPDIR" not in os.environ and _has_room(_MEMORY):
+    os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
+# Each HTTP client reads the certificates of the world, which takes longer than most tests.
+httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
 
 _WEB_BUILT = Path(__file__).parents[1] / "web/protocol/dist/index.js"
 

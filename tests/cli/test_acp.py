@@ -16,7 +16,7 @@ import acp
 from acp import schema
 from tests.cli.commands import COMMAND
 
-from windlass import Agent, AgentRuntime
+from windlass import Agent, AgentRuntime, tool
 from windlass.demo import agent as demo
 from windlass.testing import ScriptedModel, call, say
 from windlass.tools.question import ask_question
@@ -75,7 +75,7 @@ async def connected(runtime: AgentRuntime, agent: Agent, person: Person) -> Asyn
     """The agent as an editor has it, over a real socket."""
     near, far = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=near)
-    mine = EditorAgent(LocalStore(runtime, lambda: (agent,)), agent.name, user="ann")
+    mine = EditorAgent(LocalStore(runtime, lambda: (agent,), user="ann"), agent.name, user="ann")
     serving = asyncio.ensure_future(acp.run_agent(cast(acp.Agent, mine), Lines(reader, writer)))
     their_reader, their_writer = await asyncio.open_connection(sock=far)
     connection = acp.connect_to_agent(cast(acp.Client, person), their_writer, their_reader)
@@ -115,6 +115,33 @@ def test_an_answer_from_elsewhere_takes_effect_while_the_editor_asks() -> None:
             assert "paid 1 cents" in person.words
 
     asyncio.run(asyncio.wait_for(story(), 300))
+
+
+@tool(mode="read")
+async def look(place: str) -> str:
+    """Look at a place."""
+    return f"{place} is grey"
+
+
+def test_the_calls_of_a_program_name_its_call() -> None:
+    script = ScriptedModel([call("run_code", {"code": "await look('a')"}), say("Over.")])
+    agent = Agent("coder", model=script, tools=[look], code_mode=True)
+
+    async def story() -> list[object]:
+        person = Person()
+        async with AgentRuntime.in_memory([agent]) as runtime, connected(runtime, agent, person) as editor:
+            await said(editor, "Go.")
+        return person.told
+
+    begun = [
+        one for one in asyncio.run(asyncio.wait_for(story(), 300)) if isinstance(one, schema.ToolCallStart)
+    ]
+    program, inner = begun
+    assert (program.title, program.field_meta) == ("run_code", None)
+    assert (inner.title, inner.field_meta) == (
+        "look",
+        {"windlass": {"parentToolCallId": program.tool_call_id}},
+    )
 
 
 def test_an_editor_that_cannot_ask_says_how_to_answer() -> None:

@@ -48,6 +48,39 @@ def test_a_missing_key_a_broken_store_and_a_missing_module(
     assert "no module named nothing_here" in ran.out
 
 
+def test_the_models_of_subagents_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        "from windlass import Agent\n"
+        'helper = Agent("helper", description="Helps.", model="openai/gpt-5")\n'
+        'agent = Agent("boss", model="demo/demo", subagents=[helper])\n'
+    )
+    (tmp_path / "app.py").write_text(text, encoding="utf-8")
+    ran = run_here(capsys, "--agents", "app.py:agent", "doctor")
+    assert (ran.code, "✗ model of helper: openai/gpt-5" in ran.out) == (1, True), ran.out
+
+
+def test_the_keys_of_the_server_are_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_SERVER_KEYS", "keys.json")
+    ran = run_here(capsys, "doctor")
+    assert (ran.code, "windlass keys add" in ran.out) == (1, True)
+    assert run_here(capsys, "keys", "add", "ann", "ann").code == 0
+    ran = run_here(capsys, "doctor")
+    assert (ran.code, "! keys" in ran.out, "No key has the role approver" in ran.out) == (0, True, True)
+    with monkeypatch.context() as named:
+        named.setenv("WINDLASS_APPROVALS_RESPONDERS", "ann")
+        assert "✓ keys" in run_here(capsys, "doctor").out
+    assert run_here(capsys, "keys", "add", "boss", "boss", "--role", "approver").code == 0
+    assert f"✓ keys: {tmp_path / 'keys.json'}, 2 valid of 2" in run_here(capsys, "doctor").out
+    for name in ("ann", "boss"):
+        assert run_here(capsys, "keys", "revoke", name).code == 0
+    ran = run_here(capsys, "doctor")
+    assert (ran.code, "Nobody can use the server" in ran.out) == (1, True)
+    (tmp_path / "keys.json").write_text("nonsense", encoding="utf-8")
+    assert "✗ keys" in run_here(capsys, "doctor").out
+
+
 def test_an_existing_store_is_opened(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_here(capsys, "run", "hello").code == 0
     assert "✓ store" in run_here(capsys, "doctor").out

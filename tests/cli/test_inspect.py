@@ -13,6 +13,7 @@ from windlass import AgentRuntime, Rejected
 from windlass.demo import agent as demo
 from windlass.loading import load_agents
 from windlass_cli.output import show_table, standard_terminal
+from windlass_server import Tenants
 
 Row = dict[str, object]
 LONG_CALL = '''
@@ -120,6 +121,84 @@ def test_a_request_is_answered_in_another_process_and_the_run_resumed(
     late = run_here(capsys, "approvals", "answer", request_id, "deny")
     assert (late.code, "resolved already: approve" in late.err) == (2, True)
     assert run_here(capsys, "approvals", "list").err.endswith("No open requests.\n")
+
+
+def test_a_run_tells_who_answered_what_and_when(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_USER", "ann")
+    run_here(capsys, "run", "pay")
+    [waiting] = lines(capsys, "approvals", "list")
+    request_id, run_id = str(cast(Row, waiting["request"])["requestId"]), str(waiting["runId"])
+    # A beginning of an id is enough.
+    assert run_here(capsys, "approvals", "answer", request_id[:-3], "approve").code == 0
+    listed = run_here(capsys, "runs", "list")
+    assert "waiting for input, not driven" in " ".join(listed.out.split())
+    assert f"windlass runs resume {run_id}" in listed.err
+    assert run_here(capsys, "runs", "resume", run_id).code == 0
+    shown = run_here(capsys, "runs", "show", run_id).out
+    asked, answered = shown.index("asked: Run pay?"), shown.index("pay: approved (approve) by ann")
+    assert asked < answered
+    assert "not driven" not in run_here(capsys, "runs", "list").out
+
+
+def test_the_beginning_of_an_id_is_enough_unless_several_begin_so(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [begun(capsys, "hello") for _ in range(2)]
+    for which, command in ((1, ("runs", "show")), (0, ("sessions", "show"))):
+        ids = [one[which] for one in runs]
+        common = next(at for at, pair in enumerate(zip(*ids, strict=True)) if len(set(pair)) > 1)
+        for name in ids:
+            short = run_here(capsys, *command, name[: common + 1])
+            assert (short.code, short.out) == (0, run_here(capsys, *command, name).out)
+        several = run_here(capsys, *command, ids[0][:common])
+        assert several.code == 2
+        assert all(name in several.err for name in ids), several.err
+    assert run_here(capsys, "runs", "show", "").code == 2
+    of_one = lines(capsys, "runs", "list", "--session", runs[0][0])
+    assert [one["runId"] for one in of_one] == [runs[0][1]]
+
+
+TEAM = """
+from windlass import Agent
+from windlass.testing import ScriptedModel, by_history, call, say
+
+helper = Agent("helper", description="Helps.", model=ScriptedModel(by_history([say("Here.")])))
+script = by_history([call("helper", {"message": "Help."}), say("Done.")])
+agent = Agent("boss", model=ScriptedModel(script), subagents=[helper])
+"""
+
+
+def test_runs_and_sessions_of_subagents_are_listed_when_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "team.py").write_text(TEAM, encoding="utf-8")
+    assert run_here(capsys, "--agents", "team.py:agent", "run", "Go.").code == 0
+    for what in ("runs", "sessions"):
+        assert [one["agentId"] for one in lines(capsys, what, "list")] == ["boss"]
+        with_all = lines(capsys, what, "list", "--subagents")
+        assert sorted(str(one["agentId"]) for one in with_all) == ["boss", "helper"]
+
+
+def test_beside_a_server_with_tenants_the_command_names_their_stores(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def serve() -> None:
+        tenants = Tenants(tmp_path / "windlass-data", [demo], durability="process")
+        await tenants.start()
+        async with tenants.use("acme") as tenant:
+            await (await tenant.runtime.start(demo, "hello")).wait()
+        await tenants.aclose()
+
+    asyncio.run(serve())
+    ran = run_here(capsys, "runs", "list")
+    assert ran.code == 2
+    path = tmp_path / "windlass-data" / "acme.db"
+    assert f"--store {path} (acme)" in ran.err
+    assert len(lines(capsys, "--store", str(path), "runs", "list")) == 1
+    doctor = run_here(capsys, "doctor")
+    assert f"✓ store of tenant acme: {path}" in doctor.out
+    path.write_bytes(b"something else entirely" * 100)
+    assert "✗ store of tenant acme" in run_here(capsys, "doctor").out
 
 
 def test_approvals_show_the_whole_input_of_the_call(
@@ -283,6 +362,9 @@ def test_a_failed_run_is_retried(tmp_path: Path, capsys: pytest.CaptureFixture[s
     agents = ("--agents", "once.py:agent")
     assert run_here(capsys, *agents, "run", "Book.").code == 1
     failed = str(lines(capsys, "runs", "list")[0]["runId"])
+    shown = run_here(capsys, "runs", "show", failed).out
+    assert "failed: the model failed with ValueError (rejected, provider_failure)" in shown
+    assert f"windlass runs retry {failed}" in shown
     (tmp_path / "mended").touch()
     ran = run_here(capsys, *agents, "runs", "retry", failed)
     assert (ran.code, "Done." in ran.out, f"retry:{failed}" in ran.err) == (0, True, True), ran
@@ -290,6 +372,46 @@ def test_a_failed_run_is_retried(tmp_path: Path, capsys: pytest.CaptureFixture[s
     ran = run_here(capsys, *agents, "runs", "retry", f"retry:{failed}")
     assert ran.code != 0
     assert "only a failed run is continued" in ran.err
+
+
+BOOKS = '''
+from windlass import Agent, tool
+from windlass.testing import ScriptedModel, call, say
+from windlass.tools import UndoCall
+
+def unbook(call: UndoCall) -> str:
+    """Cancel a booking."""
+    with open("booked", "a") as file:
+        file.write("y")
+    return "gone"
+
+@tool(mode="safe_write", undo=unbook)
+def book(city: str) -> str:
+    """Book a room."""
+    with open("booked", "a") as file:
+        file.write("x")
+    return "booked"
+
+agent = Agent("a", model=ScriptedModel([call("book", {"city": "Oslo"}), say("Done.")]), tools=[book])
+'''
+
+
+def test_a_run_is_undone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "books.py").write_text(BOOKS, encoding="utf-8")
+    agents = ("--agents", "books.py:agent")
+    assert run_here(capsys, *agents, "run", "Book.").code == 0
+    done = str(lines(capsys, "runs", "list")[0]["runId"])
+    ran = run_here(capsys, *agents, "runs", "undo", done)
+    assert ran.code != 0
+    assert 'book {"city": "Oslo"}: is reversed by unbook' in ran.err
+    assert "nothing was reversed" in ran.err
+    assert (tmp_path / "booked").read_text(encoding="utf-8") == "x"
+    ran = run_here(capsys, *agents, "runs", "undo", done, "--yes")
+    assert (ran.code, "Reversed 1 call" in ran.out) == (0, True), ran
+    assert (tmp_path / "booked").read_text(encoding="utf-8") == "xy"
+    ran = run_here(capsys, *agents, "runs", "undo", done, "--yes")
+    assert "was reversed" in ran.err
+    assert (tmp_path / "booked").read_text(encoding="utf-8") == "xy"
 
 
 AWAY = """

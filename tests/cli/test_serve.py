@@ -6,9 +6,11 @@ import re
 import signal
 import socket
 import subprocess
+import urllib.error
 import urllib.request
 from collections.abc import Generator
 from contextlib import contextmanager
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -112,6 +114,89 @@ def test_an_open_or_incomplete_server_configuration_is_refused(
     assert ran.code in {1, 2}
     assert told in ran.err
     assert "Traceback" not in ran.err
+
+
+DESK = """
+from windlass import Agent, tool
+from windlass.testing import ScriptedModel, by_history, call, say
+
+
+@tool(mode="external", effect="idempotent")
+async def refund(cents: int) -> str:
+    return f"refunded {cents}"
+
+
+model = ScriptedModel(by_history([call("refund", {"cents": 5}), say("Done.")]))
+agent = Agent("desk", model=model, tools=[refund])
+"""
+OPERATED = """
+agents = "desk.py:agent"
+retry_for_s = 60
+retry_attempts = 5
+[approvals]
+responders = ["boss", "dana"]
+four_eyes = true
+expires_s = 86400
+[server]
+keys = "keys.json"
+cors_origins = ["https://app.example.com"]
+requests_per_s = 0.001
+requests_burst = 50
+"""
+
+
+class Caller:
+    """Requests of one user."""
+
+    def __init__(self, where: str, key: str) -> None:
+        self._where = where
+        self._headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+
+    def send(self, path: str, body: object = None, **headers: str) -> tuple[int, str, Message]:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self._where}/v1{path}", data, {**self._headers, **headers})
+        try:
+            with urllib.request.urlopen(request, timeout=300) as answer:
+                return answer.status, answer.read().decode(), answer.headers
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode(), error.headers
+
+    def follow(self, path: str, *, until: bytes) -> None:
+        """Read a feed until some words were sent."""
+        request = urllib.request.Request(f"{self._where}/v1{path}", headers=self._headers)
+        with urllib.request.urlopen(request, timeout=300) as feed:
+            assert any(until in line for line in feed)
+
+
+def test_approvals_cors_and_rate_limits_are_set_in_windlass_toml(tmp_path: Path) -> None:
+    (tmp_path / "desk.py").write_text(DESK, encoding="utf-8")
+    (tmp_path / "windlass.toml").write_text(OPERATED, encoding="utf-8")
+    made = [
+        run_apart(tmp_path, "keys", "add", "ann", "ann", "--tenant", "shop").out,
+        run_apart(tmp_path, "keys", "add", "boss", "boss", "--tenant", "shop", "--role", "approver").out,
+    ]
+    with serving(tmp_path, "serve", "--port", "0") as child:
+        where = address(child)
+        ann, boss = (Caller(where, re.findall(r"wl_\w+", told)[0]) for told in made)
+        status, begun, headers = ann.send(
+            "/sessions", {"message": "Refund."}, origin="https://app.example.com"
+        )
+        assert status == 202
+        assert headers["access-control-allow-origin"] == "https://app.example.com"
+        run_id = json.loads(begun)["runId"]
+        ann.follow(f"/runs/{run_id}/events", until=b"input.requested")
+        [asked] = [one["request"] for one in json.loads(boss.send("/approvals")[1])["requests"]]
+        assert asked["responders"] == ["boss", "dana"]
+        assert "expiresAt" in asked
+        path = f"/approvals/{asked['requestId']}"
+        status, told, _ = ann.send(path, {"optionId": "approve"})
+        assert status == 403
+        assert "boss, dana" in told
+        assert boss.send(path, {"optionId": "approve"})[0] == 202
+        # The burst is used up, and the rate adds a request in a quarter of an hour.
+        answers = [ann.send(f"/runs/{run_id}") for _ in range(51)]
+        assert 429 in [answer[0] for answer in answers]
 
 
 def test_proposals_are_served_for_the_goals_that_are_set(tmp_path: Path) -> None:

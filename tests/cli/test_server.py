@@ -55,6 +55,7 @@ def test_the_store_and_the_server_show_the_same(
     assert run_here(capsys, "run", "weather").code == 0
     assert run_here(capsys, "run", "pay").code == 3
     session_id, run_id = newest(capsys)
+    assert run_here(capsys, "runs", "show", run_id[:-1]).out == run_here(capsys, "runs", "show", run_id).out
     commands: list[tuple[str, ...]] = [
         ("runs", "list"),
         ("runs", "refused"),
@@ -163,12 +164,14 @@ def test_the_key_comes_from_the_environment_and_is_never_shown(
         address = ("--server", f"http://127.0.0.1:{port}")
         ran = run_here(capsys, *address, "runs", "list")
         assert (ran.code, "valid key" in ran.err) == (1, True)
+        assert "WINDLASS_KEY is not set" in ran.err
         monkeypatch.setenv("WINDLASS_KEY", key)
         assert run_here(capsys, *address, "run", "weather").code == 0
         assert key not in run_here(capsys, *address, "config").out
         monkeypatch.setenv("WINDLASS_KEY", "wl_wr0ng")
         ran = run_here(capsys, *address, "run", "weather")
         assert (ran.code, "wr0ng" in ran.err + ran.out) == (1, False)
+        assert "WINDLASS_KEY is not valid there" in ran.err
     monkeypatch.setenv("WINDLASS_SERVER", "nonsense")
     assert "url must be the address of a server" in run_here(capsys, "runs", "list").err
 

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import run_here
 
+from windlass import Rejected
 from windlass.client import Client
+from windlass_cli.backend import provider_limits
 from windlass_cli.output import Problem
 from windlass_cli.settings import FILE_BYTES_MAX, SETTINGS, load_settings
-from windlass_server.settings import OPTIONS
+from windlass_server.settings import OPTIONS, Settings
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +53,37 @@ def test_values_of_the_file_are_typed() -> None:
     assert (settings.durability, settings.host, settings.port) == ("process", "::1", 0)
 
 
+def test_approvals_retries_and_rates_reach_the_runtime_and_the_server() -> None:
+    Path("windlass.toml").write_text(
+        "retry_for_s = 60\nretry_attempts = 5\n"
+        '[approvals]\nresponders = ["boss", "dana"]\nfour_eyes = true\nexpires_s = 60\n'
+        "[telemetry]\ncapture_content = true\n"
+        "[server]\nown_approvals = true\nrequests_per_s = 2.5\nrequests_burst = 7\n",
+        encoding="utf-8",
+    )
+    settings = load_settings({}, {"WINDLASS_SERVER_BYTES_BURST": "9"}, file=None)
+    found = settings.runtime_options
+    assert found.get("responders") == ["boss", "dana"]
+    assert (found.get("four_eyes"), found.get("approval_expires_ms")) == (True, 60_000)
+    assert found.get("retry_for_ms") == 60_000
+    assert "rules" in found
+    assert found["rules"].retry.max_attempts == 5
+    assert settings.is_on("telemetry.capture_content")
+    values = {key.removeprefix("server."): one.value for key, one in settings.values.items()}
+    served = Settings.read(values)
+    assert served.own_approvals
+    limits = served.limits
+    assert (limits.requests_per_s, limits.requests_burst, limits.bytes_burst) == (2.5, 7, 9)
+    Path("windlass.toml").unlink()
+    assert {"responders", "approval_expires_ms"}.isdisjoint(load_settings({}, {}, file=None).runtime_options)
+
+
+def test_a_server_refuses_rates_and_flags_that_are_none() -> None:
+    for given in ({"requests_per_s": "0"}, {"requests_per_s": "many"}, {"own_approvals": "maybe"}):
+        with pytest.raises(Rejected, match=next(iter(given))):
+            Settings.read(given)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -63,8 +96,23 @@ def test_values_of_the_file_are_typed() -> None:
         ("[server]\nport = 70000", "a number from 0 to 65,535"),
         ("[server]\nport = true", "a number from 0 to 65,535"),
         ('[server]\nport = "٣"', "a number from 0 to 65,535"),
+        ('[approvals]\nresponder = ["ann"]', "Did you mean approvals.responders?"),
+        ("[approvals]\nresponders = [7]", "a list of texts without commas"),
+        ("[approvals]\nresponders = 7", "a list of texts"),
+        ('[approvals]\nfour_eyes = "yes"', "true or false"),
+        ("retry_attempts = 0", "a whole number from 1 to 100"),
+        ("[server]\nrequests_per_s = 0", "a number above 0"),
+        ("[server]\nrequests_per_s = inf", "a number above 0"),
+        ('[server]\nrequests_per_s = "fast"', "a number above 0"),
+        ("[server.limits]\nx = 1", "unknown setting server.limits"),
         ('store = "a\\u0000b"', "contains a NUL character"),
         ("store = ", "is not valid TOML"),
+        ("providers = 8", "providers must be a table such as {openai = {at_once = 8"),
+        ("[providers]\nopenai = 8", "providers must be a table such as"),
+        ("[providers.openai]\nat_once = 0", "whole numbers from 1"),
+        ("[providers.openai]\nat_once = true", "whole numbers from 1"),
+        ("[providers.openai]\nat_most = 8", "providers must be a table such as"),
+        ('[providers."a b"]\nat_once = 8', "providers must be a table such as"),
     ],
 )
 def test_an_invalid_setting_is_refused_with_its_name(text: str, told: str) -> None:
@@ -72,6 +120,25 @@ def test_an_invalid_setting_is_refused_with_its_name(text: str, told: str) -> No
     with pytest.raises(Problem) as refused:
         load_settings({}, {}, file=None)
     assert told in f"{refused.value.message} {refused.value.hint}"
+
+
+def test_limits_of_providers_are_a_table_of_the_file_or_a_variable() -> None:
+    Path("windlass.toml").write_text(
+        "[providers.openai]\nat_once = 8\nper_minute = 500\n[providers.my-own]\nat_once = 1\n",
+        encoding="utf-8",
+    )
+    settings = load_settings({}, {}, file=None)
+    assert settings.provider_limits == {"openai": {"at_once": 8, "per_minute": 500}, "my-own": {"at_once": 1}}
+    told = "ProviderLimits({'openai': ProviderLimit(at_once=8, per_minute=500)"
+    assert repr(provider_limits(settings)).startswith(told)
+    given = load_settings({}, {"WINDLASS_PROVIDERS": settings.values["providers"].value}, file=None)
+    assert given.provider_limits == settings.provider_limits
+    with pytest.raises(Problem, match="providers must be a table"):
+        load_settings({}, {"WINDLASS_PROVIDERS": "openai=8"}, file=None)
+    with pytest.raises(Problem, match="at_once must be 1 to 10,000"):
+        provider_limits(load_settings({}, {"WINDLASS_PROVIDERS": "{a = {at_once = 10001}}"}, file=None))
+    Path("windlass.toml").unlink()
+    assert load_settings({}, {}, file=None).provider_limits == {}
 
 
 def test_a_missing_binary_oversized_or_unreadable_file_is_refused(tmp_path: Path) -> None:

@@ -39,10 +39,22 @@ def test_a_run_of_the_command_is_exported_when_it_has_ended(tmp_path: Path, coll
     assert len(collector.named("invoke_agent demo")) == 2
 
 
+def test_content_is_exported_if_windlass_toml_says_so(tmp_path: Path, collector: Collector) -> None:
+    (tmp_path / "windlass.toml").write_text("[telemetry]\ncapture_content = true\n", encoding="utf-8")
+    assert run_apart(tmp_path, "run", "weather").code == 0
+    assert "gen_ai.tool.call.result" in collector.one("execute_tool weather").attributes
+
+
+@pytest.mark.parametrize("content", ["true", "false"])
 @pytest.mark.parametrize("command", [(*COMMAND, "serve"), SERVER], ids=["command", "module"])
 def test_runs_of_a_server_are_exported(
-    tmp_path: Path, collector: Collector, command: tuple[str, ...]
+    tmp_path: Path,
+    collector: Collector,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+    content: str,
 ) -> None:
+    monkeypatch.setenv("WINDLASS_TELEMETRY_CAPTURE_CONTENT", content)
     with subprocess.Popen(
         [*command, "--port", "0"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
     ) as child:
@@ -58,6 +70,9 @@ def test_runs_of_a_server_are_exported(
         assert child.stderr is not None
         child.stderr.read()
     assert names(collector) == {"invoke_agent demo", "chat paced", "execute_tool weather"}
+    # The settings are those of the command: the module takes options only.
+    has_content = "gen_ai.tool.call.result" in collector.one("execute_tool weather").attributes
+    assert has_content is (content == "true" and command != SERVER)
 
 
 @pytest.mark.parametrize("command", [(*COMMAND, "run", "hello"), (*COMMAND, "serve", "--port", "0"), SERVER])

@@ -185,7 +185,7 @@ def test_a_silent_connection_is_reopened() -> None:
             raise AssertionError
 
         async with faking(silent, stream(ENDS)) as fake, client_of(fake.port) as client:
-            found = [event async for event in client.events(run_id="r", idle_s=0.05)]
+            found = [event async for event in client.events(run_id="r", idle_s=0.5)]
         assert places(found) == [(1, None), (3, None)]
 
     run(main())

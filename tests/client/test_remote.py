@@ -18,7 +18,7 @@ from windlass.package import compile_package, package_json
 from windlass.ports.model import LLMUsage
 from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, fail, say
-from windlass_harness.budget import BudgetLimit
+from windlass_harness.budget import Budget
 from windlass_protocol import Event, RunResult, SourceKind, SourceRef
 from windlass_server import Settings
 
@@ -33,7 +33,7 @@ async def served(folder: Path, *agents: Agent, **settings: Any) -> AsyncGenerato
         yield server, client
 
 
-def boss(port: int, *, message: str = "Go.", budget: BudgetLimit | None = None, **options: Any) -> Agent:
+def boss(port: int, *, message: str = "Go.", budget: Budget | None = None, **options: Any) -> Agent:
     """An agent that gives one piece of work to a server."""
     arguments = options.pop("arguments", {"message": message})
     helper = RemoteAgent("helper", url=f"http://127.0.0.1:{port}", **options)
@@ -85,7 +85,7 @@ def test_the_usage_of_a_remote_agent_counts_against_the_budget_of_its_caller(tmp
             assert result.usage is not None
             assert (result.usage.input_tokens, result.usage.cost_micros) == (700, 5_000)
         async with served(tmp_path / "other", costly) as (server, _):
-            result, _events = await worked(boss(server.port, budget=BudgetLimit(max_tokens=900)))
+            result, _events = await worked(boss(server.port, budget=Budget(max_tokens=900)))
             assert result.status.value == "budget_exhausted"
 
     run(main())
@@ -97,7 +97,7 @@ def test_the_budget_of_the_caller_is_enforced_on_the_server(tmp_path: Path) -> N
         looks = [replace(call("look", {"place": "Oslo"}), usage=used)] * 8
         busy = Agent("busy", model=ScriptedModel(by_history([*looks, say("Here.")])), tools=[look])
         async with served(tmp_path, busy) as (server, client):
-            await worked(boss(server.port, budget=BudgetLimit(max_tokens=1_200, max_tool_calls=40)))
+            await worked(boss(server.port, budget=Budget(max_tokens=1_200, max_tool_calls=40)))
             [there] = (await client.runs.list()).items
             assert there.status.value == "budget_exhausted"
             kinds = [event.type async for event in client.events(run_id=there.run_id)]
@@ -190,6 +190,68 @@ def test_a_request_of_a_remote_agent_in_an_unattended_runtime_fails_the_call_and
             assert status == "failed"
             assert "no person can be asked here" in told
             assert await ended_there(client) == "run.cancelled"
+
+    run(main())
+
+
+FLOW = """
+import asyncio
+async def attempt(task: str) -> str:
+    try:
+        return await helper(task)
+    except (RuntimeError, PermissionError) as error:
+        return f"failed: {error}"
+await asyncio.gather(attempt("Go."), attempt("Please leave."), attempt("Go."))
+"""
+
+
+def flow(port: int) -> Agent:
+    """An agent whose program gives three pieces of work to a server at once."""
+    helper = RemoteAgent("helper", url=f"http://127.0.0.1:{port}")
+    script = [call("run_workflow", {"code": FLOW}), say("Over.")]
+    return Agent("boss", model=ScriptedModel(by_history(script)), subagents=[helper], workflow=True)
+
+
+def test_remote_agents_work_in_a_program_and_their_requests_are_asked_at_the_root_over_a_restart(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        async with served(tmp_path / "data", payer()) as (server, client):
+            agent = flow(server.port)
+            async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+                handle = await runtime.start(agent, "Begin.", session_id="s", run_id="r")
+                async for _ in handle.events():
+                    if len(await handle.open_requests()) == 2:
+                        break
+            async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+                handle = runtime.handle("r")
+                first, second = await handle.open_requests()
+                await handle.answer(first.request_id, "approve")
+                await handle.answer(second.request_id, "approve")
+                assert (await handle.wait()).output == "Over."
+                *_, last = [event.data async for event in handle.events() if event.type == "action.result"]
+            assert last["result"]["output"] == ["All done.", "I left it.", "All done."]  # type: ignore[index]
+            there = (await client.runs.list()).items
+            assert [one.status.value for one in there] == ["completed"] * 3, "each was started once"
+
+    run(main())
+
+
+def test_cancelling_a_program_cancels_the_remote_agents_that_it_called(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served(tmp_path, payer()) as (server, client):
+            agent = flow(server.port)
+            async with AgentRuntime.in_memory([agent]) as runtime:
+                handle = await runtime.start(agent, "Begin.", session_id="s", run_id="r")
+                async for _ in handle.events():
+                    if len(await handle.open_requests()) == 2:
+                        break
+                await handle.cancel()
+                assert (await handle.wait()).status.value == "cancelled"
+            there = (await client.runs.list()).items
+            ends = [[event.type async for event in client.events(run_id=one.run_id)][-1] for one in there]
+            assert ends.count("run.cancelled") + ends.count("run.completed") == 3
+            assert ends.count("run.cancelled") >= 2, "two wait for an approval"
 
     run(main())
 

@@ -61,7 +61,7 @@ async def done_once(client: Client, child: subprocess.Popen[str], run_id: str) -
 def test_remote_work_is_done_once_when_either_process_is_killed(tmp_path: Path, who: str) -> None:
     async def main() -> None:
         keyring = Keyring(tmp_path / "keys.json")
-        key = keyring.add("a", "acme", user="ann")
+        key = keyring.add("a", "acme", user="ann", roles=["approver"])
         data, store, keys = tmp_path / "data", tmp_path / "app.db", ("--keys", str(keyring.path))
         with process(data, *keys) as (server, port):
             url = f"http://127.0.0.1:{port}"

@@ -8,8 +8,8 @@ import pytest
 from windlass.client import RunInfo
 from windlass.client.remote import ROUNDS_MAX, Asked, RemoteModel, Report, reply_to, report_of
 from windlass.errors import Rejected
+from windlass.limits import OPTION_CHARS_MAX, QUESTION_CHARS_MAX
 from windlass.ports.model import LLMMessage, LLMStreamChunk
-from windlass.tools.question import OPTION_CHARS_MAX, QUESTION_CHARS_MAX
 from windlass_protocol import InputRequest, RunResult, RunSnapshot
 
 QUESTION: dict[str, Any] = {

@@ -2,14 +2,18 @@
 
 import asyncio
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from tests.sandbox.rig import BUBBLEWRAP, play, require_bwrap
+from tests.sandbox.rig import BUBBLEWRAP, require_bwrap
+from tests.toolbox.rig import let_pass, play
 
-from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes
+from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes, Cgroup
 from windlass.adapters.sandboxes.none import HostSandboxes
 from windlass.limits import SANDBOX_FILE_BYTES_MAX
 from windlass.ports.sandbox import Ended, Sandbox, SandboxAdapter, SandboxFailed
@@ -116,15 +120,14 @@ def test_files_are_read_and_written_as_a_command_would(on: Play) -> None:
 
 def test_a_timed_out_and_a_cancelled_command_are_ended(on: Play) -> None:
     async def story(adapter: SandboxAdapter, spec: SandboxSpec) -> None:
-        sandbox = await adapter.open(spec, key="s1")
-        ended, output = await run(sandbox, "echo before; trap '' TERM; sleep 1000", timeout_s=1)
-        assert (ended.exit_code, ended.reason) == (None, "terminated after its timeout of 1 seconds")
-        assert output == "before\n"
-        begun = asyncio.Event()
-        task = asyncio.create_task(
-            sandbox.run("echo; sleep 1000", timeout_s=60, output=lambda _: begun.set())
-        )
-        await begun.wait()
+        sandbox, said = await adapter.open(spec, key="s1"), asyncio.Queue[bytes]()
+        command = "trap '' TERM; echo begun; sleep 1000"
+        task = asyncio.create_task(sandbox.run(command, timeout_s=60, output=said.put_nowait))
+        assert await said.get() == b"begun\n"
+        let_pass(60)
+        assert await task == Ended(None, "terminated after its timeout of 60 seconds")
+        task = asyncio.create_task(sandbox.run(command, timeout_s=60, output=said.put_nowait))
+        assert await said.get() == b"begun\n"
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -190,3 +193,46 @@ def test_bubblewrap_is_checked_for_what_it_needs(monkeypatch: pytest.MonkeyPatch
         assert "apt-get install bubblewrap" in refusal()
         patched.setattr("sys.platform", "darwin")
         assert "needs Linux" in refusal()
+        patched.setattr("sys.platform", "linux")
+        patched.setenv("PATH", str(tmp_path))
+        patched.setattr("os.uname", lambda: SimpleNamespace(machine="riscv64"))
+        assert "known for x86_64 and aarch64, and this machine is riscv64" in refusal()
+
+
+@pytest.mark.parametrize("place", ["", "app.service", "app.service/main"])
+def test_a_control_group_of_version_2_is_made_where_the_kernel_allows_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
+    # A folder with the files of the kernel. A group with processes that is not the root has no file that lets
+    # it bound the groups in it: the kernel would refuse to write it.
+    delegated = tmp_path if place == "" else tmp_path / "app.service"
+    (tmp_path / place).mkdir(parents=True, exist_ok=True)
+    (tmp_path / "cgroup.controllers").touch()
+    if place != "app.service":
+        (delegated / "cgroup.subtree_control").touch()
+    (tmp_path / "own").write_text(f"0::/{place}\n")
+    mkdir, made = Path.mkdir, list[Path]()
+
+    def make(self: Path) -> None:
+        mkdir(self)
+        made.append(self)
+        control = self.parent / "cgroup.subtree_control"
+        enabled = control.read_text() if control.exists() else ""
+        for name in ("cgroup.procs", *(f"{one}.max" for one in ("pids", "memory") if f"+{one}" in enabled)):
+            (self / name).touch()
+
+    monkeypatch.setattr("windlass.adapters.sandboxes.bubblewrap._CGROUPS", tmp_path)
+    monkeypatch.setattr("windlass.adapters.sandboxes.bubblewrap._OWN_CGROUPS", tmp_path / "own")
+    monkeypatch.setattr(Path, "mkdir", make)
+    monkeypatch.setattr(Path, "rmdir", shutil.rmtree)
+    group = Cgroup.make(SandboxSpec(adapter="bubblewrap", processes=7, memory_bytes=4_096))
+    (folder,) = made
+    assert (group is None) == (place == "app.service") == (not folder.exists())
+    if group is not None:
+        assert folder.parent == delegated
+        assert (folder / "pids.max").read_text() == "10", "with bwrap and the shell"
+        assert (folder / "memory.max").read_text() == "4096"
+        subprocess.run(group.around(["/bin/true"]), check=True)
+        assert (folder / "cgroup.procs").read_text() == "0\n"
+        assert group.remove()
+        assert not folder.exists()

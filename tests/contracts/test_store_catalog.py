@@ -365,6 +365,8 @@ def test_a_subagents_session_has_a_root_a_parent_and_the_owner_of_its_caller(pla
         info = await other.listed_session("s2")
         assert info is not None
         assert (info.parent_session_id, info.root_session_id, info.owner) == ("s1", "s1", "ann")
+        assert [run.run_id for run in await other.listed_runs(RunFilter())] == ["r2", "r1"]
+        assert [run.run_id for run in await other.listed_runs(RunFilter(root_only=True))] == ["r1"]
         assert info.created_at == AT
         assert await names(other, SessionFilter()) == ["s1"]
         assert await names(other) == ["s2", "s1"]

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as play_machine
 from tests.contracts.stores import NOW_MS, AnyStore, draft
-from tests.faults.disk import fast_folder
 from tests.postgres import Postgres
 
 from windlass.adapters.journals.memory import MemoryStore
@@ -71,7 +70,7 @@ class StoreMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
-        self.folder = tempfile.TemporaryDirectory(dir=fast_folder())
+        self.folder = tempfile.TemporaryDirectory()
         self.store: AnyStore = self.wait(self.opened())
         self.sessions: dict[str, Model] = {}
         self.timeline: list[tuple[str, int]] = []

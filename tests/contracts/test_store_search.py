@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 from tests.contracts.stores import NOW_MS, AnyStore, Play, claim
 from tests.contracts.test_store_catalog import AT, PARENT, begin, body, end, fact, names, start
-from tests.faults.disk import fast_folder
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite.store import SqliteStore
@@ -245,7 +244,7 @@ def test_all_stores_find_the_same_sessions(
         return [await names(store, having(" ".join(texts))) for texts in queries if words_in(" ".join(texts))]
 
     async def both() -> tuple[list[list[str]], list[list[str]]]:
-        with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
+        with tempfile.TemporaryDirectory() as folder:
             memory, sqlite = (
                 MemoryStore(),
                 await SqliteStore.open(Path(folder) / "a.db", durability="process"),

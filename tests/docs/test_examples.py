@@ -51,6 +51,51 @@ def test_an_example_runs(path: Path, tmp_path: Path) -> None:
     assert result.stdout == SHOWN.get(str(path), result.stdout), "README.md shows something else"
 
 
+@pytest.mark.parametrize(
+    ("name", "module", "words"),
+    [
+        ("mcp_tool.py", "mcp", "packages/runtime[mcp]"),
+        ("code.py", "pydantic_monty", "packages/runtime[code]"),
+        ("workflow.py", "pydantic_monty", "packages/runtime[code]"),
+        ("remote.py", "httpx2", "packages/runtime[client]"),
+        ("remote.py", "windlass_server", "packages/server"),
+    ],
+)
+def test_an_example_without_its_extra_says_what_to_install(
+    name: str, module: str, words: str, tmp_path: Path
+) -> None:
+    path = ROOT / "examples" / name
+    assert words in path.read_text(encoding="utf-8").split('"""')[1], "the first lines name the extra"
+    run_it = f"runpy.run_path({str(path)!r}, run_name='__main__')"
+    code = f"import runpy, sys\nsys.modules[{module!r}] = None\n{run_it}"
+    result = subprocess.run(
+        [sys.executable, "-I", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=RUN_TIMEOUT_S,
+        check=False,
+    )
+    assert (result.returncode, result.stdout) == (1, "")
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_example_with_two_servers_ends_when_the_other_server_does(tmp_path: Path) -> None:
+    (tmp_path / "windlass_server.py").write_text("raise SystemExit('no server today')\n", encoding="utf-8")
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "remote.py")],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=RUN_TIMEOUT_S,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert "The server of the pilot ended with code 1" in result.stderr
+
+
 def test_the_readme_shows_the_output_of_its_example() -> None:
     assert SHOWN.keys() == {"examples/crash.py"}
 

@@ -9,7 +9,7 @@ import pytest
 from tests.golden.journal import JOURNALS, read
 
 from tools.files import ROOT
-from windlass import Agent, BudgetLimit, Event, HookCall, RunResult
+from windlass import Agent, Budget, Event, HookCall, RunResult
 from windlass.hooks import POINTS, HookOptions
 from windlass.parts import CallFacts, EventFilter, Rules
 from windlass.runtime.options import RunOptions, RuntimeOptions
@@ -117,7 +117,7 @@ def names_of(kind: type) -> list[str]:
     [
         ("limits.md", "Fields of `Rules`", names_of(Rules)),
         ("agents.md", "Options of `Agent`", names_of(Agent)),
-        ("agents.md", "Fields of `BudgetLimit`", names_of(BudgetLimit)),
+        ("agents.md", "Fields of `Budget`", names_of(Budget)),
         ("agents.md", "Run results", [*RunResult.model_fields]),
         ("agents.md", "Messages", ["TextPart", "ImagePart", "FilePart"]),
         ("policies.md", "Fields of `CallFacts`", names_of(CallFacts)),

@@ -34,6 +34,9 @@ def test_the_site_has_every_page_a_search_and_the_reference_and_asks_no_other_ho
     )
     found = json.dumps(json.loads((built / "search.json").read_text(encoding="utf-8")))
     assert "Human in the loop" in found
+    titles = " ".join(page["title"] for page in json.loads(found)["items"]).casefold()
+    for words in ("auth", "retr", "deploy", "streaming", "human in the loop", "memory", "settings"):
+        assert words in titles, f"a search for {words!r} finds no title"
     for page in built.rglob("*.html"):
         asked = re.findall(
             r'<(?:script|img|link|iframe)[^>]*(?:src|href)="?(https?:[^" >]+)', page.read_text("utf-8")

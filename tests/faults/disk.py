@@ -1,6 +1,5 @@
 """A faulty disk: SQLite on a file system, written in Python, that fails and loses writes."""
 
-import os
 import random
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -222,8 +221,3 @@ def put_files(folder: Path, files: dict[str, bytearray]) -> None:
 def get_files(folder: Path) -> dict[str, bytearray]:
     """Return the files of a folder."""
     return {file.name: bytearray(file.read_bytes()) for file in folder.iterdir() if file.is_file()}
-
-
-def fast_folder() -> str | None:
-    """Return a folder in memory, where small databases cost little, if there is one."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

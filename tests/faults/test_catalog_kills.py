@@ -4,11 +4,9 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import pytest
-from tests.faults.disk import fast_folder
 from tests.faults.forks import run_story
 from tests.faults.rig import pointed_connect
 from tests.golden.journal import hashes
@@ -89,9 +87,8 @@ WORK: Final[dict[str, tuple[Act, Check]]] = {
 
 @pytest.mark.promise("J1")
 @pytest.mark.parametrize("name", WORK)
-def test_a_fork_import_or_delete_is_atomic_under_kills(name: str) -> None:
-    with TemporaryDirectory(dir=fast_folder()) as place:
-        kill_everywhere(Path(place), WORK[name])
+def test_a_fork_import_or_delete_is_atomic_under_kills(name: str, tmp_path: Path) -> None:
+    kill_everywhere(tmp_path, WORK[name])
 
 
 def kill_everywhere(tmp_path: Path, work: tuple[Act, Check]) -> None:

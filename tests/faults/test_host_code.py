@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, JsonValue, field_validator
 from tests.faults.scene import Scene, agent_of
 
-from windlass import Agent, AgentRuntime, BudgetLimit, LLMUsage, hook, tool
+from windlass import Agent, AgentRuntime, Budget, LLMUsage, hook, tool
 from windlass.engine.approval import approval_prompt
 from windlass.engine.driver import Driver
 from windlass.engine.engine import BUG_ATTEMPTS_MAX
@@ -260,7 +260,7 @@ def test_a_cost_budget_counts_fractional_costs() -> None:
     usage: Any = LLMUsage(cost_micros=40.5)  # pyright: ignore[reportArgumentType] providers do
     model = ScriptedModel(lambda _: Answer(calls=call("look").calls, usage=usage))
     agent = Agent("shop", model=model, tools=[look])
-    result, _, _ = played(agent, budget=BudgetLimit(max_cost_micros=100))
+    result, _, _ = played(agent, budget=Budget(max_cost_micros=100))
     assert (result.status, len(model.requests)) == ("budget_exhausted", 3)
 
 
@@ -386,12 +386,12 @@ class Deaf:
 @pytest.mark.promise("L1")
 @pytest.mark.parametrize("closes", [True, False])
 def test_a_model_that_ignores_cancellation_is_abandoned(closes: bool) -> None:
-    result, _, took = played(Agent("shop", model=Deaf(closes=closes)), budget=BudgetLimit(max_wall_ms=10_000))
+    result, _, took = played(Agent("shop", model=Deaf(closes=closes)), budget=Budget(max_wall_ms=10_000))
     assert result.status in ("failed", "budget_exhausted")
     assert took <= 11
     result, _, took = played(
         Agent("shop", model=Deaf(closes=closes)),
-        budget=BudgetLimit(max_wall_ms=MODEL_IDLE_TIMEOUT_MS + 1),
+        budget=Budget(max_wall_ms=MODEL_IDLE_TIMEOUT_MS + 1),
     )
     assert took <= MODEL_IDLE_TIMEOUT_MS / 1000 + 2
 

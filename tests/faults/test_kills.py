@@ -13,14 +13,12 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 WAIT_S: Final = 280
-FAST: Final = Path("/dev/shm")
 KILLS_MIN: Final = 100
 
 
-def torture(*options: str, tmp_path: Path) -> dict[str, Any]:
+def torture(*options: str) -> dict[str, Any]:
     """Run a part of the torture; return its report."""
-    place = FAST if FAST.is_dir() else tmp_path
-    command = [sys.executable, "-m", "tests.faults.torture", *options, "--place", str(place)]
+    command = [sys.executable, "-m", "tests.faults.torture", *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert done.stdout, done.stderr[-4_000:]
     return json.loads(done.stdout)
@@ -29,8 +27,8 @@ def torture(*options: str, tmp_path: Path) -> dict[str, Any]:
 @pytest.mark.promise("J1")
 @pytest.mark.promise("J5")
 @pytest.mark.promise("J6")
-def test_a_run_killed_at_any_failpoint_completes_without_loss_or_repeat(tmp_path: Path) -> None:
-    told = torture("every-point", tmp_path=tmp_path)
+def test_a_run_killed_at_any_failpoint_completes_without_loss_or_repeat() -> None:
+    told = torture("every-point")
     assert told["wrong"] == 0, told
     assert told["trials"] >= 60
     assert told["kills"] >= told["trials"] - 2
@@ -41,10 +39,8 @@ def test_a_run_killed_at_any_failpoint_completes_without_loss_or_repeat(tmp_path
 @pytest.mark.promise("J1")
 @pytest.mark.promise("J5")
 @pytest.mark.promise("J6")
-def test_a_hundred_kills_of_several_sessions_lose_and_repeat_nothing(tmp_path: Path) -> None:
-    told = torture(
-        "kills", "--first", "20260201", "--trials", "45", "--durability", "power", tmp_path=tmp_path
-    )
+def test_a_hundred_kills_of_several_sessions_lose_and_repeat_nothing() -> None:
+    told = torture("kills", "--first", "20260201", "--trials", "45", "--durability", "power")
     assert told["wrong"] == 0, told
     assert told["kills"] >= KILLS_MIN
 
@@ -60,18 +56,16 @@ MUTANTS: Final = {
 
 @pytest.mark.parametrize(("part", "option", "value", "mutant", "found"), MUTANTS.values(), ids=MUTANTS)
 def test_the_torture_test_finds_each_planted_bug(
-    part: str, option: str, value: str, mutant: str, found: str, tmp_path: Path
+    part: str, option: str, value: str, mutant: str, found: str
 ) -> None:
-    told = torture(part, option, value, "--mutant", mutant, tmp_path=tmp_path)
+    told = torture(part, option, value, "--mutant", mutant)
     assert told["wrong"] > 2
     assert any(one.startswith(found) for one in told["violations"]), told
 
 
 @pytest.mark.promise("J1")
-def test_a_log_that_was_lost_cut_or_garbled_after_a_kill_is_never_taken_for_an_older_truth(
-    tmp_path: Path,
-) -> None:
-    told = torture("logs", "--trials", "200", "--first", "20260201", tmp_path=tmp_path)
+def test_a_log_that_was_lost_cut_or_garbled_after_a_kill_is_never_taken_for_an_older_truth() -> None:
+    told = torture("logs", "--trials", "200", "--first", "20260201")
     assert told["wrong"] == 0, told
     assert told["trials"] == 200
     assert told["kills"] == 15
@@ -79,21 +73,21 @@ def test_a_log_that_was_lost_cut_or_garbled_after_a_kill_is_never_taken_for_an_o
 
 
 @pytest.mark.promise("J3")
-def test_a_bit_that_flipped_in_a_database_is_never_silent(tmp_path: Path) -> None:
-    told = torture("bits", "--trials", "250", "--first", "20260201", tmp_path=tmp_path)
+def test_a_bit_that_flipped_in_a_database_is_never_silent() -> None:
+    told = torture("bits", "--trials", "250", "--first", "20260201")
     assert told["wrong"] == 0, told
     assert told["told"] > 60
     assert told["audited"] > 10
 
 
 @pytest.mark.promise("J4")
-def test_one_run_that_many_processes_start_at_once_is_one_run(tmp_path: Path) -> None:
-    told = torture("starts", "--processes", "3", "--starts", "20", tmp_path=tmp_path)
+def test_one_run_that_many_processes_start_at_once_is_one_run() -> None:
+    told = torture("starts", "--processes", "3", "--starts", "20")
     assert told["wrong"] == 0, told
 
 
 @pytest.mark.promise("J4")
-def test_a_frozen_owner_that_was_replaced_is_refused(tmp_path: Path) -> None:
-    told = torture("zombies", "--trials", "6", tmp_path=tmp_path)
+def test_a_frozen_owner_that_was_replaced_is_refused() -> None:
+    told = torture("zombies", "--trials", "6")
     assert told["wrong"] == 0, told
     assert told["kills"] >= 4

@@ -11,6 +11,7 @@ import pytest
 from tests.faults.forks import in_lanes, run_story
 from tests.faults.rig import runtime_on
 from tests.faults.scene import KillingStore, ends_of, records_of
+from tests.runtime.runtime_rig import OtherRelease
 
 from windlass import Agent, Approval, tool
 from windlass.adapters.journals.sqlite.store import SqliteStore
@@ -40,15 +41,7 @@ FLOW_POINTS: Final = [
 POINTS: Final = [(number, is_durable) for number in range(1, APPENDS + 1) for is_durable in (False, True)]
 
 
-class OtherRelease(MontyInterpreter):
-    """An interpreter that loads no snapshot of the first one: it runs the program from its source."""
-
-    @property
-    def version(self) -> str:
-        return "monty/of another release"
-
-
-def buyer(ledger: Path) -> Agent:
+def buyer(ledger: Path, *, keeps: bool = False) -> Agent:
     def enter(context: ToolContext, what: str) -> str:
         with ledger.open("a") as file:
             file.write(f"{context.call_id}\n")
@@ -65,7 +58,8 @@ def buyer(ledger: Path) -> Agent:
         return enter(context, f"{cents}")
 
     script = [call("run_code", {"code": SOURCE}), say("all done")]
-    return Agent("buyer", model=ScriptedModel(by_history(script)), tools=[put, pay], code_mode=True)
+    mode = "session" if keeps else True
+    return Agent("buyer", model=ScriptedModel(by_history(script)), tools=[put, pay], code_mode=mode)
 
 
 async def approve_all(handle: RunHandle) -> None:
@@ -75,11 +69,13 @@ async def approve_all(handle: RunHandle) -> None:
         await request.approve()
 
 
-async def live(folder: Path, number: int, is_durable: bool, is_other: bool) -> dict[str, Any]:
+async def live(
+    folder: Path, number: int, is_durable: bool, is_other: bool, keeps: bool = False
+) -> dict[str, Any]:
     """Drive the run, and report the outcome."""
     ledger = folder / "ledger"
     store = KillingStore(await SqliteStore.open(folder / "p.db"), number, is_durable=is_durable)
-    agent = buyer(ledger)
+    agent = buyer(ledger, keeps=keeps)
     earlier = [record.data for record in await records_of(store) if record.type == "action.result"]
     before = {ActionResultData.model_validate(data).result.call_id for data in earlier}
     lines = len(ledger.read_text().splitlines()) if ledger.exists() else 0
@@ -130,20 +126,20 @@ def test_a_program_survives_a_kill_at_every_append(tmp_path: Path, is_other: boo
 
 def chain(seed: int, folder: Path) -> dict[str, Any]:
     """Kill a few processes of one run at random appends, each of a random release; then let one through."""
-    chance, kills = Random(seed), 0
+    chance, kills, keeps = Random(seed), 0, bool(seed % 2)
     home = folder / str(seed)
     home.mkdir()
     for number in range(chance.randint(1, LIVES_MAX)):
         point, is_durable, is_other = chance.randint(1, 8), chance.random() < 0.5, chance.random() < 0.5
         end = run_story(
             lambda point=point, is_durable=is_durable, is_other=is_other: live(
-                home, point, is_durable=is_durable, is_other=is_other
+                home, point, is_durable=is_durable, is_other=is_other, keeps=keeps
             ),
             home / f"life-{number}",
         )
         kills += end.is_killed
     is_other = chance.random() < 0.5
-    last = run_story(lambda: live(home, 0, is_durable=True, is_other=is_other), home / "last")
+    last = run_story(lambda: live(home, 0, is_durable=True, is_other=is_other, keeps=keeps), home / "last")
     told: dict[str, Any] = last.report or {}
     wrong = [] if last.is_fine else [f"seed {seed}: the last process ended with {last}"]
     wrong += [f"seed {seed}: repeated {one}" for one in told.get("repeated", ())]

@@ -4,15 +4,13 @@ import asyncio
 import re
 import shutil
 import sqlite3
-import tempfile
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from tests.contracts.stores import AT, AnyStore, claim, numbers, post, write
-from tests.faults.disk import fast_folder
 
 from windlass.adapters.journals.sqlite.schema import PAGE_BYTES
 from windlass.adapters.journals.sqlite.store import SqliteStore
@@ -40,12 +38,6 @@ def run(story: Coroutine[Any, Any, None]) -> None:
             await story
 
     asyncio.run(main())
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
-        yield Path(folder)
 
 
 async def filled(path: Path) -> ContentRef:
@@ -81,8 +73,8 @@ async def look(store: AnyStore, ref: ContentRef) -> None:
 
 
 @pytest.mark.promise("J3")
-def test_a_byte_that_changed_anywhere_is_found_before_a_record_of_it_is_served(folder: Path) -> None:
-    path = folder / "store.db"
+def test_a_byte_that_changed_anywhere_is_found_before_a_record_of_it_is_served(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
 
     async def story() -> None:
         ref = await filled(path)
@@ -102,25 +94,25 @@ def test_a_byte_that_changed_anywhere_is_found_before_a_record_of_it_is_served(f
                 continue
             await look(store, ref)
             await store.aclose()
-            (folder / "store.db-wal").unlink(missing_ok=True)
+            (tmp_path / "store.db-wal").unlink(missing_ok=True)
         assert found
 
     run(story())
 
 
 @pytest.mark.promise("J2")
-def test_a_log_that_was_cut_has_everything_before_the_cut(folder: Path) -> None:
-    path, copy = folder / "store.db", folder / "copy.db"
-    log = folder / "copy.db-wal"
+def test_a_log_that_was_cut_has_everything_before_the_cut(tmp_path: Path) -> None:
+    path, copy = tmp_path / "store.db", tmp_path / "copy.db"
+    log = tmp_path / "copy.db-wal"
 
     async def story() -> None:
         store = await SqliteStore.open(path)
         mine = await claim(store)
         for fact in range(5):
             await write(store, mine, fact, after=fact)
-        short = (folder / "store.db-wal").stat().st_size
+        short = (tmp_path / "store.db-wal").stat().st_size
         await write(store, mine, 5, after=5)
-        content = (folder / "store.db-wal").read_bytes()
+        content = (tmp_path / "store.db-wal").read_bytes()
         last = len(content) - FRAME_BYTES
         cuts = [*range(short, last, 97), *range(last, len(content)), len(content)]
         for cut in cuts:
@@ -135,16 +127,16 @@ def test_a_log_that_was_cut_has_everything_before_the_cut(folder: Path) -> None:
     run(story())
 
 
-def test_a_byte_that_changed_in_the_log_never_makes_a_wrong_record(folder: Path) -> None:
-    path, copy = folder / "store.db", folder / "copy.db"
-    log = folder / "copy.db-wal"
+def test_a_byte_that_changed_in_the_log_never_makes_a_wrong_record(tmp_path: Path) -> None:
+    path, copy = tmp_path / "store.db", tmp_path / "copy.db"
+    log = tmp_path / "copy.db-wal"
 
     async def story() -> None:
         store = await SqliteStore.open(path)
         mine = await claim(store)
         for fact in range(5):
             await write(store, mine, fact, after=fact)
-        content = (folder / "store.db-wal").read_bytes()
+        content = (tmp_path / "store.db-wal").read_bytes()
         for offset in range(0, len(content), 53):
             shutil.copyfile(path, copy)
             damaged = bytearray(content)
@@ -160,8 +152,8 @@ def test_a_byte_that_changed_in_the_log_never_makes_a_wrong_record(folder: Path)
     run(story())
 
 
-def test_a_database_that_lost_its_end_is_found(folder: Path) -> None:
-    path = folder / "store.db"
+def test_a_database_that_lost_its_end_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
 
     async def story() -> None:
         ref = await filled(path)
@@ -175,7 +167,7 @@ def test_a_database_that_lost_its_end_is_found(folder: Path) -> None:
                 continue
             await look(store, ref)
             await store.aclose()
-            (folder / "store.db-wal").unlink(missing_ok=True)
+            (tmp_path / "store.db-wal").unlink(missing_ok=True)
 
     run(story())
 
@@ -202,8 +194,8 @@ TAMPERING = {
 
 @pytest.mark.promise("J3")
 @pytest.mark.parametrize("sql", TAMPERING.values(), ids=TAMPERING.keys())
-def test_rows_that_were_altered_or_lost_are_named_and_not_served(folder: Path, sql: str) -> None:
-    path = folder / "store.db"
+def test_rows_that_were_altered_or_lost_are_named_and_not_served(tmp_path: Path, sql: str) -> None:
+    path = tmp_path / "store.db"
 
     async def story() -> None:
         await filled(path)
@@ -219,8 +211,8 @@ def test_rows_that_were_altered_or_lost_are_named_and_not_served(folder: Path, s
     run(story())
 
 
-def test_an_append_that_nothing_follows_in_its_session_is_missed_in_the_order_of_all(folder: Path) -> None:
-    path = folder / "store.db"
+def test_an_append_that_nothing_follows_in_its_session_is_missed_in_the_order_of_all(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
 
     async def story() -> None:
         await filled(path)
@@ -235,8 +227,8 @@ def test_an_append_that_nothing_follows_in_its_session_is_missed_in_the_order_of
     run(story())
 
 
-def test_the_end_of_all_records_is_missed_while_its_session_has_an_owner(folder: Path) -> None:
-    path, copy = folder / "store.db", folder / "copy.db"
+def test_the_end_of_all_records_is_missed_while_its_session_has_an_owner(tmp_path: Path) -> None:
+    path, copy = tmp_path / "store.db", tmp_path / "copy.db"
 
     async def story() -> None:
         store = await SqliteStore.open(path, durability="process")
@@ -246,7 +238,7 @@ def test_the_end_of_all_records_is_missed_while_its_session_has_an_owner(folder:
         await write(store, mine, 2, 3, after=2)
         # The files of a process that is killed now.
         shutil.copyfile(path, copy)
-        shutil.copyfile(folder / "store.db-wal", folder / "copy.db-wal")
+        shutil.copyfile(tmp_path / "store.db-wal", tmp_path / "copy.db-wal")
         await store.aclose()
         tamper(copy, "DELETE FROM appends WHERE last_seq = 4")
         again = await SqliteStore.open(copy)
@@ -267,8 +259,8 @@ def test_the_end_of_all_records_is_missed_while_its_session_has_an_owner(folder:
     run(story())
 
 
-def test_other_rows_that_were_altered_are_found(folder: Path) -> None:
-    path = folder / "store.db"
+def test_other_rows_that_were_altered_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
 
     async def story() -> None:
         ref = await filled(path)
@@ -317,8 +309,8 @@ def test_other_rows_that_were_altered_are_found(folder: Path) -> None:
     ],
     ids=["itself", "the chain before it", "the append before it", "the end"],
 )
-def test_a_milestone_is_verified_with_the_append_before_it_and_the_end(folder: Path, damage: str) -> None:
-    path = folder / "store.db"
+def test_a_milestone_is_verified_with_the_append_before_it_and_the_end(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "store.db"
 
     async def story() -> None:
         store = await SqliteStore.open(path)
@@ -337,8 +329,8 @@ def test_a_milestone_is_verified_with_the_append_before_it_and_the_end(folder: P
     run(story())
 
 
-def test_a_row_that_breaks_a_rule_of_the_tables_harms_its_own_request_alone(folder: Path) -> None:
-    path = folder / "store.db"
+def test_a_row_that_breaks_a_rule_of_the_tables_harms_its_own_request_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
 
     async def story() -> None:
         await filled(path)
@@ -359,8 +351,8 @@ def test_a_row_that_breaks_a_rule_of_the_tables_harms_its_own_request_alone(fold
 
 @pytest.mark.promise("J3")
 @pytest.mark.parametrize("origin", ["another store", "a copy that went on by itself"])
-def test_records_of_one_store_cannot_be_put_into_another(folder: Path, origin: str) -> None:
-    ours, theirs = folder / "ours.db", folder / "theirs.db"
+def test_records_of_one_store_cannot_be_put_into_another(tmp_path: Path, origin: str) -> None:
+    ours, theirs = tmp_path / "ours.db", tmp_path / "theirs.db"
 
     async def story() -> None:
         await filled(ours)

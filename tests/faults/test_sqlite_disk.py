@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import tempfile
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, Final
 import apsw
 import pytest
 from tests.contracts.stores import claim, numbers, write
-from tests.faults.disk import Disk, Mark, Platter, Sync, fast_folder, fault
+from tests.faults.disk import Disk, Mark, Platter, Sync, fault
 from tests.faults.lossy import APPENDS, crashes, generations, recorded
 
 from windlass import Agent, AgentRuntime
@@ -161,44 +160,38 @@ def test_a_checkpoint_that_cannot_sync_stops_writing_too(
 # A disk that loses unsynced writes
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
-        yield Path(folder)
-
-
 @pytest.mark.promise("J2")
-def test_acknowledged_records_survive_a_disk_that_loses_unsynced_writes(disk: Disk, folder: Path) -> None:
+def test_acknowledged_records_survive_a_disk_that_loses_unsynced_writes(disk: Disk, tmp_path: Path) -> None:
     async def story() -> None:
-        assert await generations(disk, folder, trials=TRIALS, seed=SEED) == []
+        assert await generations(disk, tmp_path, trials=TRIALS, seed=SEED) == []
 
     run(story())
 
 
 @pytest.mark.parametrize("mutant", ["no sync at all", "process"])
-def test_the_lossy_disk_finds_a_store_that_does_not_sync(disk: Disk, folder: Path, mutant: str) -> None:
+def test_the_lossy_disk_finds_a_store_that_does_not_sync(disk: Disk, tmp_path: Path, mutant: str) -> None:
     async def story() -> None:
         durability: Durability = "process" if mutant == "process" else "power"
-        happenings = await recorded(disk, folder / "store.db", durability=durability, first=0)
+        happenings = await recorded(disk, tmp_path / "store.db", durability=durability, first=0)
         if mutant == "no sync at all":
             opened = next(index for index, each in enumerate(happenings) if isinstance(each, Mark))
             kept = [each for each in happenings[opened:] if not isinstance(each, Sync)]
             happenings = [*happenings[:opened], *kept]
         chance = random.Random(SEED)
         wrong = await crashes(
-            folder, start=Platter(), happenings=happenings, trials=MUTANT_TRIALS, chance=chance
+            tmp_path, start=Platter(), happenings=happenings, trials=MUTANT_TRIALS, chance=chance
         )
         assert len(wrong) >= MUTANT_TRIALS * 3 // 4
 
     run(story())
 
 
-def test_a_loss_of_power_that_durability_process_allows_is_no_damage(disk: Disk, folder: Path) -> None:
+def test_a_loss_of_power_that_durability_process_allows_is_no_damage(disk: Disk, tmp_path: Path) -> None:
     async def story() -> None:
-        happenings = await recorded(disk, folder / "store.db", durability="process", first=0)
+        happenings = await recorded(disk, tmp_path / "store.db", durability="process", first=0)
         chance = random.Random(SEED)
         wrong = await crashes(
-            folder, start=Platter(), happenings=happenings, trials=MUTANT_TRIALS, chance=chance
+            tmp_path, start=Platter(), happenings=happenings, trials=MUTANT_TRIALS, chance=chance
         )
         assert len(wrong) >= MUTANT_TRIALS // 2
         assert [one for one in wrong if "acknowledged, " not in one] == []

@@ -216,7 +216,7 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "acknowledged; anything else is wrong. In `bits` it is one other bit in a closed database. Every",
         "read shows the truth, less of it, or an error; `windlass doctor --deep` tells what is missing.",
         "In `noisy` it is a body of 690 kB with URL-like text from one tenant, while another one makes small",
-        "requests; it is wrong if the slowest percent of these takes more than 25 times as long as without.",
+        "requests; it is wrong if the slowest percent of these takes more than 10 times as long as without.",
         "",
         "| id | part and options | trials | kills | repeated with key | parked | wrong | seconds |",
         "|---|---|---|---|---|---|---|---|",

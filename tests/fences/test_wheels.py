@@ -52,10 +52,10 @@ COMMAND_TIMEOUT_S = 300
 NEEDS_AN_EXTRA = {
     "windlass.adapters.mcp": ("connection", "transports"),
     "windlass.adapters.telemetry": ("otlp",),
-    "windlass.adapters.models": ("anthropic_client", "openai_client", "sdk_options"),
     "windlass.adapters.journals.postgres": ("link", "reads", "schema", "store", "writer", "writes"),
     "windlass.adapters.storage": ("sqlalchemy",),
     "windlass.client": ("feed", "link"),
+    "windlass.testing": ("pytest",),
     "windlass.toolbox": ("web_connect",),
 }
 """Modules that are imported on demand only, because their dependencies are extras."""

@@ -22,7 +22,7 @@ from windlass.testing import (
     sequential_ids,
 )
 from windlass.tools import ToolFailed
-from windlass_harness.budget import BudgetLimit
+from windlass_harness.budget import Budget
 from windlass_harness.record import Record
 from windlass_protocol import ErrorKind, FinishReason, RetryClass
 
@@ -116,7 +116,7 @@ async def _rich(runtime: AgentRuntime, agent: Agent) -> None:
         run_id="r1",
         context=["It is Monday."],
         metadata={"chatId": "c1", "userId": "u1"},
-        budget=BudgetLimit(max_tokens=10_000, max_steps=9),
+        budget=Budget(max_tokens=10_000, max_steps=9),
     )
     await handle.wait(timeout=600)
 
@@ -159,7 +159,7 @@ STORIES: Final[dict[str, tuple[Agent, Play]]] = {
     "filtered": (_agent(Answer("no", finish_reason=FinishReason.CONTENT_FILTER)), _wait),
     "cut-off": (_agent(Answer("an unfin", finish_reason=FinishReason.LENGTH)), _wait),
     "out-of-steps": (
-        _agent(call("weather", {"city": "Oslo"}), say("x"), budget=BudgetLimit(max_steps=1)),
+        _agent(call("weather", {"city": "Oslo"}), say("x"), budget=Budget(max_steps=1)),
         _wait,
     ),
     "typed": (_agent(say('{"n": 7}'), output=_SCHEMA), _wait),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import windlass_harness
 from windlass_harness.budget import (
-    BudgetLimit,
+    Budget,
     BudgetState,
     Spend,
     consume_budget,
@@ -29,7 +29,7 @@ CASES: list[Case] = json.loads(
 )["cases"]
 
 counts = st.integers(0, 2**53)
-limits = st.builds(BudgetLimit, *[st.none() | counts] * 5)
+limits = st.builds(Budget, *[st.none() | counts] * 5)
 states = st.builds(BudgetState, *[counts] * 5)
 amounts = st.integers(-10, 2**53)
 spends = st.builds(
@@ -44,11 +44,11 @@ def named(fields: Case) -> Case:
     }
 
 
-def limits_of(fields: Case) -> BudgetLimit:
+def limits_of(fields: Case) -> Budget:
     values: Case = {}
     for name, value in named(fields).items():
         values[name] = float(value) if isinstance(value, str) else value
-    return BudgetLimit(**values)
+    return Budget(**values)
 
 
 def spend_of(fields: Case) -> Spend:
@@ -89,13 +89,13 @@ def test_a_shared_case_has_the_answer_of_every_language(case: Case) -> None:
         with pytest.raises(ValueError, match="must be"):
             answer(case)
     elif "output" in case:
-        assert answer(case) == BudgetLimit(**named(case["output"]))
+        assert answer(case) == Budget(**named(case["output"]))
     else:
         assert answer(case) == case.get("timeline", case.get("names"))
 
 
 def test_limits_are_declared_in_the_order_of_the_reference() -> None:
-    assert BudgetLimit(1000, 5, 3) == BudgetLimit(max_tokens=1000, max_steps=5, max_tool_calls=3)
+    assert Budget(1000, 5, 3) == Budget(max_tokens=1000, max_steps=5, max_tool_calls=3)
 
 
 def test_a_refused_limit_is_named_with_its_range() -> None:
@@ -103,13 +103,13 @@ def test_a_refused_limit_is_named_with_its_range() -> None:
         ValueError,
         match="max_cost_micros must be a whole number, 0 or more, found -1; use None for no limit",
     ):
-        BudgetLimit(max_cost_micros=-1)
+        Budget(max_cost_micros=-1)
 
 
 @pytest.mark.parametrize("limit", [nan, inf, True, 1.5, 2.0, "5", -1])
 def test_a_limit_that_is_no_whole_number_is_refused(limit: Any) -> None:
     with pytest.raises(ValueError, match=re.escape(f"0 or more, found {limit!r}; use None for no limit")):
-        BudgetLimit(max_tokens=limit)
+        Budget(max_tokens=limit)
 
 
 @pytest.mark.parametrize("spend", [consume_budget, would_exceed])
@@ -118,23 +118,21 @@ def test_a_spend_with_an_unknown_name_is_an_error_and_not_lost(spend: Any) -> No
         f"^{spend.__name__}: unknown option token; it takes tokens, step, tool_call, cost_micros, wall_ms$"
     )
     with pytest.raises(TypeError, match=message):
-        spend(BudgetState(), BudgetLimit(), token=5)
+        spend(BudgetState(), Budget(), token=5)
 
 
 def test_state_and_limits_cannot_be_changed() -> None:
-    for value, name in ((BudgetState(), "tokens_used"), (BudgetLimit(), "max_tokens")):
+    for value, name in ((BudgetState(), "tokens_used"), (Budget(), "max_tokens")):
         with pytest.raises(FrozenInstanceError):
             setattr(value, name, 1)
 
 
 def test_a_huge_amount_counts_in_full() -> None:
-    assert consume_budget(BudgetState(), BudgetLimit(), tokens=10**400)[0].tokens_used == 10**400
+    assert consume_budget(BudgetState(), Budget(), tokens=10**400)[0].tokens_used == 10**400
 
 
 @given(states, limits, spends)
-def test_would_exceed_agrees_with_consume_budget(
-    state: BudgetState, limit: BudgetLimit, spend: Spend
-) -> None:
+def test_would_exceed_agrees_with_consume_budget(state: BudgetState, limit: Budget, spend: Spend) -> None:
     foretold = would_exceed(state, limit, **spend)
     after, is_exhausted = consume_budget(state, limit, **spend)
     assert foretold == exceeded(after, limit)
@@ -142,7 +140,7 @@ def test_would_exceed_agrees_with_consume_budget(
 
 
 @given(states, limits, spends)
-def test_a_spend_never_lowers_the_usage(state: BudgetState, limit: BudgetLimit, spend: Spend) -> None:
+def test_a_spend_never_lowers_the_usage(state: BudgetState, limit: Budget, spend: Spend) -> None:
     after, _ = consume_budget(state, limit, **spend)
     assert all(new >= old for new, old in zip(astuple(after), astuple(state), strict=True))
 
@@ -156,7 +154,7 @@ def test_the_order_of_spends_does_not_matter(given_spends: list[Spend], random: 
 
 @given(states, limits, st.integers(1, 1000))
 def test_all_shares_together_fit_into_the_remaining_budget(
-    state: BudgetState, limit: BudgetLimit, parts: int
+    state: BudgetState, limit: Budget, parts: int
 ) -> None:
     left, part = asdict(remaining(state, limit)), asdict(share(state, limit, parts=parts))
     for name, whole in left.items():
@@ -169,7 +167,7 @@ def test_all_shares_together_fit_into_the_remaining_budget(
 def total(given_spends: list[Spend]) -> BudgetState:
     state = BudgetState()
     for spend in given_spends:
-        state, _ = consume_budget(state, BudgetLimit(), **spend)
+        state, _ = consume_budget(state, Budget(), **spend)
     return state
 
 

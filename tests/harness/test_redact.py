@@ -404,6 +404,8 @@ def test_a_large_text_is_inspected_once_and_recognised_by_its_content(
     again = {"text": "".join([masked[:10], masked[10:]])}
     assert redactor.value(again) is again
     assert redactor.text(again["text"]) is again["text"]
+    assert redactor.is_settled(again["text"])
+    assert not redactor.is_settled(dirty)
     assert len(inspected) == 1
     # One changed character, and it is inspected.
     assert redactor.text(masked + "password=hunter22") != masked + "password=hunter22"

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from windlass_harness.redact import shapes
 from windlass_harness.redact.shapes import (
     SEED_CHARS_MAX,
     SHAPES,
@@ -167,3 +168,20 @@ def test_a_secret_in_a_large_text_is_found_across_the_windows_of_the_search(offs
     assert has_seed(text)
     plain = "x " * WINDOW_CHARS
     assert mask_shapes(plain) is plain
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_large_text_is_masked_in_windows_as_it_would_be_at_once(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    chance = Random(seed)
+    parts = list[str]()
+    while sum(map(len, parts)) < 3 * WINDOW_CHARS:
+        parts += chance.choices(PIECES, k=40)
+        # Some windows have no match, and some matches begin in one window and end in another.
+        parts.append(chance.choice((" ", "\n", "x", "a1")) * chance.choice((1, 100, WINDOW_CHARS // 2)))
+    text = "".join(parts)
+    in_windows = [mask_shape(text, shape) for shape in SHAPES]
+    monkeypatch.setattr(shapes, "WINDOW_CHARS", len(text))
+    assert in_windows == [mask_shape(text, shape) for shape in SHAPES]
+    assert sum(masked != text for masked in in_windows) > 3

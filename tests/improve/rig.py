@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Unpack
 
-from windlass import Agent, AgentRuntime, BudgetLimit, LLMMessage, LLMUsage, tool
+from windlass import Agent, AgentRuntime, Budget, LLMMessage, LLMUsage, tool
 from windlass.ledger import Builder, Contains, Goal
 from windlass.runtime.options import RunOptions
 from windlass.testing import ScriptedModel, call, say
@@ -106,6 +106,4 @@ async def run(runtime: AgentRuntime, message: str, **options: Unpack[RunOptions]
 
 
 def builder(runtime: AgentRuntime, *answers: JsonObject | str, goal: Goal = GOAL) -> Builder:
-    return Builder(
-        proposer(*(answers or (FIX,))), runtime=runtime, goals=[goal], budget=BudgetLimit(max_steps=30)
-    )
+    return Builder(proposer(*(answers or (FIX,))), runtime=runtime, goals=[goal], budget=Budget(max_steps=30))

@@ -3,7 +3,7 @@
 import pytest
 from tests.improve.rig import clerk
 
-from windlass import Agent, BudgetLimit, Rejected, Rule
+from windlass import Agent, Budget, Rejected, Rule
 from windlass.agent import AnyAgent
 from windlass.dynamic import dynamic
 from windlass.ledger.changes import Draft, apply_changes, package_differences, version_of, wire_changes
@@ -59,12 +59,12 @@ def test_a_rule_is_added_to_the_policy_and_replaces_its_own_kind() -> None:
 
 
 def test_limits_of_the_budget_are_set_and_others_stay() -> None:
-    agent = clerk(budget=BudgetLimit(max_steps=3, max_tokens=10))
+    agent = clerk(budget=Budget(max_steps=3, max_tokens=10))
     wire, new = changed(agent, part="budget", limits={"max_steps": 9})
     assert (wire.before, wire.after) == ({"max_steps": 3, "max_tokens": 10}, {"max_steps": 9})
-    assert new.budget == BudgetLimit(max_steps=9, max_tokens=10)
+    assert new.budget == Budget(max_steps=9, max_tokens=10)
     wire, new = changed(clerk(), part="budget", limits={"max_steps": 9})
-    assert (wire.before, new.budget) == (None, BudgetLimit(max_steps=9))
+    assert (wire.before, new.budget) == (None, Budget(max_steps=9))
 
 
 def test_another_model_is_named() -> None:

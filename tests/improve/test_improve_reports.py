@@ -8,7 +8,7 @@ import pytest
 from tests.improve.rig import GOAL, builder, clerk, opened
 from tests.recorder.samples import decide
 
-from windlass import BudgetLimit, Conflict, Rejected
+from windlass import Budget, Conflict, Rejected
 from windlass.ledger import BuilderQuery, Runtime, report, report_json, report_text
 from windlass_protocol import JsonObject
 
@@ -114,7 +114,7 @@ def test_an_unknown_report_is_refused_with_the_known_ones() -> None:
 
 def test_the_root_cause_of_a_failed_call_is_its_error_message() -> None:
     async def main() -> None:
-        async with opened(clerk(budget=BudgetLimit(max_steps=1)), customers=["Nobody"]) as runtime:
+        async with opened(clerk(budget=Budget(max_steps=1)), customers=["Nobody"]) as runtime:
             found = BuilderQuery(runtime=runtime).analyze_failure("run-1")
             assert found is not None
             assert found.root_cause not in ("failed", "tool_failure")

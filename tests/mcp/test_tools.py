@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,50 +15,59 @@ from windlass.mcp import Elicitation, McpServer, McpServers
 from windlass.tools.context import ToolControl
 from windlass_protocol import EffectClass, ToolMode
 
+Play = Callable[[Callable[[McpServers], Coroutine[object, object, None]]], None]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Play]:
+    """Plays a story with a server that the tests share: it takes a second to start."""
+    with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "of the host")
+        servers = runner.run(McpServers([friendly()]).__aenter__())
+        yield lambda story: runner.run(story(servers))
+        runner.run(servers.aclose())
+
 
 def by_name(servers: McpServers) -> dict[str, Tool[..., object]]:
     return {tool.name: tool for tool in servers.tools}
 
 
-def test_a_tool_has_the_name_of_its_server_and_the_schema_that_the_server_gives() -> None:
-    async def story() -> None:
-        async with opened(friendly()) as servers:
-            add = by_name(servers)["f__add"]
-            assert add.description == "Add two numbers."
-            properties = add.input_schema["properties"]
-            assert isinstance(properties, dict)
-            assert properties.keys() == {"a", "b"}
-            assert add.spec.metadata is not None
-            assert add.spec.metadata["mcp"] == {"server": "f", "tool": "add"}
+def test_a_tool_has_the_name_of_its_server_and_the_schema_that_the_server_gives(shared: Play) -> None:
+    async def story(servers: McpServers) -> None:
+        add = by_name(servers)["f__add"]
+        assert add.description == "Add two numbers."
+        properties = add.input_schema["properties"]
+        assert isinstance(properties, dict)
+        assert properties.keys() == {"a", "b"}
+        assert add.spec.metadata is not None
+        assert add.spec.metadata["mcp"] == {"server": "f", "tool": "add"}
 
-    asyncio.run(story())
-
-
-def test_arguments_are_validated_before_they_are_sent_to_the_server() -> None:
-    async def story() -> None:
-        async with opened(friendly()) as servers:
-            assert (await use(servers, "f__add", a=1, b=2)).data == {"total": 3, "words": "1 and 2"}
-            problem = await failure_of(servers, "f__add", a="one")
-            assert "missing properties: b" in problem
-            assert "/a: expected integer, found string" in problem
-
-    asyncio.run(story())
+    shared(story)
 
 
-def test_hints_of_a_server_count_only_if_the_host_trusts_them() -> None:
-    async def story() -> None:
-        async with opened(friendly()) as servers:
-            kinds = {(tool.mode, tool.effect, tool.is_outbound) for tool in servers.tools}
-            assert kinds == {(ToolMode.EXTERNAL, EffectClass.ONCE, None)}
-        async with opened(friendly(trust_hints=True)) as servers:
-            tools = by_name(servers)
+def test_arguments_are_validated_before_they_are_sent_to_the_server(shared: Play) -> None:
+    async def story(servers: McpServers) -> None:
+        assert (await use(servers, "f__add", a=1, b=2)).data == {"total": 3, "words": "1 and 2"}
+        problem = await failure_of(servers, "f__add", a="one")
+        assert "missing properties: b" in problem
+        assert "/a: expected integer, found string" in problem
+
+    shared(story)
+
+
+def test_hints_of_a_server_count_only_if_the_host_trusts_them(shared: Play) -> None:
+    async def story(servers: McpServers) -> None:
+        kinds = {(tool.mode, tool.effect, tool.is_outbound) for tool in servers.tools}
+        assert kinds == {(ToolMode.EXTERNAL, EffectClass.ONCE, None)}
+        async with opened(friendly(trust_hints=True)) as trusting:
+            tools = by_name(trusting)
             assert (tools["f__add"].mode, tools["f__add"].effect) == (ToolMode.READ, EffectClass.READ)
             assert tools["f__add"].is_outbound is False
             greet = tools["f__greet"]
             assert (greet.mode, greet.effect) == (ToolMode.DESTRUCTIVE, EffectClass.IDEMPOTENT)
             assert tools["f__fail"].mode is ToolMode.EXTERNAL
 
-    asyncio.run(story())
+    shared(story)
 
 
 def test_tool_options_of_the_host_override_the_hints_of_the_server() -> None:
@@ -85,15 +94,14 @@ def test_names_that_no_provider_would_take_are_changed_and_stay_apart() -> None:
     asyncio.run(story())
 
 
-def test_texts_images_and_failures_are_returned_by_their_kind() -> None:
-    async def story() -> None:
-        async with opened(friendly()) as servers:
-            assert (await use(servers, "f__greet", name="Ada")).data == "Hello, Ada."
-            shown = (await use(servers, "f__picture")).data
-            assert shown == ["a dot", {"$omitted": "image image/png, 5 bytes"}]
-            assert "Error executing tool fail" in await failure_of(servers, "f__fail", reason="x")
+def test_texts_images_and_failures_are_returned_by_their_kind(shared: Play) -> None:
+    async def story(servers: McpServers) -> None:
+        assert (await use(servers, "f__greet", name="Ada")).data == "Hello, Ada."
+        shown = (await use(servers, "f__picture")).data
+        assert shown == ["a dot", {"$omitted": "image image/png, 5 bytes"}]
+        assert "Error executing tool fail" in await failure_of(servers, "f__fail", reason="x")
 
-    asyncio.run(story())
+    shared(story)
 
 
 def test_resources_are_shown_as_text_or_named() -> None:
@@ -155,16 +163,18 @@ def test_structured_content_must_fit_the_schema_that_was_promised(
     asyncio.run(story())
 
 
-def test_progress_of_a_server_is_progress_of_the_call() -> None:
-    async def story() -> None:
+def test_progress_of_a_server_is_progress_of_the_call(shared: Play) -> None:
+    async def story(servers: McpServers) -> None:
         seen: list[JsonValue] = []
         context = ToolContext("s", "r", "c", control=ToolControl(seen.append))
-        async with opened(friendly()) as servers:
-            assert (await use(servers, "f__steps", context=context)).data == "done"
+        assert (await use(servers, "f__steps", context=context)).data == "done"
         first = {"progress": 1.0, "total": 2.0, "message": "half"}
+        # A notice may be taken after the answer that follows it.
+        while first not in seen:
+            assert (await use(servers, "f__greet", name="Ada")).success
         assert [one for one in seen if one == first] == [first]
 
-    asyncio.run(story())
+    shared(story)
 
 
 def test_a_call_that_is_cancelled_is_cancelled_in_the_server(tmp_path: Path) -> None:
@@ -184,15 +194,14 @@ def test_a_call_that_is_cancelled_is_cancelled_in_the_server(tmp_path: Path) -> 
     asyncio.run(story())
 
 
-def test_elicitations_of_a_server_are_declined() -> None:
-    async def story() -> None:
-        async with opened(friendly()) as servers:
-            assert (await use(servers, "f__ask")).data == "decline None"
-        async with opened(raw("asks")) as servers:
-            said = (await use(servers, "r__act", method="elicitation/create")).data
+def test_elicitations_of_a_server_are_declined(shared: Play) -> None:
+    async def story(servers: McpServers) -> None:
+        assert (await use(servers, "f__ask")).data == "decline None"
+        async with opened(raw("asks")) as asking:
+            said = (await use(asking, "r__act", method="elicitation/create")).data
             assert said == '{"action": "decline"}'
 
-    asyncio.run(story())
+    shared(story)
 
 
 def test_questions_of_a_server_reach_the_handler_and_its_answer_the_server() -> None:
@@ -233,17 +242,14 @@ def test_sampling_requests_of_a_server_are_refused() -> None:
     asyncio.run(story())
 
 
-def test_a_server_process_gets_a_minimal_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the host")
+def test_a_server_process_gets_a_minimal_environment(shared: Play) -> None:
+    async def story(servers: McpServers) -> None:
+        names = str((await use(servers, "f__environment")).data).split()
+        assert "AWS_SECRET_ACCESS_KEY" in os.environ
+        assert "PATH" in names
+        assert not {"AWS_SECRET_ACCESS_KEY", "PYTHONPATH"} & set(names)
 
-    async def story() -> None:
-        async with opened(friendly()) as servers:
-            names = str((await use(servers, "f__environment")).data).split()
-            assert "AWS_SECRET_ACCESS_KEY" in os.environ
-            assert "PATH" in names
-            assert not {"AWS_SECRET_ACCESS_KEY", "PYTHONPATH"} & set(names)
-
-    asyncio.run(story())
+    shared(story)
 
 
 @pytest.mark.parametrize("kind", ["result", "failure", "error"])
@@ -325,11 +331,10 @@ def test_a_call_to_an_address_that_is_cancelled_is_cancelled_in_the_server(tmp_p
         asyncio.run(story(url))
 
 
-def test_many_calls_at_the_same_time_get_their_own_answers() -> None:
-    async def story() -> None:
-        async with opened(friendly()) as servers:
-            results = await asyncio.gather(*(use(servers, "f__greet", name=str(at)) for at in range(32)))
-            assert [result.data for result in results] == [f"Hello, {at}." for at in range(32)]
-            assert len(ToolRouter(servers.tools).list_tools()) == len(servers.tools)
+def test_many_calls_at_the_same_time_get_their_own_answers(shared: Play) -> None:
+    async def story(servers: McpServers) -> None:
+        results = await asyncio.gather(*(use(servers, "f__greet", name=str(at)) for at in range(32)))
+        assert [result.data for result in results] == [f"Hello, {at}." for at in range(32)]
+        assert len(ToolRouter(servers.tools).list_tools()) == len(servers.tools)
 
-    asyncio.run(story())
+    shared(story)

@@ -78,7 +78,7 @@ def test_every_generated_file_says_so_in_its_first_line() -> None:
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     """A copy of spec/ with the generated files."""
-    shutil.copytree(SPEC, tmp_path / "spec", ignore=shutil.ignore_patterns("examples"))
+    shutil.copytree(SPEC, tmp_path / "spec", ignore=shutil.ignore_patterns("invalid"))
     assert main([], tmp_path) == 0
     return tmp_path
 
@@ -103,6 +103,18 @@ def test_a_changed_schema_changes_both_languages(workspace: Path, capsys: pytest
     for name in ("tools.py", "tools.pyi"):
         assert "wants_followup: Maybe[Bool]" in (workspace / PYTHON_FOLDER / name).read_text("utf-8")
     assert "wantsFollowup: z.boolean()" in (workspace / TYPESCRIPT_FOLDER / "tools.ts").read_text("utf-8")
+
+
+def test_the_page_of_payloads_has_each_type_its_fields_and_its_example() -> None:
+    page = (ROOT / "docs" / "payloads.md").read_text("utf-8")
+    sections = dict(part.split("\n", 1) for part in page.split("\n## ")[1:])
+    assert sections.keys() == EVENT_DATA.keys()
+    for name, data in EVENT_DATA.items():
+        told = dict(re.findall(r"^\| `(\w+)` \| (.+?) \| .+ \|$", sections[name], re.MULTILINE))
+        assert set(told) == {field.alias or one for one, field in data.model_fields.items()}, name
+        required = {field.alias or one for one, field in data.model_fields.items() if field.is_required()}
+        assert {field for field, words in told.items() if words.endswith(", required")} == required, name
+        data.model_validate_json(sections[name].split("```json\n")[1].split("```")[0])
 
 
 @pytest.mark.uncounted

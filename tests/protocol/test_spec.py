@@ -98,6 +98,7 @@ run.completed           runId | output structuredOutput narrative outputData usa
 run.failed              runId error | narrative outputData usage
 run.cancelled           runId | reason usage
 run.budget_exhausted    runId exceeded used limits | usage
+step.queued             provider reason S I T |
 step.retrying           code attempt delayMs S I T | message
 action.started          callId toolName effect idempotencyKey S I T | argumentsHash mode arguments
 program.paused          callId taken S I T | interpreter snapshot printed

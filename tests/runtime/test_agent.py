@@ -13,7 +13,7 @@ from windlass.ports.host import HookCall
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.testing import ScriptedModel
 from windlass.tools import tool
-from windlass_harness.budget import BudgetLimit
+from windlass_harness.budget import Budget
 from windlass_harness.policy import PolicySet, Rule
 from windlass_protocol import (
     CompactionConfig,
@@ -81,7 +81,7 @@ def test_an_agent_holds_all_that_it_is_given():
         tools=[look],
         subagents=[helper],
         policy=PolicySet((Rule("r", "deny"),)),
-        budget=BudgetLimit(max_steps=5),
+        budget=Budget(max_steps=5),
         output=Invoice,
         hooks=[watch, bare],
         output_sinks=[OutputSinkSpec(sink_id="mail")],
@@ -124,7 +124,7 @@ LOOSE_AGENT: Any = Agent
         ({"subagents": ["helper"]}, "subagents must be agents; number 0 is str"),
         ({"subagents": [Agent(f"a{number}", model="a/b") for number in range(65)]}, "found 65, limit 64"),
         ({"policy": None}, "policy must be a PolicySet, found NoneType"),
-        ({"budget": 5}, "budget must be a BudgetLimit, found int"),
+        ({"budget": 5}, "budget must be a Budget, found int"),
         ({"compaction": {}}, "compaction must be a number of tokens or a CompactionConfig, found dict"),
         (
             {"hooks": [print]},

@@ -57,11 +57,20 @@ def test_a_request_without_a_recording_is_rejected_with_advice(tmp_path: Path) -
     path = tmp_path / "a.jsonl"
     play(Cassette(path, ScriptedModel([say("Hello")])))
     cassette = Cassette(path)
-    for messages, options in (((LLMMessage("user", "Ho"),), {}), (HI, {"temperature": 0.5})):
-        with pytest.raises(
-            Rejected, match=r"has no recording of this request .* give the cassette a provider"
-        ):
+    more = (*HI, LLMMessage("assistant", "Hello"), LLMMessage("user", "Ho"))
+    for messages, options, told in (
+        ((LLMMessage("user", "Ho"),), {}, "message 1 (user) changed;"),
+        (more, {}, "message 2 (assistant) is new, message 3 (user) is new;"),
+        ((), {}, "message 1 (user) is missing;"),
+        (HI, {"temperature": 0.5}, "temperature changed;"),
+    ):
+        with pytest.raises(Rejected) as refused:
             play(cassette, messages=messages, **options)
+        assert f"has no recording of this request: in the nearest one of 1, {told}" in refused.value.message
+        assert "give the cassette a provider" in refused.value.message
+        assert "Ho" not in refused.value.message, "an error has no payload"
+    with pytest.raises(Rejected, match="there are no recordings"):
+        play(Cassette(tmp_path / "b.jsonl"))
 
 
 def test_a_repeated_request_plays_the_next_recording_and_then_the_last_one(tmp_path: Path) -> None:
@@ -82,6 +91,7 @@ def test_secrets_are_not_kept_even_if_they_come_in_pieces(tmp_path: Path) -> Non
         assert text(play(Cassette(path, model, secrets=[SECRET]), messages=asked)) == words
     kept = path.read_text(encoding="utf-8")
     assert "hunter2" not in kept
+    assert "My key is" not in kept, "a request is kept as digests"
     assert "aaaa" not in kept
     assert "It is " in kept
 
@@ -100,7 +110,7 @@ def test_half_an_answer_is_not_kept(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-@pytest.mark.parametrize("line", ["nonsense", "[]", "{}", '{"version": 2, "key": "a", "chunks": []}'])
+@pytest.mark.parametrize("line", ["nonsense", "[]", "{}", '{"version": 1, "key": "a", "chunks": []}'])
 def test_a_file_that_is_no_cassette_is_refused(tmp_path: Path, line: str) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(line, encoding="utf-8")

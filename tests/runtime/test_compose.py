@@ -24,7 +24,7 @@ from windlass.testing import (
     seeded_random,
     sequential_ids,
 )
-from windlass_harness.budget import BudgetLimit
+from windlass_harness.budget import Budget
 from windlass_harness.loop.rules import Rules
 from windlass_harness.policy import PolicySet, Rule
 from windlass_protocol import (
@@ -112,7 +112,7 @@ def test_every_option_of_a_run_reaches_its_records_and_its_model() -> None:
                 run_id="r1",
                 turn_id="t1",
                 mode=RunMode.TASK,
-                budget=BudgetLimit(max_steps=3),
+                budget=Budget(max_steps=3),
                 output={"title": "Word", "type": "string"},
                 context=["It is raining."],
                 metadata={"ticket": 7},

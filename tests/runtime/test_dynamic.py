@@ -4,6 +4,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,8 +24,8 @@ from windlass.package import compile_package, fingerprint, package_difference
 from windlass.policy import allow_start
 from windlass.runtime.runs import RunHandle
 from windlass.skills import Skill
-from windlass.testing import Answer, ScriptedModel, by_history, call, say
-from windlass_protocol import ErrorKind, RunResult
+from windlass.testing import Answer, ScriptedModel, by_history, call, crash_everywhere, say
+from windlass_protocol import ErrorKind, InputRequest, InputResponse, RunResult
 
 SECRET = "correct-horse-battery"
 WRONG: Any = 1
@@ -584,3 +585,50 @@ def test_a_package_that_names_a_resolver_needs_its_agent() -> None:
                 await runtime.start_run(request(package_id=package.package_id))
 
     play(story())
+
+
+def test_an_interrupted_call_of_a_dynamic_tool_keeps_its_approval() -> None:
+    paid = Counter[str]()
+
+    @tool(mode="external", effect="idempotent")
+    async def pay(ctx: ToolContext) -> str:
+        """Pay."""
+        paid[ctx.idempotency_key] += 1
+        return "paid"
+
+    async def give(context: DynamicContext) -> list[Tool[..., object]]:
+        return [pay]
+
+    agent = Agent("a", model=ScriptedModel(by_history([call("pay", {}), say("done")])), tools=[dynamic(give)])
+    asked: list[str] = []
+    interrupted = 0
+
+    def answer(request: InputRequest) -> InputResponse:
+        asked.append(request.request_id)
+        return InputResponse(request_id=request.request_id, option_id="approve")
+
+    for crash in crash_everywhere(agent, "pay", answer=answer):
+        assert (crash.result.output, len(paid)) == ("done", 1), crash
+        assert len(set(asked)) == 1, crash
+        interrupted += paid.total() > 1
+        asked.clear()
+        paid.clear()
+    assert interrupted, "no crash was in the middle of the payment"
+
+
+@pytest.mark.parametrize("scope", ["session", "turn", "step"])
+def test_the_ledger_lists_dynamic_tools_among_the_options(scope: str) -> None:
+    def give(context: DynamicContext) -> list[Tool[..., object]]:
+        return [made(f"at_{context.step_index or 0}" if scope == "step" else "dyn")]
+
+    agent = Agent("a", model=ScriptedModel([*TWO_STEPS, *TWO_STEPS]), tools=[LOOK, dynamic(give, at=scope)])
+
+    async def story() -> list[list[str]]:
+        async with opened(agent) as runtime:
+            for run_id in ("r1", "r2"):
+                await ran(runtime, agent, run_id)
+            decisions = (await runtime.decisions("r2")).decisions
+            return [[option.id for option in one.options] for one in decisions]
+
+    names = ["at_0", "at_1"] if scope == "step" else ["dyn", "dyn"]
+    assert play(story()) == [["look", names[0], "final answer"], ["final answer", "look", names[1]]]

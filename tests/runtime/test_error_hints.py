@@ -104,7 +104,7 @@ MISTAKES: dict[str, Mistake] = {
     "budget": Mistake(
         lambda runtime: runtime.start("shop", "go", budget={"max_token": 3}),
         ErrorCode.REJECTED,
-        "budget must be a BudgetLimit, such as BudgetLimit(max_steps=20)",
+        "budget must be a Budget, such as Budget(max_steps=20)",
     ),
     "message": Mistake(
         lambda runtime: runtime.start("shop", ["go"]),
@@ -198,7 +198,7 @@ def test_names_that_an_error_repeats_have_no_secrets_in_them() -> None:
     ],
 )
 def test_an_answer_that_is_not_an_option_is_refused_with_the_options(
-    given: dict[str, str], words: str
+    given: dict[str, Any], words: str
 ) -> None:
     async def story() -> None:
         model = ScriptedModel([call("mail", {"to": "ada"}), say("done")])
@@ -368,7 +368,7 @@ def test_a_runtime_that_cannot_be_opened_is_not_entered(tmp_path: Path) -> None:
 
 
 OF_WRONG_TYPES = {
-    "a BudgetLimit, such as BudgetLimit(max_steps=20)",
+    "a Budget, such as Budget(max_steps=20)",
     "a RunRequest; start() takes an agent and a message",
     # Met by the Python program that defines the agents: a server refuses them before it serves.
     " are not in this process; start the run again with deps=…, or open the runtime with a factory: "

@@ -543,7 +543,7 @@ def test_a_synchronous_hook_runs_in_a_thread_and_is_left_alone_when_its_threads_
     free = threading.Event()
     threads: list[int] = []
 
-    @on_event("*", timeout_ms=1)
+    @on_event("*", timeout_ms=100)
     def stick(event: Event) -> None:
         threads.append(threading.get_ident())
         free.wait()

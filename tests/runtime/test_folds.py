@@ -377,7 +377,7 @@ def walker(count: int) -> Agent:
 
 def runtime_on(store: CountingStore, agent: Agent) -> AgentRuntime:
     bus = Feed(store, SystemClock())
-    built = AgentRuntime.builder().options(policy=allow_start, is_attended=True)
+    built = AgentRuntime.builder().options(start_policy=allow_start, is_attended=True)
     return built.journal(store).event_bus(bus).content(store).agent(agent).build()
 
 

@@ -2,17 +2,22 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.runtime.runtime_rig import play
 
 from windlass import Agent, AgentRuntime, tool
+from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.attachments import check_parts
 from windlass.limits import LIGHT_CHARS_MAX
+from windlass.ports.store import Batch
 from windlass.scribe import RedactingScribe
 from windlass.testing import ScriptedModel, by_history, call, say
+from windlass.tools.calling import CONVERSIONS
 from windlass_harness import redact
+from windlass_harness.record import Record
 from windlass_protocol import JsonObject, RunRequest
 
 URL = "https://ann:hunter22@example.com/a?token=abcdef123 "
@@ -105,6 +110,45 @@ def test_values_of_one_runtime_are_masked_one_after_the_other(monkeypatch: pytes
         go.set()
         assert all("hunter22" not in str(masked) for masked in await asyncio.gather(*tasks))
         assert values == ["a", "b"]
+
+    asyncio.run(main())
+
+
+def test_a_message_that_was_masked_does_not_wait_for_others_when_it_is_taken() -> None:
+    async def main() -> None:
+        scribe = RedactingScribe()
+        masked = await scribe.masked({"text": LARGE})
+        # Read back, it has the same content. The first step ends it, so it waited for nothing.
+        again: JsonObject = {"text": "".join(str(masked["text"]))}
+        with pytest.raises(StopIteration):
+            scribe.masked(again).send(None)
+
+    asyncio.run(main())
+
+
+def test_a_large_message_is_encoded_outside_of_the_event_loop(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = await SqliteStore.open(tmp_path / "s.db", durability="process")
+        posting = asyncio.create_task(store.post("s1", kind="start", key="k1", body={"message": LARGE}))
+        await asyncio.sleep(0)
+        assert CONVERSIONS.count == 1
+        await posting
+        await store.enlist("o1", now_ms=1)
+        claim = await store.claim("s1", "o1", now_ms=1)
+        draft = Record("message.received", "2026-11-15T12:00:00.000Z", {"message": LARGE})
+        appending = asyncio.create_task(store.append(Batch(claim, 0, (draft,))))
+        await asyncio.sleep(0)
+        assert CONVERSIONS.count == 1
+        await appending
+        [record] = await store.read("s1")
+        assert record.data == draft.data
+        # A small one is encoded at once.
+        small = replace(draft, data={"message": "hello"})
+        appending = asyncio.create_task(store.append(Batch(claim, 1, (small,))))
+        await asyncio.sleep(0)
+        assert CONVERSIONS.count == 0
+        await appending
+        await store.aclose()
 
     asyncio.run(main())
 

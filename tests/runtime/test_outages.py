@@ -12,7 +12,7 @@ import pytest
 from tests.runtime.adapters.models.wire import OPENAI, Reply, refusal, serving
 from tests.runtime.runtime_rig import play
 
-from windlass import Agent, AgentRuntime, BudgetLimit, Rejected, tool
+from windlass import Agent, AgentRuntime, Budget, Rejected, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.models import ModelSettings
 from windlass.engine.engine import SWEEP_S
@@ -61,7 +61,7 @@ class AwayModel(ScriptedModel):
 class Scene:
     """A store and a clock, and runtimes on them."""
 
-    def __init__(self, away_s: float, **agent: int | BudgetLimit) -> None:
+    def __init__(self, away_s: float, **agent: int | Budget) -> None:
         self.clock, self.store = FakeClock(), KeptStore()
         self.model = AwayModel(self.clock, away_s)
         self.agent = Agent("shop", model=self.model, **agent)  # pyright: ignore[reportArgumentType]
@@ -192,7 +192,7 @@ def test_a_cancel_ends_a_run_that_waits_for_its_provider() -> None:
 
 
 def test_the_time_budget_of_a_run_ends_its_wait() -> None:
-    scene = Scene(away_s=24 * HOUR_S, budget=BudgetLimit(max_wall_ms=300_000))
+    scene = Scene(away_s=24 * HOUR_S, budget=Budget(max_wall_ms=300_000))
 
     async def story() -> None:
         async with scene.runtime() as runtime:

@@ -8,7 +8,7 @@ from windlass.agent import Agent
 from windlass.package import compile_package, fingerprint, package_difference, package_json, policy_ref
 from windlass.testing import ScriptedModel
 from windlass.tools import Tool, tool
-from windlass_harness.budget import BudgetLimit
+from windlass_harness.budget import Budget
 from windlass_harness.policy import PolicySet, Rule
 from windlass_protocol import (
     CompactionConfig,
@@ -71,7 +71,7 @@ class Parts:
             "tools": [tool(look, mode="read"), tool(pay, mode="external", approval="always")],
             "subagents": [Agent("helper", model="a/b", instructions="Help."), Agent("clerk", model="a/b")],
             "policy": PolicySet(RULES, version="3"),
-            "budget": BudgetLimit(max_steps=5, max_tokens=1_000),
+            "budget": Budget(max_steps=5, max_tokens=1_000),
             "output": {"title": "Out", "type": "object"},
             "hooks": [WATCH, AUDIT],
             "output_sinks": [OutputSinkSpec(sink_id="mail"), OutputSinkSpec(sink_id="file")],
@@ -162,7 +162,7 @@ CHANGES: list[tuple[dict[str, object], str]] = [
     ({"policy": PolicySet(RULES, version="4")}, "policy agent-policy changed: version"),
     ({"policy": PolicySet(RULES[:1], version="3")}, "policy agent-policy changed: version"),
     ({"policy": PolicySet(RULES, version="3", trusts_names=True)}, "policy agent-policy changed: version"),
-    ({"budget": BudgetLimit(max_steps=6, max_tokens=1_000)}, "budget.maxSteps changed"),
+    ({"budget": Budget(max_steps=6, max_tokens=1_000)}, "budget.maxSteps changed"),
     ({"budget": None}, "budget removed"),
     ({"output": {"title": "Out", "type": "array"}}, "output contract Out changed: contentHash, schema"),
     ({"hooks": [WATCH, AUDIT.model_copy(update={"timeout_ms": 5})]}, "hook audit changed: timeoutMs"),

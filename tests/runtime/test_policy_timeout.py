@@ -112,7 +112,7 @@ def test_a_start_is_denied_if_its_policy_times_out() -> None:
 
     async def story() -> None:
         agent = Agent("shop", model=ScriptedModel([say("done")]))
-        async with AgentRuntime.in_memory([agent], policy=policy, policy_timeout_ms=20) as runtime:
+        async with AgentRuntime.in_memory([agent], start_policy=policy, policy_timeout_ms=20) as runtime:
             with pytest.raises(Denied, match=r"policy\.timeout"):
                 await runtime.start(agent, "go", run_id="r1")
 

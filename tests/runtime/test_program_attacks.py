@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.runtime_rig import play, until
+from tests.runtime.runtime_rig import OtherRelease, play, until
 from tests.runtime.test_programs import coder, failure_of, output_of, pay, requests_of, result_of, run
 
-from windlass import Agent, AgentRuntime, BudgetLimit, tool
+from windlass import Agent, AgentRuntime, Budget, tool
+from windlass.adapters.monty import Plain, TooLarge
 from windlass.limits import (
     PROGRAM_ARGUMENTS_BYTES_MAX,
     PROGRAM_PRINTED_CHARS_MAX,
@@ -56,7 +57,9 @@ def told(events: Sequence[Event], call_id: str = "call-1") -> str:
     [
         ("float('nan')", "nan"),
         ("2**70", str(2**70)),
-        ("{1: b'a', (1, 2): {3}}", {"1": "b'a'", "(1, 2)": [3]}),
+        ("2**20_000", hex(2**20_000)),
+        ("{1: b'a', (1, 2): {3}}", {"1": "b'a'", "[1, 2]": [3]}),
+        ("class A:\n    def __init__(self) -> None:\n        self.b = [self]\nA()", {"b": ["..."]}),
         ("[double(1)]", ["<coroutine external_future(0)>"]),
         ("'\\ud800'", "\N{REPLACEMENT CHARACTER}"),
     ],
@@ -84,6 +87,14 @@ def test_a_value_that_repeats_a_small_one_many_times_is_too_large(use: str) -> N
     )
     assert code == "program_failed"
     assert f"over {PROGRAM_VALUE_CHARS_MAX:,} characters" in message
+
+
+@pytest.mark.parametrize("value", ["", {}, (), set[int](), b"", 1, 0.5, None, True, 2**70, float("inf"), ...])
+def test_every_part_of_a_value_counts(value: object) -> None:
+    for _ in range(5):
+        value = [value] * 1_000
+    with pytest.raises(TooLarge):
+        Plain(10_000)(value)
 
 
 def test_a_large_value_is_cut_for_the_model_and_whole_in_the_content_store() -> None:
@@ -141,11 +152,33 @@ def test_tools_whose_names_become_equal_are_different_functions() -> None:
     assert [result_of(events, f"call-1/{at}")["result"]["toolName"] for at in (0, 1)] == ["a-b", "a_b"]  # type: ignore[index]
 
 
+@pytest.mark.parametrize(
+    ("source", "code", "error"),
+    [
+        (f"[{'0, ' * 3_000}1 / 0]", "program_failed", "ZeroDivisionError"),
+        ("(" * 5_000, "invalid_code", "SyntaxError"),
+        ("raise ValueError('a' * 100_000)", "program_failed", "ValueError"),
+    ],
+)
+def test_the_error_of_a_very_long_line_is_told_with_its_place(source: str, code: str, error: str) -> None:
+    found, message = failure_of(coder(source))
+    assert found == code
+    assert error in message
+    assert "line 1" in message
+    assert len(message) < 5_000
+
+
 def test_a_program_may_catch_the_refusal_of_wrong_arguments() -> None:
     source = (
         "try:\n    await double(**{'other': 1})\nexcept RuntimeError as error:\n    found = str(error)\nfound"
     )
     assert "/other: expected no field of this name" in output_of(coder(source))
+
+
+def test_an_argument_that_is_given_twice_is_refused() -> None:
+    for given in ("1, **{'number': 2}", "*[1, 2]"):
+        _, message = failure_of(coder(f"await double({given})"))
+        assert "/positional: expected no field of this name" in message
 
 
 def workers() -> list[int]:
@@ -230,14 +263,6 @@ await pay(1)
     play(story())
 
 
-class OtherRelease(MontyInterpreter):
-    """An interpreter that loads no snapshot of the usual one."""
-
-    @property
-    def version(self) -> str:
-        return "monty/of another release"
-
-
 def test_a_cancel_reaches_a_program_in_the_middle_of_its_calls() -> None:
     async def story() -> None:
         began, cancelled = asyncio.Event(), list[int]()
@@ -282,7 +307,7 @@ def test_a_cancel_ends_a_program_that_loops() -> None:
 
 
 def test_a_budget_of_calls_counts_those_of_programs() -> None:
-    agent = coder("for at in range(9):\n    await double(at)", budget=BudgetLimit(max_tool_calls=4))
+    agent = coder("for at in range(9):\n    await double(at)", budget=Budget(max_tool_calls=4))
     events = play(run(agent))
     begun = [event for event in events if event.type == "action.started"]
     assert len(begun) == 4
@@ -290,8 +315,31 @@ def test_a_budget_of_calls_counts_those_of_programs() -> None:
     assert "Calls of it that had begun: double (3). Their effects remain." in told(events)
 
 
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["fails", "is cancelled"])
+def test_the_model_is_told_which_calls_of_a_failed_program_have_begun(is_stopped: bool) -> None:
+    async def story() -> str:
+        agent = coder("import asyncio\nawait asyncio.gather(double(1), pay(1), pay(2), pay(3))")
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await opened_and_asked(runtime, agent)
+            denied, approved, _ = await handle.open_requests()
+            await handle.answer(denied.request_id, "deny")
+            await until(handle, "program.ended")
+            await handle.answer(approved.request_id, "approve")
+            if is_stopped:
+                async for event in handle.events():
+                    if event.type == "action.result" and "call-1/2" in str(event.data["result"]):
+                        break
+                await handle.cancel()
+            else:
+                await runtime.steer(agent, "hurry", session_id="s1")
+            await handle.wait(timeout=300)
+            return told([event async for event in handle.events()])
+
+    assert "Calls of it that had begun: double (1), pay (1). Their effects remain." in play(story())
+
+
 def test_a_program_that_is_stopped_before_its_first_call_says_so() -> None:
-    agent = coder("await double(1)", budget=BudgetLimit(max_tool_calls=1))
+    agent = coder("await double(1)", budget=Budget(max_tool_calls=1))
     assert "stopped before a call of it began" in told(play(run(agent)))
 
 

@@ -15,13 +15,14 @@ from windlass.adapters.system import SystemClock
 from windlass.engine.inbox import ANSWER
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.feed import Feed
+from windlass.limits import OPTIONS_MAX
 from windlass.policy import allow_start
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.ports.store import STEER, NewRun, Posted
 from windlass.runtime.runs import RunHandle
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass.testing.stores import WrappedStore
-from windlass.tools.question import OPTIONS_MAX, ask_question
+from windlass.tools.question import ask_question
 from windlass_protocol import (
     ErrorKind,
     InputRequest,

@@ -222,7 +222,7 @@ def test_a_refused_subagent_leaves_an_entry_of_the_calling_session() -> None:
         helper = Agent("helper", model=model_of("never"), description="Helps.")
         model = ScriptedModel([call("helper", {"message": INPUT}), say("done")])
         boss = Agent("boss", model=model, subagents=[helper])
-        async with AgentRuntime.in_memory([boss], policy=no_children) as runtime:
+        async with AgentRuntime.in_memory([boss], start_policy=no_children) as runtime:
             handle = await runtime.start("boss", "go", session_id="s1", owner="ann", source=SOURCE)
             assert (await handle.wait()).output == "done"
             [entry] = (await runtime.sessions.refused_starts(owner="ann", agent_id="helper")).items
@@ -346,7 +346,9 @@ def test_the_caller_does_not_wait_for_a_store_that_another_process_has_locked(
     path = tmp_path / "a.db"
 
     async def story() -> None:
-        async with AgentRuntime.open(path, agents=[shop()], durability=durability, policy=deny) as runtime:
+        async with AgentRuntime.open(
+            path, agents=[shop()], durability=durability, start_policy=deny
+        ) as runtime:
             other = sqlite3.connect(path, isolation_level=None)
             other.execute("BEGIN IMMEDIATE")
             assert (

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.runtime.runtime_rig import play
 
-from windlass import Agent, AgentRuntime, BudgetLimit, Conflict, ToolContext, tool
+from windlass import Agent, AgentRuntime, Budget, Conflict, ToolContext, tool
 from windlass.testing import ScriptedModel, call, fail, say
 from windlass_protocol import RunStatus, SourceKind, SourceRef
 
@@ -73,7 +73,7 @@ def test_a_run_that_continues_a_failed_one_can_be_continued_itself() -> None:
 def test_a_retry_uses_the_agent_as_it_is_now() -> None:
     async def story() -> None:
         desk = Desk(call("book"), call("book"))
-        agent = replace(desk.agent, budget=BudgetLimit(max_steps=1))
+        agent = replace(desk.agent, budget=Budget(max_steps=1))
         async with AgentRuntime.in_memory([agent]) as runtime:
             handle = await runtime.start(agent, "Book.", run_id="r1")
             assert (await handle.wait()).status is RunStatus.BUDGET_EXHAUSTED

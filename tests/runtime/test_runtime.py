@@ -23,7 +23,7 @@ from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import Machine
 from windlass.runtime.runs import Runs, record_of, typed_result
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, fail, run_in_fake_time, say
-from windlass_harness.budget import BudgetLimit
+from windlass_harness.budget import Budget
 from windlass_harness.views.runs import fold_runs
 from windlass_protocol import (
     CausalIds,
@@ -338,7 +338,7 @@ def test_the_result_comes_from_the_journal() -> None:
 def test_a_run_that_uses_up_its_budget_says_so() -> None:
     async def story() -> None:
         async with memory(*ASKS) as runtime:
-            handle = await runtime.start("shop", "go", budget=BudgetLimit(max_steps=0))
+            handle = await runtime.start("shop", "go", budget=Budget(max_steps=0))
             result = await handle.wait()
             assert result.status is RunStatus.BUDGET_EXHAUSTED
             assert result.error is not None
@@ -460,13 +460,13 @@ NO_KEY = Rejected("no key", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NO
         ([call("look", {"item": "x"}), fail(NO_KEY)], None, {"turn_id": "turn_0", "step_index": 1}),
         (
             [call("look", {"item": "x"}), say("done")],
-            BudgetLimit(max_tool_calls=0),
+            Budget(max_tool_calls=0),
             {"turn_id": "turn_0", "step_index": 0, "call_id": "call-1"},
         ),
     ],
 )
 def test_the_error_of_a_run_names_what_it_belongs_to(
-    answers: list[Answer], budget: BudgetLimit | None, ids: dict[str, Any]
+    answers: list[Answer], budget: Budget | None, ids: dict[str, Any]
 ) -> None:
     async def story() -> None:
         async with memory(*answers) as runtime:
@@ -778,7 +778,7 @@ def test_a_budget_is_one_for_a_run_as_for_an_agent() -> None:
         with pytest.raises(Rejected, match="budget"):
             shop(budget=loose)
         async with AgentRuntime.in_memory([shop()]) as runtime:
-            with pytest.raises(Rejected, match=r"must be a BudgetLimit, such as BudgetLimit\(max_steps=20\)"):
+            with pytest.raises(Rejected, match=r"must be a Budget, such as Budget\(max_steps=20\)"):
                 await runtime.start("shop", "go", budget=loose)
 
     play(story())

@@ -17,7 +17,7 @@ from windlass.parts import Machine
 from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools.question import ask_question
-from windlass_harness.budget import BudgetLimit
+from windlass_harness.budget import Budget
 from windlass_protocol import InputRequest, InputResponse, JsonObject, RunStatus
 
 Open = Callable[..., AbstractAsyncContextManager[AgentRuntime]]
@@ -163,7 +163,7 @@ def test_an_approval_closes_when_its_run_uses_up_its_budget(opened: Open) -> Non
 
     async def story() -> None:
         async with opened([clerk(both, say("done"))]) as runtime:
-            budget = BudgetLimit(max_tool_calls=1)
+            budget = Budget(max_tool_calls=1)
             handle = await runtime.start("clerk", "go", session_id="s1", owner="ann", budget=budget)
             event = await until(handle, "input.requested")
             assert (await handle.wait()).status is RunStatus.BUDGET_EXHAUSTED

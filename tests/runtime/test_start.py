@@ -310,7 +310,7 @@ def test_any_decision_but_allow_refuses_the_start_with_its_rules_and_the_source(
         return later() if is_async else decision
 
     async def story() -> None:
-        runtime = AgentRuntime.in_memory([shop()], policy=policy)
+        runtime = AgentRuntime.in_memory([shop()], start_policy=policy)
         error = await refused(runtime, request(source=SOURCE, package_id="shop"))
         assert type(error) is Denied
         assert (error.kind, error.retry, error.message) == (*DENIAL, message)
@@ -332,7 +332,7 @@ def test_the_policy_sees_the_request_and_the_package_that_would_run() -> None:
         return AllowDecision(code="ok", reason="Yes.", policy_refs=())
 
     async def story() -> None:
-        async with AgentRuntime.in_memory([shop()], policy=policy) as runtime:
+        async with AgentRuntime.in_memory([shop()], start_policy=policy) as runtime:
             wanted = request(package_id="shop")
             await runtime.run_text(wanted)
             effective = await runtime.resolve_effective_package(wanted)
@@ -351,7 +351,7 @@ def test_an_error_of_the_policy_gets_the_run_id_and_keeps_its_own_ids() -> None:
         )
 
     async def story() -> None:
-        runtime = AgentRuntime.in_memory([shop()], policy=policy)
+        runtime = AgentRuntime.in_memory([shop()], start_policy=policy)
         error = await refused(runtime, request(package_id="shop"))
         assert type(error) is Unavailable
         assert error.causal_ids == CausalIds(run_id="r1", span_id="span-1")
@@ -375,7 +375,7 @@ def test_a_policy_that_gives_no_decision_denies(answer: object, message: str) ->
         return cast(PolicyDecision, answer)
 
     async def story() -> None:
-        runtime = AgentRuntime.in_memory([shop()], policy=policy)
+        runtime = AgentRuntime.in_memory([shop()], start_policy=policy)
         error = await refused(runtime, request(package_id="shop", source=SOURCE))
         assert type(error) is Denied
         assert (error.kind, error.retry) == (

@@ -21,7 +21,7 @@ from windlass.runtime.runs import RunHandle
 from windlass.scribe import RedactingScribe
 from windlass.testing import Answer, FakeClock, ScriptedModel, by_history, call, fail, run_in_fake_time, say
 from windlass.tools.question import ask_question
-from windlass_harness.budget import BudgetLimit
+from windlass_harness.budget import Budget
 from windlass_harness.loop.events import Draft
 from windlass_harness.loop.rules import Rules
 from windlass_harness.policy import CallFacts, PolicySet, Rule
@@ -304,9 +304,9 @@ def test_subagents_share_the_remaining_budget_and_their_usage_is_charged_to_the_
     used = LLMUsage(input_tokens=8, output_tokens=2, cost_micros=5)
 
     async def story() -> None:
-        child = reader(say("ok", usage=used), budget=BudgetLimit(max_tool_calls=3, max_tokens=1_000))
+        child = reader(say("ok", usage=used), budget=Budget(max_tool_calls=3, max_tokens=1_000))
         root = lead(ask() + say("", usage=used) + ask(), say("done", usage=used), reads=child)
-        budget = BudgetLimit(max_tokens=110, max_steps=9, max_tool_calls=20, max_wall_ms=60_000)
+        budget = Budget(max_tokens=110, max_steps=9, max_tool_calls=20, max_wall_ms=60_000)
         async with AgentRuntime.in_memory([root]) as runtime:
             result = await (await start(runtime, root, budget=budget)).wait(timeout=300)
             assert result.usage is not None
@@ -323,7 +323,7 @@ def test_subagents_share_the_remaining_budget_and_their_usage_is_charged_to_the_
 
 def test_a_subagent_that_uses_up_its_share_is_an_error_and_the_run_goes_on() -> None:
     async def story() -> None:
-        child = reader(call("look", {"item": "a"}), say("x"), budget=BudgetLimit(max_steps=1))
+        child = reader(call("look", {"item": "a"}), say("x"), budget=Budget(max_steps=1))
         root = lead(reads=child)
         async with AgentRuntime.in_memory([root]) as runtime:
             assert (await (await start(runtime, root)).wait(timeout=300)).output == "Tea, then."
@@ -354,7 +354,7 @@ def test_a_subagent_and_the_calls_beside_it_keep_to_one_budget(opened: Open) -> 
         script = (ask() + counts("a", "b", "c"), say("done"))
         root = Agent("lead", model=model(*script), tools=[count], subagents=[child])
         async with opened([root]) as runtime:
-            handle = await start(runtime, root, budget=BudgetLimit(max_tool_calls=4))
+            handle = await start(runtime, root, budget=Budget(max_tool_calls=4))
             assert (await handle.wait(timeout=300)).output == "done"
         assert sorted(made) == ["a", "b", "c"]
 
@@ -365,7 +365,7 @@ def test_a_run_with_nothing_left_calls_no_subagent() -> None:
     async def story() -> None:
         root = lead(ask() + ask(), say("done"))
         async with AgentRuntime.in_memory([root]) as runtime:
-            handle = await start(runtime, root, budget=BudgetLimit(max_steps=2))
+            handle = await start(runtime, root, budget=Budget(max_steps=2))
             assert (await handle.wait(timeout=300)).output == "done"
             results = await data_of(runtime, "r1", "action.result")
             assert [one["error"]["code"] for one in results] == ["subagent_budget"] * 2
@@ -382,7 +382,7 @@ def test_a_subagent_that_never_answers_ends_with_the_time_of_its_caller() -> Non
         root = lead(reads=Agent("reader", model=silent))
         machine = Machine(clock, iter(map(str, range(10_000))).__next__, lambda: 0.5)
         async with AgentRuntime.in_memory([root], machine=machine) as runtime:
-            handle = await start(runtime, root, budget=BudgetLimit(max_wall_ms=90_000))
+            handle = await start(runtime, root, budget=Budget(max_wall_ms=90_000))
             status = (await handle.wait()).status
             assert (await runtime.handle(CHILD).wait()).status is not RunStatus.COMPLETED
             return status
@@ -692,7 +692,7 @@ def test_the_start_policy_decides_about_subagents_too() -> None:
 
     async def story() -> None:
         root = lead()
-        async with AgentRuntime.in_memory([root], policy=policy) as runtime:
+        async with AgentRuntime.in_memory([root], start_policy=policy) as runtime:
             assert (await (await start(runtime, root)).wait(timeout=300)).output == "Tea, then."
         assert said(root)[-1].content == "The subagent was not started: no.readers: No."
 

@@ -9,7 +9,7 @@ from typing import Any, cast, get_type_hints
 import pytest
 from tests.runtime.runtime_rig import look, model_of, play, shop
 
-from windlass import Agent, AgentRuntime, BudgetLimit, RunHandle, hook, tool
+from windlass import Agent, AgentRuntime, Budget, RunHandle, hook, tool
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import AgentError, Rejected
 from windlass.hooks import HookOptions
@@ -165,6 +165,8 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "change_state remove": lambda runtime, bad: runtime.change_state("s", {}, remove=bad),
     "cancel_run": lambda runtime, bad: runtime.cancel_run(bad),
     "retry_run": lambda runtime, bad: runtime.retry_run(bad),
+    "undo_run": lambda runtime, bad: runtime.undo_run(bad),
+    "undo_plan": lambda runtime, bad: runtime.undo_plan(bad),
     "deliveries": lambda runtime, bad: runtime.deliveries(bad),
     "decisions": lambda runtime, bad: runtime.decisions(bad),
     "run_requests": lambda runtime, bad: runtime.run_requests(bad),
@@ -247,7 +249,7 @@ def test_the_table_of_entries_is_complete() -> None:
     methods = {name for name in dir(AgentRuntime) if not name.startswith("_")} - apart
     assert not {name for name in methods if name not in known}
     used = {"status", "wait", "events", "cancel", "answer", "retry"}
-    used |= {"requests", "open_requests", "stream_text"}
+    used |= {"requests", "open_requests", "stream_text", "undo", "undo_plan"}
     assert {name for name in dir(RunHandle) if not name.startswith("_")} == used
 
 
@@ -257,7 +259,7 @@ RUN_OPTIONS: dict[str, tuple[object, str]] = {
     "turn_id": ("", "start: turn_id is not valid"),
     "mode": ("foo", "start: mode is not valid"),
     "capabilities": (5, "start: capabilities is not valid"),
-    "budget": (5, "must be a BudgetLimit, such as"),
+    "budget": (5, "must be a Budget, such as"),
     "output": (5, "output must be a model, a dataclass, a JSON Schema or an OutputContract, found int"),
     "context": ("abc", "start: context is not valid"),
     "metadata": ({"a": object()}, "start: metadata is not valid"),
@@ -294,7 +296,7 @@ SETUP: dict[str, tuple[object, str]] = {
         5,
         "a provider source must be an object with provider(route_id, model_id) and aclose()",
     ),
-    "policy": (5, "policy must be a function of a RunRequest and a RuntimePackage"),
+    "start_policy": (5, "start_policy must be a function of a RunRequest and a RuntimePackage"),
     "tool_policy": (5, "tool_policy must be an object with version, before() and after()"),
     "policy_timeout_ms": (0.5, "policy_timeout_ms must be a whole number of milliseconds, found float"),
     "sandboxes": ({"none": object()}, "a sandbox adapter must be a SandboxAdapter"),
@@ -307,6 +309,7 @@ SETUP: dict[str, tuple[object, str]] = {
     "hooks": ([1], "hooks must be functions with @hook; number 0 is int"),
     "package_change": (5, "package_change must be one of continue, move, refuse; found 5"),
     "retry_for_ms": (-1, "retry_for_ms must be 0 or more, found -1"),
+    "provider_limits": (5, "provider_limits must be ProviderLimits("),
     "rules": (5, "rules must be Rules(…) of windlass.parts"),
     "deps": ([1], "deps must be a dictionary of agents and functions of a RunInfo, found list"),
     "tenant": (5, "tenant"),
@@ -333,14 +336,13 @@ def test_every_option_of_a_runtime_is_tried() -> None:
 
 
 def test_an_option_has_the_type_of_the_port_of_its_name() -> None:
-    """Each is declared in RuntimePorts; the builder takes all but these eight by that name."""
+    """Each is declared in RuntimePorts; the builder takes all but these seven by that name."""
     own = {
         "secrets",
         "providers",
         "hooks",
         "output_sinks",
         "machine",
-        "policy",
         "approval_dispatcher",
         "deps",
     }
@@ -448,7 +450,7 @@ def test_the_agent_itself_and_one_that_is_just_like_it_may_be_started() -> None:
 def test_valid_numbers_and_names_are_accepted() -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([shop(model_of("done"))]) as runtime:
-            handle = await runtime.start("shop", "go", mode="task", budget=BudgetLimit(max_steps=9))  # pyright: ignore[reportArgumentType] - a text is taken too
+            handle = await runtime.start("shop", "go", mode="task", budget=Budget(max_steps=9))  # pyright: ignore[reportArgumentType] - a text is taken too
             assert (await handle.wait(timeout=300)).output == "done"
             assert (await handle.wait(timeout=0)).output == "done"
             with pytest.raises(AgentError):

@@ -6,32 +6,21 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
+from tests.toolbox.rig import play
 
 from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes
 from windlass.adapters.sandboxes.none import HostSandboxes
 from windlass.errors import Rejected
 from windlass_protocol import SandboxSpec
 
-T = TypeVar("T")
 GUARD_S = 300.0
 NOBODY = 65_534
 BUBBLEWRAP = SandboxSpec(adapter="bubblewrap")
-
-
-def play(story: Coroutine[object, object, T]) -> T:
-    """Run a story to its end; one that hangs fails."""
-
-    async def guarded() -> T:
-        async with asyncio.timeout(GUARD_S):
-            return await story
-
-    return asyncio.run(guarded())
 
 
 def require_bwrap() -> None:

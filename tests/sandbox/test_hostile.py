@@ -4,6 +4,7 @@ An attack prints ESCAPED when it succeeds. Those that harm nothing are also run 
 that proves that the attack works.
 """
 
+import ctypes
 import os
 import signal
 import socket
@@ -29,12 +30,19 @@ from tests.sandbox.rig import (
 )
 from tests.toolbox.rig import Failed, gone, play, tool_of, use
 
+from windlass.adapters.sandboxes import bubblewrap
+from windlass.adapters.sandboxes.bubblewrap import REFUSED_CALLS
 from windlass.toolbox import Workspace
 from windlass_protocol import SandboxSpec
 
 pytestmark = pytest.mark.promise("S3")
-ABSTRACT = "\0windlass-canary"
+MARK = os.getpid()
+"""Tells the processes of these tests from others on the machine."""
+ABSTRACT = f"windlass-canary-{MARK}"
+"""The name of an abstract socket."""
 ESCAPED = "ESCAPED"
+ADD_KEY, REQUEST_KEY, KEYCTL = (217, 218, 219) if os.uname().machine == "aarch64" else (248, 249, 250)
+HAS_KEYS = Path("/proc/keys").exists()
 
 
 def python(source: str) -> str:
@@ -46,7 +54,7 @@ def python(source: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """A command; OUT is a folder outside, PORT a port of the machine, PID this process, UID its user."""
+    """A command; OUT is a folder, PORT a port and ABSTRACT a socket of the machine, PID this process."""
 
     text: str
     works_outside: bool = False
@@ -94,6 +102,44 @@ ATTACKS = {
         "for one in core_pattern modprobe; do : >> /proc/sys/kernel/$one && echo ESCAPED; done"
     ),
     "opens the trigger of the kernel": Attack(": >> /proc/sysrq-trigger && echo ESCAPED"),
+    "finds a setting of the kernel that it can open": Attack(
+        "for one in $(find /proc/sys -type f -writable 2>/dev/null); do (: >> $one) && echo ESCAPED; done"
+    ),
+    "reads the messages of the kernel": Attack(
+        "for one in /proc/kmsg /dev/kmsg /proc/kcore; do head -c 1 $one && echo ESCAPED; done;"
+        " dmesg && echo ESCAPED"
+    ),
+    "reads addresses of the kernel": Attack("grep -qv '^0* ' /proc/kallsyms && echo ESCAPED"),
+    "finds the devices of the machine": Attack("ls -A /sys | grep -q . && echo ESCAPED", True),
+    "is killed last when memory is short": Attack("echo -1000 > /proc/self/oom_score_adj && echo ESCAPED"),
+    "becomes another user": Attack("echo '0 0 1' > /proc/self/uid_map && echo ESCAPED"),
+    "raises its own limits": Attack(
+        "ulimit -n 100000 && echo ESCAPED; ulimit -f unlimited && echo ESCAPED; ulimit -c unlimited"
+        " && echo ESCAPED"
+    ),
+    "comes before other processes": Attack(
+        python("""
+        import os
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        """)
+    ),
+    "sets the clock": Attack("date -s 2001-01-01 && echo ESCAPED"),
+    "opens a file by its number": Attack(
+        python("""
+        import ctypes, os
+        number = (ctypes.c_uint * 4)(8, 1, 2, 0)
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.open_by_handle_at(os.open("/workspace", os.O_RDONLY), number, 0) < 0:
+            raise OSError(ctypes.get_errno(), "open_by_handle_at")
+        """)
+    ),
+    "types into a terminal": Attack(
+        python("""
+        import fcntl
+        for handle in (0, 1, 2):
+            fcntl.ioctl(handle, 0x5412, b"x")
+        """)
+    ),
     "finds the control groups": Attack("ls /sys/fs/cgroup && echo ESCAPED", True),
     "mounts a file system": Attack("mkdir -p m; mount -t tmpfs none m && echo ESCAPED"),
     "mounts a folder over another": Attack("mkdir -p m; mount --bind / m && echo ESCAPED"),
@@ -122,13 +168,23 @@ ATTACKS = {
             raise OSError(ctypes.get_errno(), "ptrace")
         """)
     ),
+    "reads a key of the host process": Attack(
+        python(f"""
+        import ctypes
+        libc, content = ctypes.CDLL(None, use_errno=True), ctypes.create_string_buffer(100)
+        key = libc.syscall({REQUEST_KEY}, b"user", b"windlass-canary", None, 0)
+        if libc.syscall({KEYCTL}, 11, key, content, 100) <= 0:
+            raise OSError(ctypes.get_errno(), "keyctl")
+        """),
+        HAS_KEYS,
+    ),
     "opens the memory of the host process": Attack("head -c 1 /proc/PID/maps && echo ESCAPED", True),
     "opens a raw socket": Attack(python("import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)")),
     "opens a packet socket": Attack(
         python("import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3)")
     ),
     "connects to an abstract socket": Attack(
-        python("import socket; socket.socket(socket.AF_UNIX).connect('\\0windlass-canary')"), True
+        python("import socket; socket.socket(socket.AF_UNIX).connect('\\0ABSTRACT')"), True
     ),
     "connects to a port of the machine": Attack("(: < /dev/tcp/127.0.0.1/PORT) && echo ESCAPED", True),
     "connects to a metadata service": Attack("(: < /dev/tcp/169.254.169.254/80) && echo ESCAPED"),
@@ -149,7 +205,7 @@ ONLINE = {
         "#network\n(: < /dev/tcp/169.254.169.254/80) && echo ESCAPED"
     ),
     "connects past the proxy to an abstract socket": Attack(
-        "#network\n" + python("import socket; socket.socket(socket.AF_UNIX).connect('\\0windlass-canary')")
+        "#network\n" + python("import socket; socket.socket(socket.AF_UNIX).connect('\\0ABSTRACT')")
     ),
     "changes the network of the proxy": Attack("#network\nip addr add 10.0.0.1/8 dev lo && echo ESCAPED"),
     "asks the proxy for a port of the machine": Attack(
@@ -170,6 +226,7 @@ class Scene:
 
     def text(self, name: str) -> str:
         found = TABLE[name].text.replace("OUT", str(self.folder.parent)).replace("PORT", str(self.port))
+        found = found.replace("ABSTRACT", ABSTRACT)
         return found.replace("PID", str(os.getpid())).replace("PARENT", str(os.getppid()))
 
 
@@ -187,6 +244,9 @@ def secrets_in(above: Path, user: int) -> Path:
 @pytest.fixture(scope="module")
 def scene() -> Iterator[Scene]:
     require_bwrap()
+    libc = ctypes.CDLL(None)
+    libc.syscall(KEYCTL, 1, None)  # a keyring of this process
+    libc.syscall(ADD_KEY, b"user", b"windlass-canary", CANARY.encode(), len(CANARY), -3)
     # Not in the folder of pytest, which is closed to other users.
     with (
         TemporaryDirectory() as above,
@@ -195,7 +255,7 @@ def scene() -> Iterator[Scene]:
     ):
         server.bind(("127.0.0.1", 0))
         server.listen()
-        abstract.bind(ABSTRACT)
+        abstract.bind("\0" + ABSTRACT)
         abstract.listen()
         yield Scene(secrets_in(Path(above), os.geteuid()), server.getsockname()[1])
 
@@ -241,6 +301,25 @@ def test_the_attack_works_without_a_sandbox(name: str, scene: Scene) -> None:
         (scene.folder / left).unlink(missing_ok=True)
 
 
+def test_system_calls_that_no_command_needs_are_refused(scene: Scene) -> None:
+    # With these arguments the kernel refuses them for other reasons, or does nothing.
+    tried = """
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+for number in NUMBERS:
+    done = libc.syscall(number, -1, -1, -1, -1, -1)
+    print(errno.errorcode[ctypes.get_errno()] if done == -1 else done)
+"""
+    numbers = REFUSED_CALLS[os.uname().machine]
+    for given, shown in ((numbers, ["EPERM"] * len(numbers)), ((0x4000_0000,), ["EPERM"])):
+        outcome = attack(f"{PYTHON} -c '{tried.replace('NUMBERS', str(given))}'", scene.folder)
+        assert outcome.output.split() == shown
+    outcome = attack(
+        "git init -q . && git status && sleep 0 & wait; (echo a | cat) && ls -l /proc/self", scene.folder
+    )
+    assert outcome.exit_code == 0, "others work"
+
+
 def test_a_link_that_a_command_left_leads_the_file_tools_nowhere(scene: Scene) -> None:
     outcome = attack(
         f"ln -sfn {scene.folder.parent} way; ln -sf {scene.folder.parent}/secret.txt file", scene.folder
@@ -262,16 +341,20 @@ BOUNDS = SandboxSpec(
 
 
 def test_a_fork_bomb_stops_at_the_limit_and_leaves_nothing(scene: Scene) -> None:
-    bomb = "bomb() { bomb | bomb & }; bomb; sleep 3; ls /proc | grep -c '^[0-9]'"
-    outcome = attack(bomb, scene.folder, spec=BOUNDS, timeout_s=20)
-    assert "Resource temporarily unavailable" in outcome.output
-    assert not left_over("bomb() {")
+    # Bash pauses for seconds after a fork that failed, so nothing is forked after the bomb.
+    bomb = f"bomb{MARK}"
+    text = f"{bomb}() {{ {bomb} | {bomb} & }}; mkfifo /tmp/told; exec 3<> /tmp/told; {bomb} 2>&3"
+    wait = "until [[ $told == *unavailable ]]; do read -r told <&3; done; echo $told"
+    outcome = attack(f"{text}; {wait}", scene.folder, spec=BOUNDS)
+    assert "Resource temporarily unavailable" in outcome.output, outcome
+    assert not left_over(bomb)
 
 
 def test_more_processes_than_the_limit_cannot_be_started(scene: Scene) -> None:
-    many = "for one in $(seq 100); do sleep 5 & done; jobs -pr | wc -l"
-    outcome = attack(f"ulimit -u; {many} | tail -1", scene.folder, spec=BOUNDS, timeout_s=30)
+    many = python("import subprocess; held = [subprocess.Popen(['sleep', '1000']) for _ in range(100)]")
+    outcome = attack(many, scene.folder, spec=BOUNDS)
     assert "Resource temporarily unavailable" in outcome.output, outcome
+    assert ESCAPED not in outcome.output, outcome
 
 
 @pytest.mark.parametrize(
@@ -310,25 +393,42 @@ def test_a_command_that_fills_the_disk_is_ended(scene: Scene) -> None:
     assert "the disk lost more than 33,554,432 bytes" in outcome.reason
 
 
+def test_a_command_that_fills_the_disk_with_empty_files_is_ended(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = os.statvfs(scene.folder)
+    if not found.f_favail:
+        pytest.skip("this file system has no limit of files")
+    monkeypatch.setattr(bubblewrap, "FILES_MAX", 2_000)
+    outcome = attack("for one in $(seq 10000000); do : > empty$one; done", scene.folder, timeout_s=300)
+    for one in scene.folder.glob("empty*"):
+        one.unlink()
+    assert outcome.exit_code is None
+    assert outcome.reason == "ended: the disk lost room for more than 2,000 files while it ran"
+
+
 def test_a_process_that_computes_without_end_is_ended(scene: Scene) -> None:
     outcome = attack("while :; do :; done", scene.folder, spec=BOUNDS)
     assert outcome.exit_code == 128 + signal.SIGKILL, outcome
 
 
 def test_processes_in_the_background_end_with_the_command(scene: Scene) -> None:
-    text = "setsid sleep 98765.25 & (trap '' TERM HUP; setsid nohup sleep 98765.25 &) ; disown -a; echo begun"
+    long = f"sleep 98765.25{MARK}"
+    text = f"setsid {long} & (trap '' TERM HUP; setsid nohup {long} &) ; disown -a; echo begun"
     assert attack(text, scene.folder) == Outcome(0, "begun\n")
-    assert not left_over("98765.25")
+    assert not left_over(f"98765.25{MARK}")
 
 
 def test_a_command_that_is_timed_out_leaves_nothing(scene: Scene) -> None:
-    outcome = attack("trap '' TERM; setsid sleep 98765.5 & sleep 98765.5", scene.folder, timeout_s=1)
+    long = f"sleep 98765.5{MARK}"
+    outcome = attack(f"trap '' TERM; setsid {long} & {long}", scene.folder, timeout_s=1)
     assert (outcome.exit_code, outcome.reason) == (None, "terminated after its timeout of 1 seconds")
-    assert not left_over("98765.5")
+    assert not left_over(f"98765.5{MARK}")
 
 
 def test_the_commands_of_a_killed_process_are_killed_with_it(scene: Scene) -> None:
-    text = "(trap '' TERM HUP; setsid sleep 98765.75 &); echo ready > born; sleep 98765.75"
+    long = f"sleep 98765.75{MARK}"
+    text = f"(trap '' TERM HUP; setsid {long} &); echo ready > born; {long}"
     code = f"""
 from pathlib import Path
 from tests.sandbox.rig import attack
@@ -338,7 +438,7 @@ attack({text!r}, Path({str(scene.folder)!r}))
     process = subprocess.Popen([sys.executable, "-c", code])
     try:
         assert (scene.folder / "born").read_text() == "ready\n"
-        inside = left_over("98765.75")
+        inside = left_over(f"98765.75{MARK}")
         assert len(inside) >= 2
     finally:
         process.kill()

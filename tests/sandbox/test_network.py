@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.sandbox.rig import Outcome, command, play, require_bwrap
+from tests.sandbox.rig import Outcome, command, require_bwrap
+from tests.toolbox.rig import play
 
 from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes
 from windlass.errors import Rejected
@@ -130,6 +131,24 @@ def test_programs_find_the_proxy_by_their_variables(tmp_path: Path) -> None:
         f"GET http://{ALLOWED}/ HTTP/1.1\r\n Host: folded\r\n\r\n",
         f"GET http://{ALLOWED}/ HTTP/1.1\nX: bare newline\r\n\r\n",
         f"GET http://{ALLOWED}/ HTTP/2.0\r\n\r\n",
+        f"CONNECT user@{ALLOWED}:443 HTTP/1.1\r\n\r\n",
+        f"CONNECT {ALLOWED}:443@evil.test:443 HTTP/1.1\r\n\r\n",
+        f"CONNECT {ALLOWED}:65979 HTTP/1.1\r\n\r\n",
+        f"CONNECT {ALLOWED}:0x1bb HTTP/1.1\r\n\r\n",
+        f"CONNECT {ALLOWED}%2eevil.test:443 HTTP/1.1\r\n\r\n",
+        "CONNECT [::ffff:7f00:1]:443 HTTP/1.1\r\n\r\n",
+        "CONNECT 0177.0.0.1:443 HTTP/1.1\r\n\r\n",
+        "CONNECT 127.1:80 HTTP/1.1\r\n\r\n",
+        f"connect {ALLOWED}:443 HTTP/1.1\r\n\r\n",
+        f"GET  http://{ALLOWED}/ HTTP/1.1\r\n\r\n",
+        f"GET http://{ALLOWED}/ HTTP/1.1 \r\n\r\n",
+        f"GET http://{ALLOWED}/\tx HTTP/1.1\r\n\r\n",
+        f"GET http://{ALLOWED}/ HTTP/1.1\r\nTransfer-Encoding : chunked\r\n\r\n",
+        f"GET http://{ALLOWED}/ HTTP/1.1\r\nA: b\rC: d\r\n\r\n",
+        f"GET gopher://{ALLOWED}:80/ HTTP/1.1\r\n\r\n",
+        f"GET //{ALLOWED}/ HTTP/1.1\r\n\r\n",
+        "GET http:///etc/passwd HTTP/1.1\r\n\r\n",
+        "GET file:///etc/passwd HTTP/1.1\r\n\r\n",
     ],
 )
 def test_every_other_request_is_refused_and_nothing_is_dialled(request_: str, tmp_path: Path) -> None:

@@ -5,12 +5,14 @@ import base64
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from tests.runtime.steps.steps_rig import Stage
-from tests.sandbox.rig import play, require_bwrap
+from tests.sandbox.rig import require_bwrap
+from tests.toolbox.rig import play
 
 from windlass import Agent, AgentRuntime, PolicySet, Rejected, Rule, ToolContext, tool
 from windlass.agent import agent_tool
@@ -289,6 +291,31 @@ def test_files_that_are_too_many_to_be_kept_are_not_restored_in_part(
                 assert told[-1] == "a\nb\nc\nd\n"
                 shutil.rmtree(tmp_path / "a.db.sandboxes")
         assert "on another machine" in told[-1]
+
+    play(story())
+
+
+DEEP = "import os\nfor _ in range(3000):\n    os.mkdir('d')\n    os.chdir('d')"
+HOSTILE = {
+    "folders without end": f'{sys.executable} -c "{DEEP}"',
+    "a link to no text": "ln -s $'\\xff' link",
+    "a link with a name that is no text": "mkdir $'\\xfe'; ln -s x $'\\xfe/link'",
+    "a file with a name that is no text": "touch $'\\xff'",
+    "a closed folder": "mkdir -p a/b; touch a/b/c; chmod 0 a/b a",
+    "a pipe, a link to itself and one to the root": "mkfifo pipe; ln -s self self; ln -s / root",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_session_goes_on_with_whatever_a_command_leaves_in_its_folder(kind: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        model = ScriptedModel([bash(HOSTILE[kind]), say("done"), bash("echo still here"), say("done")])
+        agent = Agent("a", model=model, tools=Workspace().tools("bash"), policy=ALL, sandbox=NoSandbox())
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+            await run(runtime, agent)
+            assert (await run(runtime, agent))[-1] == "still here\n"
+            await runtime.sessions.delete("s1")
+        assert [*(tmp_path / "a.db.sandboxes").iterdir()] == []
 
     play(story())
 

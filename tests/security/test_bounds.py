@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from tests.security.bank import DONE, Bank, codes, ended, machine, play, results
 
-from windlass import Agent, AgentRuntime, BudgetLimit, LLMMessage, LLMUsage, ToolFailed, tool
+from windlass import Agent, AgentRuntime, Budget, LLMMessage, LLMUsage, ToolFailed, tool
 from windlass.limits import ARGUMENT_BYTES_MAX, CONTENT_BYTES_MAX, FAILED_CHARS_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, run_in_fake_time, say
 from windlass.testing.models import Call
@@ -31,14 +31,14 @@ USAGE = LLMUsage(input_tokens=10, output_tokens=5, cost_micros=7)
 @pytest.mark.parametrize(
     ("limit", "named", "requests"),
     [
-        (BudgetLimit(max_steps=3), "steps", 3),
-        (BudgetLimit(max_tool_calls=4), "tool_calls", 5),
-        (BudgetLimit(max_tokens=100), "tokens", 7),
-        (BudgetLimit(max_cost_micros=50), "cost", 8),
+        (Budget(max_steps=3), "steps", 3),
+        (Budget(max_tool_calls=4), "tool_calls", 5),
+        (Budget(max_tokens=100), "tokens", 7),
+        (Budget(max_cost_micros=50), "cost", 8),
     ],
 )
 def test_a_run_that_never_ends_stops_at_its_budget_and_says_which(
-    limit: BudgetLimit, named: str, requests: int
+    limit: Budget, named: str, requests: int
 ) -> None:
     model = ScriptedModel(lambda _: Answer(calls=(Call("look", {}),), usage=USAGE))
     seen = list[str]()
@@ -63,7 +63,7 @@ def test_a_run_that_never_ends_stops_at_its_budget_and_says_which(
 def test_a_run_that_takes_too_long_stops_at_its_budget() -> None:
     clock = FakeClock()
     model = ScriptedModel(lambda _: Answer(calls=(Call("look", {}),), delay_s=10.0), clock=clock)
-    limit = BudgetLimit(max_wall_ms=60_000)
+    limit = Budget(max_wall_ms=60_000)
 
     async def story() -> RunResult:
         agent = Agent("loop", model=model, tools=[look])
@@ -89,7 +89,7 @@ def test_two_agents_cannot_keep_each_other_busy_in_one_session() -> None:
         async with AgentRuntime.in_memory([one, two]) as runtime:
             for at, agent in enumerate((one, two, one, two)):
                 handle = await runtime.start(
-                    agent, "go", session_id="s", run_id=f"r{at}", budget=BudgetLimit(max_steps=2)
+                    agent, "go", session_id="s", run_id=f"r{at}", budget=Budget(max_steps=2)
                 )
                 ends.append(await ended(handle))
         return ends

@@ -155,6 +155,8 @@ async def stage(folder: Path, *, readers: int) -> AsyncGenerator[Scene]:
     )
     agents = [talker(words="One two three four five.")]
     async with serving(folder, agents, settings=Settings(limits=limits)) as server, server.client() as client:
+        # An idle connection is closed after seconds, which a thousand readers may take for one turn.
+        client.headers["connection"] = "close"
         session_id = (await client.post("/sessions", json={})).json()["sessionId"]
         scene = Scene(server.port, f"/sessions/{session_id}/events", session_id, client)
         await scene.say(1)

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx2
-from tests.server.rig import TIMEOUT_S, Json, Wire
+from tests.server.rig import Json, Wire, http_client
 
 ROOT = "/eve/v1"
 BOUNDARIES = {"session.waiting": "waiting", "session.completed": "completed", "session.failed": "failed"}
@@ -130,7 +130,7 @@ class EveClient:
 
     async def _post(self, path: str, body: Json) -> httpx2.Response:
         address = f"http://127.0.0.1:{self.port}{ROOT}"
-        async with httpx2.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
+        async with http_client() as client:
             answer = await client.post(f"{address}{path}", json=body, headers=self.headers)
         if not answer.is_success:
             raise Refused(answer)

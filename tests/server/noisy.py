@@ -36,8 +36,8 @@ EVERY_S: Final = 0.05
 """The time between two small requests, seconds."""
 REFUSED_S: Final = 60.0
 """What a refused small request counts for, seconds."""
-RATIO_MAX: Final = 25
-"""How much slower the slowest percent may become under the load; 10 is the goal."""
+RATIO_MAX: Final = 10
+"""How much slower the slowest percent may become under the load."""
 
 
 async def ask(port: int, head: str, body: bytes = b"") -> int:

@@ -98,6 +98,11 @@ def payer(name: str = "payer") -> Agent:
     return Agent(name, model=ScriptedModel(answer), tools=[look, pay])
 
 
+def http_client(address: str = "", **headers: str) -> httpx2.AsyncClient:
+    """A client for a server of the tests."""
+    return httpx2.AsyncClient(base_url=address, headers=headers, timeout=TIMEOUT_S, trust_env=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """A server that is up."""
@@ -112,9 +117,30 @@ class Server:
 
     def client(self, key: str | None = None) -> httpx2.AsyncClient:
         headers = {} if key is None else {"authorization": f"Bearer {key}"}
-        return httpx2.AsyncClient(
-            base_url=f"http://127.0.0.1:{self.port}/v1", headers=headers, timeout=TIMEOUT_S, trust_env=False
-        )
+        return http_client(f"http://127.0.0.1:{self.port}/v1", **headers)
+
+
+class Uvicorn(uvicorn.Server):
+    """The server without its pauses: it looks ten times a second whether it is to stop, or has stopped."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.stopping = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self.stopping.wait()
+
+    async def shutdown(self, sockets: object = None) -> None:
+        state = self.server_state
+        for server in self.servers:
+            server.close()
+        for connection in tuple(state.connections):
+            connection.shutdown()
+        await eventually(lambda: not state.connections and not state.tasks)
+        for server in self.servers:
+            await server.wait_closed()
+        await self.lifespan.shutdown()
 
 
 @asynccontextmanager
@@ -133,7 +159,7 @@ async def serving(
     config = uvicorn.Config(
         app, port=0, http=connection, log_level="error", lifespan="on", server_header=False
     )
-    server = uvicorn.Server(config)
+    server = Uvicorn(config)
     task = asyncio.create_task(server.serve())
     await eventually(lambda: server.started or task.done())
     assert server.started, "the server did not start"
@@ -142,7 +168,7 @@ async def serving(
         yield Server(port, app, tenants)
     finally:
         app.state.streams.close()
-        server.should_exit = True
+        server.stopping.set()
         await task
 
 

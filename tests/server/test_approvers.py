@@ -1,9 +1,10 @@
 """Approvers answer requests of other users, and see nothing else of their sessions."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.server.keyring import Keyring
-from tests.server.rig import FAST, ended, payer, run, serving, waiting
+from tests.server.rig import FAST, Json, ended, payer, run, serving, waiting
 
 from windlass.runtime.options import RuntimeOptions
 from windlass_server import Settings
@@ -58,5 +59,98 @@ def test_an_approver_answers_for_others_and_sees_nothing_else(tmp_path: Path) ->
                 assert late.json()["ids"]["runId"] == begun["runId"]
             for outsider in (other, away):
                 assert (await outsider.post(path, json={"optionId": "deny"})).status_code == 404
+
+    run(main())
+
+
+Ways = Callable[[Json], tuple[str, Json]]
+BODIES: dict[str, Ways] = {
+    "approvals": lambda one: (f"/approvals/{one['request']['requestId']}", {"optionId": "approve"}),
+    "in words": lambda one: (f"/approvals/{one['request']['requestId']}", {"text": "Approve"}),
+    "messages": lambda one: (
+        f"/sessions/{one['sessionId']}/messages",
+        {
+            "responses": [
+                {"requestId": one["request"]["requestId"], "optionId": "approve", "responder": "boss"}
+            ]
+        },
+    ),
+    "eve": lambda one: (
+        f"/../eve/v1/session/{one['sessionId']}",
+        {
+            "continuationToken": one["sessionId"],
+            "inputResponses": [{"requestId": one["request"]["requestId"], "optionId": "approve"}],
+        },
+    ),
+    "eve with a message": lambda one: (
+        f"/../eve/v1/session/{one['sessionId']}",
+        {
+            "message": "Go on.",
+            "continuationToken": one["sessionId"],
+            "inputResponses": [{"requestId": one["request"]["requestId"], "optionId": "approve"}],
+        },
+    ),
+}
+
+
+def test_with_keys_a_customer_does_not_approve_their_own_call(tmp_path: Path) -> None:
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        ann, boss = keys.add("ann", "acme", "ann"), keys.add("boss", "acme", "boss", roles=["approver"])
+        settings = Settings(keys=keys.path, limits=FAST)
+        async with (
+            serving(tmp_path / "data", [payer()], settings=settings) as server,
+            server.client(ann) as asks,
+            server.client(boss) as approves,
+        ):
+            begun = (await asks.post("/sessions", json={"message": "Pay."})).json()
+            await waiting(asks, begun["runId"])
+            [open_] = (await asks.get("/approvals")).json()["requests"]
+            for name, way in BODIES.items():
+                path, body = way(open_)
+                refused = await asks.post(path, json=body)
+                assert refused.status_code == 403, name
+                assert "only users with the role approver may approve this call" in refused.text, name
+            path, body = BODIES["approvals"](open_)
+            assert (await approves.post(path, json=body)).status_code == 202
+            assert (await ended(asks, begun["runId"]))["run"]["status"] == "completed"
+
+            # A customer may refuse the call, and an approver asks for calls of their own.
+            for who, option, end in ((asks, "deny", "All done."), (approves, "approve", "All done.")):
+                begun = (await who.post("/sessions", json={"message": "Pay."})).json()
+                await waiting(who, begun["runId"])
+                [open_] = (await who.get("/approvals")).json()["requests"]
+                path = f"/approvals/{open_['request']['requestId']}"
+                assert (await who.post(path, json={"optionId": option})).status_code == 202
+                assert (await ended(who, begun["runId"]))["result"]["output"] == end
+
+    run(main())
+
+
+def test_a_server_may_let_customers_approve_and_names_those_who_may_otherwise(tmp_path: Path) -> None:
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        ann = keys.add("ann", "acme", "ann")
+        by_all = Settings(keys=keys.path, limits=FAST, own_approvals=True)
+        by_name = Settings(keys=keys.path, limits=FAST)
+        for settings, people, status, told in (
+            (by_all, None, 202, ""),
+            (by_all, ["boss", "dana"], 403, "it may be answered by: boss, dana"),
+            (by_name, ["boss", "ann"], 202, ""),
+            (by_name, ["boss", "dana"], 403, "this call may be approved by: boss, dana, and you are ann"),
+        ):
+            team: RuntimeOptions = {} if people is None else {"responders": people}
+            folder = tmp_path / f"{settings.own_approvals}-{people}"
+            async with (
+                serving(folder, [payer()], settings=settings, **team) as server,
+                server.client(ann) as asks,
+            ):
+                begun = (await asks.post("/sessions", json={"message": "Pay."})).json()
+                await waiting(asks, begun["runId"])
+                [open_] = (await asks.get("/approvals")).json()["requests"]
+                path, body = BODIES["approvals"](open_)
+                answered = await asks.post(path, json=body)
+                assert answered.status_code == status
+                assert told in answered.text
 
     run(main())

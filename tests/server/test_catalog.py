@@ -139,6 +139,9 @@ def test_a_request_of_a_subagent_is_listed_for_the_owner_of_its_root_session(tmp
             assert child.json()["parentSessionId"] == begun["sessionId"]
             assert len((await client.get("/sessions")).json()["sessions"]) == 1
             assert len((await client.get("/sessions?subagents=true")).json()["sessions"]) == 2
+            assert len((await client.get("/runs")).json()["runs"]) == 2
+            [root] = (await client.get("/runs?subagents=false")).json()["runs"]
+            assert root["agentId"] == "boss"
             path = f"/approvals/{asked['request']['requestId']}"
             assert (await client.post(path, json={"optionId": "approve"})).status_code == 202
             assert (await ended(client, begun["runId"]))["result"]["output"] == "The boss is done."

@@ -59,12 +59,13 @@ async def follow(client: httpx2.AsyncClient, agent: str, body: Json) -> AguiClie
 
 
 @asynccontextmanager
-async def open_to(folder: Path, *users: str) -> AsyncGenerator[tuple[Server, list[httpx2.AsyncClient]]]:
+async def open_to(
+    folder: Path, *users: str, own_approvals: bool = True
+) -> AsyncGenerator[tuple[Server, list[httpx2.AsyncClient]]]:
     keys = Keyring(folder / "keys.json")
     made = [keys.add(name, "acme", name) for name in users]
-    async with serving(
-        folder / "data", [payer(), talker()], settings=Settings(keys=keys.path, limits=FAST)
-    ) as server:
+    settings = Settings(keys=keys.path, limits=FAST, own_approvals=own_approvals)
+    async with serving(folder / "data", [payer(), talker()], settings=settings) as server:
         clients = [server.client(key) for key in made]
         try:
             yield server, clients
@@ -91,6 +92,18 @@ def test_the_thread_id_of_another_user_is_a_separate_thread_without_its_interrup
             assert done.messages[-1]["content"] == "All done."
             stream = await bob.get("/ai/payer/chat/t/stream")
             assert (stream.status_code, stream.content) == (204, b"")
+
+    run(main())
+
+
+def test_a_chat_client_does_not_approve_its_own_call_unless_the_server_allows_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_to(tmp_path, "ann", own_approvals=False) as (_, [ann]):
+            asked = await follow(ann, "payer", agui("t", "r", user("Pay.")))
+            [interrupt] = asked.interrupts
+            refused = await follow(ann, "payer", agui("t", "r2", resume=[consent(interrupt)]))
+            assert refused.ends[-1]["code"] == "denied"
+            assert "only users with the role approver" in str(refused.ends[-1]["message"])
 
     run(main())
 

@@ -8,13 +8,24 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import httpx2
 import pytest
 from tests.runtime.steps.recorded import QUESTION, Step, meanings, pieces
 from tests.runtime.steps.steps_rig import guarded
 from tests.server.eve_client import ROOT, EveClient, Refused, Turn, responses
 from tests.server.keyring import Keyring
-from tests.server.rig import FAST, TIMEOUT_S, Json, Server, ended, payer, process, run, serving, talker
+from tests.server.rig import (
+    FAST,
+    TIMEOUT_S,
+    Json,
+    Server,
+    ended,
+    http_client,
+    payer,
+    process,
+    run,
+    serving,
+    talker,
+)
 from tests.server.test_eve_shape import SCHEMA, agent, expected, shown
 
 from windlass import Agent, LLMMessage
@@ -429,7 +440,7 @@ def test_a_session_of_another_user_does_not_exist(tmp_path: Path) -> None:
     async def main() -> None:
         keys = Keyring(tmp_path / "keys.json")
         ann, bob = (keys.add(name, "acme", name) for name in ("ann", "bob"))
-        settings = Settings(keys=keys.path, limits=FAST)
+        settings = Settings(keys=keys.path, limits=FAST, own_approvals=True)
         async with serving(tmp_path / "data", [payer()], settings=settings) as server:
             client = EveClient(server.port, {"authorization": f"Bearer {ann}"})
             asked = await client.send("Pay.")
@@ -446,7 +457,7 @@ def test_a_session_of_another_user_does_not_exist(tmp_path: Path) -> None:
                 await stranger.post("Hello.")
             assert refused.value.status == 401
             assert refused.value.body["code"] == "unauthenticated"
-            async with httpx2.AsyncClient(trust_env=False) as plain:
+            async with http_client() as plain:
                 health = await plain.get(f"http://127.0.0.1:{server.port}{ROOT}/health")
                 assert health.json() == {"ok": True, "status": "ready", "workflowId": "windlass"}
                 hidden = await plain.get(f"http://127.0.0.1:{server.port}{ROOT}/info")
@@ -486,7 +497,7 @@ def test_the_responder_is_the_caller_whatever_the_body_says(tmp_path: Path, mess
     async def main() -> None:
         keys = Keyring(tmp_path / "keys.json")
         key = keys.add("ann", "acme", "ann")
-        settings = Settings(keys=keys.path, limits=FAST)
+        settings = Settings(keys=keys.path, limits=FAST, own_approvals=True)
         async with serving(
             tmp_path / "data", [agent(("guarded", {"x": 1}), ["Done."])], settings=settings
         ) as server:

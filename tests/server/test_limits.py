@@ -62,7 +62,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
 class Hasty(Connection):
     """A connection that waits only a moment."""
 
-    head_s_max = 0.05
+    head_s_max = 0.5
 
 
 @pytest.mark.parametrize(

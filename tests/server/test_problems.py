@@ -171,7 +171,7 @@ def test_a_start_that_the_host_policy_denies_is_forbidden(tmp_path: Path) -> Non
             raise PermissionError
 
         agent = Agent("shy", model=ScriptedModel([]))
-        async with serving(tmp_path, [agent], policy=deny) as server, server.client() as client:
+        async with serving(tmp_path, [agent], start_policy=deny) as server, server.client() as client:
             check(await client.post("/sessions", json={"message": "Hello."}), 403, "denied")
 
     run(main())

@@ -1,23 +1,40 @@
 """Real server processes: killed and restarted without losing records."""
 
 import asyncio
+import gc
 import random
 import signal
+import sys
 from pathlib import Path
 
 import httpx2
 import pytest
-from tests.server.rig import TIMEOUT_S, Wire, ended, eventually, payer, process, run, serving, waiting, watch
+from tests.server.rig import (
+    TIMEOUT_S,
+    Wire,
+    ended,
+    eventually,
+    http_client,
+    payer,
+    process,
+    run,
+    serving,
+    waiting,
+    watch,
+)
 
+from windlass import Agent
 from windlass.client import Broken, Client, Unreachable
+from windlass.testing import ScriptedModel, say
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import Event, InputResponse
+from windlass_server.app import SWITCH_S
 
 BODY = {"message": "Use weather, then pay."}
 
 
 def client_of(port: int) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}/v1", timeout=TIMEOUT_S, trust_env=False)
+    return http_client(f"http://127.0.0.1:{port}/v1")
 
 
 async def until(port: int, session_id: str, *, wanted: str, seen: list[Event], after: str | None) -> str:
@@ -152,5 +169,26 @@ def test_two_servers_share_one_folder(tmp_path: Path) -> None:
             ]
             assert feeds[0] == feeds[1]
             assert (await there.get("/stats")).json()["total"] == (await here.get("/stats")).json()["total"]
+
+    run(main())
+
+
+teller = Agent(
+    "teller",
+    model=ScriptedModel(
+        lambda _: say(f"{sys.getswitchinterval() < 2 * SWITCH_S} {gc.get_freeze_count() > 0}")
+    ),
+)
+
+
+def test_a_server_process_takes_turns_quickly_and_collects_only_new_garbage(tmp_path: Path) -> None:
+    async def main() -> None:
+        with process(tmp_path, "--agents", f"{__name__}:teller") as (_, port):
+            async with Client(f"http://127.0.0.1:{port}") as client:
+                begun = await client.sessions.create("Tell.")
+                await until(port, begun.session_id, wanted="run.completed", seen=[], after=None)
+                result = (await client.runs.get(begun.run_id or "")).result
+        assert result is not None
+        assert result.output == "True True"
 
     run(main())

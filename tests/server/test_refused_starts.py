@@ -29,7 +29,7 @@ def test_users_read_their_own_refused_starts_and_no_other_tenants(tmp_path: Path
         settings = Settings(keys=keys.path, limits=FAST)
         agents = [talker(), talker("other")]
         async with (
-            serving(tmp_path / "data", agents, settings=settings, policy=manners) as server,
+            serving(tmp_path / "data", agents, settings=settings, start_policy=manners) as server,
             server.client(ann) as client,
             server.client(bob) as colleague,
             server.client(boss) as approver,

@@ -48,8 +48,8 @@ def half_sent(key: str, path: str = "/v1/sessions") -> bytes:
 class Lost(Connection):
     """A connection that soon takes a client for gone, and says so."""
 
-    head_s_max = 0.05
-    send_s_max = 0.05
+    head_s_max = 0.5
+    send_s_max = 0.5
     count = 0
 
     def connection_lost(self, exc: Exception | None) -> None:

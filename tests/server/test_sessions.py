@@ -5,8 +5,9 @@ from pathlib import Path
 from tests.client.rig import client_of
 from tests.server.rig import Json, Wire, ended, payer, run, serving, talker, waiting
 
-from windlass import Agent
-from windlass.testing import ScriptedModel, fail, say
+from windlass import Agent, ToolContext, tool
+from windlass.testing import ScriptedModel, call, fail, say
+from windlass.tools import UndoCall
 
 
 def test_a_first_message_begins_a_session_and_its_run_ends_with_the_answer(tmp_path: Path) -> None:
@@ -111,6 +112,82 @@ def test_a_run_can_be_cancelled(tmp_path: Path) -> None:
             assert (await ended(client, begun["runId"]))["run"]["status"] == "cancelled"
             again = await client.post(f"/runs/{begun['runId']}/cancel")
             assert again.status_code == 202
+
+    run(main())
+
+
+def test_a_run_can_be_undone(tmp_path: Path) -> None:
+    done: list[str] = []
+
+    async def unbook(call: UndoCall) -> str:
+        done.append(f"unbook {call.arguments['city']}")
+        return "gone"
+
+    @tool(mode="safe_write", undo=unbook)
+    async def book(city: str) -> str:
+        """Book a trip."""
+        done.append(f"book {city}")
+        return "booked"
+
+    async def main() -> None:
+        script = [call("book", {"city": "Oslo"}), say("Done.")]
+        agent = Agent("clerk", model=ScriptedModel(script), tools=[book])
+        async with serving(tmp_path, [agent]) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Go."})).json()
+            await ended(client, begun["runId"])
+            (item,) = (await client.get(f"/runs/{begun['runId']}/undo")).json()["calls"]
+            assert (item["toolName"], item["status"], item["undoName"]) == ("book", "reversible", "unbook")
+            told = await client.post(f"/runs/{begun['runId']}/undo")
+            assert told.status_code == 202
+            assert (await ended(client, told.json()["runId"]))["run"]["status"] == "completed"
+            assert done == ["book Oslo", "unbook Oslo"]
+            async with client_of(server.port) as remote:
+                assert (await remote.runs.undo(begun["runId"])).run_id == told.json()["runId"]
+                (item,) = (await remote.runs.undo_plan(begun["runId"])).calls
+                assert item.status == "reversed"
+
+    run(main())
+
+
+def test_a_call_can_be_approved_with_changed_arguments(tmp_path: Path) -> None:
+    paid: list[int] = []
+
+    @tool(mode="external")
+    async def pay(cents: int) -> str:
+        """Pay an amount."""
+        paid.append(cents)
+        return "paid"
+
+    async def main() -> None:
+        agent = Agent("clerk", model=ScriptedModel([call("pay", {"cents": 900}), say("Done.")]), tools=[pay])
+        async with serving(tmp_path, [agent]) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Go."})).json()
+            (request,) = (await waiting(client, begun["runId"]))["requests"]
+            address = f"/approvals/{request['requestId']}"
+            bad = await client.post(address, json={"optionId": "approve", "arguments": {"cents": "all"}})
+            assert (bad.status_code, "/cents" in bad.text) == (400, True)
+            told = await client.post(address, json={"optionId": "approve", "arguments": {"cents": 5}})
+            assert told.status_code == 202
+            await ended(client, begun["runId"])
+            assert paid == [5]
+
+    run(main())
+
+
+def test_a_question_may_name_a_role_as_its_responder(tmp_path: Path) -> None:
+    @tool(mode="read")
+    async def check(ctx: ToolContext) -> str:
+        """Ask an approver."""
+        return await ctx.ask("Is it paid?", options=["yes", "no"], of="approver")
+
+    async def main() -> None:
+        agent = Agent("clerk", model=ScriptedModel([call("check", {}), say("Done.")]), tools=[check])
+        async with serving(tmp_path, [agent]) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Go."})).json()
+            (request,) = (await waiting(client, begun["runId"]))["requests"]
+            told = await client.post(f"/approvals/{request['requestId']}", json={"optionId": "yes"})
+            assert told.status_code == 202, told.text
+            assert (await ended(client, begun["runId"]))["result"]["output"] == "Done."
 
     run(main())
 

@@ -6,12 +6,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx2
 import pytest
 import uvicorn
 from fastapi import FastAPI, Response
 from starlette.types import Message
-from tests.server.rig import TIMEOUT_S, Wire, eventually, run
+from tests.server.rig import Uvicorn, Wire, eventually, http_client, run
 
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.ports.transport import TransportAdapter
@@ -39,13 +38,13 @@ async def chatting(work: Work, **options: float) -> AsyncGenerator[int]:
         transport = FastAPISseTransport(**options)
         return transport.response(work(transport))
 
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    server = Uvicorn(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
     task = asyncio.create_task(server.serve())
     await eventually(lambda: server.started or task.done())
     try:
         yield server.servers[0].sockets[0].getsockname()[1]
     finally:
-        server.should_exit = True
+        server.stopping.set()
         await task
 
 
@@ -294,7 +293,7 @@ async def echo(transport: FastAPISseTransport) -> None:
 
 
 async def posted(port: int, body: Any) -> list[str]:
-    async with httpx2.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
+    async with http_client() as client:
         found = await client.post(f"http://127.0.0.1:{port}/v1/chat", content=body)
     return [line.removeprefix("data: ") for line in found.text.splitlines() if line.startswith("data: ")]
 

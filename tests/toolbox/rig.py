@@ -35,7 +35,24 @@ def play(story: Coroutine[object, object, T]) -> T:
         async with asyncio.timeout(STORY_S_MAX):
             return await story
 
-    return asyncio.run(guarded())
+    with asyncio.Runner(loop_factory=_Loop) as runner:
+        return runner.run(guarded())
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """An event loop that may be told that time has passed."""
+
+    passed_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.passed_s
+
+
+def let_pass(seconds: float) -> None:
+    """Let time pass for everything that the story waits for, as soon as what it waits for has begun."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, _Loop)
+    loop.passed_s += seconds
 
 
 class Failed(AssertionError):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.toolbox.rig import Failed, gone, play, tool_of, use
+from tests.toolbox.rig import Failed, gone, let_pass, play, tool_of, use
 
 from windlass.adapters.sandboxes.none import PASSED, HostSandbox
 from windlass.toolbox import Workspace
@@ -106,20 +106,28 @@ def test_processes_in_the_background_end_with_the_command(tmp_path: Path) -> Non
 def test_a_timed_out_command_is_killed_with_all_its_children(tmp_path: Path) -> None:
     async def story() -> None:
         os.mkfifo(tmp_path / "born")
-        task = asyncio.create_task(bash(tmp_path, f"echo before; {STUBBORN}", timeout_s=3))
+        task = asyncio.create_task(bash(tmp_path, f"echo before; {STUBBORN}", timeout_s=60))
         pid = int(await read_fifo(tmp_path / "born"))
+        let_pass(60)
         told = await task
         assert told["exit_code"] is None
         assert told["output"] == "before\n"
-        assert "timeout of 3 seconds" in str(told["note"])
+        assert "timeout of 60 seconds" in str(told["note"])
         await gone(pid)
 
     play(story())
 
 
 def test_a_command_may_clean_up_when_its_time_is_over(tmp_path: Path) -> None:
-    told = run(tmp_path, "trap 'echo cleaned; exit' TERM; while :; do sleep 0.05; done", timeout_s=3)
-    assert str(told["output"]).endswith("cleaned\n")
+    async def story() -> None:
+        os.mkfifo(tmp_path / "born")
+        command = "trap 'echo cleaned; exit' TERM; echo > born; while :; do sleep 0.05; done"
+        task = asyncio.create_task(bash(tmp_path, command, timeout_s=60))
+        await read_fifo(tmp_path / "born")
+        let_pass(60)
+        assert str((await task)["output"]).endswith("cleaned\n")
+
+    play(story())
 
 
 def test_a_cancelled_command_is_ended_with_all_its_children(tmp_path: Path) -> None:
@@ -140,7 +148,13 @@ def test_a_process_that_left_its_group_and_session_ends_with_the_command(end: st
     async def story() -> None:
         # A daemon: two forks, a session of its own, no parent but the supervisor.
         daemon = "setsid bash -c '(trap \"\" TERM HUP; echo $BASHPID > f; exec sleep 1000) & exit'"
-        told = await bash(tmp_path, f"mkfifo f; {daemon} & read pid < f; echo $pid; {end}", timeout_s=5)
+        command = f"mkfifo f; {daemon} & read pid < f; echo $pid; echo > born; {end}"
+        os.mkfifo(tmp_path / "born")
+        task = asyncio.create_task(bash(tmp_path, command, timeout_s=60))
+        await read_fifo(tmp_path / "born")
+        if end != "true":
+            let_pass(60)
+        told = await task
         assert told["exit_code"] == (0 if end == "true" else None)
         await gone(int(str(told["output"])))
 
@@ -242,6 +256,11 @@ PROGRAMS = {
         "git -C . --no-pager diff",
     ),
     "a text conversion": ('[diff "x"] textconv = "touch $RAN; cat"', "git log -p"),
+    "a text conversion of a whole file": ('[diff "x"] textconv = "touch $RAN; cat"', "git blame a"),
+    "a filter": ('[filter "x"] clean = "touch $RAN; cat"', "git status"),
+    "a filter that must succeed": ('[filter "x"] clean = "touch $RAN; cat"\nrequired = true', "git diff"),
+    "a filter that is a process": ('[filter "x"] process = "touch $RAN; cat"', "git ls-files -m"),
+    "a filter with an odd name": ('[filter "x.y=\\"z"] clean = "touch $RAN; cat"', "git blame a"),
     "a check of signatures": ("[log] showSignature = true\n[gpg] program = ../sign", "git log"),
 }
 
@@ -257,8 +276,10 @@ def test_git_runs_no_program_that_a_repository_names(kind: str, tmp_path: Path) 
         script.write_text(f"#!/bin/sh\ntouch {ran}\n")
         script.chmod(0o755)
     who = "git -c user.name=a -c user.email=a@b.c"
-    made = "git init -q r && cd r && echo '* diff=x' > .gitattributes && echo 1 > a && git add ."
+    filtered = 'x.y="z' if "odd" in kind else "x"
+    made = "git init -q r && cd r && echo 1 > a && git add ."
     assert run(tmp_path, f"{made} && {who} commit -qm x && echo 2 > a")["exit_code"] == 0
+    (tmp_path / "r" / ".gitattributes").write_text(f"* diff=x filter={filtered}\n")
     commit = tmp_path / "r" / ".git"
     with (commit / "config").open("a") as file:
         file.write(f"[user]\nname = a\nemail = a@b.c\n[core]\n{setting.replace('$RAN', str(ran))}\n")

@@ -52,7 +52,7 @@ def test_a_bundle_over_300_mb_is_refused(tmp_path: Path, extra: int, is_refused:
 
 
 def test_make_test_builds_and_tries_the_bundle() -> None:
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
     [line] = [line for line in makefile.splitlines() if "REQUIRE_NODE=1 $(SIDE_BY_SIDE)" in line]
     assert "sidecar-bundle" in line.split()
     assert "python -m tools.bundle" in makefile.split("\nsidecar-bundle:", 1)[1].split("\n\n", 1)[0]

@@ -7,7 +7,7 @@ from windlass import Agent, Rejected, tool
 from windlass.adapters.models.demo import DemoModel
 from windlass.demo import agent as demo
 from windlass.ports.model import LLMMessage, LLMUsage
-from windlass.testing import Answer, ScriptedModel, call, fail, say
+from windlass.testing import Answer, ScriptedModel, by_history, call, fail, say
 from windlass.testing.models import Call
 from windlass.tools.question import ask_question
 from windlass_protocol import ErrorKind, JsonValue, RetryClass
@@ -103,11 +103,30 @@ def _curious(messages: Sequence[LLMMessage]) -> Answer:
     return call("ask_question", {"prompt": "Which colour?", "options": options, "allow_freeform": True})
 
 
+_PROGRAM: Final = """
+import asyncio
+first = await asyncio.gather(count(1), count(2))
+await post(f"counted {sum(first)}")
+"""
+_FLOW: Final = """
+import asyncio
+await asyncio.gather(coder("Count and post."), shaky("How is Oslo?"))
+"""
+
+
+def _once(name: str, source: str) -> ScriptedModel:
+    return ScriptedModel(by_history([call(name, {"code": source}), say("The program is done.")]))
+
+
+_shaky_agent: Final = Agent("shaky", model=ScriptedModel(_shaky), tools=[shaky])
+_coder: Final = Agent("coder", model=_once("run_code", _PROGRAM), tools=[count, post], code_mode=True)
 agents = [
     demo,
     Agent("slow", model=DemoModel(pace_s=PACE_S), tools=[count], description="Takes its time."),
     Agent("hostile", model=ScriptedModel(_hostile), tools=[show, post]),
-    Agent("shaky", model=ScriptedModel(_shaky), tools=[shaky]),
+    _shaky_agent,
+    _coder,
+    Agent("boss", model=_once("run_workflow", _FLOW), subagents=[_coder, _shaky_agent], workflow=True),
     Agent("broken", model=ScriptedModel(_broken)),
     Agent("long", model=ScriptedModel(_long), tools=[count]),
     Agent("curious", model=ScriptedModel(_curious), tools=[ask_question]),

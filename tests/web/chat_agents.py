@@ -62,6 +62,14 @@ def _chief(messages: Sequence[LLMMessage]) -> Answer:
     return say("The clerk is done.") if _done(messages) else call("clerk", {"message": "Pay."})
 
 
+def _coder(messages: Sequence[LLMMessage]) -> Answer:
+    return say("The program is done.") if _done(messages) else call("run_code", {"code": _PROGRAM})
+
+
+_PROGRAM: Final = """
+import asyncio
+await asyncio.gather(look("Oslo"), pay(7))
+"""
 _counted: list[int] = []
 
 
@@ -79,5 +87,6 @@ agents = [
     Agent("twice", model=ScriptedModel(_twice), tools=[pay]),
     Agent("curious", model=ScriptedModel(_curious), tools=[ask_question]),
     Agent("broken", model=ScriptedModel(lambda _: fail(ValueError("no"), after="I think"))),
+    Agent("coder", model=ScriptedModel(_coder), tools=[look, pay], code_mode=True),
     Agent("chief", model=ScriptedModel(_chief), subagents=[clerk]),
 ]

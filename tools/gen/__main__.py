@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.gen.load import load_spec
+from tools.gen.pages import page_files
 from tools.gen.python import python_files
 from tools.gen.typescript import typescript_files
 from tools.gen.write import settle
@@ -13,12 +14,17 @@ from tools.gen.write import settle
 ROOT = Path(__file__).parents[2]
 PYTHON_FOLDER = "packages/protocol/src/windlass_protocol/generated"
 TYPESCRIPT_FOLDER = "web/protocol/src/generated"
+PAGES_FOLDER = "docs"
 
 
 def generated(root: Path = ROOT) -> dict[Path, str]:
     """Return the text of every generated file by its path."""
     spec = load_spec(root / "spec")
-    targets = {PYTHON_FOLDER: python_files(spec), TYPESCRIPT_FOLDER: typescript_files(spec)}
+    targets = {
+        PYTHON_FOLDER: python_files(spec),
+        TYPESCRIPT_FOLDER: typescript_files(spec),
+        PAGES_FOLDER: page_files(root / "spec"),
+    }
     return {root / folder / name: text for folder, files in targets.items() for name, text in files.items()}
 
 

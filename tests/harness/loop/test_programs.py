@@ -150,7 +150,8 @@ def test_a_failed_program_that_ended_with_open_calls_fails_after_them() -> None:
     session.done(one, returned(one.call_id))
     session.turn()
     data = session.data("action.result")
-    assert (data["status"], data["error"]) == ("failed", {"code": "program_failed", "message": "oops"})
+    told = "oops\nCalls of it that had begun: look (1). Their effects remain."
+    assert (data["status"], data["error"]) == ("failed", {"code": "program_failed", "message": told})
     assert data["contentRef"] == SNAPSHOT
 
 

@@ -210,6 +210,7 @@ ANSWERS = st.builds(
     provider_data=st.sampled_from([None, None, None, {"me": 1}]),
     usage=st.sampled_from([None, {}, {"inputTokens": 3, "costMicros": 1}, {"outputTokens": 2}]),
     latency_ms=st.sampled_from([None, 0, 7]),
+    queued_ms=st.sampled_from([None, None, 4]),
     notes=NOTES,
 )
 MODEL = st.one_of(ANSWERS, ANSWERS, ANSWERS, ANSWERS, st.builds(failure, st.sampled_from(RetryClass)))
@@ -381,6 +382,7 @@ MORE: list[dict[str, JsonValue]] = [
     {"reasoning": "hm"},
     {"usage": {"inputTokens": 9}},
     {"latency_ms": 5},
+    {"queued_ms": 4},
 ]
 
 

@@ -10,6 +10,7 @@ from windlass_protocol import (
     DecisionRun,
     DecisionRunStatus,
     DecisionType,
+    JsonObject,
     Problem,
     ProblemSeverity,
     ToolSpec,
@@ -178,6 +179,23 @@ def test_options_are_the_tools_of_the_version_that_chose() -> None:
     assert run.decisions[0].options[0].action_params == {"for": "a"}
     unknown = with_options(run_of(journal), {"sha256:other": [look]})
     assert unknown == run_of(journal)
+
+
+def test_tools_of_resolvers_are_options_of_the_steps_that_had_them() -> None:
+    journal = begin().answer("a").result("a").answer("b", step=1).result("b")
+    look, extra = (ToolSpec(name=name, input_schema={}) for name in ("look", "extra"))
+    run = with_options(run_of(journal), {"sha256:one": [look]}, lambda step: [extra] if step else [])
+    options = [[option.id for option in one.options] for one in run.decisions]
+    assert options == [["look", ANSWER], ["look", "extra", ANSWER]]
+    no_step = replace_context(run_of(journal))
+    assert with_options(no_step, {"sha256:one": [look]}).decisions[0].options[1].id == ANSWER
+
+
+def replace_context(run: DecisionRun) -> DecisionRun:
+    """A run whose decisions name no step."""
+    context: JsonObject = {"packageFingerprint": "sha256:one"}
+    decisions = tuple(one.model_copy(update={"input_context": context}) for one in run.decisions)
+    return run.model_copy(update={"decisions": decisions})
 
 
 def test_decisions_for_the_same_tool_have_the_same_other_options() -> None:

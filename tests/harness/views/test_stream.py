@@ -236,6 +236,17 @@ def test_a_call_is_requested_started_and_settled() -> None:
     assert settled.result is not None
 
 
+def test_a_call_of_a_program_names_the_call_of_the_program() -> None:
+    whole = {"actions": [call("p/0")], "parentCallId": "p", **at()}
+    program, inner = changes(
+        event("actions.requested", {"actions": [call("p")], **at()}), event("actions.requested", whole)
+    )
+    assert isinstance(program, CallRequested)
+    assert isinstance(inner, CallRequested)
+    assert (program.parent_id, program.parent_key) == (None, None)
+    assert (inner.parent_id, inner.parent_key) == ("p", program.key)
+
+
 def test_a_call_that_no_record_requested_is_requested_by_its_start() -> None:
     assert [type(one) for one in changes(*Journal().run("a").records)] == [CallRequested, CallStarted]
 

@@ -1,11 +1,11 @@
 """Wall clock jumps while a session waits and while a run is active."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
 import pytest
 
-from windlass import Agent, AgentRuntime, BudgetLimit, tool
+from windlass import Agent, AgentRuntime, Budget, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.engine.engine import SWEEP_S
 from windlass.errors import Unavailable
@@ -56,12 +56,16 @@ class CountingStore(MemoryStore):
     """A store that counts its writes, and survives its runtime."""
 
     append_count = 0
+    during: Callable[[Batch], Awaitable[None]] | None = None
+    """Called before an append."""
 
     async def aclose(self) -> None:
         pass
 
     async def append(self, batch: Batch) -> Appended:
         self.append_count += 1
+        if self.during is not None:
+            await self.during(batch)
         return await super().append(batch)
 
 
@@ -115,6 +119,26 @@ def test_a_pause_of_a_driver_ends_by_the_clock_that_does_not_jump(jump_s: float,
     run_in_fake_time(story(), clock=scene.clock)
     first_s, second_s = scene.model.asked_s[:2]
     assert SHORT_S <= second_s - first_s <= SHORT_S + 0.1
+
+
+def test_a_pause_that_ends_while_its_record_is_written_is_over_when_the_clock_was_set_back() -> None:
+    """The session was parked until the wall clock reached the end of the pause, a day later."""
+    scene = Scene(busy(), say("one"))
+
+    async def set_back(batch: Batch) -> None:
+        if any(draft.type == "step.retrying" for draft in batch.drafts):
+            scene.clock.jump(-DAY_S)
+            await scene.clock.sleep(SHORT_S + 1)
+
+    async def story() -> None:
+        scene.store.during = set_back
+        async with scene.runtime as runtime:
+            handle = await runtime.start("shop", "go", session_id="s1", run_id="r1")
+            assert (await handle.wait(timeout=HOUR_S)).output == "one"
+
+    run_in_fake_time(story(), clock=scene.clock)
+    first_s, second_s = scene.model.asked_s
+    assert second_s - first_s <= SHORT_S + 2
 
 
 @pytest.mark.parametrize("jump_s", [DAY_S, 40.0, -DAY_S, -40.0])
@@ -234,7 +258,7 @@ def test_the_wall_budget_of_a_run_goes_by_the_clock_that_does_not_jump(jump_s: f
 
     async def story() -> None:
         async with scene.runtime as runtime:
-            handle = await runtime.start("shop", "go", budget=BudgetLimit(max_wall_ms=25_000))
+            handle = await runtime.start("shop", "go", budget=Budget(max_wall_ms=25_000))
             await scene.clock.sleep(15)
             scene.clock.jump(jump_s)
             result = await handle.wait(timeout=DAY_S)
@@ -252,7 +276,7 @@ def test_the_timeout_of_a_model_call_uses_the_monotonic_clock(jump_s: float) -> 
 
     async def story() -> None:
         async with scene.runtime as runtime:
-            handle = await runtime.start("shop", "go", budget=BudgetLimit(max_wall_ms=25_000))
+            handle = await runtime.start("shop", "go", budget=Budget(max_wall_ms=25_000))
             await scene.clock.sleep(5)
             scene.clock.jump(jump_s)
             assert (await handle.wait(timeout=DAY_S)).output == "done"

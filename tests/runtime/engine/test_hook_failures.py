@@ -348,6 +348,31 @@ def test_a_hook_that_hangs_in_its_thread_is_abandoned_and_disabled():
     assert len(started) > HOOK_STUCK_THREADS_MAX
 
 
+def test_a_thread_that_starts_after_its_call_was_abandoned_does_not_call_the_hook(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    late: list[Callable[[], object]] = []
+    calls: list[HookCall] = []
+
+    async def start_late(function: Callable[[], object]) -> object:
+        late.append(function)
+        return await asyncio.Event().wait()
+
+    monkeypatch.setattr("windlass.engine.hooks.in_thread", start_late)
+    spec = at("run_starting", calls.append, timeout_ms=10)
+
+    async def story() -> None:
+        hooks = Hooks([BoundHook(spec.spec, spec)])
+        for _ in range(HOOK_STUCK_THREADS_MAX + 1):
+            outcome = await hooks.run(HookCall("run_starting", "s1", "r1", "a"), clock=FakeClock())
+            assert cast(JsonObject, outcome.notes[0].data["error"])["code"] == "timeout"
+
+    play(story())
+    for start in late:
+        start()
+    assert calls == []
+
+
 def test_a_hook_without_a_function_fails_as_its_spec_says():
     async def story() -> list[str]:
         found: list[str] = []

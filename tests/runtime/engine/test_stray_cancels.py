@@ -309,7 +309,7 @@ def test_a_left_answer_does_not_change_the_arguments_of_the_next_one(monkeypatch
 
 
 def test_time_limits_hold_in_a_second_event_loop() -> None:
-    @tool(mode="read", timeout=0.05)
+    @tool(mode="read", timeout=0.5)
     async def look(seconds: int) -> str:
         """Look."""
         await asyncio.sleep(seconds)

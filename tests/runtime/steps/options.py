@@ -12,7 +12,7 @@ from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import ContentStore
 from windlass.sandbox import Bubblewrap, NoSandbox
 from windlass.steps import Grammar, HandleEvent, HarnessTool
-from windlass_harness.budget import BudgetLimit
+from windlass_harness.budget import Budget
 from windlass_harness.redact import Redactor
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import ModelMessage, ModelReference, RunMode, RuntimeIdentity, SessionCapabilities
@@ -34,7 +34,7 @@ class Options(TypedDict, total=False):
     sandbox: Bubblewrap | NoSandbox
     sandboxes: Mapping[str, SandboxAdapter]
     policy: ToolPolicy
-    budget: BudgetLimit | None
+    budget: Budget | None
     retry: RetryPolicy
     output_repairs_max: int
     redactor: Redactor

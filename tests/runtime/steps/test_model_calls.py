@@ -387,6 +387,8 @@ def test_the_state_of_others_is_left_alone() -> None:
 def test_programs_need_an_interpreter() -> None:
     with pytest.raises(Rejected, match="need an interpreter"):
         staged(code_mode=True)
+    with pytest.raises(Rejected, match="steps keep no variables"):
+        staged(code_mode="session")  # type: ignore[arg-type]
     with pytest.raises(Rejected, match="need an interpreter"):
         staged(workflow=True)
 

@@ -18,7 +18,7 @@ from windlass.runtime.compose import AgentRuntime
 from windlass.testing import Answer, FakeClock, ScriptedModel, by_history, call, fail, run_in_fake_time, say
 from windlass.tools import ToolFailed, tool
 from windlass.tools.question import ask_question
-from windlass_harness.budget import BudgetLimit
+from windlass_harness.budget import Budget
 from windlass_protocol import (
     ErrorKind,
     Event,
@@ -71,7 +71,7 @@ class Story:
     words: tuple[str, ...] = ()
     mode: RunMode = RunMode.CONVERSATION
     has_schema: bool = False
-    budget: BudgetLimit | None = None
+    budget: Budget | None = None
     can_ask: bool = True
 
     @property
@@ -213,8 +213,8 @@ TWO_CALLS = call("add", {"a": 1, "b": 2}) + call("guarded", {"x": 1}) + call("as
         (Story((say('{"n": 1}'),), mode=RunMode.TASK, has_schema=True), "result.completed"),
         (Story((say("one"), say('{"n": 1}')), has_schema=True), "output.rejected"),
         (Story((say("one"),) * 3, mode=RunMode.TASK, has_schema=True), "output.failed"),
-        (Story((call("add", {"a": 1, "b": 2}),) * 3, budget=BudgetLimit(max_steps=2)), "budget.exhausted"),
-        (Story((TWO_CALLS,), budget=BudgetLimit(max_tool_calls=0)), "run.budget_exhausted"),
+        (Story((call("add", {"a": 1, "b": 2}),) * 3, budget=Budget(max_steps=2)), "budget.exhausted"),
+        (Story((TWO_CALLS,), budget=Budget(max_tool_calls=0)), "run.budget_exhausted"),
         (Story((fail(NO_MODEL),), mode=RunMode.TASK), "run.failed"),
         (Story((fail(BUSY),) * 3), "step.retrying"),
         (Story((call("nothing"),) * 7), "run.failed"),
@@ -259,7 +259,7 @@ STORIES = st.builds(
     ).map(tuple),
     mode=st.sampled_from(RunMode),
     has_schema=st.booleans(),
-    budget=st.sampled_from([None, BudgetLimit(max_steps=2), BudgetLimit(max_tool_calls=1)]),
+    budget=st.sampled_from([None, Budget(max_steps=2), Budget(max_tool_calls=1)]),
     can_ask=st.booleans(),
 )
 

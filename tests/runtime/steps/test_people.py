@@ -6,11 +6,11 @@ import pytest
 from tests.runtime.steps.steps_rig import Stage, add, guarded, inside, play, staged
 
 from windlass.errors import Rejected
+from windlass.limits import OPTIONS_MAX
 from windlass.policy import RulesPolicy
 from windlass.steps import HarnessTool, KeyedTool, answer_to
 from windlass.testing import ScriptedModel, call, say
 from windlass.tools import ApprovalCheck, ApprovalName, Tool, tool
-from windlass.tools.question import OPTIONS_MAX
 from windlass_harness.policy import PolicySet, Rule
 from windlass_protocol import (
     InputDisplay,

@@ -8,7 +8,11 @@ interface Message {
   readonly id: string;
   readonly role: string;
   readonly content?: unknown;
-  readonly toolCalls?: readonly { readonly function: { readonly name: string; readonly arguments: string } }[];
+  readonly toolCalls?: readonly {
+    readonly id: string;
+    readonly function: { readonly name: string; readonly arguments: string };
+    readonly metadata?: { readonly windlass?: { readonly parentToolCallId: string } };
+  }[];
 }
 interface Interrupt {
   readonly id: string;
@@ -124,6 +128,21 @@ describe.each(kinds)("HttpAgent %s", (version, make) => {
       "assistant: All done.",
     ]);
     expect(agent.pendingInterrupts).toEqual([]);
+  });
+
+  test("the calls of a program name its call, also after an interrupt", async () => {
+    const agent = client("coder", "code");
+    say(agent, "Pay.");
+    await run(agent);
+    await run(agent, { resume: answer(agent, { approved: true }) });
+    expect(told(agent).at(-1)).toBe("assistant: The program is done.");
+    const calls = agent.messages.flatMap(({ toolCalls = [] }) => toolCalls);
+    const parent = calls[0]?.id;
+    expect(calls.map((call) => [call.function.name, call.metadata?.windlass?.parentToolCallId])).toEqual([
+      ["run_code", undefined],
+      ["look", parent],
+      ["pay", parent],
+    ]);
   });
 
   test("a denial, and an interrupt that is abandoned", async () => {

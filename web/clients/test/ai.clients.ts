@@ -65,6 +65,8 @@ class Chat extends AbstractChat<UIMessage> {
     readonly output?: unknown;
     readonly approval?: { readonly id: string };
     readonly errorText?: string;
+    readonly toolCallId: string;
+    readonly callProviderMetadata?: Record<string, Record<string, unknown>>;
   }[] {
     return this.messages.flatMap(({ parts }) => parts.flatMap((part) => (part.type === "dynamic-tool" ? [part] : [])));
   }
@@ -107,6 +109,27 @@ test("thoughts, calls, consent that is sent by itself, a result", async () => {
   await chat.until(() => chat.status === "ready" && chat.tools[1]?.state === "output-available");
   expect(chat.tools[1]?.output).toBe("paid 5");
   expect(chat.text).toEqual(["user: Pay.", "assistant: Let me look.All done."]);
+});
+
+test("the calls of a program name its call", async () => {
+  const chat = new Chat("coder", "code");
+  await chat.sendMessage({ text: "Pay." });
+  const asked = chat.tools.find(({ approval }) => approval !== undefined);
+  await chat.addToolApprovalResponse({ id: asked?.approval?.id ?? "", approved: true });
+  await chat.until(() => chat.status === "ready" && chat.tools[0]?.state === "output-available");
+  expect(chat.errors).toEqual([]);
+  expect(chat.text).toEqual(["user: Pay.", "assistant: The program is done."]);
+  const parent = chat.tools[0]?.toolCallId;
+  expect(
+    chat.tools.map(({ toolName, callProviderMetadata }) => [
+      toolName,
+      callProviderMetadata?.["windlass"]?.["parentToolCallId"],
+    ]),
+  ).toEqual([
+    ["run_code", undefined],
+    ["look", parent],
+    ["pay", parent],
+  ]);
 });
 
 test("a denial", async () => {

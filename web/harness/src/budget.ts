@@ -7,7 +7,7 @@
 import type { BudgetName } from "@windlass/protocol";
 
 /** The most a run may use, in whole numbers; an absent limit does not limit. */
-export interface BudgetLimit {
+export interface Budget {
   readonly maxTokens?: number;
   readonly maxSteps?: number;
   readonly maxToolCalls?: number;
@@ -50,7 +50,7 @@ const ROWS = [
 ] as const;
 
 /** Check limits and return them; throws a RangeError if one is negative or not a whole number. */
-export function budgetLimit(limits: BudgetLimit): BudgetLimit {
+export function budgetLimit(limits: Budget): Budget {
   for (const [, , name] of ROWS) {
     const limit = limits[name];
     if (limit !== undefined && !(Number.isInteger(limit) && limit >= 0)) {
@@ -71,15 +71,15 @@ export function budgetLimit(limits: BudgetLimit): BudgetLimit {
  */
 export function consumeBudget(
   state: BudgetState,
-  limits: BudgetLimit,
+  limits: Budget,
   spend: Spend = {},
 ): readonly [BudgetState, boolean] {
   const after = add(state, spend);
   return [after, exceeded(after, limits).length > 0];
 }
 
-/** Name the limits that are exceeded, in the order of `BudgetLimit`. */
-export function exceeded(state: BudgetState, limits: BudgetLimit): readonly BudgetName[] {
+/** Name the limits that are exceeded, in the order of `Budget`. */
+export function exceeded(state: BudgetState, limits: Budget): readonly BudgetName[] {
   const checked = budgetLimit(limits); // nothing is above NaN, so such a limit would never be exceeded
   return ROWS.filter(([, used, max]) => state[used] > (checked[max] ?? Infinity)).map(([name]) => name);
 }
@@ -90,12 +90,12 @@ export function exceeded(state: BudgetState, limits: BudgetLimit): readonly Budg
  * A model call always uses tokens: give the least it will use (1 if nothing better is known), or a run
  * that stands exactly at its limit makes one call too many.
  */
-export function wouldExceed(state: BudgetState, limits: BudgetLimit, spend: Spend): readonly BudgetName[] {
+export function wouldExceed(state: BudgetState, limits: Budget, spend: Spend): readonly BudgetName[] {
   return exceeded(add(state, spend), limits);
 }
 
 /** Return what may still be used, never below 0; an absent limit stays absent. */
-export function remaining(state: BudgetState, limits: BudgetLimit): BudgetLimit {
+export function remaining(state: BudgetState, limits: Budget): Budget {
   return mapLimits(limits, (limit, used) => Math.max(0, limit - state[used]));
 }
 
@@ -105,13 +105,13 @@ export function remaining(state: BudgetState, limits: BudgetLimit): BudgetLimit 
  * All shares together never exceed what remains. Time is not divided: subagents run side by side.
  * Throws a RangeError if `parts` is less than 1.
  */
-export function share(state: BudgetState, limits: BudgetLimit, parts: number): BudgetLimit {
+export function share(state: BudgetState, limits: Budget, parts: number): Budget {
   if (!(Number.isInteger(parts) && parts >= 1)) throw new RangeError(`parts must be 1 or more, found ${parts}`);
   return mapLimits(remaining(state, limits), (left, used) => (used === "wallMsUsed" ? left : Math.floor(left / parts)));
 }
 
-function mapLimits(limits: BudgetLimit, change: (limit: number, used: keyof BudgetState) => number): BudgetLimit {
-  const changed: { -readonly [name in keyof BudgetLimit]: number } = {};
+function mapLimits(limits: Budget, change: (limit: number, used: keyof BudgetState) => number): Budget {
+  const changed: { -readonly [name in keyof Budget]: number } = {};
   for (const [, used, max] of ROWS) {
     const limit = limits[max];
     if (limit !== undefined) changed[max] = change(limit, used);

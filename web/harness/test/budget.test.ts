@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import type { BudgetLimit, BudgetState, Spend } from "../src/budget.js";
+import type { Budget, BudgetState, Spend } from "../src/budget.js";
 import { budgetLimit, consumeBudget, EMPTY_BUDGET, exceeded, remaining, share, wouldExceed } from "../src/budget.js";
 import { readCases } from "./cases.js";
 
@@ -10,7 +10,7 @@ type RawSpend = Readonly<Record<string, number | string | boolean | null>>;
 interface Case {
   readonly name: string;
   readonly call: string;
-  readonly limits: BudgetLimit;
+  readonly limits: Budget;
   readonly spends?: readonly RawSpend[];
   readonly spend?: RawSpend;
   readonly state?: Amounts;
@@ -31,7 +31,7 @@ function spendOf(raw: RawSpend = {}): Spend {
   );
 }
 
-function timeline(spends: readonly RawSpend[], limits: BudgetLimit): unknown {
+function timeline(spends: readonly RawSpend[], limits: Budget): unknown {
   let state = EMPTY_BUDGET;
   return spends.map((spend) => {
     const [after, isExhausted] = consumeBudget(state, limits, spendOf(spend));
@@ -41,7 +41,7 @@ function timeline(spends: readonly RawSpend[], limits: BudgetLimit): unknown {
 }
 
 function answer(given: Case): unknown {
-  const limits = budgetLimit(spendOf(given.limits as RawSpend) as BudgetLimit);
+  const limits = budgetLimit(spendOf(given.limits as RawSpend) as Budget);
   const state = given.state ? stateOf(given.state) : EMPTY_BUDGET;
   switch (given.call) {
     case "consume_budget":

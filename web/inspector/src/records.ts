@@ -252,8 +252,8 @@ const TELLERS: Tellers = {
     tone: "bad",
     depth: 1,
   }),
-  "actions.requested": ({ actions }) => ({
-    title: `Model asks for ${actions.map(actionName).join(", ")}`,
+  "actions.requested": ({ actions, parentCallId }) => ({
+    title: `${parentCallId === undefined ? "Model" : "Program"} asks for ${actions.map(actionName).join(", ")}`,
     detail: actions.map(({ input }) => formatValue(input)).join(" "),
     tone: "model",
     depth: 1,
@@ -337,7 +337,8 @@ export function tell(record: Event): Told {
     title: told?.title ?? record.type,
     detail: oneLine(told === undefined ? JSON.stringify(record.data) : (told.detail ?? "")),
     tone: told?.tone ?? "plain",
-    depth: told?.depth ?? 0,
+    // Calls that a program makes stand below its own call.
+    depth: (told?.depth ?? 0) + ("parentCallId" in record.data ? 1 : 0),
   };
 }
 

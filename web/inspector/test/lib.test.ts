@@ -128,6 +128,11 @@ describe("the context of a record", () => {
 
   it("is described in plain text; bookkeeping is left out, and unknown types keep their name", () => {
     expect(tell(records[6] as Event)).toMatchObject({ title: "Model asks for look", tone: "model" });
+    const { data } = records[6] as Event;
+    expect(tell({ ...(records[6] as Event), data: { ...data, parentCallId: "p" } })).toMatchObject({
+      title: "Program asks for look",
+      depth: 2,
+    });
     expect(records.filter(isStory)).not.toContain(records[2]);
     expect(tell({ ...(records[0] as Event), type: "some.thing", data: { a: 1 } })).toMatchObject({
       title: "some.thing",

@@ -53,6 +53,41 @@ inBrowser("the first five minutes", () => {
     await page.context().close();
   });
 
+  it("the calls of a program stand below it in the chat, the timeline and the waterfall", async () => {
+    const { sessionId } = await server.run("coder", "Count and post.");
+    const { page, faults } = await openPage(server.url, `/chat/${sessionId}`);
+    const left = async (place: Locator): Promise<number> => (await place.boundingBox())?.x ?? 0;
+    await page.getByText("Approve post?").first().waitFor();
+    const program = page.getByRole("button", { name: /run_code/u });
+    const inner = page.getByRole("button", { name: /count.*done/u });
+    expect(await inner.count()).toBe(2);
+    expect(await left(inner.first())).toBeGreaterThan(await left(program));
+    await page.getByRole("button", { name: "Approve", exact: true }).click();
+    await page.getByText("The program is done.").first().waitFor();
+
+    await page.getByRole("link", { name: "Run", exact: true }).click();
+    const asked = page.getByText("Model asks for run_code");
+    await asked.waitFor();
+    for (const title of ["Program asks for count, count", "Tool count began", "Program asks for post"])
+      expect(await left(page.getByText(title).first())).toBeGreaterThan(await left(asked));
+    await page.getByRole("tab", { name: "Waterfall" }).click();
+    const above = page.getByText("tool.dispatch:run_code");
+    await above.waitFor();
+    const indent = (place: Locator): Promise<number> =>
+      place.evaluate((row) => Number.parseFloat(getComputedStyle(row).paddingLeft));
+    for (const name of ["tool.dispatch:count", "tool.dispatch:post"])
+      expect(await indent(page.getByText(name).first())).toBeGreaterThan(await indent(above));
+
+    const boss = await server.run("boss", "Give it away.");
+    await page.goto(`${server.url}/runs/${boss.runId}?view=waterfall`);
+    await page.getByText("tool.dispatch:shaky").waitFor();
+    expect(await indent(page.getByText("tool.dispatch:shaky"))).toBeGreaterThan(
+      await indent(page.getByText("tool.dispatch:run_workflow")),
+    );
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
+
   it("a session is seen as it was after any record, and forked from there", async () => {
     const { sessionId } = await server.run("demo", "Use weather.");
     const { page, faults } = await openPage(server.url, `/sessions/${sessionId}`);

@@ -62,6 +62,20 @@ const AGENT_SESSION = {
   createdAt: AT,
   updatedAt: AT,
 };
+const SCHEDULE = {
+  name: "n",
+  agent: "a",
+  message: "Go.",
+  everyS: 5,
+  timezone: "UTC",
+  missed: "once",
+  overlap: "skip",
+  jitterS: 0,
+  isPaused: false,
+  started: 0,
+  skipped: 0,
+  queued: 0,
+};
 const TRACE = { traceId: "r1", sessionId: "s1", chatId: "s1", userId: "ann", startedAt: AT };
 
 const failure = (promise: Promise<unknown>): Promise<unknown> => promise.then(String, (error: unknown) => error);
@@ -119,6 +133,11 @@ it.each([
   ["/v1/approvals", (c: Client) => c.approvals(), { requests: [] }],
   ["/v1/runs?session=s1&status=failed", (c: Client) => c.listRuns({ session: "s1", status: "failed" }), { runs: [] }],
   ["/v1/refused-starts?agent=a", (c: Client) => c.refusedStarts({ agent: "a" }), { refusedStarts: [] }],
+  ["/v1/schedules?limit=5", (c: Client) => c.schedules({ limit: 5 }), { schedules: [] }],
+  ["/v1/schedules/n", (c: Client) => c.putSchedule("n", { agent: "a", message: "Go.", everyS: 5 }), SCHEDULE],
+  ["/v1/schedules/n/pause", (c: Client) => c.pauseSchedule("n"), SCHEDULE],
+  ["/v1/schedules/n/resume", (c: Client) => c.resumeSchedule("n"), SCHEDULE],
+  ["/v1/schedules/n", (c: Client) => c.deleteSchedule("n"), SCHEDULE],
   ["/v1/health", (c: Client) => c.health(), { status: "ok", version: "0.1.0" }],
 ])("reads %s", async (path, read, body) => {
   answer = { status: 200, body };

@@ -392,9 +392,12 @@ def _update(change: stream.Change) -> Update | None:
             return acp.update_agent_thought_text(change.delta)
         case stream.CallRequested():
             given = change.action.input
-            return acp.start_tool_call(
+            begun = acp.start_tool_call(
                 change.action.call_id, change.name, kind="other", status="pending", raw_input=given
             )
+            if change.parent_id is not None:
+                begun.field_meta = {"windlass": {"parentToolCallId": change.parent_id}}
+            return begun
         case stream.CallStarted():
             return acp.update_tool_call(change.call_id, status="in_progress")
         case stream.CallSettled(result=ActionResultData() as data):

@@ -7,11 +7,19 @@ imported only when a server is named, because the client is slow to import.
 
 import asyncio
 import getpass
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar, cast
 
 import typer
 
@@ -20,25 +28,44 @@ from windlass import parts
 from windlass.private_files import make_folder
 from windlass_cli.output import Exit, Problem, Terminal
 from windlass_cli.settings import KEY, LOCAL, OWNER, Settings
+from windlass_protocol import SourceKind, SourceRef
 from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
-    from windlass import AgentRuntime, RunHandle, client
+    from windlass import AgentRuntime, RunHandle, Schedule, client
     from windlass.agent import AnyAgent
     from windlass.catalog import Page, RunTrace, SettledRequest
     from windlass.ledger import Goal
     from windlass.ports import store as listing
     from windlass_harness.record import Record
-    from windlass_protocol import ChatMessage, DecisionRun, Event, InputRequest, RunResult, RunSnapshot
+    from windlass_protocol import (
+        ChatMessage,
+        DecisionRun,
+        Event,
+        InputRequest,
+        JsonObject,
+        RunResult,
+        RunSnapshot,
+        ScheduleInfo,
+        UndoPlan,
+    )
 
     SessionRow = listing.SessionInfo | client.SessionInfo
     RunRow = listing.RunInfo | client.RunRow
     RequestRow = listing.OpenRequest | client.ApprovalInfo
     RefusedRow = listing.RefusedStart | client.RefusedStart
 
+T = TypeVar("T")
 ENDS: Final = frozenset({"completed", "failed", "cancelled", "budget_exhausted"})
 """The statuses of a run that has ended; its last record is `run.` and one of them."""
 RECORDS_PER_READ: Final = 500
+UNDRIVEN_MAX: Final = 1_000
+"""Sessions without a driver that a list marks."""
+PER_PAGE: Final = 200
+SEARCHED_MAX: Final = 10_000
+"""Newest runs, sessions or requests among which an id is completed."""
+CANDIDATES_MAX: Final = 8
+"""Ids that an ambiguous beginning is answered with."""
 
 
 class Run(Protocol):
@@ -63,7 +90,13 @@ class Run(Protocol):
         ...
 
     async def answer(
-        self, request_id: str, option_id: str | None = None, *, text: str | None = None, responder: str
+        self,
+        request_id: str,
+        option_id: str | None = None,
+        *,
+        text: str | None = None,
+        responder: str,
+        arguments: "JsonObject | None" = None,
     ) -> None:
         """Answer a request.
 
@@ -87,9 +120,11 @@ class Sessions(Protocol):
         text: str | None = None,
         agent_id: str | None = None,
         status: str | None = None,
+        after: str | None = None,
         limit: int = 50,
+        root_only: bool = True,
     ) -> "Page[SessionRow]":
-        """Return a page of sessions, the newest first."""
+        """Return a page of sessions, the newest first; with `root_only`, without those of subagents."""
         ...
 
     async def runs(
@@ -98,9 +133,11 @@ class Sessions(Protocol):
         session_id: str | None = None,
         agent_id: str | None = None,
         status: str | None = None,
+        after: str | None = None,
         limit: int = 50,
+        root_only: bool = False,
     ) -> "Page[RunRow]":
-        """Return a page of runs, the newest first."""
+        """Return a page of runs, the newest first; with `root_only`, without those of subagents."""
         ...
 
     async def refused_starts(self, *, agent_id: str | None = None, limit: int = 50) -> "Page[RefusedRow]":
@@ -152,8 +189,37 @@ class Sessions(Protocol):
         ...
 
 
+class Schedules(Protocol):
+    """The schedules of a store or a server."""
+
+    async def put(self, schedule: "Schedule") -> "ScheduleInfo":
+        """Make or replace a schedule."""
+        ...
+
+    async def list(self, *, limit: int = 100) -> "Page[ScheduleInfo]":
+        """Return a page of schedules, by name."""
+        ...
+
+    async def pause(self, name: str) -> "ScheduleInfo":
+        """Start no further runs."""
+        ...
+
+    async def resume(self, name: str) -> "ScheduleInfo":
+        """Start runs again."""
+        ...
+
+    async def delete(self, name: str) -> None:
+        """Delete a schedule."""
+        ...
+
+
 class Backend(Protocol):
     """The operations that commands need, on a store or on a server."""
+
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules."""
+        ...
 
     @property
     def sessions(self) -> Sessions:
@@ -193,12 +259,32 @@ class Backend(Protocol):
         """
         ...
 
+    async def undo(self, run_id: str) -> Run:
+        """Reverse the calls of a run; return the run that does.
+
+        Raises:
+            Conflict: the run is unknown or cannot be undone.
+        """
+        ...
+
+    async def undo_plan(self, run_id: str) -> "UndoPlan":
+        """Return the calls of a run that may have changed something, newest first.
+
+        Raises:
+            Conflict: the run is unknown.
+        """
+        ...
+
     async def run_snapshot(self, run_id: str) -> "RunSnapshot":
         """Return the status and usage of a run.
 
         Raises:
             Conflict: the run is unknown.
         """
+        ...
+
+    async def undriven(self) -> frozenset[str]:
+        """Return the sessions with work that no process does."""
         ...
 
     async def decisions(self, run_id: str) -> "DecisionRun":
@@ -217,14 +303,20 @@ class Backend(Protocol):
 class LocalStore:
     """The `Backend` on this machine: a runtime with the store open."""
 
-    def __init__(self, runtime: "AgentRuntime", agents: "Callable[[], tuple[AnyAgent, ...]]") -> None:
+    def __init__(
+        self, runtime: "AgentRuntime", agents: "Callable[[], tuple[AnyAgent, ...]]", *, user: str
+    ) -> None:
         self.runtime = runtime
         self.sessions = runtime.sessions
+        self.schedules = runtime.schedules
         self.handle = runtime.handle
         self.retry = runtime.retry_run
+        self.undo = runtime.undo_run
+        self.undo_plan = runtime.undo_plan
         self.run_snapshot = runtime.run_snapshot
         self.decisions = runtime.decisions
         self._agents = agents
+        self._source = SourceRef(kind=SourceKind.USER, id=user)
 
     async def agent(self, name: str | None) -> str:
         return chosen_agent(name, [agent.name for agent in self._agents()])
@@ -245,7 +337,15 @@ class LocalStore:
                 pass
             else:
                 owner = None if known.owner is None else OWNER
-        return await self.runtime.start(agent, message, session_id=session_id, owner=owner)
+        return await self.runtime.start(
+            agent, message, session_id=session_id, owner=owner, source=self._source
+        )
+
+    async def undriven(self) -> frozenset[str]:
+        store = self.runtime.ports.store
+        assert store is not None, "it was opened on one"
+        now_ms = int(parts.SystemClock().now().timestamp() * 1_000)
+        return frozenset(await store.due(now_ms=now_ms, limit=UNDRIVEN_MAX))
 
     async def session_records(self, session_id: str) -> "AsyncIterator[Record]":
         after = 0
@@ -263,6 +363,20 @@ class LocalStore:
 
 
 # the command
+
+
+def provider_limits(settings: Settings) -> parts.ProviderLimits:
+    """Return the limits of providers, for all runtimes of this process.
+
+    Raises:
+        Problem: a limit is too large.
+    """
+    try:
+        found = {name: parts.ProviderLimit(**limit) for name, limit in settings.provider_limits.items()}
+    except windlass.Rejected as error:
+        source = settings.values["providers"].source
+        raise Problem(f"providers: {error.message}", f"Change it: {source}.") from None
+    return parts.ProviderLimits(found)
 
 
 @sealed
@@ -331,14 +445,22 @@ class Command:
         """
         if not self.settings.server:
             async with self.driving() if drives else self.reading() as runtime:
-                yield LocalStore(runtime, self.agents)
+                yield LocalStore(runtime, self.agents, user=self.user)
             return
-        from windlass.client import Client  # noqa: PLC0415 - slow to import
+        from windlass.client import Client, Unauthenticated  # noqa: PLC0415 - slow to import
         from windlass_cli.remote import RemoteServer  # noqa: PLC0415 - slow to import
 
         self._check_key()
         async with Client(self.settings.server, key=self.key) as client:
-            yield RemoteServer(client)
+            try:
+                yield RemoteServer(client)
+            except Unauthenticated as error:
+                what = "is not set" if self.key is None else "is not valid there"
+                raise Problem(
+                    f"{self.settings.server} refused the request: {error.message}",
+                    f"{KEY} {what}. Set it to your API key; operators make keys: windlass keys add ID USER",
+                    code=Exit.FAILED,
+                ) from None
 
     def _check_key(self) -> None:
         """Refuse to send the key to a server that only a file names: the file may come from others."""
@@ -362,6 +484,18 @@ class Command:
                 f"Remove the server: {self.settings.values['server'].source}.",
             )
 
+    def other_stores(self) -> str:
+        """Return how to use the stores that a server keeps for its tenants, as the end of a hint."""
+        settings = self.settings
+        if settings.server or settings.text("store"):
+            return ""
+        found = [one for one in tenant_stores(settings) if one[1] != settings.store]
+        if not found:
+            return ""
+        named = ", ".join(f"--store {path} ({name})" for name, path in found[:CANDIDATES_MAX])
+        more = f" and {len(found) - CANDIDATES_MAX} more" if len(found) > CANDIDATES_MAX else ""
+        return f"\nThe server of this folder keeps a store for each tenant: {named}{more}"
+
     @asynccontextmanager
     async def driving(self) -> "AsyncGenerator[AgentRuntime]":
         """Open the store and drive its unfinished runs.
@@ -379,10 +513,15 @@ class Command:
             settings.address or file,
             agents=self.agents(),
             durability=settings.durability,
-            retry_for_ms=settings.retry_for_ms,
+            **settings.runtime_options,
+            provider_limits=provider_limits(settings),
         )
-        exported = file.with_suffix(telemetry.STATE_SUFFIX)
-        async with runtime, telemetry.export_from_environment(runtime, state_path=exported):
+        exported = telemetry.export_from_environment(
+            runtime,
+            state_path=file.with_suffix(telemetry.STATE_SUFFIX),
+            capture_content=settings.is_on("telemetry.capture_content"),
+        )
+        async with runtime, exported:
             yield runtime
 
     @asynccontextmanager
@@ -401,7 +540,8 @@ class Command:
             if not settings.store.is_file():
                 raise Problem(
                     f"the store {settings.store} does not exist",
-                    'Create it with: windlass run "…", or name another file: --store PATH',
+                    'Create it with: windlass run "…", or name another file: '
+                    f"--store PATH{self.other_stores()}",
                 )
         runtime = await windlass.AgentRuntime.open(
             settings.address or settings.store, agents=(), durability=settings.durability
@@ -413,6 +553,16 @@ class Command:
             # A runtime that is opened with agents drives their runs, so the agents come from one that is not.
             registry = windlass.AgentRuntime.in_memory(self.agents()).ports.registry
             yield windlass.AgentRuntime(replace(runtime.ports, registry=registry))
+
+
+def tenant_stores(settings: Settings) -> list[tuple[str, Path]]:
+    """Return the tenants of the data folder and their stores; a server writes the name beside each store."""
+    found: list[tuple[str, Path]] = []
+    for file in sorted(settings.data.glob("*.tenant")):
+        store = file.with_suffix(".db")
+        if store.is_file():
+            found.append((file.read_text(encoding="utf-8", errors="replace"), store))
+    return found
 
 
 def command_of(context: typer.Context) -> Command:
@@ -459,16 +609,85 @@ def _make_folder(folder: Path) -> None:
 # runs
 
 
-async def run_status(backend: Backend, run_id: str) -> str:
-    """Return the status of a run.
+async def known_run(backend: Backend, given: str) -> "RunSnapshot":
+    """Return a run by its id, or by a beginning of its id that no other run has.
 
     Raises:
-        Problem: the run is unknown.
+        Problem: the run is unknown, or several begin like this.
     """
     try:
-        return (await backend.run_snapshot(run_id)).status.value
+        return await backend.run_snapshot(given)
     except windlass.Conflict:
-        raise Problem(f"unknown run: {run_id}", "List the runs: windlass runs list") from None
+        rows = await _all(lambda after: backend.sessions.runs(after=after, limit=PER_PAGE))
+        found = completed(given, [one.run_id for one in rows], what="run")
+    return await backend.run_snapshot(found)
+
+
+async def known_session(backend: Backend, given: str) -> "SessionRow":
+    """Return a session by its id, or by a beginning of its id that no other session has.
+
+    Raises:
+        Problem: the session is unknown, or several begin like this.
+    """
+    try:
+        return await backend.sessions.get(given)
+    except windlass.Conflict:
+        rows = await _all(lambda after: backend.sessions.list(after=after, limit=PER_PAGE, root_only=False))
+        found = completed(given, [one.session_id for one in rows], what="session")
+    return await backend.sessions.get(found)
+
+
+async def known_request(backend: Backend, given: str) -> "RequestRow | SettledRequest":
+    """Return a request by its id, or an open one by a beginning of its id that no other has.
+
+    Raises:
+        Problem: the request is unknown, or several begin like this.
+    """
+    found = await backend.sessions.request(given)
+    if found is not None:
+        return found
+    rows = await _all(lambda after: backend.sessions.requests(after=after, limit=PER_PAGE))
+    known = {one.request.request_id: one for one in rows}
+    return known[completed(given, list(known), what="request")]
+
+
+_LISTS: Final = {
+    "run": "windlass runs list",
+    "session": "windlass sessions list",
+    "request": "windlass approvals list",
+    "proposal": "windlass builder proposals list",
+}
+
+
+def completed(given: str, ids: Sequence[str], *, what: str) -> str:
+    """Return the only id that begins as given.
+
+    Raises:
+        Problem: there is none, or there are several.
+    """
+    matches = [one for one in ids if given and one.startswith(given)]
+    if not matches:
+        raise Problem(f"unknown {what}: {given}", f"List them: {_LISTS[what]}")
+    if len(matches) > 1:
+        more = f" and {len(matches) - CANDIDATES_MAX} more" if len(matches) > CANDIDATES_MAX else ""
+        raise Problem(
+            f"{len(matches)} ids begin with {given}: {', '.join(matches[:CANDIDATES_MAX])}{more}",
+            f"Give more characters of the id of the {what}.",
+        )
+    return matches[0]
+
+
+async def _all(read: "Callable[[str | None], Awaitable[Page[T]]]") -> list[T]:
+    """Return the items of all pages of a list, up to a limit."""
+    found: list[T] = []
+    after: str | None = None
+    while len(found) < SEARCHED_MAX:
+        page = await read(after)
+        found.extend(page.items)
+        after = page.next
+        if after is None:
+            break
+    return found
 
 
 async def session_of_run(backend: Backend, run_id: str) -> str:

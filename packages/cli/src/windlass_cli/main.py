@@ -14,10 +14,12 @@ from windlass_cli.commands import (
     approvals,
     builder,
     demo,
+    init,
     keys,
     migrate,
     project,
     runs,
+    schedules,
     serve,
     sessions,
     talk,
@@ -72,13 +74,14 @@ app.command("serve")(serve.serve)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(runs.app, name="runs")
 app.add_typer(approvals.app, name="approvals")
+app.add_typer(schedules.app, name="schedules")
 app.add_typer(builder.app, name="builder")
 app.add_typer(keys.app, name="keys")
 app.command("acp")(talk.acp)
 app.command("sidecar", add_help_option=False, context_settings=serve.ALL_ARGUMENTS)(serve.sidecar)
 app.command("trace")(runs.trace)
 app.command("decisions")(runs.decisions)
-app.command("init")(project.init)
+app.command("init")(init.init)
 app.command("config")(project.config)
 app.command("doctor")(project.doctor)
 app.command("migrate")(migrate.migrate)

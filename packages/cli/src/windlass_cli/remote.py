@@ -25,7 +25,16 @@ from windlass_protocol import InputResolvedData
 
 if TYPE_CHECKING:
     from windlass.catalog import Page
-    from windlass_protocol import ChatMessage, DecisionRun, Event, InputRequest, RunResult, RunSnapshot
+    from windlass_protocol import (
+        ChatMessage,
+        DecisionRun,
+        Event,
+        InputRequest,
+        JsonObject,
+        RunResult,
+        RunSnapshot,
+        UndoPlan,
+    )
 
 T = TypeVar("T")
 REQUESTS_PER_PAGE: Final = 200
@@ -38,6 +47,7 @@ class RemoteServer:
     def __init__(self, client: Client) -> None:
         self._client = client
         self.sessions = RemoteSessions(client)
+        self.schedules = client.schedules
 
     async def agent(self, name: str | None) -> str:
         return chosen_agent(name, [agent.agent_id for agent in await self._client.agents()])
@@ -63,8 +73,18 @@ class RemoteServer:
     async def retry(self, run_id: str) -> "RemoteRun":
         return RemoteRun(self._client, str((await known(self._client.runs.retry(run_id))).run_id))
 
+    async def undo(self, run_id: str) -> "RemoteRun":
+        return RemoteRun(self._client, str((await known(self._client.runs.undo(run_id))).run_id))
+
+    async def undo_plan(self, run_id: str) -> "UndoPlan":
+        return await known(self._client.runs.undo_plan(run_id))
+
     async def run_snapshot(self, run_id: str) -> "RunSnapshot":
         return (await known(self._client.runs.get(run_id))).run
+
+    async def undriven(self) -> frozenset[str]:
+        # A server drives the runs of its agents.
+        return frozenset()
 
     async def decisions(self, run_id: str) -> "DecisionRun":
         return await known(self._client.runs.decisions(run_id))
@@ -106,10 +126,16 @@ class RemoteRun:
             return ()
 
     async def answer(
-        self, request_id: str, option_id: str | None = None, *, text: str | None = None, responder: str
+        self,
+        request_id: str,
+        option_id: str | None = None,
+        *,
+        text: str | None = None,
+        responder: str,
+        arguments: "JsonObject | None" = None,
     ) -> None:
         # The server takes the responder from the key.
-        await known(self._client.approvals.answer(request_id, option_id, text=text))
+        await known(self._client.approvals.answer(request_id, option_id, text=text, arguments=arguments))
 
     async def cancel(self, *, by: str, reason: str | None = None) -> None:
         await known(self._client.runs.cancel(self.run_id, reason=reason))
@@ -127,9 +153,13 @@ class RemoteSessions:
         text: str | None = None,
         agent_id: str | None = None,
         status: str | None = None,
+        after: str | None = None,
         limit: int = 50,
+        root_only: bool = True,
     ) -> "Page[SessionInfo]":
-        return await self._client.sessions.list(text=text, agent=agent_id, status=status, limit=limit)
+        return await self._client.sessions.list(
+            text=text, agent=agent_id, status=status, after=after, limit=limit, subagents=not root_only
+        )
 
     async def runs(
         self,
@@ -137,9 +167,18 @@ class RemoteSessions:
         session_id: str | None = None,
         agent_id: str | None = None,
         status: str | None = None,
+        after: str | None = None,
         limit: int = 50,
+        root_only: bool = False,
     ) -> "Page[RunRow]":
-        return await self._client.runs.list(session=session_id, agent=agent_id, status=status, limit=limit)
+        return await self._client.runs.list(
+            session=session_id,
+            agent=agent_id,
+            status=status,
+            after=after,
+            limit=limit,
+            subagents=not root_only,
+        )
 
     async def refused_starts(self, *, agent_id: str | None = None, limit: int = 50) -> "Page[RefusedStart]":
         return await self._client.runs.refused(agent=agent_id, limit=limit)

@@ -3,11 +3,17 @@
 import difflib
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from math import inf
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from windlass_cli.output import Problem
 from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
+
+if TYPE_CHECKING:
+    from windlass.runtime.options import RuntimeOptions
 
 FILE: Final = "windlass.toml"
 LOCAL: Final = "local.db"
@@ -19,6 +25,10 @@ KEY: Final = "WINDLASS_KEY"
 FILE_BYTES_MAX: Final = 1_048_576
 PORT_MAX: Final = 65_535
 SECONDS_MAX: Final = 30 * 24 * 3_600
+ATTEMPTS_MAX: Final = 100
+COUNT_MAX: Final = 10**12
+_DIGITS_MAX: Final = 14
+"""Digits of a number that are read; more are above every limit."""
 DURABILITIES: Final = ("power", "process")
 
 Durability = Literal["power", "process"]
@@ -37,24 +47,82 @@ def _durability(value: object) -> str:
     return cast(str, value)
 
 
-def _seconds(value: object) -> str:
-    words = f"a whole number of seconds from 0 to {SECONDS_MAX:,}"
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(words)
-    digits = str(value)
-    if not digits.isascii() or not digits.isdigit() or int(digits[:10]) > SECONDS_MAX:
-        raise ValueError(words)
-    return str(int(digits))
+def _whole(words: str, *, least: int = 0, most: int) -> Callable[[object], str]:
+    """Return a reader of whole numbers; `words` say what is expected, with `least` and `most`."""
+
+    def read(value: object) -> str:
+        digits = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+        is_number = digits.isascii() and digits.isdigit()
+        if not is_number or not least <= int(digits[:_DIGITS_MAX]) <= most:
+            raise ValueError(words.format(least=f"{least:,}", most=f"{most:,}"))
+        return str(int(digits))
+
+    return read
 
 
-def _port(value: object) -> str:
-    words = f"a number from 0 to {PORT_MAX:,}; 0 chooses a free port"
-    if isinstance(value, bool) or not isinstance(value, int | str):
+def _rate(value: object) -> str:
+    try:
+        number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else 0.0
+    except ValueError:
+        number = 0.0
+    if not 0 < number < inf:
+        raise ValueError("a number above 0")
+    return f"{number:.15g}"
+
+
+def _flag(value: object) -> str:
+    text = str(value).lower() if isinstance(value, bool) else value
+    if text not in ("true", "false"):
+        raise ValueError("true or false")
+    return cast(str, text)
+
+
+def _names(value: object) -> str:
+    """Read a list of texts, or texts that are separated by commas; return the latter."""
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list):
+        raise ValueError("a list of texts")
+    names: list[str] = []
+    for item in cast("list[object]", items):
+        if not isinstance(item, str) or "," in item:
+            raise ValueError("a list of texts without commas")
+        names.append(item.strip())
+    return ",".join(name for name in names if name)
+
+
+_seconds = _whole("a whole number of seconds from {least} to {most}", most=SECONDS_MAX)
+_port = _whole("a number from {least} to {most}; 0 chooses a free port", most=PORT_MAX)
+_count = _whole("a whole number from {least} to {most}", least=1, most=COUNT_MAX)
+
+
+def _limits(value: object) -> str:
+    """Return the limits of providers as a TOML table in one line; a variable holds one as text."""
+    words = f"a table such as {_LIMITS_EXAMPLE}, with whole numbers from 1"
+    table = value
+    if isinstance(value, str):
+        try:
+            table = tomllib.loads(f"table = {value or '{}'}")["table"]
+        except tomllib.TOMLDecodeError:
+            raise ValueError(words) from None
+    if not isinstance(table, dict):
         raise ValueError(words)
-    digits = str(value)
-    if not digits.isascii() or not digits.isdigit() or int(digits[:6]) > PORT_MAX:
-        raise ValueError(words)
-    return str(int(digits))
+    shown: list[str] = []
+    for route, fields in cast("dict[str, object]", table).items():
+        if not _ROUTE.fullmatch(route) or not isinstance(fields, dict):
+            raise ValueError(words)
+        limit = cast("dict[str, object]", fields)
+        for name, number in limit.items():
+            if name not in _LIMITS or type(number) is not int or number < 1:
+                raise ValueError(words)
+        shown.append(f"{route} = {{{', '.join(f'{name} = {number}' for name, number in limit.items())}}}")
+    return f"{{{', '.join(shown)}}}" if shown else ""
+
+
+_LIMITS: Final = ("at_once", "per_minute")
+_LIMITS_EXAMPLE: Final = "{openai = {at_once = 8, per_minute = 500}}"
+_ROUTE: Final = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
+_TABLES: Final = ("providers",)
+"""Settings that are a table in windlass.toml."""
 
 
 @sealed
@@ -89,7 +157,40 @@ SETTINGS: Final = (
         "how long model calls are retried while the provider is away, in seconds",
         _seconds,
     ),
+    Setting(
+        "retry_attempts",
+        "3",
+        "model calls that are made at least before a run fails, also when the time to retry is over",
+        _whole("a whole number from {least} to {most}", least=1, most=ATTEMPTS_MAX),
+    ),
+    Setting(
+        "providers",
+        "",
+        "how many model calls are sent to a provider, at_once and per_minute: a table by provider",
+        _limits,
+    ),
     Setting("user", "", "the name under which you answer requests; the login name when empty"),
+    Setting(
+        "approvals.responders", "", "names of the users who may answer requests; anyone when empty", _names
+    ),
+    Setting(
+        "approvals.four_eyes",
+        "false",
+        "whether the user who started or steered a run may not approve its calls; needs responders",
+        _flag,
+    ),
+    Setting(
+        "approvals.expires_s",
+        "0",
+        "how long an approval request stays open, in seconds; 0 is without end",
+        _seconds,
+    ),
+    Setting(
+        "telemetry.capture_content",
+        "false",
+        "whether OpenTelemetry gets messages, arguments and results, not only names and numbers",
+        _flag,
+    ),
     Setting("server", "", "the address of a server to use instead of a local store"),
     Setting("server.host", "127.0.0.1", "the address that the server listens on"),
     Setting("server.port", "8700", "the port of the server; 0 chooses a free port", _port),
@@ -101,7 +202,31 @@ SETTINGS: Final = (
     Setting("server.jwt_user_claim", "sub", "the claim of JWTs that holds the user"),
     Setting("server.jwt_roles_claim", "", "the claim of JWTs that holds the roles approver and improver"),
     Setting("server.builder_model", "", "the model that proposes changes to agents; none when empty"),
-    Setting("server.cors_origins", "", "origins of web pages that may call the server, separated by commas"),
+    Setting(
+        "server.own_approvals",
+        "false",
+        "with keys or JWTs: whether users without the role approver approve calls of their own sessions",
+        _flag,
+    ),
+    Setting(
+        "server.cors_origins",
+        "",
+        "origins of web pages that may call the server, as a list or separated by commas",
+        _names,
+    ),
+    Setting("server.requests_per_s", "50", "average request rate of one user, per second", _rate),
+    Setting("server.requests_burst", "200", "burst of requests of one user", _count),
+    Setting("server.bytes_per_s", "1048576", "average bytes in bodies of one tenant, per second", _rate),
+    Setting("server.bytes_burst", "8388608", "burst of bytes in bodies of one tenant", _count),
+    Setting("server.cpu_per_s", "0.5", "CPU time of the requests of one tenant, seconds per second", _rate),
+    Setting("server.cpu_burst_s", "10", "burst of that CPU time, seconds", _rate),
+    Setting(
+        "server.failures_per_s",
+        "1",
+        "average rate of requests without valid credentials from one address, per second",
+        _rate,
+    ),
+    Setting("server.failures_burst", "60", "burst of such requests", _count),
     Setting("server.log_level", "info", "the least level that is logged: debug, info, warning or error"),
 )
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
@@ -153,9 +278,31 @@ class Settings:
         return cast(Durability, self.values["durability"].value)
 
     @property
-    def retry_for_ms(self) -> int:
-        """How long model calls are retried while the provider is away."""
-        return int(self.values["retry_for_s"].value) * 1_000
+    def runtime_options(self) -> "RuntimeOptions":
+        """The options of the runtimes that this command and its server open."""
+        from windlass.parts import Rules  # noqa: PLC0415 - slow to import
+
+        rules = Rules()
+        attempts = replace(rules.retry, max_attempts=int(self.values["retry_attempts"].value))
+        options: RuntimeOptions = {
+            "retry_for_ms": int(self.values["retry_for_s"].value) * 1_000,
+            "rules": replace(rules, retry=attempts),
+            "four_eyes": self.is_on("approvals.four_eyes"),
+        }
+        if names := self.values["approvals.responders"].value:
+            options["responders"] = names.split(",")
+        if expires_s := int(self.values["approvals.expires_s"].value):
+            options["approval_expires_ms"] = expires_s * 1_000
+        return options
+
+    def is_on(self, key: str) -> bool:
+        """Whether a setting that is true or false is true."""
+        return self.values[key].value == "true"
+
+    @property
+    def provider_limits(self) -> Mapping[str, Mapping[str, int]]:
+        """How many model calls are sent to a provider at once and each minute, by provider."""
+        return tomllib.loads(f"table = {self.values['providers'].value or '{}'}")["table"]
 
     @property
     def user(self) -> str:
@@ -247,7 +394,7 @@ def _read_file(path: Path, *, is_needed: bool) -> dict[str, object]:
 def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
     for name, value in table.items():
         key = f"{above}{name}"
-        if isinstance(value, dict) and not above:
+        if isinstance(value, dict) and not above and name not in _TABLES:
             yield from _flat(cast("dict[str, object]", value), f"{key}.")
         else:
             yield key, value

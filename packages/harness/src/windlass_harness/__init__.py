@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from windlass_harness import shell as shell
     from windlass_harness import tracing as tracing
     from windlass_harness import views as views
-    from windlass_harness.budget import BudgetLimit as BudgetLimit
+    from windlass_harness.budget import Budget as Budget
     from windlass_harness.budget import BudgetState as BudgetState
     from windlass_harness.budget import consume_budget as consume_budget
     from windlass_harness.budget import exceeded as exceeded
@@ -55,7 +55,7 @@ _HOMES = {
         "views",
     ),
     "windlass_harness.budget": (
-        "BudgetLimit",
+        "Budget",
         "BudgetState",
         "consume_budget",
         "exceeded",

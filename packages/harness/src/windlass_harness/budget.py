@@ -12,7 +12,7 @@ from windlass_protocol.frozen import sealed
 
 
 @sealed
-class BudgetLimit:
+class Budget:
     """The limits of a run, in whole numbers; None is no limit.
 
     Raises:
@@ -58,9 +58,7 @@ class Spend(TypedDict, total=False):
     wall_ms: int | None
 
 
-def consume_budget(
-    state: BudgetState, limits: BudgetLimit, **spend: Unpack[Spend]
-) -> tuple[BudgetState, bool]:
+def consume_budget(state: BudgetState, limits: Budget, **spend: Unpack[Spend]) -> tuple[BudgetState, bool]:
     """Add a spend; return the new state and whether any limit is exceeded.
 
     A limit is exceeded when consumption is above it, not when it is reached. Counting continues after that.
@@ -74,12 +72,12 @@ def consume_budget(
     return after, bool(exceeded(after, limits))
 
 
-def exceeded(state: BudgetState, limits: BudgetLimit) -> tuple[BudgetName, ...]:
-    """Return the names of exceeded limits, in the order of `BudgetLimit`."""
+def exceeded(state: BudgetState, limits: Budget) -> tuple[BudgetName, ...]:
+    """Return the names of exceeded limits, in the order of `Budget`."""
     return tuple(name for name, used, limit in _rows(state, limits) if limit is not None and used > limit)
 
 
-def would_exceed(state: BudgetState, limits: BudgetLimit, **spend: Unpack[Spend]) -> tuple[BudgetName, ...]:
+def would_exceed(state: BudgetState, limits: Budget, **spend: Unpack[Spend]) -> tuple[BudgetName, ...]:
     """Return the names of the limits that a spend would exceed; call it before the spend.
 
     A model call always uses tokens: pass the least it will use (1 if nothing better is known), or a run that
@@ -91,14 +89,14 @@ def would_exceed(state: BudgetState, limits: BudgetLimit, **spend: Unpack[Spend]
     return exceeded(_add("would_exceed", state, spend), limits)
 
 
-def remaining(state: BudgetState, limits: BudgetLimit) -> BudgetLimit:
+def remaining(state: BudgetState, limits: Budget) -> Budget:
     """Return the remaining limits, never below 0; an absent limit stays absent."""
-    return BudgetLimit(
+    return Budget(
         *(None if limit is None else max(0, limit - used) for _, used, limit in _rows(state, limits))
     )
 
 
-def share(state: BudgetState, limits: BudgetLimit, *, parts: int) -> BudgetLimit:
+def share(state: BudgetState, limits: Budget, *, parts: int) -> Budget:
     """Return the limits of one of `parts` equal subagents.
 
     All shares together never exceed the remainder. Time is not divided: subagents run concurrently.
@@ -109,7 +107,7 @@ def share(state: BudgetState, limits: BudgetLimit, *, parts: int) -> BudgetLimit
     if parts < 1:
         raise ValueError(f"parts must be 1 or more, found {parts}")
     left = remaining(state, limits)
-    return BudgetLimit(
+    return Budget(
         max_tokens=_divide(left.max_tokens, parts),
         max_steps=_divide(left.max_steps, parts),
         max_tool_calls=_divide(left.max_tool_calls, parts),
@@ -118,7 +116,7 @@ def share(state: BudgetState, limits: BudgetLimit, *, parts: int) -> BudgetLimit
     )
 
 
-def _rows(state: BudgetState, limits: BudgetLimit) -> tuple[tuple[BudgetName, int, int | None], ...]:
+def _rows(state: BudgetState, limits: Budget) -> tuple[tuple[BudgetName, int, int | None], ...]:
     return (
         (BudgetName.TOKENS, state.tokens_used, limits.max_tokens),
         (BudgetName.STEPS, state.steps_used, limits.max_steps),

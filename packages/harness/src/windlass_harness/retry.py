@@ -184,7 +184,8 @@ _CODES: Final[dict[RetryClass, str]] = {
     RetryClass.RETRYABLE: """
         rate_limit_exceeded rate_limit_error overloaded overloaded_error server_error api_error timeout_error
         resource_exhausted unavailable deadline_exceeded internal aborted throttlingexception
-        serviceunavailableexception internalserverexception modeltimeoutexception
+        serviceunavailableexception internalserverexception modeltimeoutexception modelnotreadyexception
+        modelerrorexception modelstreamerrorexception
         econnreset econnrefused econnaborted epipe etimedout ehostunreach enetunreach enotfound eai_again
     """,
     RetryClass.NOT_RETRYABLE: """

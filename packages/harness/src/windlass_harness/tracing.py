@@ -188,7 +188,7 @@ class _Draft:
         if "step" not in self._open:
             self._begin_step(record, self._retried_at or record.at)
         usage = _object(record.data.get("usage"))
-        facts = _pick(record.data, "finishReason", "costUsd", "latencyMs")
+        facts = _pick(record.data, "finishReason", "costUsd", "latencyMs", "queuedMs")
         self._finish("step", record.at, {**facts, **_pick(usage, *_USAGE_FIELDS)})
 
     def step_failed(self, record: Record) -> None:

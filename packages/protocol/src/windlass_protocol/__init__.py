@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from windlass_protocol.codec import encode as encode
     from windlass_protocol.codec import encode_trusted as encode_trusted
     from windlass_protocol.codec import parse as parse
+    from windlass_protocol.codec import typed_data as typed_data
     from windlass_protocol.generated import *
 
 __version__ = "0.1.0"
@@ -44,6 +45,7 @@ _HOMES = {
         "encode",
         "encode_trusted",
         "parse",
+        "typed_data",
     ),
 }
 

@@ -25,6 +25,7 @@ from windlass_protocol.codec_errors import (
 from windlass_protocol.codec_issues import invalid
 from windlass_protocol.codec_scan import find_fault, position_of
 from windlass_protocol.codec_values import find_unfolding_fault, find_value_fault, fits, is_sendable
+from windlass_protocol.generated import events
 from windlass_protocol.limits import (
     ADAPTERS_MAX,
     DEFAULT_LIMITS,
@@ -48,6 +49,7 @@ __all__ = [
     "encode",
     "encode_trusted",
     "parse",
+    "typed_data",
 ]
 
 T = TypeVar("T")
@@ -105,6 +107,23 @@ def decode_trusted(model: type[T], data: bytes) -> T:
     except ValidationError:
         pass
     return decode(model, data)
+
+
+def typed_data(event: "events.Event | events.Record") -> BaseModel | None:
+    """Return the data of an event as the model of its type; None if the type is unknown.
+
+    Match it against the classes of this package, which are named after the types: `ActionResultData` is the
+    data of `action.result`.
+
+        match typed_data(event):
+            case ActionResultData() as data:
+                print(data.status)
+
+    Raises:
+        CodecError: the data does not fit its type; an event of a runtime or a client always does.
+    """
+    shape = events.EVENT_DATA.get(event.type)
+    return None if shape is None else decode(shape, to_json(event.data))
 
 
 def encode(value: BaseModel | JsonValue, limits: CodecLimits = DEFAULT_LIMITS) -> bytes:

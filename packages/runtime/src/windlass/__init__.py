@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from windlass.errors import Rejected as Rejected
     from windlass.errors import Unavailable as Unavailable
     from windlass.hooks import hook as hook
-    from windlass.ports.host import ApprovalDispatcher as ApprovalDispatcher
     from windlass.ports.host import Change as Change
     from windlass.ports.host import HookCall as HookCall
     from windlass.ports.host import Veto as Veto
@@ -30,12 +29,13 @@ if TYPE_CHECKING:
     from windlass.runtime.requests import Question as Question
     from windlass.runtime.runs import RunHandle as RunHandle
     from windlass.runtime.runs import TypedResult as TypedResult
+    from windlass.schedules import Schedule as Schedule
     from windlass.tools import Tool as Tool
     from windlass.tools import ToolFailed as ToolFailed
     from windlass.tools import tool as tool
     from windlass.tools.context import ToolContext as ToolContext
     from windlass.tools.router import ToolRouter as ToolRouter
-    from windlass_harness import BudgetLimit as BudgetLimit
+    from windlass_harness import Budget as Budget
     from windlass_harness import PolicySet as PolicySet
     from windlass_harness import Rule as Rule
     from windlass_protocol import Event as Event
@@ -62,7 +62,6 @@ _HOMES = {
     ),
     "windlass.hooks": ("hook",),
     "windlass.ports.host": (
-        "ApprovalDispatcher",
         "Change",
         "HookCall",
         "Veto",
@@ -84,6 +83,7 @@ _HOMES = {
         "RunHandle",
         "TypedResult",
     ),
+    "windlass.schedules": ("Schedule",),
     "windlass.tools": (
         "Tool",
         "ToolFailed",
@@ -92,7 +92,7 @@ _HOMES = {
     "windlass.tools.context": ("ToolContext",),
     "windlass.tools.router": ("ToolRouter",),
     "windlass_harness": (
-        "BudgetLimit",
+        "Budget",
         "PolicySet",
         "Rule",
     ),

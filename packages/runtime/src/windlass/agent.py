@@ -47,7 +47,7 @@ from windlass.sandbox import Bubblewrap, NoSandbox
 from windlass.skills import Skill, Skills
 from windlass.tools import PROGRAM_TOOLS, ProgramKind, Tool, ToolFailed, library_tool
 from windlass.tools.schema import PlainSchema, plain_schema
-from windlass_harness.budget import BudgetLimit
+from windlass_harness.budget import Budget
 from windlass_harness.loop.rules import RECENT_MESSAGES, Dedupe, SinkRule
 from windlass_harness.policy import PolicySet
 from windlass_protocol import (
@@ -263,7 +263,7 @@ class Agent(Generic[DepsT, OutputT]):
     tools: Sequence[Tool[..., object] | Dynamic] = ()
     subagents: Sequence[AnyAgent] = ()
     policy: PolicySet = field(default_factory=PolicySet)
-    budget: BudgetLimit | None = None
+    budget: Budget | None = None
     output: type[OutputT] | Mapping[str, object] | output_types.OutputContract | None = None
     deps: type[DepsT] | DepsFactory[DepsT] | None = None
     """The type of the dependencies, or a function that makes them."""
@@ -532,7 +532,12 @@ class Agent(Generic[DepsT, OutputT]):
 
     def _check_names(self, where: str) -> None:
         check_unique([ref.partition("@")[0] for ref in self.skill_refs], f"{where}: skills")
-        names = [*(tool.name for tool in self.offered_tools), *(agent.name for agent in self.subagents)]
+        undo = {tool.undo.name: tool.undo for tool in self.offered_tools if tool.undo is not None}
+        names = [
+            *(tool.name for tool in self.offered_tools),
+            *(agent.name for agent in self.subagents),
+            *undo,
+        ]
         names += [PROGRAM_TOOLS[kind] for kind in self.programs]
         check_unique(names, f"{where}: tools and subagents")
         hooks = (*self.hook_specs, *self.event_hooks)
@@ -590,7 +595,7 @@ class Agent(Generic[DepsT, OutputT]):
             _check_type(self.code_mode, bool, f'{where}: code_mode is "session" or')
         _check_type(self.workflow, bool, f"{where}: workflow")
         if self.budget is not None:
-            _check_type(self.budget, BudgetLimit, f"{where}: budget")
+            _check_type(self.budget, Budget, f"{where}: budget")
         if self.sandbox is not None:
             _check_sandbox(self.sandbox, where)
         object.__setattr__(self, "compaction", _compaction(self.compaction, f"{where}: compaction"))

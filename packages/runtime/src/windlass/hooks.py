@@ -142,7 +142,7 @@ class EventHook:
 
 
 LIVE_EVENTS: Final = frozenset(
-    {"message.appended", "reasoning.appended", "action.input.appended", "action.partial"}
+    {"message.appended", "reasoning.appended", "action.input.appended", "action.partial", "step.queued"}
 )
 """Types of events that are live only and never recorded."""
 

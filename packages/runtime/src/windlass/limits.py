@@ -11,6 +11,12 @@ INBOX_ITEMS_MAX: Final = 1_000
 """Unconsumed inbox items of one session."""
 INBOX_STARTS_MAX: Final = 900
 """Items of one session at which no further run is queued; answers and cancels still have room."""
+DOCUMENT_BYTES_MAX: Final = 262_144
+"""One document, such as a schedule."""
+SCHEDULE_LATE_MS: Final = 60_000
+"""A tick of a schedule that starts later than this was missed."""
+SCHEDULE_TICKS_MAX: Final = 100
+"""Ticks of one schedule that are queued, or made up for; earlier ones are skipped."""
 CONTENT_BYTES_MAX: Final = 64 * 1_048_576
 SNAPSHOT_BYTES_MAX: Final = 256 * 1_048_576
 WAIT_MS_MAX: Final = 3_155_760_000_000
@@ -45,6 +51,8 @@ PROGRAM_VARIABLES_BYTES_MAX: Final = 4_194_304
 """Variables of programs that live for a session; larger ones are not kept."""
 PROGRAM_VARIABLES_MAX: Final = 1_000
 """Names of such variables that the check of the next program knows."""
+PROGRAM_REBUILT_MAX: Final = 100
+"""Programs that are run again for their variables after the interpreter was replaced."""
 PROGRAM_CALLS_AT_ONCE_MAX: Final = 16
 """Calls of programs of one session that run at the same time."""
 MODEL_TIMEOUT_MS: Final = 600_000
@@ -170,6 +178,14 @@ RESULT_VALUES_MAX: Final = 1_000_000
 PROGRESS_REPORTS_MAX: Final = 1_000
 """Reports of one call; later ones are dropped."""
 PROGRESS_BYTES_MAX: Final = 16_384
+UNDO_BYTES_MAX: Final = 524_288
+"""The calls that one run reverses, with arguments and results, as JSON."""
+LOG_LINES_MAX: Final = 100
+"""Lines that one call may log; later ones are dropped, and the last line says so."""
+LOG_LINE_CHARS_MAX: Final = 2_000
+QUESTION_CHARS_MAX: Final = 4_000
+OPTION_CHARS_MAX: Final = 200
+OPTIONS_MAX: Final = 16
 THREADS_MAX: Final = 64
 """Synchronous tool calls that run at the same time in one process."""
 OWN_THREADS_MAX: Final = 4

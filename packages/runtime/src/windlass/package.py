@@ -19,7 +19,7 @@ from windlass.json_schema import schema_problem
 from windlass.limits import PACKAGE_BYTES_MAX
 from windlass.ports.store import ContentStore
 from windlass.refusals import bad_request, invalid_package
-from windlass_harness.budget import BudgetLimit
+from windlass_harness.budget import Budget
 from windlass_harness.policy import PolicySet, Rule
 from windlass_protocol import (
     AgentSnapshot,
@@ -212,13 +212,13 @@ def budget_limits(budget: object) -> BudgetLimits | None:
     """Return the limits of a budget as wire data.
 
     Raises:
-        Rejected: the value is not a BudgetLimit.
+        Rejected: the value is not a Budget.
     """
     if budget is None or isinstance(budget, BudgetLimits):
         return budget
-    if not isinstance(budget, BudgetLimit):
+    if not isinstance(budget, Budget):
         found = kind_of(budget)
-        raise bad_request(f"budget must be a BudgetLimit, such as BudgetLimit(max_steps=20), found {found}")
+        raise bad_request(f"budget must be a Budget, such as Budget(max_steps=20), found {found}")
     return BudgetLimits.model_validate({part.name: getattr(budget, part.name) for part in fields(budget)})
 
 

@@ -28,12 +28,15 @@ if TYPE_CHECKING:
     from windlass.ports.feed import Overflow as Overflow
     from windlass.ports.feed import QueueOptions as QueueOptions
     from windlass.ports.feed import StreamOptions as StreamOptions
+    from windlass.ports.host import ApprovalDispatcher as ApprovalDispatcher
     from windlass.ports.host import Delivery as Delivery
     from windlass.ports.host import OutputSink as OutputSink
     from windlass.ports.host import StartPolicy as StartPolicy
     from windlass.ports.host import ToolPolicy as ToolPolicy
     from windlass.ports.store import ContentStore as ContentStore
     from windlass.ports.store import Store as Store
+    from windlass.provider_limits import ProviderLimit as ProviderLimit
+    from windlass.provider_limits import ProviderLimits as ProviderLimits
     from windlass.runtime.registry import Machine as Machine
     from windlass.runtime.registry import PackageChange as PackageChange
     from windlass.runtime.registry import ToolRoute as ToolRoute
@@ -69,6 +72,7 @@ _HOMES = {
         "StreamOptions",
     ),
     "windlass.ports.host": (
+        "ApprovalDispatcher",
         "Delivery",
         "OutputSink",
         "StartPolicy",
@@ -77,6 +81,10 @@ _HOMES = {
     "windlass.ports.store": (
         "ContentStore",
         "Store",
+    ),
+    "windlass.provider_limits": (
+        "ProviderLimit",
+        "ProviderLimits",
     ),
     "windlass.runtime.registry": (
         "Machine",

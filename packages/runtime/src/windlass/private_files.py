@@ -2,6 +2,8 @@
 
 import logging
 import os
+import shutil
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 from stat import S_IFREG, S_IMODE, S_ISDIR, S_ISVTX
@@ -31,6 +33,20 @@ def write_private(path: Path, data: bytes) -> None:
     """Write a file that only its owner can use; OSError if that failed."""
     with os.fdopen(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
         file.write(data)
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder with all that is in it, as far as that is possible; no link is followed.
+
+    Commands of models fill such folders: they may be nested deeper than Python can follow, or be closed even
+    to their owner.
+    """
+    with suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+    if os.path.lexists(folder):
+        for program in (("chmod", "-R", "u+rwX"), ("rm", "-rf")):
+            with suppress(OSError):
+                subprocess.run([*program, "--", folder], check=False, capture_output=True)
 
 
 def make_database(path: Path) -> None:

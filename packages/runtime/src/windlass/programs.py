@@ -22,7 +22,7 @@ _CODE: Final = """Run a Python program that calls the functions below; use it fo
 
 Calls are asynchronous: write `await name(...)`. Independent calls run at the same time with `import asyncio`
 and `await asyncio.gather(first(...), second(...))`. A call that fails or is refused raises an exception;
-calls that were made before have happened, also if the program fails.
+calls that were made before have happened, also if the program fails. `gather` has no `return_exceptions`.
 The program ends with an expression: its value is the result, together with the text that it printed. Keep
 what you return small: select, count and sum up in the program. It has the builtins and modules such as json,
 re, math, datetime and asyncio, and no files and no network. {variables} Types are checked before it runs.
@@ -139,11 +139,13 @@ class Functions:
         if function.parameters is None:
             given = call.positional[0] if call.positional else call.named.get("arguments", {})
             return function.tool_name, given if isinstance(given, dict) else {"arguments": given}
-        arguments: JsonObject = dict(zip(function.parameters, call.positional, strict=False))
-        if len(call.positional) > len(function.parameters):
-            arguments["positional"] = [*call.positional[len(function.parameters) :]]
-        named = {**arguments, **call.named}
-        return function.tool_name, {function.renamed.get(name, name): one for name, one in named.items()}
+        pairs = [*zip(function.parameters, call.positional, strict=False)]
+        arguments: JsonObject = dict(pairs) | call.named
+        # Values that no parameter is left for: the tool refuses them.
+        extra = [*call.positional[len(pairs) :], *(value for name, value in pairs if name in call.named)]
+        if extra:
+            arguments["positional"] = extra
+        return function.tool_name, {function.renamed.get(name, name): one for name, one in arguments.items()}
 
 
 _TAKEN: Final = lazy_pattern(r"_.*|Object\d+|asyncio|Any|Literal|NotRequired|TypedDict|windlass_begin")
@@ -212,12 +214,12 @@ class _Types:
         if not all(name.isidentifier() and not keyword.iskeyword(name) for name in properties):
             return None, "arguments: dict[str, Any]"
         names = sorted(properties, key=lambda name: name not in required)
-        told = {field: name for name, field in renamed.items()}
+        parameters = {argument: parameter for parameter, argument in renamed.items()}
         parts: list[str] = []
         for name in names:
-            kind, word = self.of(properties[name], schema), told.get(name, name)
-            parts.append(f"{word}: {kind}" if name in required else f"{word}: {kind} = ...")
-        return tuple(told.get(name, name) for name in names), ", ".join(parts)
+            declared = f"{parameters.get(name, name)}: {self.of(properties[name], schema)}"
+            parts.append(declared if name in required else f"{declared} = ...")
+        return tuple(parameters.get(name, name) for name in names), ", ".join(parts)
 
     def result(self, tool: Tool[..., object]) -> str:
         """Return the type of a tool's result."""

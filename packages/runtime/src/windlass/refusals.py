@@ -215,6 +215,16 @@ def not_retryable(run_id: str, why: str) -> Conflict:
     )
 
 
+def not_undoable(run_id: str, why: str) -> Conflict:
+    """Return the error for a run that cannot be undone."""
+    return Conflict(
+        f"run {shown(run_id, NAME_SHOWN_CHARS_MAX)} cannot be undone: {why}",
+        kind=ErrorKind.INVALID_STATE_TRANSITION,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=common.CausalIds(run_id=run_id),
+    )
+
+
 def kept_name(what: str) -> Rejected:
     """Return the error for an id with a prefix that is reserved for subagents."""
     return bad_request(
@@ -281,13 +291,19 @@ def _answer_hint(request: InputRequest | None, response: InputResponse) -> str:
         return "; the open requests of the run are those that can be answered"
     if request.responders is not None and response.responder is None:
         return "; the answer must name its responder"
+    if request.responders is not None and response.responder not in request.responders:
+        return f"; it may be answered by: {listed(request.responders)}"
     names = [option.id for option in request.options or ()]
     if response.option_id in names:
         return ""
     if not names:
         return "; it takes a text"
-    listed = ", ".join(shown(name, NAME_SHOWN_CHARS_MAX) for name in names[:NAMES_SHOWN_MAX])
-    return f"; the options are {listed}{meant([response.option_id or response.text or ''], names)}"
+    return f"; the options are {listed(names)}{meant([response.option_id or response.text or ''], names)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names for a message; of many, the first ones."""
+    return ", ".join(shown(name, NAME_SHOWN_CHARS_MAX) for name in names[:NAMES_SHOWN_MAX])
 
 
 def answered_already(response: InputResponse, session_id: str, *, agent_id: str | None) -> Conflict:
@@ -354,7 +370,7 @@ _SPOKEN: Final = {"input": "message"}
 """Wire field to the name that callers use."""
 _WRITE: Final[Mapping[str, str]] = {
     "metadata": "a dictionary of JSON",
-    "budget": "a BudgetLimit, such as BudgetLimit(max_steps=20)",
+    "budget": "a Budget, such as Budget(max_steps=20)",
     "capabilities": "a SessionCapabilities of windlass_protocol",
     "source": "a SourceRef of windlass_protocol",
     "context": "a list of strings",

@@ -38,7 +38,7 @@ class RedactingScribe:
         A scribe has one value in the thread at a time: the scribes of a process take turns. The redactor
         remembers the result, so that a record made of it costs little on the event loop.
         """
-        if is_light(data):
+        if is_light(data, self.redactor.is_settled):
             return self._hidden(data)
         async with self._turn:
             return await in_masking_thread(partial(self._hidden, data))

@@ -7,11 +7,12 @@ are kept in the content store, so that another machine can go on with them.
 
 import asyncio
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from errno import ELOOP
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
@@ -27,6 +28,7 @@ from windlass.limits import (
 )
 from windlass.ports.sandbox import Sandbox, SandboxAdapter, SandboxFailed
 from windlass.ports.store import ContentStore
+from windlass.private_files import remove_tree
 from windlass_protocol import ContentRef, FilePart, ImagePart, JsonObject, ModelMessage, UserMessage
 from windlass_protocol.frozen import frozen
 from windlass_protocol.generated import packages
@@ -41,6 +43,9 @@ _NAME_CHARS_MAX: Final = 100
 _HANDED_OVER: Final = b"windlass file\n"
 _CONTENT_ID: Final = lazy_pattern(r"sha256:[0-9a-f]{64}")
 _READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_OPEN_FOLDER: Final = _READ | getattr(os, "O_DIRECTORY", 0)
+KEPT_LEVELS_MAX: Final = 100
+"""Levels of folders below that of a session whose files are kept."""
 
 
 @frozen
@@ -269,38 +274,57 @@ class _Found:
 def _read_changed(folder: Path, known: dict[str, tuple[tuple[int, ...], str]]) -> list[_Found] | None:
     """Return the files and links of a folder; None if they are too many or too large.
 
-    Every name is opened from the handle of its folder, and never through a link.
+    Every name is opened from the handle of its folder, and never through a link. Pipes, sockets and devices
+    are left out.
     """
     found: list[_Found] = []
     total = 0
-    for place, folders, names, handle in os.fwalk(folder, follow_symlinks=False):
-        folders.sort()
-        above = PurePosixPath(os.path.relpath(place, folder))
-        for name in sorted([*names, *(one for one in folders if _is_link(one, handle))]):
-            path = str(above / name)
-            try:
-                status = os.stat(name, dir_fd=handle, follow_symlinks=False)
-                if stat.S_ISLNK(status.st_mode):
-                    found.append(_Found(path, 0, None, os.readlink(name, dir_fd=handle)))
-                    continue
-                if not stat.S_ISREG(status.st_mode):
-                    continue
-                total += status.st_size
-                if total > SANDBOX_KEPT_BYTES_MAX or len(found) >= SANDBOX_KEPT_FILES_MAX:
-                    return None
-                found.append(_read_one(path, name, handle, known.get(path)))
-            except FileNotFoundError:
-                # Removed in the meantime.
-                continue
-            except (OSError, UnicodeError):
+    try:
+        top = os.open(folder, _OPEN_FOLDER)
+        for path, handle, status in _entries(top, PurePosixPath(), levels=KEPT_LEVELS_MAX):
+            total += status.st_size
+            if total > SANDBOX_KEPT_BYTES_MAX or len(found) >= SANDBOX_KEPT_FILES_MAX:
                 return None
+            # Suppressed: it was removed in the meantime.
+            with suppress(FileNotFoundError):
+                if stat.S_ISLNK(status.st_mode):
+                    target = os.readlink(path.name, dir_fd=handle)
+                    f"{path}{target}".encode()  # only names of text are kept
+                    found.append(_Found(str(path), 0, None, target))
+                else:
+                    found.append(_read_one(str(path), path.name, handle, known.get(str(path))))
+    except (OSError, UnicodeError):
+        return None
     return found
 
 
-def _is_link(name: str, handle: int) -> bool:
-    with suppress(OSError):
-        return stat.S_ISLNK(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode)
-    return False
+def _entries(
+    handle: int, above: PurePosixPath, *, levels: int
+) -> Iterator[tuple[PurePosixPath, int, os.stat_result]]:
+    """Yield the files and links below an open folder, each with the handle of its folder; close it.
+
+    Raises:
+        OSError: there are too many levels or names, or a folder cannot be opened.
+    """
+    try:
+        with os.scandir(handle) as entries:
+            names = sorted(one.name for one in islice(entries, SANDBOX_KEPT_FILES_MAX + 1))
+        if levels == 0 or len(names) > SANDBOX_KEPT_FILES_MAX:
+            raise OSError(ELOOP, "too many levels or names in a folder")
+        folders: list[str] = []
+        for name in names:
+            with suppress(FileNotFoundError):
+                status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
+                    folders.append(name)
+                elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+                    yield above / name, handle, status
+        for name in folders:
+            with suppress(FileNotFoundError):
+                below = os.open(name, _OPEN_FOLDER, dir_fd=handle)
+                yield from _entries(below, above / name, levels=levels - 1)
+    finally:
+        os.close(handle)
 
 
 def _read_one(path: str, name: str, parent: int, known: tuple[tuple[int, ...], str] | None) -> _Found:
@@ -319,7 +343,7 @@ def _write_all(folder: Path, entries: Iterable[Sequence[str | int]], bodies: dic
     """Replace the content of a folder that no command uses."""
     for one in folder.iterdir():
         if one.is_dir() and not one.is_symlink():
-            shutil.rmtree(one)
+            remove_tree(one)
         else:
             one.unlink()
     # Links last, so that no file is written through one.

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -34,7 +35,7 @@ from windlass_server.guard import Guard, Metrics
 from windlass_server.inspector import Pages
 from windlass_server.openapi import describe
 from windlass_server.requests import PREFIX
-from windlass_server.routes import approvals, eve, feeds, insight, runs, sessions, system
+from windlass_server.routes import approvals, eve, feeds, insight, runs, schedules, sessions, system
 from windlass_server.settings import (
     BATCH_BYTES,
     DRAIN_S,
@@ -59,6 +60,7 @@ _ROUTERS: Final[tuple[APIRouter, ...]] = (
     sessions.contents,
     sessions.catalogue,
     runs.router,
+    schedules.router,
     insight.numbers,
     insight.ledger,
     insight.proposals,
@@ -133,7 +135,13 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     app.router.default = Pages(app.router.default)
     describe(app)
     app.add_middleware(
-        Guard, limits=settings.limits, doorman=doorman, tenants=tenants, clock=watch, metrics=metrics
+        Guard,
+        limits=settings.limits,
+        doorman=doorman,
+        tenants=tenants,
+        clock=watch,
+        metrics=metrics,
+        own_approvals=settings.own_approvals,
     )
     if settings.cors_origins:
         app.add_middleware(
@@ -152,7 +160,7 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     return app
 
 
-SWITCH_S: Final = 0.0005
+SWITCH_S: Final = 0.0001
 """How long a thread may compute while the event loop waits for the interpreter, seconds; Python has 0.005.
 
 A request waits for it several times. While a large message is masked in a thread, small requests of other
@@ -192,6 +200,9 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
     )
 
     def started(address: str) -> None:
+        # What is there now stays until the end: no garbage collection has to walk it again.
+        gc.collect()
+        gc.freeze()
         _LOG.info("server started", extra=log.fields(address=address, **_started(settings, tenants)))
         (told or _write)(address)
 

@@ -76,6 +76,11 @@ class Principal:
         return _principal_key(self.tenant, self.user)
 
     @property
+    def role_names(self) -> tuple[str, ...] | None:
+        """The roles as an answer to a request names them; None without any."""
+        return tuple(sorted(self.roles)) or None
+
+    @property
     def source(self) -> SourceRef:
         """The user as the source of records."""
         return SourceRef(kind=SourceKind.USER, id=self.user)

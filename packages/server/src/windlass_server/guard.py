@@ -384,8 +384,10 @@ class Guard:
         tenants: Tenants,
         clock: Clock,
         metrics: Metrics,
+        own_approvals: bool = False,
     ) -> None:
         self._app = app
+        self._own_approvals = own_approvals
         self._doorman = doorman
         self._tenants = tenants
         self._limits = limits
@@ -487,7 +489,11 @@ class Guard:
             principal.tenant, may_create=has_body or not principal.is_claimed
         )
         state["caller"] = Caller(
-            principal, tenant, slot.release, partial(self._is_still, asked, principal, tenant)
+            principal,
+            tenant,
+            slot.release,
+            partial(self._is_still, asked, principal, tenant),
+            approves_own=self._own_approvals,
         )
 
     async def _is_still(self, asked: Asked, principal: Principal, tenant: Tenant) -> bool:

@@ -72,6 +72,11 @@ class Fork(wire.Fork):
     model_config = _BY_ALIAS
 
 
+class NewSchedule(wire.NewSchedule):
+    __doc__ = wire.NewSchedule.__doc__
+    model_config = _BY_ALIAS
+
+
 class NewProposal(wire.NewProposal):
     __doc__ = wire.NewProposal.__doc__
     model_config = _BY_ALIAS

@@ -84,6 +84,34 @@ REFUSED_START_EXAMPLE: Final[JsonValue] = {
     "retry": "user_action_needed",
     "message": "outside_office_hours",
 }
+SCHEDULE_EXAMPLE: Final[JsonValue] = {
+    "name": "nightly",
+    "agent": "clerk",
+    "message": "Write the report.",
+    "cron": "0 3 * * *",
+    "timezone": "Europe/Berlin",
+    "missed": "once",
+    "overlap": "skip",
+    "jitterS": 0,
+    "owner": "ann",
+    "isPaused": False,
+    "nextAt": "2026-01-02T02:00:00.000Z",
+    "started": 0,
+    "skipped": 0,
+    "queued": 0,
+}
+UNDO_EXAMPLE: Final[JsonValue] = {
+    "runId": "019a8f…",
+    "calls": [
+        {
+            "callId": "call_1",
+            "toolName": "book",
+            "arguments": {"city": "Oslo"},
+            "status": "reversible",
+            "undoName": "cancel_booking",
+        }
+    ],
+}
 TRACE_EXAMPLE: Final[JsonValue] = {
     "trace": {"traceId": "019a8f…", "startedAt": "2026-01-01T00:00:00.000Z"},
     "spans": [],

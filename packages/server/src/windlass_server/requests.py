@@ -5,7 +5,7 @@ Every id in a path goes through `OwnSession`, `OwnHistory` or `OwnRun`, and ever
 """
 
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from hashlib import sha256
@@ -14,7 +14,7 @@ from typing import Annotated, Final, Self, TypeVar
 from fastapi import Depends, Header, Path, Request, Response
 from pydantic import BaseModel
 
-from windlass import AgentError, Conflict, Event, RunHandle
+from windlass import AgentError, Conflict, Denied, Event, RunHandle
 from windlass.catalog import (
     OpenRequest,
     Page,
@@ -29,8 +29,21 @@ from windlass.parts import Store
 from windlass.ports.feed import EventStream, StreamOptions
 from windlass.ports.recorded import RunLook
 from windlass.ports.store import RunRow
+from windlass.refusals import listed
 from windlass.runtime.options import RunOptions
-from windlass_protocol import Cursor, ErrorKind, RetryClass, RunStatus, UserContent
+from windlass_harness.loop.people import APPROVE, APPROVE_SESSION, matched
+from windlass_protocol import (
+    CausalIds,
+    Cursor,
+    ErrorKind,
+    InputKind,
+    InputRequest,
+    InputResponse,
+    RecoveryChoice,
+    RetryClass,
+    RunStatus,
+    UserContent,
+)
 from windlass_protocol.codec import canonical
 from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
@@ -61,6 +74,8 @@ class Caller:
     """Let another request be answered; for a request that only waits from now on, such as a stream."""
     is_welcome: Callable[[], Awaitable[bool]]
     """Whether the credentials of the request are still valid: a stream may outlive a key."""
+    approves_own: bool = False
+    """Whether users without the role approver may approve calls of their own sessions."""
 
     @property
     def sessions(self) -> "OwnSessions":
@@ -145,6 +160,7 @@ class OwnSessions:
         session_id: str | None = None,
         agent_id: str | None = None,
         status: RunStatus | None = None,
+        root_only: bool = False,
     ) -> Page[RunInfo]:
         """Return runs, newest first."""
         return await self.tenant.runtime.sessions.runs(
@@ -154,6 +170,7 @@ class OwnSessions:
             agent_id=agent_id,
             status=status,
             owner=self.principal.user,
+            root_only=root_only,
         )
 
     async def refused_starts(
@@ -319,6 +336,53 @@ class OwnedStream:
             if len(self._known) > OWNERS_KNOWN_MAX:
                 self._known.popitem(last=False)
         return known
+
+
+# answers
+
+
+async def signed(caller: Caller, responses: Iterable[InputResponse]) -> list[InputResponse]:
+    """Return responses in the name of the caller, whatever they contain.
+
+    Raises:
+        Denied: a response approves a call, or repeats or supplies an interrupted one, and the caller is
+            neither an approver nor named by the request.
+    """
+    user = caller.principal.user
+    by = {"responder": user, "roles": caller.principal.role_names}
+    given = [one.model_copy(update=by) for one in responses]
+    if caller.approves_own or "approver" in caller.principal.roles:
+        return given
+    for response in given:
+        found = None
+        if _ID.fullmatch(response.request_id):
+            found = await caller.tenant.runtime.sessions.request(response.request_id)
+        # A request that is not open is refused by the runtime.
+        if isinstance(found, OpenRequest) and _consents(found.request, response):
+            raise Denied(
+                f"{_may(found.request)}, and you are {listed([user])}; you may choose deny or skip",
+                kind=ErrorKind.APPROVAL_FAILURE,
+                retry=RetryClass.USER_ACTION_NEEDED,
+                causal_ids=CausalIds(session_id=found.session_id, request_id=found.request_id),
+            )
+    return given
+
+
+def _consents(request: InputRequest, response: InputResponse) -> bool:
+    """Whether a response lets a call happen, and its responder is not named by the request."""
+    names = {response.responder, *(response.roles or ())}
+    if request.responders is not None and not names.isdisjoint(request.responders):
+        return False
+    option_id = matched(request, response).option_id
+    if request.kind is InputKind.RECOVERY:
+        return option_id != RecoveryChoice.SKIP
+    return option_id in (APPROVE, APPROVE_SESSION)
+
+
+def _may(request: InputRequest) -> str:
+    if request.responders is None:
+        return "only users with the role approver may approve this call"
+    return f"this call may be approved by: {listed(request.responders)}"
 
 
 # starting runs

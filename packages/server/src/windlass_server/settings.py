@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from ipaddress import ip_address
+from math import inf
 from pathlib import Path
 from typing import Final, Self
 
@@ -144,7 +145,30 @@ OPTIONS: Final = (
     Option("jwt_user_claim", "sub", "the claim with the user", "NAME"),
     Option("jwt_roles_claim", "", "the claim with the roles approver and improver", "NAME"),
     Option("builder_model", "", "the model that proposes changes to agents, such as openai/gpt-5", "MODEL"),
+    Option(
+        "own_approvals",
+        "false",
+        "with keys or tokens: whether users without the role approver approve calls of their own sessions",
+        "true|false",
+    ),
     Option("cors_origins", "", "web pages that may call the server, separated by commas", "URLS"),
+    Option("requests_per_s", f"{REQUESTS_PER_S:g}", "average request rate of one user, per second", "NUMBER"),
+    Option("requests_burst", f"{REQUESTS_BURST}", "burst of requests of one user", "NUMBER"),
+    Option(
+        "bytes_per_s", f"{BYTES_PER_S:.0f}", "average bytes in bodies of one tenant, per second", "NUMBER"
+    ),
+    Option("bytes_burst", f"{BYTES_BURST}", "burst of bytes in bodies of one tenant", "NUMBER"),
+    Option(
+        "cpu_per_s", f"{CPU_PER_S:g}", "CPU time of the requests of one tenant, seconds per second", "NUMBER"
+    ),
+    Option("cpu_burst_s", f"{CPU_BURST_S:g}", "burst of that CPU time, seconds", "NUMBER"),
+    Option(
+        "failures_per_s",
+        f"{FAILURES_PER_S:g}",
+        "average rate of requests without valid credentials from one address, per second",
+        "NUMBER",
+    ),
+    Option("failures_burst", f"{FAILURES_BURST}", "burst of such requests", "NUMBER"),
     Option("log_level", "info", f"the least level that is logged: {', '.join(LOG_LEVELS)}", "LEVEL"),
 )
 
@@ -223,6 +247,11 @@ class Settings:
     jwt: JwtSettings | None = None
     cors_origins: Sequence[str] = ()
     """Origins of web pages that may call the server."""
+    own_approvals: bool = False
+    """Whether users without the role approver may approve calls of their own sessions.
+
+    A server without keys and tokens has one user, who may.
+    """
     log_level: str = "info"
     """The least level of `LOG_LEVELS` that `serve` logs."""
     limits: Limits = field(default_factory=Limits)
@@ -258,13 +287,17 @@ class Settings:
         port = given["port"]
         if not (port.isascii() and port.isdigit() and int(port[:6]) <= PORT_MAX):
             raise refused(f"port is a number from 0 to {PORT_MAX:,}, found {port!r}")
+        if given["own_approvals"] not in _FLAGS:
+            raise refused(f"own_approvals is true or false, found {given['own_approvals']!r}")
         return cls(
             host=given["host"],
             port=int(port),
             keys=(folder or Path()) / given["keys"] if given["keys"] else None,
             jwt=_jwt(given),
             cors_origins=tuple(one.strip() for one in given["cors_origins"].split(",") if one.strip()),
+            own_approvals=given["own_approvals"] == "true",
             log_level=given["log_level"],
+            limits=_limits(given),
             improve=ImproveSettings(given["builder_model"] or None, goals),
         )
 
@@ -272,6 +305,33 @@ class Settings:
     def is_open(self) -> bool:
         """Whether the server asks for no credentials."""
         return self.keys is None and self.jwt is None
+
+
+_FLAGS: Final = ("true", "false")
+
+
+def _limits(given: Mapping[str, str]) -> Limits:
+    """Return the limits with the rates that are given."""
+
+    def rate(name: str) -> float:
+        try:
+            number = float(given[name])
+        except ValueError:
+            number = 0.0
+        if not 0 < number < inf:
+            raise refused(f"{name} is a number above 0, found {given[name]!r}")
+        return number
+
+    return Limits(
+        requests_per_s=rate("requests_per_s"),
+        requests_burst=max(1, int(rate("requests_burst"))),
+        bytes_per_s=rate("bytes_per_s"),
+        bytes_burst=max(1, int(rate("bytes_burst"))),
+        cpu_per_s=rate("cpu_per_s"),
+        cpu_burst_s=rate("cpu_burst_s"),
+        failures_per_s=rate("failures_per_s"),
+        failures_burst=max(1, int(rate("failures_burst"))),
+    )
 
 
 def _jwt(given: Mapping[str, str]) -> JwtSettings | None:

@@ -19,6 +19,7 @@ from windlass import AgentError, AgentRuntime, Conflict, Unavailable, telemetry
 from windlass.agent import AnyAgent
 from windlass.ledger import Builder, BuilderQuery
 from windlass.parts import SqliteStore, Store, SystemClock
+from windlass.ports.store import SCHEDULE
 from windlass.private_files import make_database, make_folder, write_private
 from windlass.refusals import missing_provider
 from windlass.runtime.compose import Durability
@@ -360,7 +361,9 @@ class Tenant:
         return self.runtime.ports.machine.new_id()
 
     async def is_parked(self) -> bool:
-        """Whether no run is active and none will wake up by itself."""
+        """Whether no run is active and none will start or wake up by itself."""
+        if await self.store.next_document_ms(SCHEDULE) is not None:
+            return False
         if not await self.store.unfinished():
             return True
         if await self.store.next_wake_ms() is not None:
@@ -397,12 +400,15 @@ class Tenants:
         *,
         durability: Durability = "power",
         open_max: int = TENANTS_OPEN_MAX,
+        capture_content: bool = False,
         **options: Unpack[RuntimeOptions],
     ) -> None:
         self.folder = folder
         self.agents: Mapping[str, AnyAgent] = {agent.agent_id: agent for agent in agents}
         self.durability: Durability = durability
         self._open_max = open_max
+        self._capture_content = capture_content
+        """Whether the OpenTelemetry export has messages, arguments and results."""
         self._options = options
         self._open: OrderedDict[str, Tenant] = OrderedDict()
         self._opening = asyncio.Lock()
@@ -523,9 +529,11 @@ class Tenants:
             _LOG.error("tenant store %s.db cannot be opened: %s", stem, error, exc_info=error)
 
     async def _is_due(self, path: Path) -> bool:
-        """Whether a closed store has runs that can continue without a request."""
+        """Whether a closed store has schedules, or runs that can continue without a request."""
         store = await SqliteStore.open(path, durability=self.durability)
         try:
+            if await store.next_document_ms(SCHEDULE) is not None:
+                return True
             if not await store.unfinished():
                 return False
             now_ms = int(SystemClock().now().timestamp() * 1000)
@@ -561,7 +569,9 @@ class Tenants:
             reservations = await Reservations.open(path.with_suffix(EMPTY_SUFFIX))
             failed.push_async_callback(reservations.aclose)
             state = path.with_suffix(telemetry.STATE_SUFFIX)
-            exported = await telemetry.export_from_environment(runtime, state_path=state).__aenter__()
+            exported = await telemetry.export_from_environment(
+                runtime, state_path=state, capture_content=self._capture_content
+            ).__aenter__()
             failed.pop_all()
         return Tenant(name, runtime, reservations, Insight(runtime), tuple(self.agents), exported)
 

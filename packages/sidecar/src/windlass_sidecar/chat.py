@@ -443,6 +443,8 @@ class Answer(Params):
     option_id: str | None = None
     text: str | None = None
     responder: str | None = None
+    arguments: JsonObject | None = None
+    """With the option approve: the arguments that the call runs with instead of its own."""
 
 
 class Asker:
@@ -495,12 +497,16 @@ class Asker:
                 return None
             answer = Answer.model_validate(given)
             await self._handle.answer(
-                request.request_id, answer.option_id, text=answer.text, responder=answer.responder
+                request.request_id,
+                answer.option_id,
+                text=answer.text,
+                responder=answer.responder,
+                arguments=answer.arguments,
             )
         except Conflict:
             return None
         except (AgentError, RpcError) as error:
             return error.message
         except ValidationError:
-            return "expected an object with optionId, text and responder"
+            return "expected an object with optionId, text, responder and arguments"
         return None

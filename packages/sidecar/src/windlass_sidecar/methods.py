@@ -255,7 +255,13 @@ async def answer(app: App, params: InputAnswer) -> JsonValue:
     """Answer a request of a run to people."""
     await _check_stream(app, params.stream_id)
     handle = app.runtime.handle(params.stream_id)
-    await handle.answer(params.request_id, params.option_id, text=params.text, responder=params.responder)
+    await handle.answer(
+        params.request_id,
+        params.option_id,
+        text=params.text,
+        responder=params.responder,
+        arguments=params.arguments,
+    )
     return None
 
 

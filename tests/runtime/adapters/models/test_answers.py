@@ -1,14 +1,18 @@
 """Provider answers, against a server that speaks the wire format."""
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from tests.runtime.adapters.models.wire import (
     ANTHROPIC,
+    BEDROCK,
     HI,
     KEY,
     OPENAI,
+    SSE,
     WIRES,
     Json,
     Reply,
@@ -48,8 +52,11 @@ def test_an_answer_ends_with_finish_reason_and_usage(wire: Wire) -> None:
     heard, _ = ask(wire, Reply(wire.text(["Hello"])))
     assert heard.text == "Hello"
     assert heard.finish in {"stop", "end_turn"}
-    written = 1 if wire is ANTHROPIC else None
-    assert heard.usage == LLMUsage(12, 5, cache_read_tokens=8, cache_write_tokens=written, reasoning_tokens=2)
+    written = 1 if wire in (ANTHROPIC, BEDROCK) else None
+    thought = None if wire is BEDROCK else 2
+    assert heard.usage == LLMUsage(
+        12, 5, cache_read_tokens=8, cache_write_tokens=written, reasoning_tokens=thought
+    )
 
 
 @BOTH
@@ -67,7 +74,7 @@ def test_events_may_be_cut_anywhere(wire: Wire) -> None:
     assert ask(wire, Reply(pieces))[0].text == "Hellä"
 
 
-@BOTH
+@pytest.mark.parametrize("wire", SSE.values(), ids=SSE)
 def test_lines_may_end_as_in_windows_and_comments_say_nothing(wire: Wire) -> None:
     stream = b": hello\r\n\r\n" + b"".join(wire.text(["Hello"])).replace(b"\n", b"\r\n")
     assert ask(wire, Reply([stream]))[0].text == "Hello"
@@ -81,8 +88,7 @@ def test_a_name_that_the_api_forbids_is_replaced_and_comes_back(wire: Wire) -> N
             provider = wire.make(server.url, ModelSettings())
             await collect(provider.stream(HI, tools=[ODD]))
             await provider.aclose()
-        [tool] = server.asked[0].body["tools"]
-        sent = tool["function"]["name"] if wire is OPENAI else tool["name"]
+        [sent] = wire.names(server.asked[0].body)
         async with serving(Reply(wire.calls([("c", sent, ["{}"])]))) as server:
             provider = wire.make(server.url, ModelSettings())
             heard = await collect(provider.stream(HI, tools=[ODD]))
@@ -154,7 +160,7 @@ def test_answers_can_be_held_to_a_schema_without_changing_the_model(wire: Wire) 
         "additionalProperties": False,
     }
 
-    async def work() -> list[dict[str, object]]:
+    async def work() -> list[Json]:
         async with serving(Reply(wire.text(["{}"]))) as server:
             provider = wire.make(server.url, ModelSettings())
             await collect(provider.with_output(schema).stream(HI))
@@ -164,13 +170,37 @@ def test_answers_can_be_held_to_a_schema_without_changing_the_model(wire: Wire) 
             return [asked.body for asked in server.asked]
 
     first, second = play(work)
-    if wire is OPENAI:
-        form = {"name": "output", "schema": schema, "strict": True}
-        assert first["response_format"] == {"type": "json_schema", "json_schema": form}
-        assert "response_format" not in second
-    else:
-        assert first["output_config"] == {"format": {"type": "json_schema", "schema": schema}}
-        assert "output_config" not in second
+    place, expected = SCHEMAS[wire.name](schema)
+    assert first[place] == expected
+    assert place not in second
+
+
+SCHEMAS: dict[str, Callable[[JsonObject], tuple[str, object]]] = {
+    "openai": lambda schema: (
+        "response_format",
+        {"type": "json_schema", "json_schema": {"name": "output", "schema": schema, "strict": True}},
+    ),
+    "anthropic": lambda schema: ("output_config", {"format": {"type": "json_schema", "schema": schema}}),
+    "responses": lambda schema: (
+        "text",
+        {"format": {"type": "json_schema", "name": "output", "schema": schema, "strict": True}},
+    ),
+    "google": lambda schema: (
+        "generationConfig",
+        {"responseMimeType": "application/json", "responseJsonSchema": schema},
+    ),
+    "bedrock": lambda schema: (
+        "outputConfig",
+        {
+            "textFormat": {
+                "type": "json_schema",
+                "structure": {
+                    "jsonSchema": {"name": "output", "schema": json.dumps(schema, separators=(",", ":"))}
+                },
+            }
+        },
+    ),
+}
 
 
 # OpenAI's format as other servers speak it

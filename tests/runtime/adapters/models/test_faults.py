@@ -8,15 +8,21 @@ from email.utils import format_datetime
 from typing import cast
 
 import anthropic
+import botocore.exceptions
 import httpx2
 import openai
 import pytest
 from tests.runtime.adapters.models.wire import (
     ANTHROPIC,
+    BEDROCK,
     DONE,
+    FRAMES,
+    GOOGLE,
     HI,
     KEY,
     OPENAI,
+    RESPONSES,
+    SSE,
     WIRES,
     Reply,
     Wire,
@@ -33,12 +39,14 @@ from windlass import Agent, AgentRuntime, LLMMessage, Rejected, Unavailable
 from windlass.adapters.models import ModelSettings
 from windlass.adapters.models.errors import EVENT_BYTES_MAX, Endpoint, translate
 from windlass.adapters.models.routes import EnvironmentProviders
+from windlass.adapters.models.transport import endpoint_of
 from windlass.errors import AgentError
 from windlass.ports.model import ModelFault, ModelRejected, ModelUnavailable, is_context_overflow
 from windlass_harness.loop.rules import Rules
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import ErrorKind, JsonObject, JsonValue, RetryClass, RunStatus
 
+ALL_SSE = pytest.mark.parametrize("wire", SSE.values(), ids=SSE)
 BOTH = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 SECRET = "the prompt was 12345 and the key sk-test"
 SOON = ModelSettings(idle_timeout_s=0.05)
@@ -66,9 +74,7 @@ def fault(error: AgentError) -> str:
 
 def body(wire: Wire, kind: str, message: str = SECRET, code: object = None) -> object:
     """The body of an error as the API writes it."""
-    if wire is ANTHROPIC:
-        return {"type": "error", "error": {"type": kind, "message": message}}
-    return {"error": {"message": message, "type": kind, "code": code, "param": None}}
+    return wire.refuse(kind, message, code)
 
 
 # Streams that break
@@ -89,7 +95,7 @@ def test_a_stream_that_ends_at_any_event_before_its_last_is_no_answer(wire: Wire
 @BOTH
 def test_a_connection_that_breaks_inside_an_event_is_no_answer(wire: Wire) -> None:
     stream = b"".join(wire.text(["Hello"]))
-    for at in range(1, stream.rindex(b'"stop'), 40):
+    for at in range(1, stream.rindex(wire.last), 40):
         assert fault(failure(wire, Reply([stream[:at]], end="cut"))) == "transport"
 
 
@@ -99,8 +105,8 @@ def test_an_answer_that_said_why_it_ends_and_then_breaks_is_asked_for_again() ->
 
 
 def test_a_cut_after_the_final_event_is_no_error() -> None:
-    assert ask(OPENAI, Reply(OPENAI.text(["Hello"]), end="cut"))[0].text == "Hello"
-    assert ask(ANTHROPIC, Reply(ANTHROPIC.text(["Hello"]), end="cut"))[0].text == "Hello"
+    for wire in (OPENAI, ANTHROPIC, RESPONSES):
+        assert ask(wire, Reply(wire.text(["Hello"]), end="cut"))[0].text == "Hello"
 
 
 GARBAGE = {
@@ -111,7 +117,7 @@ GARBAGE = {
 }
 
 
-@BOTH
+@ALL_SSE
 @pytest.mark.parametrize("name", GARBAGE)
 def test_garbage_in_a_stream_is_an_error_that_can_be_tried_again(wire: Wire, name: str) -> None:
     events = wire.text(["Hel", "lo"])
@@ -208,15 +214,16 @@ def test_an_answer_that_is_no_stream_is_an_error(wire: Wire) -> None:
     page = Reply([b"<html>Log in</html>"], headers={"content-type": "text/html; charset=utf-8"})
     error = failure(wire, page)
     assert (fault(error), error.retry) == ("malformed", RetryClass.RETRYABLE)
-    assert "expected text/event-stream, found text/html" in error.message
+    media = "text/event-stream" if wire.is_sse else FRAMES
+    assert f"expected {media}, found text/html" in error.message
     assert "no content type" in failure(wire, Reply([b"{}"], headers={})).message
     told = refusal(200, body(wire, "overloaded_error"))
-    assert fault(failure(wire, told)) == "server"
+    assert fault(failure(wire, told)) == ("server" if wire.is_sse else "malformed")
     large = Reply([b"x" * 50_000] * 3, headers={"content-type": "text/plain"})
     assert fault(failure(wire, large)) == "malformed"
 
 
-@BOTH
+@ALL_SSE
 @pytest.mark.parametrize("end", [b"", b"\ndata: x\n"], ids=["without an end", "of two lines"])
 def test_an_event_over_the_limit_is_not_read_on(wire: Wire, end: bytes) -> None:
     error = failure(wire, Reply([b"data: " + b"x" * (EVENT_BYTES_MAX - 5) + end]))
@@ -318,12 +325,72 @@ def refused_by(route: str, environment: Mapping[str, str]) -> str:
         ("anthropic", {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": "{url}"}, "Check ANTHROPIC_API_KEY"),
         ("ollama", {"OLLAMA_HOST": "{url}"}, "Check OLLAMA_API_KEY for 127"),
         ("openai-compat", {"OPENAI_COMPAT_BASE_URL": "{url}"}, "Check OPENAI_COMPAT_API_KEY for 127"),
+        (
+            "openai-responses",
+            {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}"},
+            "Check OPENAI_API_KEY for 1",
+        ),
+        (
+            "azure",
+            {"AZURE_OPENAI_API_KEY": KEY, "AZURE_OPENAI_ENDPOINT": "{url}"},
+            "AZURE_OPENAI_API_KEY for",
+        ),
+        (
+            "google",
+            {"GOOGLE_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": "{url}"},
+            "Check GOOGLE_API_KEY for 127",
+        ),
+        (
+            "bedrock",
+            {
+                "AWS_BEARER_TOKEN_BEDROCK": KEY,
+                "AWS_REGION": "eu-west-1",
+                "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": "{url}",
+            },
+            "Check AWS_BEARER_TOKEN_BEDROCK for 127",
+        ),
     ],
 )
 def test_a_refused_key_of_a_route_names_its_variable(
     route: str, environment: Mapping[str, str], told: str
 ) -> None:
     assert told in refused_by(route, environment)
+
+
+@pytest.mark.parametrize(
+    ("route", "variable", "more"),
+    [
+        ("openai", "OPENAI_BASE_URL", {"OPENAI_API_KEY": KEY}),
+        ("anthropic", "ANTHROPIC_BASE_URL", {"ANTHROPIC_API_KEY": KEY}),
+        ("ollama", "OLLAMA_HOST", {}),
+        ("openai-compat", "OPENAI_COMPAT_BASE_URL", {}),
+        ("openai-responses", "OPENAI_BASE_URL", {"OPENAI_API_KEY": KEY}),
+        ("azure", "AZURE_OPENAI_ENDPOINT", {"AZURE_OPENAI_API_KEY": KEY}),
+        ("google", "GOOGLE_GEMINI_BASE_URL", {"GEMINI_API_KEY": KEY}),
+        (
+            "bedrock",
+            "AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+            {"AWS_REGION": "eu-west-1", "AWS_BEARER_TOKEN_BEDROCK": KEY},
+        ),
+    ],
+)
+def test_a_mistyped_address_is_named_with_its_variable(
+    route: str, variable: str, more: Mapping[str, str]
+) -> None:
+    async def work() -> str:
+        async with serving() as server:
+            url = server.url
+        providers = EnvironmentProviders({**more, variable: url})
+        provider = providers.provider(route, "m")
+        assert provider is not None
+        with pytest.raises(ModelUnavailable) as caught:
+            await anext(cast(AsyncIterator[object], provider.stream(HI)))
+        await providers.aclose()
+        return caught.value.message
+
+    told = play(work)
+    assert f"(from {variable}) could not be reached" in told
+    assert f"the address in {variable}" in told
 
 
 def test_an_address_from_a_variable_names_the_variable() -> None:
@@ -337,13 +404,19 @@ def test_a_missing_model_is_asked_after() -> None:
 
 
 def test_credentials_in_a_base_url_are_not_shown() -> None:
-    found = Endpoint.of("https://user:pass@models.example:8443/v1", None, api_key=None, key_variable="K")
-    assert found == Endpoint("models.example:8443", "K")
+    url, found = endpoint_of(
+        "https://user:pass@models.example:8443/v1", "URL", "", api_key=None, key_variable="K", environment={}
+    )
+    assert "pass" in url
+    assert found == Endpoint("models.example:8443", "K", "the argument base_url")
 
 
 def test_an_empty_key_is_not_blamed_for_the_key_of_the_environment() -> None:
-    assert Endpoint.of("https://a.example", None, api_key="", key_variable="K").key == "K"
-    assert Endpoint.of("https://a.example", None, api_key="k", key_variable="K").key == "the argument api_key"
+    def key(api_key: str) -> str:
+        default = "https://a.example"
+        return endpoint_of(None, "URL", default, api_key=api_key, key_variable="K", environment={})[1].key
+
+    assert (key(""), key("k")) == ("K", "the argument api_key")
 
 
 def test_an_exhausted_quota_is_not_a_rate_limit() -> None:
@@ -375,6 +448,13 @@ OVERFLOWS: dict[str, tuple[Wire, int, object]] = {
         400,
         body(ANTHROPIC, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"),
     ),
+    "responses": (RESPONSES, 400, body(RESPONSES, "invalid_request_error", code="context_length_exceeded")),
+    "google": (
+        GOOGLE,
+        400,
+        body(GOOGLE, "INVALID_ARGUMENT", "The input token count (9) exceeds the maximum number of tokens"),
+    ),
+    "bedrock": (BEDROCK, 400, body(BEDROCK, "ValidationException", "Input is too long for requested model.")),
     "anthropic with max_tokens": (
         ANTHROPIC,
         400,
@@ -410,8 +490,8 @@ def test_a_server_that_falls_silent_is_given_up(wire: Wire, count: int) -> None:
 
 
 def test_a_finished_stream_that_stays_open_is_an_answer() -> None:
-    assert ask(OPENAI, Reply(OPENAI.text(["a"]), end="hang"))[0].text == "a"
-    assert ask(ANTHROPIC, Reply(ANTHROPIC.text(["a"]), end="hang"))[0].text == "a"
+    for wire in (OPENAI, ANTHROPIC, RESPONSES):
+        assert ask(wire, Reply(wire.text(["a"]), end="hang"))[0].text == "a"
 
 
 @BOTH
@@ -424,6 +504,8 @@ def test_a_server_that_is_not_there_can_be_tried_again(wire: Wire) -> None:
     with pytest.raises(ModelUnavailable) as caught:
         play(work)
     assert caught.value.fault is ModelFault.TRANSPORT
+    assert "the provider at 127.0.0.1:" in caught.value.message
+    assert "check that it runs, and the address in the argument base_url" in caught.value.message
 
 
 @BOTH
@@ -529,7 +611,15 @@ def foreign_errors(root: type[BaseException]) -> list[type[BaseException]]:
 
 @pytest.mark.parametrize(
     "root",
-    [openai.OpenAIError, anthropic.AnthropicError, httpx2.HTTPError, httpx2.StreamError, ConnectionError],
+    [
+        openai.OpenAIError,
+        anthropic.AnthropicError,
+        httpx2.HTTPError,
+        httpx2.StreamError,
+        botocore.exceptions.BotoCoreError,
+        botocore.exceptions.HTTPClientError,
+        ConnectionError,
+    ],
 )
 def test_no_foreign_error_gets_through(root: type[BaseException]) -> None:
     for kind in foreign_errors(root):

@@ -12,8 +12,12 @@ from tests.runtime.adapters.models.wire import ANTHROPIC, KEY, OPENAI, Reply, co
 from windlass import Agent, AgentRuntime, LLMMessage, Rejected, Unavailable
 from windlass.adapters.models import (
     AnthropicProvider,
+    AzureOpenAIProvider,
+    BedrockProvider,
     DemoModel,
+    GoogleProvider,
     OpenAICompatProvider,
+    OpenAIResponsesProvider,
     provider_for,
     providers_from_environment,
 )
@@ -21,7 +25,15 @@ from windlass.adapters.models.routes import PACE_S
 from windlass.testing import ScriptedModel, say
 from windlass_protocol import RetryClass
 
-KEYS = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY, "OPENAI_COMPAT_BASE_URL": "http://localhost:1/v1"}
+KEYS = {
+    "OPENAI_API_KEY": KEY,
+    "ANTHROPIC_API_KEY": KEY,
+    "OPENAI_COMPAT_BASE_URL": "http://localhost:1/v1",
+    "AZURE_OPENAI_API_KEY": KEY,
+    "AZURE_OPENAI_ENDPOINT": "http://localhost:1",
+    "GEMINI_API_KEY": KEY,
+    "AWS_REGION": "eu-west-1",
+}
 
 
 @pytest.mark.parametrize(
@@ -31,6 +43,10 @@ KEYS = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY, "OPENAI_COMPAT_BASE_URL
         ("anthropic/claude", AnthropicProvider),
         ("ollama/llama3:8b", OpenAICompatProvider),
         ("openai-compat/org/model", OpenAICompatProvider),
+        ("openai-responses/gpt-5", OpenAIResponsesProvider),
+        ("azure/my-deployment", AzureOpenAIProvider),
+        ("google/gemini-3-pro", GoogleProvider),
+        ("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", BedrockProvider),
         ("demo/tour", DemoModel),
     ],
 )
@@ -47,22 +63,43 @@ def test_a_name_finds_its_provider(name: str, kind: type) -> None:
         ("openai/gpt-5", "OPENAI_API_KEY"),
         ("anthropic/claude", "ANTHROPIC_API_KEY"),
         ("openai-compat/x", "OPENAI_COMPAT_BASE_URL"),
+        ("openai-responses/x", "OPENAI_API_KEY"),
+        ("azure/x", "AZURE_OPENAI_API_KEY"),
+        ("google/x", "GEMINI_API_KEY"),
+        ("bedrock/x", "AWS_REGION"),
     ],
 )
 def test_missing_configuration_is_named(name: str, remedy: str) -> None:
-    for environment in ({}, {remedy: ""}, {remedy: " "} if "KEY" in remedy else {}):
+    azure = {"AZURE_OPENAI_ENDPOINT": "http://localhost:1"}
+    for given in ({}, {remedy: ""}, {remedy: " "} if "KEY" in remedy else {}):
+        environment = {**azure, **given}
         with pytest.raises(Unavailable, match=remedy) as caught:
             provider_for(name, environment)
         assert caught.value.retry is RetryClass.HOST_CONFIGURATION_NEEDED
 
 
-@pytest.mark.parametrize("extra", ["openai", "anthropic"])
-def test_the_error_for_a_missing_extra_names_the_package_to_install(extra: str) -> None:
+def test_an_azure_resource_without_an_address_is_named() -> None:
+    with pytest.raises(Unavailable, match="AZURE_OPENAI_ENDPOINT to the resource"):
+        provider_for("azure/x", {"AZURE_OPENAI_API_KEY": KEY})
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [
+        ("openai", "openai"),
+        ("anthropic", "anthropic"),
+        ("openai-responses", "openai"),
+        ("azure", "openai"),
+        ("google", "google"),
+        ("bedrock", "bedrock"),
+    ],
+)
+def test_the_error_for_a_missing_extra_names_the_package_to_install(name: str, extra: str) -> None:
     with (
         patch("windlass.adapters.models.transport.find_spec", return_value=None),
         pytest.raises(Unavailable, match=rf"pip install 'packages/runtime\[{extra}\]'"),
     ):
-        provider_for(f"{extra}/x", KEYS)
+        provider_for(f"{name}/x", KEYS)
 
 
 @pytest.mark.parametrize("name", ["nobody/x", "openai", "openai/", "", "/x"])
@@ -136,9 +173,10 @@ def test_a_host_can_replace_the_provider_source() -> None:
 def test_nothing_loads_an_sdk_before_a_request() -> None:
     program = (
         "import sys, windlass.runtime.compose; from windlass.adapters.models import provider_for\n"
-        "keys = {'OPENAI_API_KEY': 'k', 'ANTHROPIC_API_KEY': 'k'}\n"
-        "provider_for('openai/x', keys); provider_for('anthropic/x', keys)\n"
-        "print([name for name in ('openai', 'anthropic', 'httpx2') if name in sys.modules])"
+        f"keys = {KEYS!r}\n"
+        "for name in ('openai', 'openai-responses', 'azure', 'anthropic', 'google', 'bedrock'):\n"
+        "    provider_for(name + '/x', keys)\n"
+        "print([name for name in ('openai', 'anthropic', 'httpx2', 'botocore') if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False
@@ -164,7 +202,17 @@ def test_an_invalid_demo_pace_is_refused(given: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "made", [AnthropicProvider, OpenAICompatProvider, provider_for, providers_from_environment]
+    "made",
+    [
+        AnthropicProvider,
+        AzureOpenAIProvider,
+        BedrockProvider,
+        GoogleProvider,
+        OpenAICompatProvider,
+        OpenAIResponsesProvider,
+        provider_for,
+        providers_from_environment,
+    ],
 )
 def test_the_signature_of_a_provider_shows_no_environment_variable(made: Callable[..., object]) -> None:
     assert str(signature(made).parameters["environment"].default) == "os.environ"

@@ -5,6 +5,7 @@ import gc
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from types import FrameType
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from tests.runtime.adapters.models.wire import OPENAI, WIRES, Reply, Wire, serving
 
 from windlass import Agent, AgentRuntime, LLMProvider, tool
-from windlass.adapters.models import ModelSettings, PromptedTools
+from windlass.adapters.models import ModelSettings, PromptedTools, bedrock, google, responses
 from windlass.adapters.models.anthropic import anthropic_messages, anthropic_turns
 from windlass.adapters.models.messages import Turns
 from windlass.adapters.models.openai import openai_messages, openai_turns
@@ -29,6 +30,9 @@ Convert = Callable[[Sequence[LLMMessage]], Sequence[object]]
 MAKERS: dict[str, Callable[[], Convert]] = {
     "openai": lambda: _with(openai_messages, openai_turns("reasoning_content")),
     "anthropic": lambda: _with(anthropic_messages, anthropic_turns("m", ModelSettings())),
+    "responses": lambda: Turns(partial(responses.take, "m")).of,
+    "google": lambda: Turns(partial(google.take, "gemini-3-pro")).of,
+    "bedrock": lambda: Turns(partial(bedrock.take, "m")).of,
     "prompted": lambda: _prompted(Turns(take_words)),
 }
 
@@ -161,7 +165,7 @@ def work_of_steps(wire: Wire, wrap: Callable[[LLMProvider], LLMProvider]) -> lis
                     result = await (await runtime.start(agent, "Hi")).wait(timeout=600)
                 await provider.aclose()
         assert result.output == "Done."
-        assert len(server.asked[-1].body["messages"]) > STEPS
+        assert len(server.asked[-1].body[wire.said]) > STEPS
 
     asyncio.run(main())
     return [after - before for before, after in pairwise(marks)]

@@ -81,7 +81,7 @@ def test_a_creation_that_fails_leaves_the_database_as_it_was(new_url: str) -> No
 
 def test_many_processes_may_open_a_new_database_at_once(new_url: str) -> None:
     openers = 8
-    together = threading.Barrier(openers, timeout=30)
+    together = threading.Barrier(openers, timeout=300)
 
     def open_in_a_thread(number: int) -> None:
         async def work() -> None:

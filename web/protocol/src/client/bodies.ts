@@ -32,6 +32,8 @@ export {
   RunPage,
   RunRow,
   SafePoints,
+  ScheduleInfo,
+  SchedulePage,
   SessionPage,
   SessionStatus,
   Stats,

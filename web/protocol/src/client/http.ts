@@ -218,6 +218,31 @@ export class Client {
     return this.ask(rest.RefusedStartPage, "/refused-starts", { ...options, query });
   }
 
+  /** A page of schedules, by name. */
+  schedules(query: PageQuery = {}, options?: RequestOptions): Promise<rest.SchedulePage> {
+    return this.ask(rest.SchedulePage, "/schedules", { ...options, query });
+  }
+
+  /** Makes a schedule, or replaces the one with this name. */
+  putSchedule(name: string, schedule: rest.NewSchedule, options?: RequestOptions): Promise<rest.ScheduleInfo> {
+    return this.ask(rest.ScheduleInfo, at("schedules", name), { ...options, method: "POST", body: schedule });
+  }
+
+  /** Stops a schedule from starting runs. */
+  pauseSchedule(name: string, options?: RequestOptions): Promise<rest.ScheduleInfo> {
+    return this.ask(rest.ScheduleInfo, at("schedules", name, "pause"), { ...options, method: "POST" });
+  }
+
+  /** Starts the runs of a schedule again, from its next tick on. */
+  resumeSchedule(name: string, options?: RequestOptions): Promise<rest.ScheduleInfo> {
+    return this.ask(rest.ScheduleInfo, at("schedules", name, "resume"), { ...options, method: "POST" });
+  }
+
+  /** Deletes a schedule; its runs stay. */
+  deleteSchedule(name: string, options?: RequestOptions): Promise<rest.ScheduleInfo> {
+    return this.ask(rest.ScheduleInfo, at("schedules", name), { ...options, method: "DELETE" });
+  }
+
   /** The trace of a run: its spans with durations. */
   trace(runId: string, options?: RequestOptions): Promise<rest.TraceInfo> {
     return this.ask(rest.TraceInfo, at("runs", runId, "trace"), options);

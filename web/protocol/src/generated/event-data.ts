@@ -126,7 +126,7 @@ export const HookStatus = z.enum(["completed", "failed", "timed_out", "rejected"
 export type HookStatus = z.infer<typeof HookStatus>;
 
 /** What to do with an interrupted effect. */
-export const RecoveryChoice = z.enum(["retry", "skip", "supply"]);
+export const RecoveryChoice = z.enum(["retry", "skip", "supply", "undo"]);
 export type RecoveryChoice = z.infer<typeof RecoveryChoice>;
 
 /** The session began. */
@@ -263,6 +263,8 @@ export const RunStartedData = open({
   metadata: JsonObject.optional(),
   /** Failed run of the session that it continues, without a message. */
   retryOf: Id.optional(),
+  /** The calls that the run reverses, newest first, and the run that made them. */
+  undo: JsonObject.optional(),
   /** Call that it works for, when it is a subagent's. */
   parent: ParentRun.optional(),
 });
@@ -538,6 +540,21 @@ export const StepStartedData = open({
 });
 export type StepStartedData = z.infer<typeof StepStartedData>;
 
+/** A model call waits for the limit of its provider; live only, never stored. */
+export const StepQueuedData = open({
+  /** Number of the turn in its session, from 0. */
+  sequence: Count,
+  /** Number of the step in its turn, from 0. */
+  stepIndex: Count,
+  /** The turn. */
+  turnId: Id,
+  /** Route of the provider, such as openai. */
+  provider: z.string(),
+  /** Limit that the call waits for. */
+  reason: z.string(),
+});
+export type StepQueuedData = z.infer<typeof StepQueuedData>;
+
 /** A model call failed and will be tried again. */
 export const StepRetryingData = open({
   /** Number of the turn in its session, from 0. */
@@ -581,6 +598,8 @@ export const StepCompletedData = open({
   providerMetadata: JsonObject.optional(),
   /** How long the model took. */
   latencyMs: Count.optional(),
+  /** How long the call waited for the limit of its provider, if it did. */
+  queuedMs: Count.optional(),
 });
 export type StepCompletedData = z.infer<typeof StepCompletedData>;
 
@@ -636,6 +655,8 @@ export const ActionStartedData = open({
   mode: ToolMode.optional(),
   /** The arguments, when a policy or hook changed them. */
   arguments: Json.optional(),
+  /** The tool that can reverse the call. */
+  undo: z.string().optional(),
   /** Name and version of the interpreter, when the action is a program. */
   interpreter: z.string().optional(),
   /** Call of the program that asked for it; left out if the model did. */
@@ -649,7 +670,7 @@ export const ActionStartedData = open({
 });
 export type ActionStartedData = z.infer<typeof ActionStartedData>;
 
-/** A program waits for its calls. */
+/** A program waits for its calls, or a tool for the answers to its questions. */
 export const ProgramPausedData = open({
   /** The call of the program. */
   callId: Id,
@@ -749,6 +770,8 @@ export const ActionResultData = open({
   taint: z.array(Taint).optional(),
   /** How long it took. */
   durationMs: Count.optional(),
+  /** Lines that the tool logged. */
+  log: z.array(z.string()).optional(),
   /** Call of the program that asked for it; left out if the model did. */
   parentCallId: Id.optional(),
   /** Number of the turn in its session, from 0. */
@@ -838,6 +861,8 @@ export const ApprovalSettledData = open({
   reason: z.string().optional(),
   /** How far it reaches: once, session or rule. */
   grant: z.string().optional(),
+  /** Arguments that the person approved instead of those that were asked for. */
+  arguments: JsonObject.optional(),
   /** Number of the turn in its session, from 0. */
   sequence: Count.optional(),
   /** Number of the step in its turn, from 0. */

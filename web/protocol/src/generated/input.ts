@@ -1,7 +1,7 @@
 // Generated from spec/input.schema.json by `make gen`. Do not edit.
 /** Questions, approvals and recovery choices, and their answers. */
 import { z } from "zod";
-import { Json, open, text } from "../wire.js";
+import { Json, JsonObject, open, text } from "../wire.js";
 import { Id, Sha256, Timestamp } from "./common.js";
 
 /** A tool call that the model asked for. */
@@ -181,8 +181,12 @@ export const InputResponse = open({
   text: z.string().optional(),
   /** Who answered. */
   responder: z.string().optional(),
+  /** Roles of the person who answered, as the server knows them; a request may name a role as its responder. */
+  roles: z.array(z.string()).optional(),
   /** Digest of the arguments that the person saw. */
   argumentsHash: Sha256.optional(),
+  /** Arguments that the person approves instead of those of the request. */
+  arguments: JsonObject.optional(),
 });
 export type InputResponse = z.infer<typeof InputResponse>;
 

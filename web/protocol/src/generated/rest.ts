@@ -1,7 +1,7 @@
 // Generated from spec/rest.schema.json by `make gen`. Do not edit.
 /** Bodies of requests and answers of the HTTP server. */
 import { z } from "zod";
-import { JsonObject, exactlyOne, open, record, text } from "../wire.js";
+import { Json, JsonObject, exactlyOne, open, record, text } from "../wire.js";
 import { AgentSession, ChatMessage } from "./chat.js";
 import { ContentRef, Count, Id, Positive, Sha256, SourceRef, Timestamp, Usage } from "./common.js";
 import { Proposal, ProposalCheck, VersionComparison, VersionTally } from "./decisions.js";
@@ -77,6 +77,8 @@ export const Answer = z.strictObject({
   text: text({ max: 100000 }).optional(),
   /** Digest of the arguments that were shown; the answer is refused if the call has others. */
   argumentsHash: Sha256.optional(),
+  /** With the option approve: the arguments that the call runs with instead of its own. */
+  arguments: JsonObject.optional(),
 });
 export type Answer = z.infer<typeof Answer>;
 
@@ -251,6 +253,93 @@ export const RefusedStartPage = open({
 });
 export type RefusedStartPage = z.infer<typeof RefusedStartPage>;
 
+/** Which ticks that passed while no process was running are made up for: none, the last one, or all. */
+export const MissedTicks = z.enum(["skip", "once", "all"]);
+export type MissedTicks = z.infer<typeof MissedTicks>;
+
+/** What happens at a tick while the run of an earlier one goes on: it is skipped or queued, or the earlier run is cancelled. */
+export const TickOverlap = z.enum(["skip", "queue", "cancel"]);
+export type TickOverlap = z.infer<typeof TickOverlap>;
+
+/** When an agent is to be run, and with which message. One of `cron`, `everyS` and `at` says when. */
+export const NewSchedule = z.strictObject({
+  /** The agent that is run. */
+  agent: Id,
+  /** The message of each run. */
+  message: text({ min: 1, max: 100000 }),
+  /** A cron expression with five fields, or six with seconds first. */
+  cron: text({ min: 1, max: 256 }).optional(),
+  /** Seconds between two ticks, counted from 1970. */
+  everyS: Positive.optional(),
+  /** One moment; without an offset it is in `timezone`. */
+  at: text({ min: 1, max: 64 }).optional(),
+  /** The time zone of `cron` and `at`; UTC when left out. */
+  timezone: text({ min: 1, max: 64 }).optional(),
+  /** Which ticks are made up for that passed while no process was running; `once` when left out. */
+  missed: MissedTicks.optional(),
+  /** What happens at a tick while the run of an earlier one goes on; `skip` when left out. */
+  overlap: TickOverlap.optional(),
+  /** A tick starts up to so many seconds later. */
+  jitterS: Count.optional(),
+  /** The session of all runs; when left out, each run has its own. */
+  sessionId: Id.optional(),
+});
+export type NewSchedule = z.infer<typeof NewSchedule>;
+
+/** A schedule, and what is known about its ticks. */
+export const ScheduleInfo = open({
+  /** Its name. */
+  name: z.string(),
+  /** The agent that is run. */
+  agent: z.string(),
+  /** The message of each run. */
+  message: z.string(),
+  /** A cron expression with five fields, or six with seconds first. */
+  cron: z.string().optional(),
+  /** Seconds between two ticks, counted from 1970. */
+  everyS: Positive.optional(),
+  /** One moment; without an offset it is in `timezone`. */
+  at: z.string().optional(),
+  /** The time zone of `cron` and `at`. */
+  timezone: z.string(),
+  /** Which ticks are made up for that passed while no process was running. */
+  missed: MissedTicks,
+  /** What happens at a tick while the run of an earlier one goes on. */
+  overlap: TickOverlap,
+  /** A tick starts up to so many seconds later. */
+  jitterS: Count,
+  /** The session of all runs; when left out, each run has its own. */
+  sessionId: z.string().optional(),
+  /** The owner of the sessions of its runs. */
+  owner: z.string().optional(),
+  /** Whether it starts no runs. */
+  isPaused: z.boolean(),
+  /** When it starts a run next; absent if it does not. */
+  nextAt: Timestamp.optional(),
+  /** The time of the last tick that was started. */
+  lastAt: Timestamp.optional(),
+  /** The run of that tick. */
+  lastRunId: z.string().optional(),
+  /** Ticks that were started. */
+  started: Count,
+  /** Ticks that were not started: missed, or at the time of another run. */
+  skipped: Count,
+  /** Ticks that wait for the run of an earlier one. */
+  queued: Count,
+  /** Why the last start failed, with secrets masked. */
+  error: z.string().optional(),
+});
+export type ScheduleInfo = z.infer<typeof ScheduleInfo>;
+
+/** A page of schedules, by name. */
+export const SchedulePage = open({
+  /** The schedules. */
+  schedules: z.array(ScheduleInfo),
+  /** The value of `after` for the next page; absent on the last page. */
+  next: z.string().optional(),
+});
+export type SchedulePage = z.infer<typeof SchedulePage>;
+
 /** A run: its state, open requests and result. */
 export const RunInfo = open({
   /** The state. */
@@ -261,6 +350,36 @@ export const RunInfo = open({
   result: RunResult.optional(),
 });
 export type RunInfo = z.infer<typeof RunInfo>;
+
+/** Whether a call can be reversed: reversible; reversed, if it was; no_undo, if its tool says no way; unknown, if it is not known to have taken effect. */
+export const UndoStatus = z.enum(["reversible", "reversed", "no_undo", "unknown"]);
+export type UndoStatus = z.infer<typeof UndoStatus>;
+
+/** A call of a run that may have changed something. */
+export const UndoItem = open({
+  /** The call. */
+  callId: Id,
+  /** Its tool. */
+  toolName: z.string(),
+  /** Its arguments, without secrets. */
+  arguments: Json,
+  /** Whether it can be reversed. */
+  status: UndoStatus,
+  /** The tool that reverses it. */
+  undoName: z.string().optional(),
+  /** The run of a subagent, if the call started one; it is undone by itself. */
+  childRunId: Id.optional(),
+});
+export type UndoItem = z.infer<typeof UndoItem>;
+
+/** The calls of a run that may have changed something, newest first. */
+export const UndoPlan = open({
+  /** The run. */
+  runId: Id,
+  /** The calls. */
+  calls: z.array(UndoItem),
+});
+export type UndoPlan = z.infer<typeof UndoPlan>;
 
 /** An open request to a person, with its session and run. */
 export const ApprovalInfo = open({

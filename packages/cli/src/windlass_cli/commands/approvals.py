@@ -1,20 +1,22 @@
 """`windlass approvals`: list and answer the requests that wait for a person."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
+from pydantic_core import from_json
 
 import windlass
-from windlass_cli.backend import Backend, command_of
+from windlass_cli.backend import Backend, command_of, known_request
 from windlass_cli.follow import asked
 from windlass_cli.output import Problem, show_page, when
 
 if TYPE_CHECKING:
     from windlass_cli.backend import RequestRow
+    from windlass_protocol import JsonObject
 
 app = typer.Typer(no_args_is_help=True, help="Requests to people: list, answer.")
-Id = Annotated[str, typer.Argument(help="The request.")]
+Id = Annotated[str, typer.Argument(help="The request: its id, or the beginning of it.")]
 
 
 @app.command("list")
@@ -70,31 +72,55 @@ def answer(
     *,
     option: Annotated[str | None, typer.Argument(help="One of its answers, such as approve or deny.")] = None,
     text: Annotated[str | None, typer.Option(help="A text, such as the reason of a denial.")] = None,
+    change: Annotated[
+        str | None, typer.Option(metavar="JSON", help="With approve: arguments to change, as a JSON object.")
+    ] = None,
 ) -> None:
     """Answer a request. The run continues where its agent is driven.
 
     Example: windlass approvals answer approval:019a8f… deny --text "too expensive"
+    Example: windlass approvals answer approval:019a8f… approve --change '{"cents": 2000}'
     """
     command = command_of(context)
+    changes = None if change is None else _changes(change)
 
     async def work(backend: Backend) -> None:
         found = await _open_request(backend, request_id)
+        known_id = found.request.request_id
         run = backend.handle(found.run_id)
-        if any(one.is_answered for one in await run.open_requests() if one.request_id == request_id):
+        if any(one.is_answered for one in await run.open_requests() if one.request_id == known_id):
             raise Problem(
                 "the request is answered already, and no process has taken the answer yet",
                 f"Drive the run here: windlass runs resume {found.run_id}",
             )
         command.terminal.say(_block(found))
         try:
-            await run.answer(request_id, option, text=text, responder=command.user)
+            given = found.request.action.input
+            known = given if isinstance(given, dict) else {}
+            arguments = None if changes is None else {**known, **changes}
+            await run.answer(known_id, option, text=text, responder=command.user, arguments=arguments)
         except windlass.Conflict:  # answered or expired in the meantime
-            await _open_request(backend, request_id)
+            await _open_request(backend, known_id)
             raise
         said = " ".join(filter(None, (option, text)))
         command.terminal.say(f"Answered: {said}. Drive the run here: windlass runs resume {found.run_id}")
 
     command.ask(work)
+
+
+def _changes(text: str) -> "JsonObject":
+    """Return the changed arguments of `--change`.
+
+    Raises:
+        Problem: the text is not a JSON object.
+    """
+    try:
+        found: object = from_json(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Problem("--change is not a JSON object", """Write it like --change '{"cents": 2000}'""")
+    return cast("JsonObject", found)
 
 
 async def _open_request(backend: Backend, request_id: str) -> "RequestRow":
@@ -105,9 +131,7 @@ async def _open_request(backend: Backend, request_id: str) -> "RequestRow":
     """
     from windlass.catalog import SettledRequest  # noqa: PLC0415 - slow to import; the backend has imported it
 
-    found = await backend.sessions.request(request_id)
-    if found is None:
-        raise Problem(f"unknown request: {request_id}", "List the open requests: windlass approvals list")
+    found = await known_request(backend, request_id)
     if isinstance(found, SettledRequest):
         by = f" by {found.responder}" if found.responder else ""
         raise Problem(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 import typer
 
 import windlass
-from windlass_cli.backend import Command, LocalStore, command_of, finish, run_status
+from windlass_cli.backend import Command, LocalStore, command_of, completed, finish, known_run
 from windlass_cli.output import (
     MICROS,
     NO_VALUE,
@@ -98,9 +98,9 @@ def run(
     async def ask(runtime: "AgentRuntime") -> "Report":
         from windlass import ledger  # noqa: PLC0415 - slow to import
 
-        await run_status(LocalStore(runtime, command.agents), run_id)
+        known = await known_run(LocalStore(runtime, command.agents, user=command.user), run_id)
         with ledger.BuilderQuery(runtime=runtime) as query:
-            return await asyncio.to_thread(ledger.report, query, run_id=run_id)
+            return await asyncio.to_thread(ledger.report, query, run_id=known.run_id)
 
     _show(command, ask, as_json=as_json)
 
@@ -160,9 +160,8 @@ async def _state(builder: "Builder", proposal_id: str) -> "ProposalState":
     try:
         return await builder.proposal(proposal_id)
     except windlass.Conflict:
-        raise Problem(
-            f"unknown proposal: {proposal_id}", "List the proposals: windlass builder proposals list"
-        ) from None
+        ids = [one.proposal.id for one in await builder.proposals(None)]
+        return await builder.proposal(completed(proposal_id, ids, what="proposal"))
 
 
 @proposals.command("list")
@@ -255,9 +254,9 @@ def check(
         if not known:
             raise Problem("a check needs goals, and none are set", "Name them: --goals app.py:goals")
         async with command.reading(with_agents=True) as runtime, _builder(runtime, known) as builder:
-            await _state(builder, proposal_id)
-            found = await builder.check(proposal_id, repeats=repeats)
-            await _show_state(command, builder, proposal_id, as_json=as_json)
+            known_id = (await _state(builder, proposal_id)).proposal.id
+            found = await builder.check(known_id, repeats=repeats)
+            await _show_state(command, builder, known_id, as_json=as_json)
         return Exit.FAILED if found.broken > found.fixed else Exit.DONE
 
     finish(work())
@@ -284,10 +283,10 @@ def refuse(context: typer.Context, proposal_id: Id, *, reason: Reason = "") -> N
 def _settle(command: Command, proposal_id: str, *, reason: str, is_yes: bool) -> NoReturn:
     async def work() -> Exit:
         async with command.reading() as runtime, _builder(runtime) as builder:
-            await _state(builder, proposal_id)
+            known_id = (await _state(builder, proposal_id)).proposal.id
             settle = builder.approve if is_yes else builder.refuse
-            state = await settle(proposal_id, by=command.user, reason=reason)
-        command.terminal.say(f"{proposal_id}: {state.status.value}, by {command.user}")
+            state = await settle(known_id, by=command.user, reason=reason)
+        command.terminal.say(f"{known_id}: {state.status.value}, by {command.user}")
         if is_yes:
             command.terminal.say("Apply it with builder.apply: see docs/improve.md", "dim")
         return Exit.DONE

@@ -101,7 +101,8 @@ class _Story:
             self._say(f"Continuing run {left.run_id} from where it was.", "bold")
             return runtime.handle(left.run_id)
         self._say(f'Message to the agent: "{MESSAGE}"', "bold")
-        return await LocalStore(runtime, self._command.agents).start(agent.name, MESSAGE, session_id=None)
+        store = LocalStore(runtime, self._command.agents, user=self._command.user)
+        return await store.start(agent.name, MESSAGE, session_id=None)
 
     async def _explain(self, run: "Run", address: str) -> None:
         requests = [one for one in await run.open_requests() if not one.is_answered]

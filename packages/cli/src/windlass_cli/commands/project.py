@@ -1,91 +1,26 @@
-"""`windlass init`, `config` and `doctor`: create a project, show its settings, check its environment."""
+"""`windlass config` and `doctor`: show the settings of a project, check its environment."""
 
 import asyncio
 import os
 import platform
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 import windlass
 from windlass.adapters import models
-from windlass_cli.backend import Command, command_of, finish
+from windlass_cli.backend import Command, command_of, finish, tenant_stores
 from windlass_cli.commands.serve import port_problem
-from windlass_cli.output import Exit, Problem, show_table
-from windlass_cli.settings import FILE
+from windlass_cli.output import Exit, show_table
 from windlass_harness.redact import mask_text
 from windlass_protocol.frozen import sealed
 
-_AGENT: Final = '''"""The agent of this project; try it: windlass run weather."""
-
-from windlass import Agent, tool
-
-
-@tool(mode="read")
-async def weather(city: str) -> str:
-    """Return the weather in a city."""
-    return f"Rain all day in {city}."
-
-
-# "demo/paced" answers by fixed rules, without an API key. Others: "openai/…", "anthropic/…", "ollama/…".
-agent = Agent("helper", model="demo/paced", instructions="Be brief.", tools=[weather])
-'''
-_TOML: Final = """# Show every setting and its source: windlass config
-agents = "agent.py:agent"
-data = "windlass-data"
-"""
-_IGNORED: Final = """windlass-data/
-__pycache__/
-.env
-"""
-_AGENT_FILE: Final = "agent.py"
-_FILES: Final = {_AGENT_FILE: _AGENT, FILE: _TOML, ".gitignore": _IGNORED}
-
-
-def init(
-    context: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="The folder; it is created if it does not exist.")] = Path(),
-) -> None:
-    """Create a project that runs: an agent with a tool, the settings and a .gitignore.
-
-    Existing files are not changed. With an existing agent.py or windlass.toml, no file is written.
-
-    Example: windlass init shop
-    """
-    terminal = command_of(context).terminal
-    _check_empty(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in _FILES.items():
-            if not (folder / name).exists():
-                (folder / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise Problem(f"cannot write {folder}: {error.strerror}") from None
-    for name in _FILES:
-        terminal.say(f"  {folder / name}")
-    terminal.say(f'Run it: {_enter(folder)}windlass run "what is the weather in Oslo?"')
-
-
-def _check_empty(folder: Path) -> None:
-    enter = _enter(folder)
-    if (folder / FILE).exists():
-        raise Problem(
-            f"{folder.absolute()} is a project already: it contains {FILE}",
-            f'Run it: {enter}windlass run "…", or create another project: windlass init NAME',
-        )
-    if (folder / _AGENT_FILE).exists():
-        raise Problem(
-            f"{folder / _AGENT_FILE} exists already",
-            f'Run its agent: {enter}windlass --agents {_AGENT_FILE} run "…", '
-            "or create a project in another folder: windlass init NAME",
-        )
-
-
-def _enter(folder: Path) -> str:
-    return "" if folder.absolute() == Path.cwd() else f"cd {folder} && "
+if TYPE_CHECKING:
+    from windlass.agent import AnyAgent
+    from windlass_server.auth import KeyEntry
 
 
 def config(context: typer.Context) -> None:
@@ -130,7 +65,7 @@ def doctor(
         bool, typer.Option("--load", help="Run the code that windlass.toml names, to check its agents.")
     ] = False,
 ) -> None:
-    """Check the installation, the agents, their models, the store and the port.
+    """Check the installation, the agents with their subagents and models, all stores, the keys and the port.
 
     Nothing is changed. Agents that a windlass.toml names are code of its folder: they are loaded only with
     --load. Exit code 1 if a check failed.
@@ -161,8 +96,17 @@ async def _findings(command: Command, *, is_deep: bool, may_load: bool) -> list[
         agents = [Finding("agents", f"{found.value}, not loaded", _LOAD, is_fatal=False)]
     else:
         agents = [*_agents(command)]
-    stores = [one async for one in _store(command, is_deep=is_deep)]
-    return [*_environment(), *agents, *stores, _port(command)]
+    address = command.settings.address
+    if address:
+        stores = [await _database(address)]
+    else:
+        stores = [one async for one in _store(command, command.settings.store, is_deep=is_deep)]
+    if not command.settings.text("store"):
+        for name, path in tenant_stores(command.settings):
+            if path != command.settings.store:
+                more = _store(command, path, is_deep=is_deep, what=f"store of tenant {name}")
+                stores += [one async for one in more]
+    return [*_environment(), *agents, *stores, *_keys(command), _port(command)]
 
 
 _LOAD: Final = "windlass.toml names this code. To run it and check the agents: windlass doctor --load"
@@ -197,9 +141,21 @@ def _agents(command: Command) -> Iterator[Finding]:
         return
     names = ", ".join(agent.name for agent in agents)
     yield Finding("agents", f"{names}, of {command.settings.agents}")
-    for agent in agents:
+    for agent in _family(agents):
         for model in (agent.first_model, *agent.fallback_models):
             yield _model(f"model of {agent.name}", model)
+
+
+def _family(agents: "Iterable[AnyAgent]") -> "Iterator[AnyAgent]":
+    """Yield agents and their subagents, each once."""
+    seen: set[int] = set()
+    left = list(agents)
+    while left:
+        agent = left.pop(0)
+        if id(agent) not in seen:
+            seen.add(id(agent))
+            yield agent
+            left += agent.subagents
 
 
 def _model(what: str, model: str | windlass.LLMProvider) -> Finding:
@@ -212,32 +168,79 @@ def _model(what: str, model: str | windlass.LLMProvider) -> Finding:
     return Finding(what, f"{model}; not called")
 
 
-async def _store(command: Command, *, is_deep: bool) -> AsyncIterator[Finding]:
+async def _store(
+    command: Command, path: Path, *, is_deep: bool, what: str = "store"
+) -> AsyncIterator[Finding]:
     from windlass.adapters.journals.sqlite.audit import problems_of  # noqa: PLC0415 - slow to import
 
-    path, settings = command.settings.store, command.settings
-    if settings.address:
-        yield await _database(settings.address)
-        return
-    if not path.exists():
-        # The first run creates at most one folder.
-        above = path.parent if path.parent.exists() else path.parent.parent
-        can = above.is_dir() and os.access(above, os.W_OK)
-        hint = "" if can else f"Create the folder {path.parent}, or name another file: --store PATH"
-        yield Finding("store", f"{path} does not exist yet; the first run creates it", hint)
+    settings = command.settings
+    if (missing := _missing(path)) is not None:
+        yield missing
         return
     try:
         runtime = await windlass.AgentRuntime.open(path, agents=(), durability=settings.durability)
         await runtime.aclose()
         problems = await asyncio.to_thread(problems_of, path, is_deep=is_deep)
     except windlass.AgentError as error:
-        yield Finding("store", str(path), error.message)
+        yield Finding(what, str(path), error.message)
         return
     for problem in problems:
-        yield Finding("store", problem, _DAMAGED)
+        yield Finding(what, problem, _DAMAGED)
     if problems:
         return
-    yield Finding("store", f"{path}, {path.stat().st_size:,} bytes, durability {settings.durability}")
+    yield Finding(what, f"{path}, {_size(path):,} bytes, durability {settings.durability}")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
+
+
+def _missing(path: Path) -> Finding | None:
+    """Return the finding about a store that does not exist; None if it does."""
+    if path.exists():
+        return None
+    # The first run creates at most one folder.
+    above = path.parent if path.parent.exists() else path.parent.parent
+    can = above.is_dir() and os.access(above, os.W_OK)
+    hint = "" if can else f"Create the folder {path.parent}, or name another file: --store PATH"
+    return Finding("store", f"{path} does not exist yet; the first run creates it", hint)
+
+
+def _keys(command: Command) -> Iterator[Finding]:
+    """Check the key file of the server: that it can be read, and that a key in it is valid."""
+    named = command.settings.text("server.keys")
+    if not named:
+        return
+    from windlass.parts import SystemClock  # noqa: PLC0415 - slow to import
+    from windlass_server.auth import read_keys  # noqa: PLC0415 - slow to import
+
+    path = command.settings.folder / named
+    if not path.is_file():
+        yield Finding("keys", f"{path} does not exist", "Make a key: windlass keys add ID USER")
+        return
+    try:
+        entries = read_keys(path)
+    except windlass.AgentError as error:
+        yield Finding("keys", str(path), error.message)
+        return
+    now = SystemClock().now()
+    valid = [one for one in entries if not one.revoked and (one.expires_at is None or one.expires_at > now)]
+    state = f"{path}, {len(valid)} valid of {len(entries)}"
+    if not valid:
+        yield Finding("keys", state, "Nobody can use the server. Make a key: windlass keys add ID USER")
+    elif not command.settings.is_on("server.own_approvals") and not _can_approve(command, valid):
+        hint = (
+            "No key has the role approver, so nobody approves calls. Make one: "
+            "windlass keys add ID USER --role approver, or set own_approvals = true under [server]"
+        )
+        yield Finding("keys", state, hint, is_fatal=False)
+    else:
+        yield Finding("keys", state)
+
+
+def _can_approve(command: Command, entries: "Iterable[KeyEntry]") -> bool:
+    responders = command.settings.text("approvals.responders").split(",")
+    return any("approver" in one.roles or one.user in responders for one in entries)
 
 
 async def _database(address: str) -> Finding:

@@ -9,7 +9,15 @@ import typer
 
 import windlass
 from windlass import parts
-from windlass_cli.backend import ENDS, Backend, command_of, last_seq_of_run, run_status, session_of_run
+from windlass_cli.backend import (
+    ENDS,
+    Backend,
+    command_of,
+    known_run,
+    known_session,
+    last_seq_of_run,
+    session_of_run,
+)
 from windlass_cli.commands import sessions
 from windlass_cli.follow import Watch, follow_run
 from windlass_cli.output import (
@@ -31,13 +39,22 @@ from windlass_cli.output import (
 if TYPE_CHECKING:
     from windlass_cli.backend import RefusedRow, RunRow
     from windlass_harness.record import Record
-    from windlass_protocol import Decision, Event, Outcome, RunStatus, RunWait
+    from windlass_protocol import (
+        Decision,
+        Event,
+        InputResolution,
+        JsonObject,
+        Outcome,
+        RunStatus,
+        RunWait,
+        UndoItem,
+    )
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Runs: list, refused, show, tail, resume, retry, cancel, replay, diff, fork, export.",
+    help="Runs: list, refused, show, tail, resume, retry, undo, cancel, replay, diff, fork, export.",
 )
-Id = Annotated[str, typer.Argument(help="The run.")]
+Id = Annotated[str, typer.Argument(help="The run: its id, or the beginning of it.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 LINE_CHARS: Final = 400
 OPTIONS_SHOWN_MAX: Final = 6
@@ -60,27 +77,45 @@ def list_runs(
             help="pending, running, waiting, cancelling, completed, failed, cancelled or budget_exhausted."
         ),
     ] = None,
+    subagents: Annotated[bool, typer.Option("--subagents", help="Also the runs of subagents.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=200, help="The number of runs.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Write a line of JSON for each run.")] = False,
 ) -> None:
     """List runs, the newest first.
+
+    A run that has work to do while no process does it is "not driven".
 
     Example: windlass runs list --status failed
     """
     command = command_of(context)
 
     async def work(backend: Backend) -> None:
-        page = await backend.sessions.runs(session_id=session, agent_id=agent, status=status, limit=limit)
+        session_id = None if session is None else (await known_session(backend, session)).session_id
+        # The session of a subagent has no other runs.
+        root_only = not subagents and session is None
+        page = await backend.sessions.runs(
+            session_id=session_id, agent_id=agent, status=status, limit=limit, root_only=root_only
+        )
         waits = {} if as_json else await _waits(backend, page.items)
+        alone = frozenset[str]() if as_json else await backend.undriven()
+        left = [one for one in page.items if _is_left(one, alone)]
         show_page(
             command.terminal,
             page,
             show=lambda items: show_table(
-                command.terminal, _HEADER, rows=(_row(one, waits.get(one.run_id)) for one in items)
+                command.terminal,
+                _HEADER,
+                rows=(_row(one, waits.get(one.run_id), is_left=one in left) for one in items),
             ),
-            empty='No runs found. Start one: windlass run "…"',
+            empty=f'No runs found. Start one: windlass run "…"{command.other_stores()}',
             as_json=as_json,
         )
+        if left:
+            command.terminal.say(
+                "Runs that are not driven continue when a process has their agent: windlass serve, "
+                f"or windlass runs resume {left[0].run_id}",
+                "yellow",
+            )
 
     command.ask(work)
 
@@ -92,10 +127,16 @@ async def _waits(backend: Backend, rows: "Iterable[RunRow]") -> "dict[str, RunWa
     return {run_id: wait for run_id, wait in found if wait is not None}
 
 
-def _row(one: "RunRow", wait: "RunWait | None") -> tuple[str, ...]:
+def _is_left(one: "RunRow", alone: frozenset[str]) -> bool:
+    """Whether a run goes on only when another process takes it."""
+    return one.status.value not in ENDS and one.session_id in alone
+
+
+def _row(one: "RunRow", wait: "RunWait | None", *, is_left: bool) -> tuple[str, ...]:
     took = lasted(one.started_at, one.ended_at)
     began, used = when(one.started_at), (tokens(one.usage), cost(one.usage))
-    return (one.run_id, _status(one.status, wait), one.agent_id, began, took, *used, one.session_id)
+    status = _status(one.status, wait) + (", not driven" if is_left else "")
+    return (one.run_id, status, one.agent_id, began, took, *used, one.session_id)
 
 
 def _status(status: "RunStatus", wait: "RunWait | None") -> str:
@@ -140,23 +181,67 @@ def _refused_row(one: "RefusedRow") -> tuple[str, ...]:
 
 @app.command()
 def show(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
-    """Show the steps of a run as a tree, with durations and costs.
+    """Show the steps of a run as a tree, with durations and costs; who answered what; and why it failed.
 
     Example: windlass runs show 019a8f…
     """
     command = command_of(context)
 
     async def work(backend: Backend) -> None:
-        await run_status(backend, run_id)
-        snapshot, found = await backend.run_snapshot(run_id), await backend.sessions.trace(run_id)
+        snapshot = await known_run(backend, run_id)
+        found = await backend.sessions.trace(snapshot.run_id)
         if as_json:
             command.terminal.line(to_json({"run": snapshot, "trace": found}))
         else:
             show_tree(command.terminal, found, status=_status(snapshot.status, snapshot.waiting))
+            async for line, style in _story(backend, snapshot.run_id):
+                command.terminal.show(line, style)
             if snapshot.waiting is not None and snapshot.waiting.reason is not None:
                 command.terminal.say(snapshot.waiting.reason, "yellow")
 
     command.ask(work)
+
+
+async def _story(backend: Backend, run_id: str) -> AsyncIterator[tuple[str, str]]:
+    """Yield who started a run, what people were asked and answered, and how it ended, in order."""
+    from windlass_protocol import InputRequestedData, InputResolvedData  # noqa: PLC0415 - slow to import
+
+    asked: dict[str, str] = {}
+    async for record in backend.run_records(run_id):
+        at, data = when(_at(record)), record.data
+        match record.type:
+            case "input.requested":
+                for request in InputRequestedData.model_validate(data).requests:
+                    asked[request.request_id] = getattr(request.action, "tool_name", None) or "the request"
+                    yield f"{at}  asked: {short(request.prompt, LINE_CHARS)}", ""
+            case "input.resolved":
+                for one in InputResolvedData.model_validate(data).resolutions:
+                    yield f"{at}  {asked.get(one.request_id, one.request_id)}: {_answer(one)}", ""
+            case "run.failed" | "run.budget_exhausted" | "run.cancelled":
+                yield f"{at}  {_ending(record.type, data)}", "red"
+                if record.type != "run.cancelled":
+                    yield f"Continue it: windlass runs retry {run_id}", ""
+            case _:
+                pass
+
+
+def _answer(one: "InputResolution") -> str:
+    said = one.response
+    if said is None:
+        return one.outcome.value
+    words = "" if not said.text else f": {short(said.text, LINE_CHARS)}"
+    by = "" if said.responder is None else f" by {said.responder}"
+    return f"{one.outcome.value} ({said.option_id or 'in words'}){by}{words}"
+
+
+def _ending(kind: str, data: "JsonObject") -> str:
+    """Return how a run ended, and why: the message of its error with its code, or the reason of a cancel."""
+    error, reason = data.get("error"), data.get("reason")
+    name = kind.removeprefix("run.")
+    if isinstance(error, dict):
+        codes = ", ".join(str(error[key]) for key in ("code", "kind") if key in error)
+        return f"{name}: {short(str(error.get('message')), LINE_CHARS)} ({codes})"
+    return f"{name}: {short(reason, LINE_CHARS)}" if isinstance(reason, str) else name
 
 
 def trace(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
@@ -167,8 +252,7 @@ def trace(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
     command = command_of(context)
 
     async def work(backend: Backend) -> None:
-        await run_status(backend, run_id)
-        found = await backend.sessions.trace(run_id)
+        found = await backend.sessions.trace((await known_run(backend, run_id)).run_id)
         if as_json:
             command.terminal.line(to_json(found))
         else:
@@ -185,8 +269,7 @@ def decisions(context: typer.Context, run_id: Id, *, as_json: Json = False) -> N
     command = command_of(context)
 
     async def work(backend: Backend) -> None:
-        await run_status(backend, run_id)
-        found = await backend.decisions(run_id)
+        found = await backend.decisions((await known_run(backend, run_id)).run_id)
         if as_json:
             command.terminal.line(to_json(found))
             return
@@ -230,11 +313,11 @@ def tail(
     command = command_of(context)
 
     async def work(backend: Backend) -> Exit | None:
-        await run_status(backend, run_id)
+        known_id = (await known_run(backend, run_id)).run_id
         watch = Watch(command.terminal, command.user, is_json=as_json, is_asking=False)
         if follow:
-            return watch.end(await watch.follow(backend.handle(run_id)), run_id=run_id)
-        async for record in backend.run_records(run_id):
+            return watch.end(await watch.follow(backend.handle(known_id)), run_id=known_id)
+        async for record in backend.run_records(known_id):
             watch.show(record)
         watch.leave()
         return None
@@ -259,17 +342,17 @@ def resume(
     terminal = command.terminal
 
     async def work(backend: Backend) -> Exit:
-        has_ended = await run_status(backend, run_id) in ENDS
-        run = backend.handle(run_id)
+        known = await known_run(backend, run_id)
+        run = backend.handle(known.run_id)
         watch = Watch(terminal, command.user, is_json=as_json, is_asking=terminal.is_interactive)
-        if not has_ended:
+        if known.status.value not in ENDS:
             return await follow_run(command, backend, watch=watch, run=run)
         # The events are not shown: they would look as if the run was executed again.
         result = await run.wait()
-        terminal.say(f"The run has ended. Show its steps: windlass runs show {run_id}")
+        terminal.say(f"The run has ended. Show its steps: windlass runs show {run.run_id}")
         if not as_json:
             terminal.write(f"{result.output}\n")
-        return watch.end(result, run_id=run_id)
+        return watch.end(result, run_id=run.run_id)
 
     command.ask(work, drives=True)
 
@@ -291,13 +374,68 @@ def retry(
     terminal = command.terminal
 
     async def work(backend: Backend) -> Exit:
-        await run_status(backend, run_id)
-        run = await backend.retry(run_id)
+        run = await backend.retry((await known_run(backend, run_id)).run_id)
         terminal.say(f"Run {run.run_id} continues it.", "dim")
         watch = Watch(terminal, command.user, is_json=as_json, is_asking=terminal.is_interactive)
         return await follow_run(command, backend, watch=watch, run=run)
 
     command.ask(work, drives=True)
+
+
+@app.command()
+def undo(
+    context: typer.Context,
+    run_id: Id,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Reverse the calls without asking.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write events and result as lines of JSON.")
+    ] = False,
+) -> None:
+    """Show which calls of a run can be reversed, ask, and reverse them here, newest first.
+
+    Example: windlass runs undo 019a8f…
+    """
+    command = command_of(context)
+    terminal = command.terminal
+
+    async def work(backend: Backend) -> Exit:
+        known_id = (await known_run(backend, run_id)).run_id
+        plan = await backend.undo_plan(known_id)
+        for one in plan.calls:
+            terminal.say(_undo_line(one))
+        count = sum(one.status == "reversible" for one in plan.calls)
+        if count and not yes:
+            if not terminal.is_interactive:
+                raise Problem("nothing was reversed: this is not a terminal", "Confirm with --yes.")
+            terminal.forget()
+            answer = await terminal.ask(f"Reverse {count} calls? [y/N] ")
+            if (answer or "").strip().lower() not in {"y", "yes"}:
+                return Exit.CANCELLED
+        run = await backend.undo(known_id)
+        terminal.say(f"Run {run.run_id} reverses the calls.", "dim")
+        watch = Watch(terminal, command.user, is_json=as_json, is_asking=terminal.is_interactive)
+        return await follow_run(command, backend, watch=watch, run=run)
+
+    command.ask(work, drives=True)
+
+
+def _undo_line(call: "UndoItem") -> str:
+    """Return a call of a run in a line, with what happens to it."""
+    arguments = short(to_json(call.arguments), _ARGUMENTS_CHARS_MAX)
+    words = {
+        "reversible": f"is reversed by {call.undo_name}",
+        "reversed": "was reversed",
+        "no_undo": "has no undo",
+        "unknown": "is not known to have taken effect",
+    }
+    told = words[call.status.value]
+    if call.child_run_id is not None:
+        told = f"is the call of a subagent: windlass runs undo {call.child_run_id}"
+    return f"{call.tool_name} {arguments}: {told}"
+
+
+_ARGUMENTS_CHARS_MAX: Final = 120
 
 
 @app.command()
@@ -315,16 +453,19 @@ def cancel(
     say = command.terminal.say
 
     async def work(backend: Backend) -> None:
-        if (status := await run_status(backend, run_id)) in ENDS:
-            say(f"The run has ended already: {status}. Show it: windlass runs show {run_id}")
+        known = await known_run(backend, run_id)
+        if known.status.value in ENDS:
+            say(
+                f"The run has ended already: {known.status.value}. Show it: windlass runs show {known.run_id}"
+            )
             return
-        run = backend.handle(run_id)
+        run = backend.handle(known.run_id)
         await run.cancel(by=command.user, reason=reason)
         try:
             say((await run.wait(CANCEL_WAIT_S)).status.value)
         except TimeoutError:
             say("The cancel is stored. The process that drives the run ends it.")
-            say(f"If no process drives it, end it here: windlass runs resume {run_id}")
+            say(f"If no process drives it, end it here: windlass runs resume {run.run_id}")
 
     command.ask(work)
 
@@ -340,10 +481,9 @@ def diff(
     command = command_of(context)
 
     async def work(backend: Backend) -> Exit:
-        for run_id in (first, second):
-            await run_status(backend, run_id)
-        one, other = [[line async for line in _lines(backend, run_id)] for run_id in (first, second)]
-        lines = list(difflib.unified_diff(one, other, first, second, n=2, lineterm=""))
+        ids = [(await known_run(backend, given)).run_id for given in (first, second)]
+        one, other = [[line async for line in _lines(backend, run_id)] for run_id in ids]
+        lines = list(difflib.unified_diff(one, other, *ids, n=2, lineterm=""))
         for line in lines:
             style = {"+": "green", "-": "red"}.get(line[:1], "")
             command.terminal.show(line, style)
@@ -369,9 +509,9 @@ def replay(
 
     async def work(backend: Backend) -> None:
         clock = parts.SystemClock()
-        await run_status(backend, run_id)
+        known = await known_run(backend, run_id)
         watch, last = Watch(command.terminal, command.user), None
-        async for record in backend.run_records(run_id):
+        async for record in backend.run_records(known.run_id):
             now = moment(_at(record))
             if speed and last is not None:
                 await clock.sleep(max(0.0, (now - last).total_seconds()) / speed)
@@ -403,9 +543,9 @@ def fork(
     command = command_of(context)
 
     async def work(backend: Backend) -> None:
-        await run_status(backend, run_id)
-        session_id = await session_of_run(backend, run_id)
-        last = at or await last_seq_of_run(backend, run_id)
+        known = await known_run(backend, run_id)
+        session_id = await session_of_run(backend, known.run_id)
+        last = at or await last_seq_of_run(backend, known.run_id)
         if last is None:
             hint = f"It is queued. List the runs before it: windlass runs list --session {session_id}"
             raise Problem("the run has not started", hint)
@@ -428,8 +568,7 @@ def export(
     command = command_of(context)
 
     async def work(backend: Backend) -> None:
-        await run_status(backend, run_id)
-        session_id = await session_of_run(backend, run_id)
+        session_id = await session_of_run(backend, (await known_run(backend, run_id)).run_id)
         await sessions.export_session(command, backend, session_id=session_id, to=to)
 
     command.ask(work)

@@ -13,7 +13,7 @@ import typer
 import windlass_server
 from windlass import parts
 from windlass.private_files import make_folder
-from windlass_cli.backend import Command, command_of, finish
+from windlass_cli.backend import Command, command_of, finish, provider_limits
 from windlass_cli.output import Exit, Problem
 
 if TYPE_CHECKING:
@@ -81,7 +81,12 @@ def serve_agents(
     where = server_settings(command, port)
     make_folder(settings.data)
     tenants = windlass_server.Tenants(
-        settings.data, agents, durability=settings.durability, retry_for_ms=settings.retry_for_ms
+        settings.data,
+        agents,
+        durability=settings.durability,
+        capture_content=settings.is_on("telemetry.capture_content"),
+        **settings.runtime_options,
+        provider_limits=provider_limits(settings),
     )
 
     def told(address: str) -> None:

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-import windlass
 from windlass.private_files import open_private
-from windlass_cli.backend import Backend, Command, command_of, finish
+from windlass_cli.backend import Backend, Command, command_of, finish, known_session
 from windlass_cli.output import Exit, Problem, cost, show_page, show_table, to_json, tokens, when
 
 if TYPE_CHECKING:
     from windlass_cli.backend import SessionRow
 
 app = typer.Typer(no_args_is_help=True, help="Sessions: list, show, fork, export, import, delete.")
-Id = Annotated[str, typer.Argument(help="The session.")]
+Id = Annotated[str, typer.Argument(help="The session: its id, or the beginning of it.")]
 _HEADER: Final = ("session", "status", "agent", "changed", "runs", "tokens", "cost", "title")
 
 
@@ -36,6 +35,7 @@ def list_sessions(
             "budget_exhausted."
         ),
     ] = None,
+    subagents: Annotated[bool, typer.Option("--subagents", help="Also the sessions of subagents.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=200, help="The number of sessions.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Write a line of JSON for each session.")] = False,
 ) -> None:
@@ -46,12 +46,14 @@ def list_sessions(
     command = command_of(context)
 
     async def work(backend: Backend) -> None:
-        page = await backend.sessions.list(text=text, agent_id=agent, status=status, limit=limit)
+        page = await backend.sessions.list(
+            text=text, agent_id=agent, status=status, limit=limit, root_only=not subagents
+        )
         show_page(
             command.terminal,
             page,
             show=lambda items: show_table(command.terminal, _HEADER, rows=map(_row, items)),
-            empty="No sessions found. Start one: windlass chat",
+            empty=f"No sessions found. Start one: windlass chat{command.other_stores()}",
             as_json=as_json,
         )
 
@@ -61,13 +63,6 @@ def list_sessions(
 def _row(one: "SessionRow") -> tuple[str, ...]:
     used = (str(one.run_count), tokens(one.usage), cost(one.usage))
     return (one.session_id, one.status.value, one.agent_id, when(one.updated_at), *used, one.title)
-
-
-async def _known(backend: Backend, session_id: str) -> "SessionRow":
-    try:
-        return await backend.sessions.get(session_id)
-    except windlass.Conflict:
-        raise Problem(f"unknown session: {session_id}", "List the sessions: windlass sessions list") from None
 
 
 @app.command()
@@ -84,10 +79,10 @@ def show(
     terminal = command_of(context).terminal
 
     async def work(backend: Backend) -> None:
-        await _known(backend, session_id)
+        known_id = (await known_session(backend, session_id)).session_id
         after: str | None = None
         while True:
-            page = await backend.sessions.history(session_id, after=after, limit=200)
+            page = await backend.sessions.history(known_id, after=after, limit=200)
             for message in page.items:
                 if as_json:
                     terminal.line(to_json(message))
@@ -134,8 +129,8 @@ async def fork_session(
         Problem: the session is unknown.
         AgentError: it cannot be forked at this record.
     """
-    await _known(backend, session_id)
-    made = await backend.sessions.fork(session_id, at=at, session_id_new=name)
+    known = await known_session(backend, session_id)
+    made = await backend.sessions.fork(known.session_id, at=at, session_id_new=name)
     command.terminal.line(made.session_id)
     command.terminal.say(f"Continue it: windlass chat --session {made.session_id}", "dim")
 
@@ -165,16 +160,16 @@ async def export_session(command: Command, backend: Backend, *, session_id: str,
     Raises:
         Problem: the session is unknown, or the file cannot be written.
     """
-    await _known(backend, session_id)
+    known_id = (await known_session(backend, session_id)).session_id
     if to is None:
-        async for line in backend.sessions.export(session_id):
+        async for line in backend.sessions.export(known_id):
             command.terminal.line(line.rstrip("\n"))
         return
     count = 0
     try:
         handle = open_private(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            async for line in backend.sessions.export(session_id):
+            async for line in backend.sessions.export(known_id):
                 file.write(line.rstrip("\n") + "\n")
                 count += 1
     except OSError as error:
@@ -221,15 +216,15 @@ def delete(
     terminal = command_of(context).terminal
 
     async def work(backend: Backend) -> Exit:
-        found = await _known(backend, session_id)
+        found = await known_session(backend, session_id)
         if not yes:
             if not terminal.is_interactive:
                 raise Problem("cannot ask for confirmation: this is not a terminal", "Confirm with --yes.")
             terminal.forget()
-            answer = await terminal.ask(f"Delete {session_id} with {found.run_count} runs? [y/N] ")
+            answer = await terminal.ask(f"Delete {found.session_id} with {found.run_count} runs? [y/N] ")
             if (answer or "").strip().lower() not in {"y", "yes"}:
                 return Exit.CANCELLED
-        deleted = await backend.sessions.delete(session_id)
+        deleted = await backend.sessions.delete(found.session_id)
         terminal.say(f"Deleted: {', '.join(deleted)}")
         return Exit.DONE
 

@@ -95,7 +95,7 @@ def acp(context: typer.Context, *, agent: AgentName = None) -> None:
 
     async def work() -> Exit:
         async with command.driving() as runtime:
-            store = LocalStore(runtime, command.agents)
+            store = LocalStore(runtime, command.agents, user=command.user)
             await serve(store, await store.agent(agent), user=command.user)
         return Exit.DONE
 

@@ -9,7 +9,7 @@ from collections.abc import Set
 from pydantic import JsonValue
 
 from windlass_harness.loop import compaction as compacting
-from windlass_harness.loop import ends, failures, hooks, outage, people, programs
+from windlass_harness.loop import ends, failures, hooks, outage, people, programs, undo
 from windlass_harness.loop.ends import denied
 from windlass_harness.loop.events import (
     NOTHING,
@@ -95,7 +95,10 @@ def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
     if state.has_answered:
         return _finish(state, now, rules)
     first = hooks.due(state, RUN_STARTING, rules=rules) if notes.budget.steps_used == 0 else ()
-    return Plan(effects=first) if first else _ask(state, now, rules)
+    if first:
+        return Plan(effects=first)
+    is_undo = state.run is not None and state.run.undo is not None
+    return undo.next_step(state, now=now) if is_undo else _ask(state, now, rules)
 
 
 # the model
@@ -279,6 +282,7 @@ def _judge(state: LoopState, call: Call, note: CallNotes, now: Moment) -> JudgeC
         approved_hash=None if is_lapsed else note.arguments_hash,
         approved_policy=note.policy or "",
         is_inner=call.parent_id is not None,
+        is_changed=note.is_changed,
     )
 
 
@@ -288,16 +292,29 @@ def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, ru
     if note.child is not None:
         _advance_child(state, call, note, plan, now)
         return
-    if note.program is not None:
+    if note.program is not None and not note.program.is_tool:
         # A change of owner does not matter: running a program has no effect but its calls.
         effect = programs.due(state, call, note.program)
         plan.effects += [] if effect is None else [effect]
         plan.drafts += programs.finished(state, call, note.program, now=now)
         return
+    if note.program is not None and note.program.has_paused:
+        if programs.has_answers(note.program):
+            # The rules may have changed since the tool asked: ask the policy again.
+            _advance_requested(state, call, plan, now, rules)
+        return
     if note.request_id is not None:
         return
+    if note.choice is RecoveryChoice.UNDO:
+        drafts = undo.advance(state, call, note, now=now)
+        if drafts is None:
+            # It could not be reversed.
+            _ask_recovery(state, call, plan, now, rules, times=1)
+        else:
+            plan.drafts += drafts
+        return
     if call.epoch == state.epoch and note.choice is None:
-        plan.effects.append(run_tool(call))
+        plan.effects.append(run_tool(call, programs.answers_of(state, call, note.program)))
     elif note.choice is RecoveryChoice.RETRY:
         # The rules may have changed since the call began: ask the policy again.
         _advance_requested(state, call, plan, now, rules)
@@ -331,9 +348,13 @@ def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rul
         paused: JsonObject = {"delayMs": delay_ms} if delay_ms else {}
         plan.drafts.append(found(state, call, now=now, more={**more, **paused}))
         return
-    request = people.recovery_request(
-        state, call, times=1 if effect is EffectClass.ONCE else times, responders=rules.responders
-    )
+    _ask_recovery(state, call, plan, now, rules, times=1 if effect is EffectClass.ONCE else times)
+
+
+def _ask_recovery(
+    state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules, *, times: int
+) -> None:
+    request = people.recovery_request(state, call, times=times, responders=rules.responders)
     plan.drafts.append(found(state, call, now=now, more={"requestId": request["requestId"]}))
     plan.requests.append(request)
 
@@ -357,7 +378,7 @@ def _intent(call: Call) -> tuple[EffectClass, str]:
     return call.effect, call.idempotency_key
 
 
-def run_tool(call: Call) -> RunTool:
+def run_tool(call: Call, answers: tuple[tuple[JsonValue, JsonValue], ...] = ()) -> RunTool:
     """Return the effect of a call that has begun."""
     return RunTool(
         call.call_id,
@@ -367,6 +388,7 @@ def run_tool(call: Call) -> RunTool:
         step_index=call.step_index,
         attempt=call.attempt,
         is_inner=call.parent_id is not None,
+        answers=answers,
     )
 
 

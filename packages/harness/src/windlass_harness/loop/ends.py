@@ -1,9 +1,8 @@
 """Ends of a run: the terminal records of its turn, its run and its session."""
 
-from collections import Counter
 from typing import Final
 
-from windlass_harness.loop import failures, people
+from windlass_harness.loop import failures, people, programs
 from windlass_harness.loop import subagents as family
 from windlass_harness.loop.events import CancelRequested, Draft, Moment, RunRefused, RunWithdrawn
 from windlass_harness.loop.notes import CallNotes, number_in
@@ -136,7 +135,9 @@ def _unfinished(state: LoopState, call: Call, now: Moment) -> Draft:
     error: JsonObject = {"code": OUTCOME_UNKNOWN, "message": INTERRUPTED}
     if state.is_unbegun(call):
         error = {"code": "cancelled", "message": NOT_EXECUTED}
-    elif state.note(call.call_id).program is not None:
+    elif (program := state.note(call.call_id).program) is not None and program.is_tool_at_rest:
+        error = {"code": "cancelled", "message": _STOPPED_ASKING}
+    elif program is not None and not program.is_tool:
         error = {"code": "cancelled", "message": _stopped_program(state, call)}
     elif _only_reads(state, call):
         error = {"code": "cancelled", "message": STOPPED_READING}
@@ -146,15 +147,11 @@ def _unfinished(state: LoopState, call: Call, now: Moment) -> Draft:
 
 def _stopped_program(state: LoopState, call: Call) -> str:
     """Return what the model is told about a program that its run did not let end."""
-    made = state.session.history.calls_of(call.call_id)
-    begun = Counter(one.tool_name for one in made if one.stage is not CallStage.REQUESTED)
-    if not begun:
-        return "No result: the program was stopped before a call of it began."
-    names = ", ".join(f"{name} ({count})" for name, count in begun.most_common(_NAMES_MAX))
-    return f"No result: the program was stopped. Calls of it that had begun: {names}. Their effects remain."
+    begun = programs.begun_calls(state, call)
+    return f"No result: the program was stopped{f'. {begun}' if begun else ' before a call of it began.'}"
 
 
-_NAMES_MAX: Final = 20
+_STOPPED_ASKING: Final = "No result: the tool waited for a person's answer when its work was ended."
 OUTCOME_UNKNOWN: Final = "outcome_unknown"
 """Error code of a call that was running when its run ended: it may have taken effect."""
 _NEXT: _Fact = ("session.waiting", {"wait": "next-user-message"})

@@ -123,6 +123,8 @@ class ModelAnswered:
     reasoning: str = ""
     usage: JsonObject | None = None
     latency_ms: int | None = None
+    queued_ms: int | None = None
+    """How long the call waited for the limit of its provider; None if it did not."""
     provider_data: JsonObject | None = None
     """Provider data that must be sent back with this answer."""
     notes: tuple[Note, ...] = ()
@@ -215,6 +217,8 @@ class CallJudged:
     """Set if the call is allowed and is for a subagent."""
     interpreter: str | None = None
     """Set if the call is a program: name and version of its interpreter."""
+    undo: str | None = None
+    """The tool that can reverse the call."""
     notes: tuple[Note, ...] = ()
 
 
@@ -240,6 +244,15 @@ class CallAsks:
     expires_at: str | None = None
     responders: tuple[str, ...] | None = None
     notes: tuple[Note, ...] = ()
+
+
+@frozen
+class ToolAsked:
+    """A tool asked people and ended; it is run again with their answers."""
+
+    call_id: str
+    questions: tuple[CallAsks, ...]
+    """The new questions; `call_id` of each is that of the tool's call."""
 
 
 @frozen
@@ -284,6 +297,8 @@ class CallReturned:
     """Taint of the result: untrusted content, private data."""
     state: StateChange | None = None
     """Changes of the session state by the call."""
+    log: tuple[str, ...] = ()
+    """Lines that the tool logged."""
     notes: tuple[Note, ...] = ()
 
 
@@ -409,6 +424,7 @@ LoopEvent = (
     | CallJudged
     | CallRefused
     | CallAsks
+    | ToolAsked
     | CallReturned
     | ProgramPaused
     | ProgramEnded
@@ -482,6 +498,8 @@ class JudgeCall:
     """Policy version of that approval."""
     is_inner: bool = False
     """Whether a program made the call."""
+    is_changed: bool = False
+    """Whether the person who approved the call changed its arguments to `input`."""
 
     @property
     def key(self) -> str:
@@ -501,6 +519,8 @@ class RunTool:
     attempt: int
     is_inner: bool = False
     """Whether a program made the call."""
+    answers: tuple[tuple[JsonValue, JsonValue], ...] = ()
+    """The questions that the tool asked before, and their answers."""
 
     @property
     def key(self) -> str:

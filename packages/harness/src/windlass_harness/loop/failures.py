@@ -44,6 +44,18 @@ def too_many_refusals(rules: Rules) -> ErrorInfo:
     return _rejected(ErrorKind.TOOL_FAILURE, message)
 
 
+def not_reversed(names: Sequence[str], count: int) -> ErrorInfo:
+    """Return the error of a run that could not reverse all calls of its list."""
+    message = (
+        f"{len(names)} of {count} calls were not reversed: {', '.join(names[:_NAMES_MAX])}. "
+        "The results of these calls say why. Undo the run again for the rest."
+    )
+    return _rejected(ErrorKind.TOOL_FAILURE, message)
+
+
+_NAMES_MAX: Final = 20
+
+
 def too_many_steps(rules: Rules) -> ErrorInfo:
     """Return the error of a run with too many model calls."""
     message = f"The run has made {rules.steps_max} model calls, which is the most one run may make."

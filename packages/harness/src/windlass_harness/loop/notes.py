@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from windlass_harness.budget import BudgetLimit, BudgetState
+from windlass_harness.budget import Budget, BudgetState
 from windlass_harness.loop.rules import AFTER_APPROVAL_DECISION, BEFORE_RUN_COMPLETE
 from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms, ms_of, stamp_of
@@ -70,7 +70,7 @@ CONSENTED: Final = "approval.granted"
 """Decision code of a call that a person approved."""
 REFUSALS: Final = frozenset({"unknown_tool", "invalid_arguments", "invalid_code"})
 """Result codes of calls that were refused."""
-NO_LIMITS: Final = BudgetLimit()
+NO_LIMITS: Final = Budget()
 INTERRUPTED: Final = "interrupted"
 """Retry code: the owner crashed."""
 HANDED_OVER: Final = "handed_over"
@@ -178,6 +178,16 @@ class ProgramNotes:
     end: JsonObject | None = None
     """Data of `program.ended`, if it ended while calls of it were open."""
 
+    @property
+    def is_tool(self) -> bool:
+        """Whether it is a tool that asked people; its calls are these questions."""
+        return not self.interpreter
+
+    @property
+    def is_tool_at_rest(self) -> bool:
+        """Whether it is a tool that ended to wait for answers."""
+        return self.is_tool and self.has_paused
+
 
 @mutable
 class CallNotes:
@@ -187,6 +197,8 @@ class CallNotes:
     """Version of the policy that decided last."""
     arguments: JsonObject | None = None
     """Arguments that a person was asked to approve."""
+    is_changed: bool = False
+    """Whether the person who approved the call changed these arguments."""
     arguments_hash: str | None = None
     request_id: str | None = None
     """Open request about the call; None if there is none."""
@@ -214,7 +226,23 @@ class CallNotes:
     report: JsonObject | None = None
     """Data of `subagent.completed`, after the child ended."""
     program: ProgramNotes | None = None
-    """Set after the call of a program has begun."""
+    """Set after the call of a program has begun, or a tool has asked people."""
+    undo: str | None = None
+    """The tool that can reverse the call."""
+    reversals: int = 0
+    """How often a person chose to reverse the interrupted call."""
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether a call that has begun is performed by its owner, and interrupted with it."""
+        is_running = self.program is None or (self.program.is_tool and not self.program.has_paused)
+        return self.child is None and self.choice is not RecoveryChoice.UNDO and is_running
+
+    @property
+    def is_judged_again(self) -> bool:
+        """Whether a call that has begun is to be judged and begun again."""
+        is_at_rest = self.program is not None and self.program.is_tool_at_rest
+        return self.choice is RecoveryChoice.RETRY or is_at_rest
 
 
 @mutable
@@ -232,7 +260,7 @@ class Used:
 class RunNotes:
     """Usage and attempts of a run; `Usage` fields by their wire names."""
 
-    limits: BudgetLimit = NO_LIMITS
+    limits: Budget = NO_LIMITS
     budget: Used = field(default_factory=Used)
     usage: dict[str, int] = field(default_factory=dict[str, int])
     contract: OutputContract | None = None
@@ -278,6 +306,8 @@ class RunNotes:
     """What the run waits for; None if it does not wait."""
     children: int = 0
     """Number of subagent calls."""
+    unreversed: list[str] = field(default_factory=list[str])
+    """Undo tools whose calls failed or were denied, in a run that reverses calls."""
     hooked: HookNotes = field(default_factory=HookNotes)
 
     def wait(self, record: Record) -> None:
@@ -363,11 +393,11 @@ class RunNotes:
         self.use(tokens=tokens, cost=number_in(usage, "costMicros"))
 
 
-def limits_of(limits: BudgetLimits | None) -> BudgetLimit:
+def limits_of(limits: BudgetLimits | None) -> Budget:
     """Return the limits of a run in the form of the budget rules."""
     if limits is None:
         return NO_LIMITS
-    return BudgetLimit(
+    return Budget(
         max_tokens=limits.max_tokens,
         max_steps=limits.max_steps,
         max_tool_calls=limits.max_tool_calls,

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pydantic import JsonValue
+from pydantic_core import to_json
 
 from windlass_harness.loop import subagents as family
 from windlass_harness.loop.events import (
@@ -18,7 +19,7 @@ from windlass_harness.loop.events import (
 from windlass_harness.loop.state import LoopState
 from windlass_harness.times import ms_of
 from windlass_harness.views.history import Call
-from windlass_harness.views.payloads import question_outcome
+from windlass_harness.views.payloads import CORRECTION, action_name, question_outcome
 from windlass_protocol import (
     CodecError,
     CodecLimits,
@@ -39,6 +40,11 @@ SUPPLIED_LEVELS_MAX: Final = 48
 """Nesting of a supplied result; the event adds a few more levels."""
 _SUPPLIED: Final = CodecLimits(depth_max=SUPPLIED_LEVELS_MAX)
 GRANT_SESSION: Final = "session"
+CHANGED: Final = (
+    "{who} changed the arguments of your call of {name} ({call_id}) before approving it. "
+    "The approved arguments are: {arguments}"
+)
+"""What the model is told about a call that was approved with changed arguments."""
 INTERRUPTED: Final = (
     "The call of {name} was interrupted before its result was known, so it may or may not have taken effect. "
     "Run it again, skip it, or supply its result?"
@@ -86,16 +92,19 @@ def recovery_request(
 
     `times` is the number of interruptions in a row.
     """
+    options: list[JsonValue] = [
+        {"id": RecoveryChoice.RETRY.value, "label": "Run it again"},
+        {"id": RecoveryChoice.SKIP.value, "label": "Skip it"},
+        {"id": RecoveryChoice.SUPPLY.value, "label": "Supply its result"},
+    ]
+    if state.note(call.call_id).undo is not None:
+        options.append({"id": RecoveryChoice.UNDO.value, "label": "Reverse it"})
     request: JsonObject = {
         "requestId": _request_id(state, call, "recovery"),
         "action": _action(call, call.input if call.arguments is None else call.arguments),
         "prompt": (INTERRUPTED if times == 1 else INTERRUPTED_AGAIN).format(name=call.tool_name, times=times),
         "display": "select",
-        "options": [
-            {"id": RecoveryChoice.RETRY.value, "label": "Run it again"},
-            {"id": RecoveryChoice.SKIP.value, "label": "Skip it"},
-            {"id": RecoveryChoice.SUPPLY.value, "label": "Supply its result"},
-        ],
+        "options": options,
         "allowFreeform": True,
         "kind": InputKind.RECOVERY.value,
     }
@@ -168,7 +177,8 @@ def refusal(request: InputRequest | None, response: InputResponse, *, now_ms: in
         return "no open request with this id: it was answered before, or it never existed"
     if request.expires_at is not None and ms_of(request.expires_at) <= now_ms:
         return "the request has expired"
-    if request.responders is not None and response.responder not in request.responders:
+    names = {response.responder, *(response.roles or ())}
+    if request.responders is not None and names.isdisjoint(request.responders):
         return "this responder may not answer the request"
     if response.arguments_hash is not None and response.arguments_hash != request.arguments_hash:
         return "argumentsHash does not match the request: the arguments have changed"
@@ -179,6 +189,10 @@ def refusal(request: InputRequest | None, response: InputResponse, *, now_ms: in
         return "the answer has no option"
     if request.kind is InputKind.APPROVAL and response.option_id is None:
         return "an approval must be answered with an option, not with text"
+    if response.arguments is not None and response.option_id != APPROVE:
+        return "arguments can be changed only with the option approve of an approval"
+    if response.arguments is not None and request.kind is not InputKind.APPROVAL:
+        return "the request is no approval: its arguments cannot be changed"
     if request.kind is InputKind.RECOVERY and response.option_id is None:
         return "a recovery must be answered with an option"
     if (
@@ -243,14 +257,31 @@ def _answer(state: LoopState, request: InputRequest, response: InputResponse, no
         case InputKind.APPROVAL:
             is_yes = response.option_id in (APPROVE, APPROVE_SESSION)
             outcome = InputOutcome.APPROVED if is_yes else InputOutcome.DENIED
-            return [
+            drafts = [
                 _resolved(state, request, outcome, now, response=response),
                 settled(state, request, outcome=outcome, now=now, response=response),
             ]
+            return (
+                drafts
+                if response.arguments is None
+                else [*drafts, _told_change(state, request, response, now)]
+            )
         case InputKind.RECOVERY:
             return _recover(state, request, response, now)
         case _:
             return _end_question(state, request, InputOutcome.ANSWERED, now, response=response)
+
+
+def _told_change(state: LoopState, request: InputRequest, response: InputResponse, now: Moment) -> Draft:
+    """Return the message that tells the model which arguments a person changed."""
+    told = CHANGED.format(
+        who=response.responder or "A person",
+        name=action_name(request.action),
+        call_id=request.action.call_id,
+        arguments=to_json(response.arguments).decode(),
+    )
+    data: JsonObject = {"message": "", "context": [told], "delivery": CORRECTION, **state.turn_place()}
+    return state.draft("message.received", data, now=now)
 
 
 def _recover(state: LoopState, request: InputRequest, response: InputResponse, now: Moment) -> list[Draft]:
@@ -379,6 +410,8 @@ def settled(
         data["reason"] = reason
     if response is not None and response.option_id == APPROVE_SESSION:
         data["grant"] = GRANT_SESSION
+    if response is not None and response.arguments is not None:
+        data["arguments"] = response.arguments
     return state.draft("approval.settled", data, now=now)
 
 

@@ -1,16 +1,21 @@
-"""Programs: calls that make calls of their own.
+"""Programs: calls that make calls of their own. Tools that ask people are programs, too.
 
 A program is source code that the model wrote. Running it has no effect outside: all that it does is to make
 calls, which are judged, recorded and performed like those of the model. It takes their results in the order
 of their records, one after the other. So the source and the records define every state of a program. A
 snapshot of the interpreter saves running it again, and may be lost.
+
+A tool that asks a person ends there, and its question is recorded as a call of `ask_question` that it made.
+While the question is open the call of the tool is at rest: nothing runs, and nothing can be interrupted. Once
+it is answered the tool is judged, begun and run again from its start, and finds the answer.
 """
 
+from collections import Counter
 from typing import Final
 
 from pydantic import JsonValue
 
-from windlass_harness.loop import subagents
+from windlass_harness.loop import people, subagents
 from windlass_harness.loop.events import (
     CallReturned,
     Draft,
@@ -18,15 +23,19 @@ from windlass_harness.loop.events import (
     ProgramEnded,
     ProgramPaused,
     RunProgram,
+    ToolAsked,
     joined,
 )
-from windlass_harness.loop.notes import ProgramNotes, ProgramVariables
+from windlass_harness.loop.notes import ProgramNotes, ProgramVariables, objects_in
 from windlass_harness.loop.rules import RequestedCall, Rules
 from windlass_harness.loop.state import LoopState
-from windlass_harness.views.history import Call
+from windlass_harness.views.history import Call, CallStage
 from windlass_protocol import ActionStatus, JsonObject
 
 TOO_MANY_CALLS: Final = "too_many_calls"
+_NAMES_MAX: Final = 20
+ASK_QUESTION: Final = "ask_question"
+"""The tool under whose name a question is recorded."""
 
 
 def due(state: LoopState, call: Call, program: ProgramNotes) -> RunProgram | None:
@@ -69,7 +78,7 @@ def paused(state: LoopState, event: ProgramPaused, *, now: Moment, rules: Rules)
         data["printed"] = event.printed[len(program.printed) :]
     place = state.place_of(call)
     drafts = [state.draft("program.paused", {**data, **place}, now=now)]
-    return [*drafts, *_requested(state, call, event.calls, now=now)]
+    return [*drafts, *_requested(state, call, event.calls, known=len(program.calls), now=now)]
 
 
 def _is_stale(program: ProgramNotes, taken: int) -> bool:
@@ -85,7 +94,7 @@ def ended(state: LoopState, event: ProgramEnded, *, now: Moment, rules: Rules) -
         return []
     if len(program.calls) + len(event.calls) > rules.program_calls_max:
         return _end(state, call, _too_many(call, rules), taken=event.taken, now=now)
-    requested = _requested(state, call, event.calls, now=now)
+    requested = _requested(state, call, event.calls, known=len(program.calls), now=now)
     kept = event.variables
     end = _end(state, call, returned, taken=event.taken, now=now, is_open=bool(requested), variables=kept)
     return [*requested, *end]
@@ -95,31 +104,87 @@ def finished(state: LoopState, call: Call, program: ProgramNotes, *, now: Moment
     """Return the result of a program that ended before its last calls did; empty while one is open."""
     if program.end is None or _has_open_calls(state, call):
         return []
-    end = program.end
-    facts = {name: end[name] for name in ("status", "error", "contentRef") if name in end}
-    result = subagents.result_of(state, call, output=end.get("output"))
-    if end.get("status") != ActionStatus.COMPLETED.value:
+    facts = {name: program.end[name] for name in ("status", "error", "contentRef") if name in program.end}
+    return [_result(state, call, program.end.get("output"), facts, now=now)]
+
+
+def begun_calls(state: LoopState, call: Call) -> str:
+    """Return which calls of an open program have begun, as the model is told; empty if none has."""
+    made = state.session.history.calls_of(call.call_id)
+    begun = Counter(one.tool_name for one in made if one.attempt and not state.is_unbegun(one))
+    names = ", ".join(f"{name} ({count})" for name, count in begun.most_common(_NAMES_MAX))
+    return names and f"Calls of it that had begun: {names}. Their effects remain."
+
+
+def _result(state: LoopState, call: Call, output: JsonValue, facts: JsonObject, *, now: Moment) -> Draft:
+    result, error = subagents.result_of(state, call, output=output), facts.get("error")
+    if isinstance(error, dict):
         result["isError"] = True
-    return [state.draft("action.result", {"result": result, **facts, **state.place_of(call)}, now=now)]
+        told = [str(error["message"]), begun_calls(state, call)]
+        facts = {**facts, "error": {**error, "message": "\n".join(filter(None, told))}}
+    return state.draft("action.result", {"result": result, **facts, **state.place_of(call)}, now=now)
+
+
+def asked(state: LoopState, event: ToolAsked, *, now: Moment, rules: Rules) -> list[Draft]:
+    """Return the records of a tool that asked people: its pause, and its questions as requests."""
+    call, program = state.call(event.call_id), state.note(event.call_id).program
+    if call is None or call.stage is not CallStage.STARTED or (program is not None and program.has_paused):
+        return []
+    known = [] if program is None else program.calls
+    place = state.place_of(call)
+    if len(known) + len(event.questions) > rules.program_calls_max:
+        error: JsonObject = {"code": TOO_MANY_CALLS, "message": _TOO_MANY_QUESTIONS}
+        result: JsonObject = {**subagents.result_of(state, call, output=None), "isError": True}
+        data: JsonObject = {"result": result, "status": "failed", "error": error, **place}
+        return [state.draft("action.result", data, now=now)]
+    calls = tuple(RequestedCall("", ASK_QUESTION, one.arguments) for one in event.questions)
+    paused: JsonObject = {"callId": call.call_id, "taken": len(known), **place}
+    drafts = [state.draft("program.paused", paused, now=now)]
+    drafts += _requested(state, call, calls, known=len(known), now=now)
+    requests: list[JsonValue] = []
+    for action, one in zip(objects_in(drafts[-1].data, "actions"), event.questions, strict=True):
+        question = Call(str(action["callId"]), ASK_QUESTION, one.arguments, call.turn_id, call.step_index)
+        requests.append(people.question_request(state, question, asks=one))
+    return [*drafts, people.requested(state, requests, now=now)]
+
+
+_TOO_MANY_QUESTIONS: Final = "The tool asked too many questions in one call."
+
+
+def has_answers(program: ProgramNotes) -> bool:
+    """Whether all questions of a tool have answers."""
+    return len(program.results) == len(program.calls)
+
+
+def answers_of(
+    state: LoopState, call: Call, program: ProgramNotes | None
+) -> tuple[tuple[JsonValue, JsonValue], ...]:
+    """Return the questions that a tool has asked, with their answers."""
+    if program is None:
+        return ()
+    given = {one.call_id: one.output.value for one in program.results}
+    asked = [one for one in state.session.history.calls_of(call.call_id) if one.tool_name == ASK_QUESTION]
+    return tuple((one.input, given[one.call_id]) for one in asked)
 
 
 def _has_open_calls(state: LoopState, call: Call) -> bool:
     return any(one.output is None for one in state.session.history.calls_of(call.call_id))
 
 
-def _requested(state: LoopState, call: Call, calls: tuple[RequestedCall, ...], *, now: Moment) -> list[Draft]:
+def _requested(
+    state: LoopState, call: Call, calls: tuple[RequestedCall, ...], *, known: int, now: Moment
+) -> list[Draft]:
+    """Return the record of calls; `known` is the number of those that were recorded before."""
     if not calls:
         return []
-    program = state.note(call.call_id).program
-    assert program is not None
-    count, actions = len(program.calls), list[JsonValue]()
-    for index, one in enumerate(calls, count):
+    actions = list[JsonValue]()
+    for index, one in enumerate(calls, known):
         call_id = joined(call.call_id, str(index))
         while state.session.history.knows(call_id):
             # The model may have chosen this id for another call of the step.
             call_id = joined(call_id, "again")
         actions.append(action_of(one, call_id))
-    data: JsonObject = {"actions": actions, "parentCallId": call.call_id, **state.place_of(call)}
+    data: JsonObject = {"actions": actions, **state.place_of(call), "parentCallId": call.call_id}
     return [state.draft("actions.requested", data, now=now)]
 
 
@@ -146,7 +211,6 @@ def _end(
     is_open: bool = False,
     variables: ProgramVariables | None = None,
 ) -> list[Draft]:
-    place = state.place_of(call)
     facts: JsonObject = {"status": returned.status.value}
     if returned.status is not ActionStatus.COMPLETED:
         facts["error"] = {"code": returned.code or "failed", "message": returned.message or "It failed."}
@@ -157,11 +221,8 @@ def _end(
         if variables is not None:
             data |= {"interpreter": variables.interpreter, "variables": variables.content}
             data["names"] = [*variables.names]
-        return [state.draft("program.ended", {**data, **place}, now=now)]
-    result = subagents.result_of(state, call, output=returned.output)
-    if returned.status is not ActionStatus.COMPLETED:
-        result["isError"] = True
-    return [state.draft("action.result", {"result": result, **facts, **place}, now=now)]
+        return [state.draft("program.ended", {**data, **state.place_of(call)}, now=now)]
+    return [_result(state, call, returned.output, facts, now=now)]
 
 
 def _too_many(call: Call, rules: Rules) -> CallReturned:

@@ -44,6 +44,7 @@ def fold_settled(state: "LoopState", records: Sequence[Record], at: int) -> int:
     session, notes, first = state.session, state.run_notes, records[at]
     if (
         notes.is_retry
+        or (state.run is not None and state.run.undo is not None)
         or first.epoch != notes.epoch
         or session.requests
         or not session.is_next(first)

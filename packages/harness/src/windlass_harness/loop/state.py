@@ -360,9 +360,13 @@ def _action_started(state: LoopState, record: Record) -> None:
     note.choice = None
     note.outcome = None
     note.arguments_hash = str(record.data.get("argumentsHash"))
+    undo = record.data.get("undo")
+    note.undo = undo if isinstance(undo, str) else None
     interpreter = record.data.get("interpreter")
     if isinstance(interpreter, str) and note.program is None:
         note.program = ProgramNotes(interpreter, record.at, state.variables)
+    if note.program is not None and note.program.is_tool:
+        note.program.has_paused = False
     state.run_notes.refusals = 0
     call = state.call(call_id)
     if call is not None and call.attempt == 1:
@@ -373,6 +377,9 @@ def _action_result(state: LoopState, record: Record) -> None:
     error = record.data.get("error")
     code = error.get("code") if isinstance(error, dict) else None
     state.run_notes.refusals += code in REFUSALS
+    if state.run is not None and state.run.undo is not None and isinstance(error, dict):
+        result = cast(JsonObject, record.data["result"])
+        state.run_notes.unreversed.append(str(result.get("toolName")))
     if any(note.program is not None for note in state.notes.values()):
         _result_of_program(state, record, code)
 
@@ -402,10 +409,14 @@ def _actions_requested(state: LoopState, record: Record) -> None:
 
 
 def _program_paused(state: LoopState, record: Record) -> None:
-    program = state.note(str(record.data.get("callId"))).program
+    call_id = str(record.data.get("callId"))
+    snapshot, interpreter = record.data.get("snapshot"), record.data.get("interpreter")
+    program = state.note(call_id).program
+    if program is None and interpreter is None:
+        # A tool that asks a person for the first time.
+        program = _note(state, call_id).program = ProgramNotes("", record.at)
     if program is None:
         return
-    snapshot, interpreter = record.data.get("snapshot"), record.data.get("interpreter")
     program.has_paused = True
     program.taken = number_in(record.data, "taken")
     program.snapshot = snapshot if isinstance(snapshot, dict) else None
@@ -436,6 +447,7 @@ def _input_requested(state: LoopState, record: Record) -> None:
         state.run_notes.hooked.ask(call_id)
         given, hashed = action.get("input"), request.get("argumentsHash")
         note.arguments = given if isinstance(given, dict) else None
+        note.is_changed = False
         if isinstance(hashed, str):
             note.arguments_hash = hashed
         lapses = request.get("expiresAt")
@@ -456,6 +468,9 @@ def _approval_settled(state: LoopState, record: Record) -> None:
         note.request_id = None
         note.outcome = InputOutcome(str(outcome))
         note.reason = reason if isinstance(reason, str) else None
+        changed = record.data.get("arguments")
+        if isinstance(changed, dict):
+            note.arguments, note.is_changed = changed, True
         call = state.call(call_id)
         if isinstance(grant, str) and outcome == InputOutcome.APPROVED and call is not None:
             state.grants[request_id] = Grant(record.agent_id or "", call.tool_name, note.policy)
@@ -483,6 +498,7 @@ def _effect_found(state: LoopState, record: Record) -> None:
 def _effect_settled(state: LoopState, record: Record) -> None:
     note = _note(state, str(record.data.get("callId")))
     note.choice = RecoveryChoice(str(record.data.get("choice")))
+    note.reversals += note.choice is RecoveryChoice.UNDO
     if note.choice is RecoveryChoice.SKIP:
         parent_id = state.session.history.parent_of(str(record.data.get("callId")))
         program = None if parent_id is None else state.note(parent_id).program

@@ -11,7 +11,7 @@ from typing import Final
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from windlass_harness.budget import BudgetLimit, BudgetState, share
+from windlass_harness.budget import Budget, BudgetState, share
 from windlass_harness.loop.events import (
     ChildSaid,
     Delegation,
@@ -156,7 +156,7 @@ def _depth(run: RunState | None) -> int:
     return 1 if run is None or run.parent is None else run.parent.depth + 1
 
 
-def _share(state: LoopState, delegation: Delegation, now: Moment) -> BudgetLimit:
+def _share(state: LoopState, delegation: Delegation, now: Moment) -> Budget:
     """Return the child's share of the remaining budget; open calls of the step are deducted first."""
     notes = state.run_notes
     unbegun = sum(call.stage is CallStage.REQUESTED for call in state.session.history.open_calls())
@@ -168,7 +168,7 @@ def _share(state: LoopState, delegation: Delegation, now: Moment) -> BudgetLimit
     return share(used, notes.limits, parts=delegation.parts)
 
 
-def _least(own: JsonValue, left: BudgetLimit) -> JsonObject:
+def _least(own: JsonValue, left: Budget) -> JsonObject:
     limits: JsonObject = {}
     given = own if isinstance(own, dict) else {}
     for wire, name in _LIMITS:

@@ -16,6 +16,7 @@ from windlass_harness.loop import (
     people,
     programs,
     subagents,
+    undo,
 )
 from windlass_harness.loop.advance import found, give_up, resumed, retried
 from windlass_harness.loop.ends import refused
@@ -50,6 +51,7 @@ from windlass_harness.loop.events import (
     SessionReleased,
     StateGiven,
     Stopped,
+    ToolAsked,
     within_limit,
 )
 from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER, HELD
@@ -58,7 +60,7 @@ from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import Call, CallStage
 from windlass_harness.views.payloads import CORRECTION
 from windlass_harness.views.session import SessionStatus
-from windlass_protocol import AssistantMessage, JsonObject, OutputError, PolicyDecision, RecoveryChoice
+from windlass_protocol import AssistantMessage, JsonObject, OutputError, PolicyDecision
 
 
 def _start(state: LoopState, event: RunRequested, now: Moment) -> list[Draft]:
@@ -91,7 +93,7 @@ def _start(state: LoopState, event: RunRequested, now: Moment) -> list[Draft]:
     drafts += [draft("run.started", run), draft("turn.started", place)]
     if is_said:
         drafts.append(draft("message.received", message))
-    contract = body.get("contract") or _unmet_contract(state, agent_id)
+    contract = body.get("contract") or (None if "undo" in body else _unmet_contract(state, agent_id))
     if contract is not None:
         drafts.append(draft("output.requested", {"contract": contract, "runId": run_id}))
     return drafts
@@ -204,6 +206,8 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return [] if state.is_ending else programs.paused(state, event, now=now, rules=rules)
         case ProgramEnded():
             return [] if state.is_ending else programs.ended(state, event, now=now, rules=rules)
+        case ToolAsked():
+            return [] if state.is_ending else programs.asked(state, event, now=now, rules=rules)
         case SessionClaimed():
             return _taken(state, event, now)
         case SessionReleased():
@@ -282,8 +286,7 @@ def _is_interrupted(state: LoopState, epoch: int) -> bool:
         and call.epoch != epoch
         and state.note(call.call_id).request_id is None
         and not state.is_unbegun(call)
-        and state.note(call.call_id).child is None
-        and state.note(call.call_id).program is None
+        and state.note(call.call_id).runs_alone
         for call in history.open_calls()
     )
 
@@ -327,6 +330,8 @@ def _answered(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules)
         done["usage"] = event.usage
     if event.latency_ms is not None:
         done["latencyMs"] = event.latency_ms
+    if event.queued_ms is not None:
+        done["queuedMs"] = event.queued_ms
     drafts.append(state.draft("step.completed", done, now=now))
     return drafts
 
@@ -385,7 +390,7 @@ def _decided(state: LoopState, event: _Decided, now: Moment, rules: Rules) -> li
 def _is_undecided(state: LoopState, call: Call) -> bool:
     """Whether a call has not begun, or must be judged again."""
     if call.stage is CallStage.STARTED:
-        return state.note(call.call_id).choice is RecoveryChoice.RETRY
+        return state.note(call.call_id).is_judged_again
     return call.stage is CallStage.REQUESTED
 
 
@@ -452,6 +457,7 @@ def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draf
         "toolName": call.tool_name,
         "effect": event.effect,
         "idempotencyKey": call.idempotency_key
+        or undo.own_key(state, call)
         or within_limit(f"{run.run_id}/{call.step_index}/{call.call_id}"),
         "argumentsHash": event.arguments_hash,
         "mode": event.mode,
@@ -461,6 +467,8 @@ def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draf
         data["arguments"] = event.arguments
     if event.interpreter is not None:
         data["interpreter"] = event.interpreter
+    if event.undo is not None:
+        data["undo"] = event.undo
     return state.draft("action.started", data, now=now)
 
 
@@ -487,6 +495,8 @@ def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) ->
         data["durationMs"] = event.duration_ms
     if event.taint:
         data["taint"] = [*event.taint]
+    if event.log:
+        data["log"] = [*event.log]
     return [*kept.drafts, state.draft("action.result", data, now=now)]
 
 

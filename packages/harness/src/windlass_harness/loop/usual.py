@@ -83,6 +83,7 @@ def begin_call(
         judged.decision.decision != "allow"
         or judged.delegation is not None
         or judged.interpreter is not None
+        or judged.undo is not None
         or judged.notes
     ):
         return None
@@ -107,6 +108,8 @@ def begin_call(
         done["usage"] = answer.usage
     if answer.latency_ms is not None:
         done["latencyMs"] = answer.latency_ms
+    if answer.queued_ms is not None:
+        done["queuedMs"] = answer.queued_ms
     drafts.append(Draft("step.completed", at, done, *ids))
     decided: JsonObject = {
         "stage": "pre_tool",
@@ -195,7 +198,8 @@ def _called_step(state: LoopState, call_id: str) -> Step | None:
 def end_call(state: LoopState, event: CallReturned, *, now: Moment) -> Draft | None:
     """Return the record of the result of the only call of a step."""
     step, run, turn = _called_step(state, event.call_id), state.run, state.session.turn
-    if event.status is not ActionStatus.COMPLETED or event.state is not None or event.taint or event.notes:
+    is_plain = not (event.taint or event.notes or event.log)
+    if event.status is not ActionStatus.COMPLETED or event.state is not None or not is_plain:
         return None
     if step is None or run is None or turn is None or turn.step_index != step.step_index:
         return None
@@ -245,6 +249,7 @@ def begin_step(state: LoopState, *, now: Moment, rules: Rules) -> Draft | None:
     assert turn.step_index is not None
     if (
         notes.is_retry
+        or run.undo is not None
         or notes.refusals > rules.refusals_max
         or notes.budget.steps_used >= rules.steps_max
         or state.has_answered

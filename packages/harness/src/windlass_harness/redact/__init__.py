@@ -81,12 +81,16 @@ class Redactor:
     def text(self, text: str) -> str:
         """Mask the secrets in a text; return the same object if there are none."""
         is_large = len(text) >= _LARGE_CHARS_MIN
-        if type(text) is str and (_digest(text) in self._settled if is_large else text in self._clean_words):
+        if self.is_settled(text) if is_large else type(text) is str and text in self._clean_words:
             return text
         masked = mask_shapes(self._known.mask(text) if self._has_known else text)
         if is_large:
             self._settle(masked)
         return text if masked == text else masked
+
+    def is_settled(self, text: str) -> bool:
+        """Return whether a large text was masked or inspected before: masking it again is quick."""
+        return type(text) is str and _digest(text) in self._settled
 
     def stream(self) -> MaskedStream:
         """Return a masker for one text that arrives in chunks."""

@@ -2,7 +2,8 @@
 
 Every pattern is a literal start followed by runs of single characters; no group is repeated. A match attempt
 either fails within a fixed number of steps or consumes the text that it inspected, so the time is linear in
-the text. The patterns use only syntax that Python and JavaScript share; web/harness has the same patterns.
+the text. A large text is searched in windows: one call of the regex engine holds the interpreter, and other
+threads wait for it.
 """
 
 import re
@@ -291,27 +292,52 @@ def _mask(text: str, shape: Shape, finder: "_Finder") -> str:
     return "".join((*parts, text[at:])) if parts else text
 
 
-def _find(pattern: re.Pattern[str]) -> "_Finder":
+def _matches(pattern: str) -> "Callable[[str], Iterator[re.Match[str]]]":
+    """Return a function that finds all matches of a pattern, whose first group begins where it does.
+
+    In a large text each step of the search passes at most `WINDOW_CHARS` characters without a match.
+    """
+    plain = lazy_pattern(pattern, re.ASCII)
+    stepwise = lazy_pattern(
+        rf"(?s:.{{0,{WINDOW_CHARS - 1}}}?)(?:{pattern})|(?s:.{{1,{WINDOW_CHARS}}})", re.ASCII
+    )
+
+    def find(text: str) -> Iterator[re.Match[str]]:
+        if len(text) <= WINDOW_CHARS:
+            return plain.finditer(text)
+        return (match for match in stepwise.finditer(text) if match.start(1) >= 0)
+
+    return find
+
+
+def _find(pattern: str) -> "_Finder":
+    matches = _matches(pattern)
+
     def find(text: str, shape: Shape) -> Iterator[tuple[int, int]]:
-        for match in pattern.finditer(text):
-            start, end = match.span()
-            found = Found(match[1], match[2], match[3], text[start - 1 : start], text[end : end + 1])
-            if shape.accept(found):
+        accept = shape.accept
+        for match in matches(text):
+            if accept is always:
+                yield match.span(3)
+                continue
+            start, end = match.start(1), match.end()
+            if accept(Found(match[1], match[2], match[3], text[start - 1 : start], text[end : end + 1])):
                 yield match.span(3)
 
     return find
 
 
-def _find_named(head: re.Pattern[str], value: re.Pattern[str]) -> "_Finder":
+def _find_named(head: str, value: re.Pattern[str]) -> "_Finder":
     """Find a value only after a secret name.
 
     Otherwise the value of another name would hide the secret in it, as in `error: token=x`.
     """
 
+    names = _matches(head)
+
     def find(text: str, shape: Shape) -> Iterator[tuple[int, int]]:
         at = 0
-        for named in head.finditer(text):
-            start, end = named.span()
+        for named in names(text):
+            start, end = named.start(1), named.end()
             before = text[start - 1 : start]
             is_name = start >= at and may_name_secret(named[1], before)
             match = value.match(text, end) if is_name else None
@@ -326,11 +352,9 @@ def _find_named(head: re.Pattern[str], value: re.Pattern[str]) -> "_Finder":
 
 def _finder(shape: Shape) -> "_Finder":
     if not shape.is_named:
-        return _find(lazy_pattern(shape.pattern, re.ASCII))
+        return _find(shape.pattern)
     cut = shape.pattern.rindex("([^")  # the third group
-    return _find_named(
-        lazy_pattern(shape.pattern[:cut], re.ASCII), lazy_pattern(shape.pattern[cut:], re.ASCII)
-    )
+    return _find_named(shape.pattern[:cut], lazy_pattern(shape.pattern[cut:], re.ASCII))
 
 
 WINDOW_CHARS: Final = 16_384
@@ -476,8 +500,8 @@ SHAPES: Final = (
     Shape(
         "",
         _ASSIGNMENT_SEEDS,
-        r"""(?<![A-Za-z0-9_.$-])([A-Za-z0-9_.-]{2,64})"""
-        r"""(\\{0,3}["']?[ \t]{0,4}(?:=>|:=|[:=])[ \t]{0,4}\\{0,3}["'])"""
+        r"""(?<![A-Za-z0-9_.$-])([A-Za-z0-9_.-]{2,64}+)"""
+        r"""(\\{0,3}+["']?+[ \t]{0,4}+(?:=>|:=|[:=])[ \t]{0,4}+\\{0,3}+["'])"""
         r"""([^ \t\r\n"'\\[$<{][^\r\n"'\\]{0,511})(?=\\{0,3}["'])""",
         is_quoted_secret,
         is_named=True,
@@ -485,8 +509,8 @@ SHAPES: Final = (
     Shape(
         "",
         _ASSIGNMENT_SEEDS,
-        r"""(?<![A-Za-z0-9_.$-])([A-Za-z0-9_.-]{2,64})"""
-        r"""(\\{0,3}["']?[ \t]{0,4}(?:=>|:=|[:=])[ \t]{0,4})"""
+        r"""(?<![A-Za-z0-9_.$-])([A-Za-z0-9_.-]{2,64}+)"""
+        r"""(\\{0,3}+["']?+[ \t]{0,4}+(?:=>|:=|[:=])[ \t]{0,4}+)"""
         r"""([^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60:=$%*/.][^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60]*)""",
         is_bare_secret,
         is_named=True,

@@ -49,6 +49,9 @@ _SECRET_SAMPLES: Final = tuple(
     " private.key".split()
 )
 _GLOB_EVIDENCE_CHARS_MIN: Final = 2
+_SECRET_PATHS: Final = tuple(one.lower() for one in programs.SECRET_PATHS)
+_SECRET_ENDINGS: Final = tuple(one[2:] for one in programs.SECRET_FILES if one.startswith("*."))
+"""Endings of names of files of credentials, such as `pem`."""
 _CAUTIONS: Final = {name: category for category, names in programs.CAUTIONS.items() for name in names.split()}
 
 
@@ -223,7 +226,7 @@ def _check_path(word: Word, kind: str) -> None:
         return
     if text.startswith(("/", "~")) or ".." in segments or ":.." in text:
         raise Outside("unknown/outside", text)
-    if not text or text.startswith(("-", "+")) or "=" in text:
+    if not text or text.startswith(("-", "+", ":(")) or "=" in text:
         raise Outside("unknown/option", text)
     if not word.is_glob:
         return
@@ -242,14 +245,18 @@ def is_secret(path: str) -> bool:
     name = segments[-1].lower()
     if _is_any(name, programs.PUBLIC_FILES):
         return False
-    joined = "/" + "/".join(segments) + "/"
-    if any(f"/{one}/" in joined for one in programs.SECRET_PATHS) or _is_any(name, programs.SECRET_FILES):
+    # Some file systems make no difference between capital and small letters.
+    joined = f"/{'/'.join(segments).lower()}/"
+    if any(f"/{one}/" in joined for one in _SECRET_PATHS) or _is_any(name, programs.SECRET_FILES):
         return True
+    if _GLOB.search(name) is None:
+        return False
+    stem, _, ending = name.rpartition(".")
+    if stem and _GLOB.search(ending) and any(map(str.isalnum, ending)):
+        return any(fnmatchcase(one, ending) for one in _SECRET_ENDINGS)
     evidence = sum(character.isalnum() for character in name)
-    return (
-        _GLOB.search(name) is not None
-        and (name.startswith(".") or evidence >= _GLOB_EVIDENCE_CHARS_MIN)
-        and any(fnmatchcase(sample, name) for sample in _SECRET_SAMPLES)
+    return (name.startswith(".") or evidence >= _GLOB_EVIDENCE_CHARS_MIN) and any(
+        fnmatchcase(sample, name) for sample in _SECRET_SAMPLES
     )
 
 

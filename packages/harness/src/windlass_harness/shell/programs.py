@@ -229,7 +229,12 @@ GIT: Final = {
     "ls-tree": ("-r -t -l -d -z --long --name-only --name-status --full-name --full-tree", "G*"),
     "merge-base": ("-a --all --is-ancestor --fork-point --octopus", "G*"),
     "name-rev": ("--name-only --tags --always", "G*"),
-    "reflog": (_LOG, ""),
+    "reflog": (
+        "-# -n=N --max-count:N --skip:N --oneline --all --decorate --no-decorate --since:T --until:T --grep:T"
+        " --date:GITDATE --format:PRETTY --pretty --pretty:PRETTY --abbrev-commit --no-abbrev-commit"
+        " --relative-date",
+        "",
+    ),
     "remote": ("-v --verbose", ""),
     "rev-list": (
         "-# -n=N --max-count:N --count --all --since:T --until:T --author:T --no-merges --merges"
@@ -253,7 +258,7 @@ GIT: Final = {
     "stash list": ("--oneline --stat", ""),
     "stash show": ("-p --patch --stat --name-only --name-status", ""),
     "status": (
-        "-s -b -sb -bs -v -vv -z --short --branch --porcelain --porcelain:NAME --long --verbose --show-stash"
+        "-s -b -sb -bs -z --short --branch --porcelain --porcelain:NAME --long --show-stash"
         " --ahead-behind --no-ahead-behind --ignored --ignored:NAME -u -uno -unormal -uall --untracked-files"
         " --untracked-files:NAME --column --no-column --renames --no-renames --ignore-submodules"
         " --ignore-submodules:NAME",

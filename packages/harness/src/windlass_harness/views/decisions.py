@@ -6,7 +6,7 @@ failure. Outcomes and judgements of unknown decisions, and entries that were rec
 orphans. The narrative is written when the run ends and does not change after that.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
@@ -339,36 +339,39 @@ def _call_decision(words: Words, call: Asked, *, decision_id: str, node: str, at
     )
 
 
-def with_options(run: DecisionRun, offered: Mapping[str, Iterable[ToolSpec]]) -> DecisionRun:
+def with_options(
+    run: DecisionRun,
+    offered: Mapping[str, Iterable[ToolSpec]],
+    dynamic: Callable[[int], Sequence[ToolSpec]] = lambda _: (),
+) -> DecisionRun:
     """Return a run with the options of the loop's decisions filled in.
 
-    `offered` has the tools of each version of the agent, by fingerprint. A decision under another version
-    keeps its chosen option alone.
+    `offered` has the tools of each version of the agent, by fingerprint; `dynamic` returns those that
+    resolvers added at a step. A decision under another version keeps its chosen option alone.
     """
-    menus = {
-        found: (
-            *(
-                Option(id=tool.name, description=line(tool.description or ""), action_type=_TOOL_CALL)
-                for tool in tools
-            ),
-            Option(id=ANSWER, description="Answer without a call.", action_type="generate"),
-        )
-        for found, tools in offered.items()
-    }
-    others: dict[tuple[str, str], tuple[Option, ...]] = {}
-    """The options besides the chosen one, by fingerprint and chosen option."""
+    menus = {found: tuple(_option(tool) for tool in tools) for found, tools in offered.items()}
+    answer = Option(id=ANSWER, description="Answer without a call.", action_type="generate")
+    others: dict[tuple[str, str, tuple[str, ...]], tuple[Option, ...]] = {}
+    """The options besides the chosen one, by fingerprint, chosen option and dynamic tools."""
     decisions: list[Decision] = []
     for decision in run.decisions:
-        found = str((decision.input_context or {}).get("packageFingerprint"))
+        context = decision.input_context or {}
+        found, index = str(context.get("packageFingerprint")), context.get("stepIndex")
         menu = menus.get(found)
         if menu is not None and decision.id.startswith(_STEP):
-            taken = decision.options[0]
-            rest = others.get((found, taken.id))
+            taken, added = decision.options[0], dynamic(index if isinstance(index, int) else 0)
+            key = found, taken.id, tuple(tool.name for tool in added)
+            rest = others.get(key)
             if rest is None:
-                rest = others[found, taken.id] = tuple(option for option in menu if option.id != taken.id)
+                whole = (*menu, *(_option(tool) for tool in added), answer)
+                rest = others[key] = tuple(option for option in whole if option.id != taken.id)
             decision = changed(decision, {"options": (taken, *rest)})
         decisions.append(decision)
     return changed(run, {"decisions": tuple(decisions)})
+
+
+def _option(tool: ToolSpec) -> Option:
+    return Option(id=tool.name, description=line(tool.description or ""), action_type=_TOOL_CALL)
 
 
 def outcome(pending: Pending, *, at: str, result: JsonValue = None, error: str | None = None) -> Outcome:

@@ -158,7 +158,8 @@ def words_in(text: str) -> tuple[str, ...]:
         folded = text.lower()
     else:
         folded = _IDEOGRAPH.sub(r" \g<0> ", unicodedata.normalize("NFKC", text).casefold())
-    return tuple(dict.fromkeys(word[:WORD_CHARS_MAX] for word in _WORD.findall(folded)))
+    # One by one: finding all words of a large text in one call would hold up other threads.
+    return tuple(dict.fromkeys(match[0][:WORD_CHARS_MAX] for match in _WORD.finditer(folded)))
 
 
 def words_of_record(kind: str, data: JsonValue) -> tuple[str, ...]:

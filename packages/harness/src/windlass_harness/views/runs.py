@@ -185,6 +185,8 @@ class RunState:
     budget: BudgetLimits | None = None
     parent: ParentRun | None = None
     """The calling call, if this is the run of a subagent."""
+    undo: JsonObject | None = None
+    """The calls that the run reverses, as its start lists them."""
     package_id: str | None = None
     package_fingerprint: str | None = None
     route_id: str | None = None
@@ -288,6 +290,7 @@ def _run_of(data: "event_data.RunStartedData", record: Record) -> RunState:
         can_ask=data.capabilities is None or data.capabilities.request_input is not False,
         budget=data.budget,
         parent=data.parent,
+        undo=data.undo,
         package_id=data.package_id,
         package_fingerprint=data.package_fingerprint,
         route_id=data.route_id,

@@ -131,6 +131,14 @@ class CallRequested:
     step: int
     action: RuntimeActionRequest
     streamed: str = ""
+    parent_id: str | None = None
+    """The id of the program's call that made it; None if the model requested it."""
+
+    @property
+    def parent_key(self) -> str | None:
+        """The key of the program's call, which is of the same step."""
+        above = self.key.removesuffix(self.action.call_id)
+        return None if self.parent_id is None else f"{above}{self.parent_id}"
 
     @property
     def name(self) -> str:
@@ -506,13 +514,14 @@ class ChatFold:
 
     def actions_requested(self, event: Event | Record) -> Iterator[Change]:
         yield from self._all_ended()
-        yield from self._requested(read(ActionsRequestedData, event.data).actions)
+        data = read(ActionsRequestedData, event.data)
+        yield from self._requested(data.actions, data.parent_call_id)
 
     def action_started(self, event: Event | Record) -> Iterator[Change]:
         data = read(ActionStartedData, event.data)
         self._has_begun = True
         if data.call_id not in self._calls:
-            yield from self._requested([started_action(data)])
+            yield from self._requested([started_action(data)], data.parent_call_id)
         yield CallStarted(data.call_id)
 
     def action_partial(self, event: Event | Record) -> Iterator[Change]:
@@ -532,11 +541,13 @@ class ChatFold:
         if data.choice is RecoveryChoice.SKIP:
             yield self._settled(data.call_id, SKIPPED)
 
-    def _requested(self, actions: Iterable[RuntimeActionRequest]) -> Iterator[Change]:
+    def _requested(
+        self, actions: Iterable[RuntimeActionRequest], parent_id: str | None = None
+    ) -> Iterator[Change]:
         for action in actions:
             key, shown = self._key(action.call_id), self._inputs.pop(action.call_id, None)
             self._calls[action.call_id] = OpenCall(key, self._step)
-            yield CallRequested(key, self._step, action, "" if shown is None else shown.shown)
+            yield CallRequested(key, self._step, action, "" if shown is None else shown.shown, parent_id)
 
     def _settled(self, call_id: str, output: ToolOutput, data: ActionResultData | None = None) -> CallSettled:
         call = self._calls.pop(call_id, None)

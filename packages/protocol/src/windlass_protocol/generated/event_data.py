@@ -177,6 +177,7 @@ def _make_RecoveryChoice() -> object:
         RETRY = "retry"
         SKIP = "skip"
         SUPPLY = "supply"
+        UNDO = "undo"
 
     return RecoveryChoice
 
@@ -347,6 +348,7 @@ def _make_RunStartedData() -> object:
         input_data: Maybe[JsonObject] = None
         metadata: Maybe[JsonObject] = None
         retry_of: Maybe[Id] = None
+        undo: Maybe[JsonObject] = None
         parent: Maybe[ParentRun] = None
 
     return RunStartedData
@@ -687,6 +689,24 @@ def _make_StepStartedData() -> object:
     return StepStartedData
 
 
+def _make_StepQueuedData() -> object:
+    from windlass_protocol._wire import Open, Str
+    from windlass_protocol.generated.common import Count, Id
+
+    class StepQueuedData(Open):
+        """A model call waits for the limit of its provider; live only, never stored."""
+
+        __qualname__ = "StepQueuedData"
+
+        sequence: Count
+        step_index: Count
+        turn_id: Id
+        provider: Str
+        reason: Str
+
+    return StepQueuedData
+
+
 def _make_StepRetryingData() -> object:
     from windlass_protocol._wire import Bool, Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Id, Usage
@@ -732,6 +752,7 @@ def _make_StepCompletedData() -> object:
         cost_usd: Maybe[Annotated[Float, Field(ge=0)]] = None
         provider_metadata: Maybe[JsonObject] = None
         latency_ms: Maybe[Count] = None
+        queued_ms: Maybe[Count] = None
 
     return StepCompletedData
 
@@ -798,6 +819,7 @@ def _make_ActionStartedData() -> object:
         arguments_hash: Maybe[Sha256] = None
         mode: Maybe[ToolMode] = None
         arguments: JsonValue = None
+        undo: Maybe[Str] = None
         interpreter: Maybe[Str] = None
         parent_call_id: Maybe[Id] = None
 
@@ -809,7 +831,7 @@ def _make_ProgramPausedData() -> object:
     from windlass_protocol.generated.common import ContentRef, Count, Id
 
     class ProgramPausedData(Open):
-        """A program waits for its calls."""
+        """A program waits for its calls, or a tool for the answers to its questions."""
 
         __qualname__ = "ProgramPausedData"
 
@@ -894,7 +916,7 @@ def _make_ActionPartialData() -> object:
 
 
 def _make_ActionResultData() -> object:
-    from windlass_protocol._wire import JsonObject, Maybe, Open
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
     from windlass_protocol.generated.common import ContentRef, Count, Id
     from windlass_protocol.generated.event_data import ActionError, ActionStatus
     from windlass_protocol.generated.input import RuntimeActionResult
@@ -915,6 +937,7 @@ def _make_ActionResultData() -> object:
         content_ref: Maybe[ContentRef] = None
         taint: Maybe[tuple[Taint, ...]] = None
         duration_ms: Maybe[Count] = None
+        log: Maybe[tuple[Str, ...]] = None
         parent_call_id: Maybe[Id] = None
 
     return ActionResultData
@@ -998,7 +1021,7 @@ def _make_ApprovalDispatchedData() -> object:
 
 
 def _make_ApprovalSettledData() -> object:
-    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Id
     from windlass_protocol.generated.input import InputOutcome
 
@@ -1012,6 +1035,7 @@ def _make_ApprovalSettledData() -> object:
         responder: Maybe[Str] = None
         reason: Maybe[Str] = None
         grant: Maybe[Str] = None
+        arguments: Maybe[JsonObject] = None
         sequence: Maybe[Count] = None
         step_index: Maybe[Count] = None
         turn_id: Maybe[Id] = None
@@ -1856,6 +1880,7 @@ __getattr__, __dir__ = _lazy_values(
         "ReasoningAppendedData": _make_ReasoningAppendedData,
         "ReasoningCompletedData": _make_ReasoningCompletedData,
         "StepStartedData": _make_StepStartedData,
+        "StepQueuedData": _make_StepQueuedData,
         "StepRetryingData": _make_StepRetryingData,
         "StepCompletedData": _make_StepCompletedData,
         "StepFailedData": _make_StepFailedData,

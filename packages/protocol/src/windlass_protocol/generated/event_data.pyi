@@ -167,6 +167,7 @@ class RecoveryChoice(StrEnum):
     RETRY = "retry"
     SKIP = "skip"
     SUPPLY = "supply"
+    UNDO = "undo"
 
 class SessionStartedData(Open):
     """The session began."""
@@ -295,6 +296,8 @@ class RunStartedData(Open):
     """Free JSON of the caller."""
     retry_of: Maybe[Id] = None
     """Failed run of the session that it continues, without a message."""
+    undo: Maybe[JsonObject] = None
+    """The calls that the run reverses, newest first, and the run that made them."""
     parent: Maybe[ParentRun] = None
     """Call that it works for, when it is a subagent's."""
 
@@ -552,6 +555,20 @@ class StepStartedData(Open):
     prompt_message_count: Maybe[Count] = None
     """Messages of the history in the prompt; instructions apart."""
 
+class StepQueuedData(Open):
+    """A model call waits for the limit of its provider; live only, never stored."""
+
+    sequence: Count
+    """Number of the turn in its session, from 0."""
+    step_index: Count
+    """Number of the step in its turn, from 0."""
+    turn_id: Id
+    """The turn."""
+    provider: Str
+    """Route of the provider, such as openai."""
+    reason: Str
+    """Limit that the call waits for."""
+
 class StepRetryingData(Open):
     """A model call failed and will be tried again."""
 
@@ -595,6 +612,8 @@ class StepCompletedData(Open):
     """What the provider added."""
     latency_ms: Maybe[Count] = None
     """How long the model took."""
+    queued_ms: Maybe[Count] = None
+    """How long the call waited for the limit of its provider, if it did."""
 
 class StepFailedData(Open):
     """A step failed."""
@@ -653,13 +672,15 @@ class ActionStartedData(KeepsNulls, Open):
     """What the tool may do."""
     arguments: JsonValue = None
     """The arguments, when a policy or hook changed them."""
+    undo: Maybe[Str] = None
+    """The tool that can reverse the call."""
     interpreter: Maybe[Str] = None
     """Name and version of the interpreter, when the action is a program."""
     parent_call_id: Maybe[Id] = None
     """Call of the program that asked for it; left out if the model did."""
 
 class ProgramPausedData(Open):
-    """A program waits for its calls."""
+    """A program waits for its calls, or a tool for the answers to its questions."""
 
     call_id: Id
     """The call of the program."""
@@ -761,6 +782,8 @@ class ActionResultData(Open):
     """What the result brings into the session."""
     duration_ms: Maybe[Count] = None
     """How long it took."""
+    log: Maybe[tuple[Str, ...]] = None
+    """Lines that the tool logged."""
     parent_call_id: Maybe[Id] = None
     """Call of the program that asked for it; left out if the model did."""
 
@@ -839,6 +862,8 @@ class ApprovalSettledData(Open):
     """Why."""
     grant: Maybe[Str] = None
     """How far it reaches: once, session or rule."""
+    arguments: Maybe[JsonObject] = None
+    """Arguments that the person approved instead of those that were asked for."""
     sequence: Maybe[Count] = None
     """Number of the turn in its session, from 0."""
     step_index: Maybe[Count] = None

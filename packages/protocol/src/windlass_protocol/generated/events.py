@@ -59,6 +59,7 @@ def _make_EVENT_DATA() -> object:
             "reasoning.appended": "ReasoningAppendedData",
             "reasoning.completed": "ReasoningCompletedData",
             "step.started": "StepStartedData",
+            "step.queued": "StepQueuedData",
             "step.retrying": "StepRetryingData",
             "step.completed": "StepCompletedData",
             "step.failed": "StepFailedData",

@@ -303,7 +303,7 @@ def _make_InputRequest() -> object:
 
 
 def _make_InputResponse() -> object:
-    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
     from windlass_protocol.generated.common import Id, Sha256
 
     class InputResponse(Open):
@@ -315,7 +315,9 @@ def _make_InputResponse() -> object:
         option_id: Maybe[Id] = None
         text: Maybe[Str] = None
         responder: Maybe[Str] = None
+        roles: Maybe[tuple[Str, ...]] = None
         arguments_hash: Maybe[Sha256] = None
+        arguments: Maybe[JsonObject] = None
 
     return InputResponse
 

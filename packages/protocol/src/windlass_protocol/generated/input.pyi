@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from windlass_protocol._wire import Bool, Maybe, Open, Str, Tagged
+from windlass_protocol._wire import Bool, JsonObject, Maybe, Open, Str, Tagged
 from windlass_protocol.generated.common import Id, Sha256, Timestamp
 
 class ToolCallAction(Tagged, Open):
@@ -206,8 +206,13 @@ class InputResponse(Open):
     """The text given."""
     responder: Maybe[Str] = None
     """Who answered."""
+    roles: Maybe[tuple[Str, ...]] = None
+    """Roles of the person who answered, as the server knows them; a request may name a role as its responder.
+    """
     arguments_hash: Maybe[Sha256] = None
     """Digest of the arguments that the person saw."""
+    arguments: Maybe[JsonObject] = None
+    """Arguments that the person approves instead of those of the request."""
 
 class InputOutcome(StrEnum):
     """What came of a request."""

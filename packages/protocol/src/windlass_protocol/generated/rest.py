@@ -89,7 +89,7 @@ def _make_Answer() -> object:
 
     from pydantic import StringConstraints
 
-    from windlass_protocol._wire import Closed, Maybe, Str
+    from windlass_protocol._wire import Closed, JsonObject, Maybe, Str
     from windlass_protocol.generated.common import Id, Sha256
 
     class Answer(Closed):
@@ -100,6 +100,7 @@ def _make_Answer() -> object:
         option_id: Maybe[Id] = None
         text: Maybe[Annotated[Str, StringConstraints(max_length=100000)]] = None
         arguments_hash: Maybe[Sha256] = None
+        arguments: Maybe[JsonObject] = None
 
     return Answer
 
@@ -354,6 +355,115 @@ def _make_RefusedStartPage() -> object:
     return RefusedStartPage
 
 
+def _make_MissedTicks() -> object:
+    from enum import StrEnum
+
+    class MissedTicks(StrEnum):
+        """Which ticks that passed while no process was running are made up for: none, the last one, or all."""
+
+        __qualname__ = "MissedTicks"
+
+        SKIP = "skip"
+        ONCE = "once"
+        ALL = "all"
+
+    return MissedTicks
+
+
+def _make_TickOverlap() -> object:
+    from enum import StrEnum
+
+    class TickOverlap(StrEnum):
+        """What happens at a tick while the run of an earlier one goes on: it is skipped or queued, or the earlier
+        run is cancelled.
+        """
+
+        __qualname__ = "TickOverlap"
+
+        SKIP = "skip"
+        QUEUE = "queue"
+        CANCEL = "cancel"
+
+    return TickOverlap
+
+
+def _make_NewSchedule() -> object:
+    from typing import Annotated
+
+    from pydantic import StringConstraints
+
+    from windlass_protocol._wire import Closed, Maybe, Str
+    from windlass_protocol.generated.common import Count, Id, Positive
+    from windlass_protocol.generated.rest import MissedTicks, TickOverlap
+
+    class NewSchedule(Closed):
+        """When an agent is to be run, and with which message. One of `cron`, `everyS` and `at` says when."""
+
+        __qualname__ = "NewSchedule"
+
+        agent: Id
+        message: Annotated[Str, StringConstraints(min_length=1, max_length=100000)]
+        cron: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=256)]] = None
+        every_s: Maybe[Positive] = None
+        at: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=64)]] = None
+        timezone: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=64)]] = None
+        missed: Maybe[MissedTicks] = None
+        overlap: Maybe[TickOverlap] = None
+        jitter_s: Maybe[Count] = None
+        session_id: Maybe[Id] = None
+
+    return NewSchedule
+
+
+def _make_ScheduleInfo() -> object:
+    from windlass_protocol._wire import Bool, Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Positive, Timestamp
+    from windlass_protocol.generated.rest import MissedTicks, TickOverlap
+
+    class ScheduleInfo(Open):
+        """A schedule, and what is known about its ticks."""
+
+        __qualname__ = "ScheduleInfo"
+
+        name: Str
+        agent: Str
+        message: Str
+        timezone: Str
+        missed: MissedTicks
+        overlap: TickOverlap
+        jitter_s: Count
+        is_paused: Bool
+        started: Count
+        skipped: Count
+        queued: Count
+        cron: Maybe[Str] = None
+        every_s: Maybe[Positive] = None
+        at: Maybe[Str] = None
+        session_id: Maybe[Str] = None
+        owner: Maybe[Str] = None
+        next_at: Maybe[Timestamp] = None
+        last_at: Maybe[Timestamp] = None
+        last_run_id: Maybe[Str] = None
+        error: Maybe[Str] = None
+
+    return ScheduleInfo
+
+
+def _make_SchedulePage() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.rest import ScheduleInfo
+
+    class SchedulePage(Open):
+        """A page of schedules, by name."""
+
+        __qualname__ = "SchedulePage"
+
+        schedules: tuple[ScheduleInfo, ...]
+        next: Maybe[Str] = None
+
+    return SchedulePage
+
+
 def _make_RunInfo() -> object:
     from windlass_protocol._wire import Maybe, Open
     from windlass_protocol.generated.input import InputRequest
@@ -369,6 +479,62 @@ def _make_RunInfo() -> object:
         result: Maybe[RunResult] = None
 
     return RunInfo
+
+
+def _make_UndoStatus() -> object:
+    from enum import StrEnum
+
+    class UndoStatus(StrEnum):
+        """Whether a call can be reversed: reversible; reversed, if it was; no_undo, if its tool says no way;
+        unknown, if it is not known to have taken effect.
+        """
+
+        __qualname__ = "UndoStatus"
+
+        REVERSIBLE = "reversible"
+        REVERSED = "reversed"
+        NO_UNDO = "no_undo"
+        UNKNOWN = "unknown"
+
+    return UndoStatus
+
+
+def _make_UndoItem() -> object:
+    from pydantic import JsonValue
+
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.rest import UndoStatus
+
+    class UndoItem(Open):
+        """A call of a run that may have changed something."""
+
+        __qualname__ = "UndoItem"
+
+        call_id: Id
+        tool_name: Str
+        arguments: JsonValue
+        status: UndoStatus
+        undo_name: Maybe[Str] = None
+        child_run_id: Maybe[Id] = None
+
+    return UndoItem
+
+
+def _make_UndoPlan() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.common import Id
+    from windlass_protocol.generated.rest import UndoItem
+
+    class UndoPlan(Open):
+        """The calls of a run that may have changed something, newest first."""
+
+        __qualname__ = "UndoPlan"
+
+        run_id: Id
+        calls: tuple[UndoItem, ...]
+
+    return UndoPlan
 
 
 def _make_ApprovalInfo() -> object:
@@ -942,7 +1108,15 @@ __getattr__, __dir__ = _lazy_values(
         "RunPage": _make_RunPage,
         "RefusedStart": _make_RefusedStart,
         "RefusedStartPage": _make_RefusedStartPage,
+        "MissedTicks": _make_MissedTicks,
+        "TickOverlap": _make_TickOverlap,
+        "NewSchedule": _make_NewSchedule,
+        "ScheduleInfo": _make_ScheduleInfo,
+        "SchedulePage": _make_SchedulePage,
         "RunInfo": _make_RunInfo,
+        "UndoStatus": _make_UndoStatus,
+        "UndoItem": _make_UndoItem,
+        "UndoPlan": _make_UndoPlan,
         "ApprovalInfo": _make_ApprovalInfo,
         "ApprovalPage": _make_ApprovalPage,
         "TraceInfo": _make_TraceInfo,

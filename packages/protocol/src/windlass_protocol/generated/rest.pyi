@@ -4,7 +4,7 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, JsonValue, StringConstraints
 
 from windlass_protocol._wire import Bool, Closed, ExactlyOne, Float, JsonObject, Maybe, Open, Str, Whole
 from windlass_protocol.generated.chat import AgentSession, ChatMessage
@@ -92,6 +92,8 @@ class Answer(Closed):
     """The text."""
     arguments_hash: Maybe[Sha256] = None
     """Digest of the arguments that were shown; the answer is refused if the call has others."""
+    arguments: Maybe[JsonObject] = None
+    """With the option approve: the arguments that the call runs with instead of its own."""
 
 class Fork(Closed):
     """Body of `POST /sessions/{id}/fork`."""
@@ -260,6 +262,98 @@ class RefusedStartPage(Open):
     next: Maybe[Str] = None
     """The value of `after` for the next page; absent on the last page."""
 
+class MissedTicks(StrEnum):
+    """Which ticks that passed while no process was running are made up for: none, the last one, or all."""
+
+    SKIP = "skip"
+    ONCE = "once"
+    ALL = "all"
+
+class TickOverlap(StrEnum):
+    """What happens at a tick while the run of an earlier one goes on: it is skipped or queued, or the earlier
+    run is cancelled.
+    """
+
+    SKIP = "skip"
+    QUEUE = "queue"
+    CANCEL = "cancel"
+
+class NewSchedule(Closed):
+    """When an agent is to be run, and with which message. One of `cron`, `everyS` and `at` says when."""
+
+    agent: Id
+    """The agent that is run."""
+    message: Annotated[Str, StringConstraints(min_length=1, max_length=100000)]
+    """The message of each run."""
+    cron: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=256)]] = None
+    """A cron expression with five fields, or six with seconds first."""
+    every_s: Maybe[Positive] = None
+    """Seconds between two ticks, counted from 1970."""
+    at: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=64)]] = None
+    """One moment; without an offset it is in `timezone`."""
+    timezone: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=64)]] = None
+    """The time zone of `cron` and `at`; UTC when left out."""
+    missed: Maybe[MissedTicks] = None
+    """Which ticks are made up for that passed while no process was running; `once` when left out."""
+    overlap: Maybe[TickOverlap] = None
+    """What happens at a tick while the run of an earlier one goes on; `skip` when left out."""
+    jitter_s: Maybe[Count] = None
+    """A tick starts up to so many seconds later."""
+    session_id: Maybe[Id] = None
+    """The session of all runs; when left out, each run has its own."""
+
+class ScheduleInfo(Open):
+    """A schedule, and what is known about its ticks."""
+
+    name: Str
+    """Its name."""
+    agent: Str
+    """The agent that is run."""
+    message: Str
+    """The message of each run."""
+    timezone: Str
+    """The time zone of `cron` and `at`."""
+    missed: MissedTicks
+    """Which ticks are made up for that passed while no process was running."""
+    overlap: TickOverlap
+    """What happens at a tick while the run of an earlier one goes on."""
+    jitter_s: Count
+    """A tick starts up to so many seconds later."""
+    is_paused: Bool
+    """Whether it starts no runs."""
+    started: Count
+    """Ticks that were started."""
+    skipped: Count
+    """Ticks that were not started: missed, or at the time of another run."""
+    queued: Count
+    """Ticks that wait for the run of an earlier one."""
+    cron: Maybe[Str] = None
+    """A cron expression with five fields, or six with seconds first."""
+    every_s: Maybe[Positive] = None
+    """Seconds between two ticks, counted from 1970."""
+    at: Maybe[Str] = None
+    """One moment; without an offset it is in `timezone`."""
+    session_id: Maybe[Str] = None
+    """The session of all runs; when left out, each run has its own."""
+    owner: Maybe[Str] = None
+    """The owner of the sessions of its runs."""
+    next_at: Maybe[Timestamp] = None
+    """When it starts a run next; absent if it does not."""
+    last_at: Maybe[Timestamp] = None
+    """The time of the last tick that was started."""
+    last_run_id: Maybe[Str] = None
+    """The run of that tick."""
+    error: Maybe[Str] = None
+    """Why the last start failed, with secrets masked."""
+
+class SchedulePage(Open):
+    """A page of schedules, by name."""
+
+    schedules: tuple[ScheduleInfo, ...]
+    """The schedules."""
+    next: Maybe[Str] = None
+    """The value of `after` for the next page; absent on the last page."""
+
 class RunInfo(Open):
     """A run: its state, open requests and result."""
 
@@ -269,6 +363,40 @@ class RunInfo(Open):
     """Open requests to people."""
     result: Maybe[RunResult] = None
     """The result, once the run has ended."""
+
+class UndoStatus(StrEnum):
+    """Whether a call can be reversed: reversible; reversed, if it was; no_undo, if its tool says no way;
+    unknown, if it is not known to have taken effect.
+    """
+
+    REVERSIBLE = "reversible"
+    REVERSED = "reversed"
+    NO_UNDO = "no_undo"
+    UNKNOWN = "unknown"
+
+class UndoItem(Open):
+    """A call of a run that may have changed something."""
+
+    call_id: Id
+    """The call."""
+    tool_name: Str
+    """Its tool."""
+    arguments: JsonValue
+    """Its arguments, without secrets."""
+    status: UndoStatus
+    """Whether it can be reversed."""
+    undo_name: Maybe[Str] = None
+    """The tool that reverses it."""
+    child_run_id: Maybe[Id] = None
+    """The run of a subagent, if the call started one; it is undone by itself."""
+
+class UndoPlan(Open):
+    """The calls of a run that may have changed something, newest first."""
+
+    run_id: Id
+    """The run."""
+    calls: tuple[UndoItem, ...]
+    """The calls."""
 
 class ApprovalInfo(Open):
     """An open request to a person, with its session and run."""

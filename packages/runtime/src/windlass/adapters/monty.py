@@ -50,6 +50,10 @@ R = TypeVar("R")
 _FAULT_CHARS_MAX: Final = 4_000
 _DEPTH_MAX: Final = 100
 """Levels of a value; records and arguments have room for fewer."""
+_PART_CHARS_MIN: Final = 16
+"""What a part of a value counts at least."""
+_DECIMAL_BITS_MAX: Final = 10_000
+"""Size of an integer that is written in decimals: Python refuses those of thousands of digits."""
 _INPUT: Final = lazy_pattern(r"<python-input-\d+>")
 """Monty's name of a source in tracebacks; a session has several."""
 _BEGIN: Final = "windlass_begin"
@@ -174,7 +178,7 @@ class MontyInterpreter:
                 if not error.timed_out:
                     raise
                 told = "The program used too much time or memory."
-            except _TooLarge:
+            except TooLarge:
                 told = f"A value of the program is too large: over {program.limits.value_chars:,} characters."
             except (monty.MontyRuntimeError, monty.MontySyntaxError, monty.MontyTypingError) as error:
                 told = _INPUT.sub("program.py", error.display())
@@ -303,7 +307,7 @@ def _line_before(found: "re.Match[str]") -> str:
     return f"{found[1]}{max(1, int(found[2]) - 1)}"
 
 
-class _TooLarge(Exception):
+class TooLarge(Exception):
     """A value has more characters than are allowed."""
 
 
@@ -311,7 +315,7 @@ class Plain:
     """Values of a program as JSON; text stands for what has no JSON form.
 
     A value may contain another one many times, which costs the program little and its JSON much: so all
-    values between two waits share a number of characters.
+    values between two waits share a number of characters. An empty part counts as well.
     """
 
     def __init__(self, chars_max: int) -> None:
@@ -321,39 +325,51 @@ class Plain:
         """Return a value as JSON.
 
         Raises:
-            _TooLarge: it has too many characters.
+            TooLarge: it has too many characters.
         """
         match value:
-            case None | bool():
-                return self._counted(value, 4)
             case str():
-                return self._counted(value, len(value))
-            case int():
-                return self._counted(value if -(2**53) < value < 2**53 else str(value), 16)
-            case float():
-                return self._counted(value if math.isfinite(value) else str(value), 16)
-            case dict() | list() | tuple() | set() | frozenset() if depth == _DEPTH_MAX:
-                return self._counted("…", 1)
+                return self._text(value)
+            case bytes():
+                self._count(len(value))
+                return str(value)
+            case int() if not -(2**53) < value < 2**53:
+                return self._text(_digits(value))
+            case float() if not math.isfinite(value):
+                return self._text(str(value))
+            case None | bool() | int() | float():
+                self._count(0)
+                return value
+            case dict() | list() | tuple() | set() | frozenset() if depth >= _DEPTH_MAX:
+                return self._text("…")
             case dict():
+                self._count(0)
                 pairs = cast(dict[object, object], value).items()
-                return {self._key(key): self(one, depth + 1) for key, one in pairs}
+                return {self._key(key, depth): self(one, depth + 1) for key, one in pairs}
             case list() | tuple() | set() | frozenset():
-                self._counted(None, 2)
+                self._count(0)
                 return [self(one, depth + 1) for one in cast(list[object], value)]
             case _:
-                text = str(value)
-                return self._counted(text, len(text))
+                # An object of a class of the program is shown by its attributes.
+                fields: object = getattr(value, "attributes", None)
+                return self._text(str(value)) if fields is None else self(fields, depth + 1)
 
-    def _key(self, key: object) -> str:
-        text = str(key)
-        self._counted(None, len(text) + 4)
+    def _key(self, key: object, depth: int) -> str:
+        plain = self(key, depth + 1)
+        return plain if isinstance(plain, str) else str(plain)
+
+    def _text(self, text: str) -> str:
+        self._count(len(text))
         return text
 
-    def _counted(self, value: JsonValue, chars: int) -> JsonValue:
-        self._left -= chars
+    def _count(self, chars: int) -> None:
+        self._left -= max(chars, _PART_CHARS_MIN)
         if self._left < 0:
-            raise _TooLarge
-        return value
+            raise TooLarge
+
+
+def _digits(number: int) -> str:
+    return str(number) if number.bit_length() < _DECIMAL_BITS_MAX else hex(number)
 
 
 class _Printed:
@@ -374,4 +390,6 @@ class _Printed:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _FAULT_CHARS_MAX else text[: _FAULT_CHARS_MAX - 1] + "…"
+    # A long line of source may be in the middle: the place is before it, and the error after it.
+    half = _FAULT_CHARS_MAX // 2
+    return text if len(text) <= _FAULT_CHARS_MAX else f"{text[:half]}…{text[1 - half :]}"

@@ -126,6 +126,8 @@ class RunQuery(TypedDict, total=False):
     status: RunStatus | str | None
     owner: str | None
     """The owner of the session."""
+    root_only: bool
+    """Whether runs of subagents are left out."""
 
 
 class Sessions:
@@ -205,6 +207,7 @@ class Sessions:
             status: pending, running, waiting, cancelling, completed, failed, cancelled or
                 budget_exhausted.
             owner: the owner of their session.
+            root_only: whether runs of subagents are left out; default: False.
 
         Raises:
             Rejected: the cursor, the limit or an option is not valid.
@@ -216,6 +219,7 @@ class Sessions:
             agent_id=name_of(wanted.get("agent_id"), "agent_id"),
             status=None if status is None else member(RunStatus, status),
             owner=name_of(wanted.get("owner"), "owner"),
+            root_only=bool(wanted.get("root_only", False)),
         )
         most, before = check_limit(limit), place_of(after, "runs")
         found = await self._store.listed_runs(query, before=before, limit=most + 1)

@@ -41,21 +41,26 @@ from windlass_protocol import (
     HistoryPage,
     InputResponse,
     JsonObject,
+    NewSchedule,
     RefusedStart,
     RefusedStartPage,
     RunInfo,
     RunMode,
     RunPage,
     RunRow,
+    ScheduleInfo,
+    SchedulePage,
     SessionInfo,
     SessionPage,
     TraceInfo,
+    UndoPlan,
     UserContent,
 )
 
 if TYPE_CHECKING:
     from windlass.client.feed import EventFeed
     from windlass.client.link import Link
+    from windlass.schedules import Schedule
 
 
 class Linked(Protocol):
@@ -92,6 +97,8 @@ class RunQuery(TypedDict, total=False):
     session: str | None
     agent: str | None
     status: str | None
+    subagents: bool
+    """Whether runs of subagents are listed as well; they are when left out."""
 
 
 class Runs:
@@ -134,6 +141,15 @@ class Runs:
         call = Call("POST", path_of("runs", run_id, "retry"), key=key_for(self._link, None))
         return await self._link.ask(Accepted, call)
 
+    async def undo_plan(self, run_id: str) -> UndoPlan:
+        """Return the calls of a run that may have changed something, newest first."""
+        return await self._link.ask(UndoPlan, Call("GET", path_of("runs", run_id, "undo")))
+
+    async def undo(self, run_id: str) -> Accepted:
+        """Reverse the calls of a run in a new run of its session; the result names that run."""
+        call = Call("POST", path_of("runs", run_id, "undo"), key=key_for(self._link, None))
+        return await self._link.ask(Accepted, call)
+
     async def trace(self, run_id: str) -> TraceInfo:
         """Return the trace of a run: its spans with their durations."""
         return await self._link.ask(TraceInfo, Call("GET", path_of("runs", run_id, "trace")))
@@ -169,13 +185,19 @@ class Approvals:
         *,
         text: str | None = None,
         arguments_hash: str | None = None,
+        arguments: JsonObject | None = None,
     ) -> Accepted:
         """Answer a request: with one of its options, with text, or with both.
 
         With `arguments_hash` of the arguments that were shown, the answer is refused if the arguments have
-        changed.
+        changed. With the option approve, `arguments` are those that the call runs with instead of its own.
         """
-        given = {"optionId": option_id, "text": text, "argumentsHash": arguments_hash}
+        given: dict[str, JsonValue] = {
+            "optionId": option_id,
+            "text": text,
+            "argumentsHash": arguments_hash,
+            "arguments": arguments,
+        }
         body: JsonObject = {name: value for name, value in given.items() if value is not None}
         link = self._client.link
         # Not repeated blindly: a second answer is refused, even if it equals the first.
@@ -183,6 +205,49 @@ class Approvals:
             "POST", path_of("approvals", request_id), body=body, key=key_for(link, None), is_repeatable=False
         )
         return await link.ask(Accepted, call)
+
+
+class Schedules:
+    """Makes, lists, pauses, resumes and deletes schedules.
+
+    Every method raises an AgentError: see `windlass.client.connection`.
+    """
+
+    def __init__(self, client: Linked) -> None:
+        self._client = client
+
+    async def put(self, schedule: "Schedule") -> ScheduleInfo:
+        """Make a schedule, or replace the one with its name; its owner is the user of the key."""
+        facts = {name: getattr(schedule, name) for name in NewSchedule.model_fields}
+        body = NewSchedule.model_validate(facts).model_dump(mode="json", by_alias=True, exclude_none=True)
+        return await self._ask("POST", schedule.name, body=body)
+
+    async def list(self, *, after: str | None = None, limit: int | None = None) -> Page[ScheduleInfo]:
+        """Return a page of schedules, by name."""
+        call = Call("GET", "/schedules", query={"after": after, "limit": limit})
+        found = await self._client.link.ask(SchedulePage, call)
+        return Page(found.schedules, found.next)
+
+    async def get(self, name: str) -> ScheduleInfo:
+        """Return a schedule."""
+        return await self._ask("GET", name)
+
+    async def pause(self, name: str) -> ScheduleInfo:
+        """Start no further runs."""
+        return await self._ask("POST", name, "pause")
+
+    async def resume(self, name: str) -> ScheduleInfo:
+        """Start runs again, from the next tick on."""
+        return await self._ask("POST", name, "resume")
+
+    async def delete(self, name: str) -> None:
+        """Delete a schedule; its runs stay."""
+        await self._ask("DELETE", name)
+
+    async def _ask(self, method: str, *path: str, body: JsonObject | None = None) -> ScheduleInfo:
+        # Equal requests have one effect, so each may be repeated.
+        call = Call(method, path_of("schedules", *path), body=body)
+        return await self._client.link.ask(ScheduleInfo, call)
 
 
 class RunWishes(TypedDict, total=False):
@@ -414,6 +479,7 @@ class Client:
         self.agent_sessions = AgentSessions(self)
         self.runs = Runs(self)
         self.approvals = Approvals(self)
+        self.schedules = Schedules(self)
 
     def __repr__(self) -> str:
         return f"Client({self._address.shown!r})"

@@ -30,11 +30,12 @@ from windlass.errors import (
     wrong,
 )
 from windlass.hooks import Hook, hook
+from windlass.limits import OPTION_CHARS_MAX, OPTIONS_MAX, QUESTION_CHARS_MAX
 from windlass.ports.host import HookCall
 from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.context import ToolContext
-from windlass.tools.question import OPTION_CHARS_MAX, OPTIONS_MAX, QUESTION_CHARS_MAX, ask_question
+from windlass.tools.question import ask_question
 from windlass_harness.retry import RetryPolicy
 from windlass_protocol import (
     CodecError,

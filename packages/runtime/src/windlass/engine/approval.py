@@ -161,7 +161,8 @@ def with_consent(
         return decision
     if arguments.hash != effect.approved_hash or effect.approved_policy != version:
         return decision
-    refs = (*decision.policy_refs, PolicyRef(kind=PolicyKind.APPROVAL, id=CONSENTED, version=version))
+    # The version comes first: an interrupted call is judged again, and its consent is bound to the version.
+    refs = (PolicyRef(kind=PolicyKind.APPROVAL, id=CONSENTED, version=version), *decision.policy_refs)
     return AllowDecision(code=CONSENTED, reason="A person approved this call.", policy_refs=refs)
 
 
@@ -319,16 +320,21 @@ async def _judge(
     binding: Binding, state: LoopState, *, effect: JudgeCall, clock: Clock, is_attended: bool
 ) -> Judged | CallRefused | CallAsks:
     tool = binding.tools.get(effect.tool_name)
-    if tool is None:
-        told = unknown_tool(effect.tool_name, binding.tools).error or ""
+    is_undo_run = state.run is not None and state.run.undo is not None
+    if tool is None or (tool.is_undo and not (is_undo_run or effect.is_inner)):
+        known = {name: one for name, one in binding.tools.items() if not one.is_undo}
+        told = unknown_tool(effect.tool_name, known).error or ""
         return CallRefused(effect.call_id, "unknown_tool", told)
-    if not effect.is_inner and not binding.is_direct(tool.name):
+    if not effect.is_inner and not tool.is_undo and not binding.is_direct(tool.name):
         told = f"{tool.name} is a function of programs: call it in the code of run_code"
         return CallRefused(effect.call_id, "unknown_tool", told)
     try:
         arguments = arguments_of(tool, effect.input, mask=binding.redactor.text)
     except Rejected as error:
         return CallRefused(effect.call_id, "invalid_arguments", error.message)
+    if effect.is_changed and effect.approved_hash is not None:
+        # The person who changed the arguments approved the changed ones.
+        effect = replace(effect, approved_hash=arguments.hash)
     if _is_exposed(binding, tool):
         # The policy gets a copy: a change to it must not reach the record of the model's arguments.
         arguments = replace(arguments, json=from_json(to_json(arguments.json)))
@@ -396,6 +402,7 @@ def _judged(
         arguments=arguments.json,
         arguments_hash=arguments.hash,
         approval_request=approval_request,
+        undo=None if tool.undo is None else tool.undo.name,
         notes=notes,
     )
 

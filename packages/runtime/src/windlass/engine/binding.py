@@ -144,6 +144,17 @@ class Binding:
         """Return the provider of the next model call; `model_id` names a fallback."""
         return self.provider if model_id is None else self.fallbacks.get(model_id, self.provider)
 
+    def route_for(self, model_id: str | None) -> str:
+        """Return the route of the next model call; `model_id` names a fallback."""
+        if model_id is None or model_id not in self.fallbacks:
+            return self.package.provider_route.route_id
+        return model_id.partition("/")[0]
+
+    @property
+    def summary_route(self) -> str:
+        """The route of the model that writes summaries."""
+        return (compaction_route(self.package) or self.package.provider_route).route_id
+
     @property
     def summary_provider(self) -> LLMProvider:
         """The provider that writes summaries."""

@@ -96,9 +96,10 @@ class PauseClock:
         held = self.held()
         since_s = self._clock.monotonic()
         first = min((end - since_s for end in held.values()), default=inf) * 1_000
-        if any(pause.until_ms == wake_at_ms for pause in held):
-            return first
-        return min(first, max(0, wake_at_ms - now.ms))
+        # A pause that has ended since `wake_at_ms` was planned is over, whatever the wall clock says.
+        ends = [end for pause, end in self._ends.items() if pause.until_ms == wake_at_ms]
+        left = (max(ends) - since_s) * 1_000 if ends else wake_at_ms - now.ms
+        return min(first, max(0, left))
 
     def wake_at_ms(self, wake_at_ms: int, now: Moment) -> int:
         """Return the wall-clock time of the next wake-up, corrected by jumps of the wall clock."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
@@ -24,6 +24,7 @@ from windlass.engine.results import broken_off, model_error
 from windlass.errors import is_for_us, is_told_to_end
 from windlass.limits import ON_COMPACTION_TIMEOUT_MS, REMINDER_CHARS_MAX, REMINDERS_PER_TOOL_MAX
 from windlass.ports.model import ModelFault, ModelUnavailable, window_tokens
+from windlass.provider_limits import ProviderTurn
 from windlass.tools import Tool
 from windlass.tools.context import CompactionContext, SessionValues
 from windlass_harness.compaction import CompactionPlan, completed_data, plan, plan_eviction, summary_request
@@ -57,10 +58,11 @@ _USABLE: Final = frozenset({FinishReason.STOP, FinishReason.LENGTH, FinishReason
 
 @frozen
 class SummaryLimits:
-    """Time limit of a summary, and the random number that spreads retries."""
+    """Time limit of a summary, the random number that spreads retries, and the limit of the provider."""
 
     limit_ms: int
     chance: float
+    begin_turn: Callable[[], Awaitable[ProviderTurn]]
 
 
 async def compact(
@@ -160,7 +162,9 @@ async def _summarise(
     collector = Collector(MaskedAnswer(_Unseen(), binding.redactor), binding.redactor)
     messages = [one for message in request for one in to_llm(message)]
     asked = ModelRequest(binding.summary_provider, messages, temperature=0)
+    turn: ProviderTurn | None = None
     try:
+        turn = await patience.begin_turn()
         await _listened(asked, collector, patience.limit_ms / 1_000)
         answer = collector.answer(latency_ms=0)
         if answer.text.strip() and answer.finish_reason in _USABLE:
@@ -171,9 +175,14 @@ async def _summarise(
             raise
         failure = broken_off("summary")
     except BaseException as error:  # model boundary: a provider may raise anything
+        if turn is not None:
+            turn.end(error)
         if is_for_us(error):
             raise
         failure = model_error(error, binding.redactor)
+    finally:
+        if turn is not None:
+            turn.end()
     if failure.retry_after_ms is not None:
         # A provider's retry-after must not exceed the time limit of the run.
         wait_ms = min(failure.retry_after_ms, patience.limit_ms)

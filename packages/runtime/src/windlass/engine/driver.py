@@ -6,8 +6,10 @@ journal refuses them, this driver is dropped with its state, and the next driver
 """
 
 import asyncio
+import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from windlass.engine.clocks import PauseClock, moment
 from windlass.engine.deadline import Interruptible
@@ -27,10 +29,13 @@ from windlass_harness.loop.events import (
     CallModel,
     CallReturned,
     Compact,
+    CompactionBroken,
+    Draft,
     Effect,
     JudgeCall,
     LoopEvent,
     ModelAnswered,
+    ModelFailed,
     Moment,
     Plan,
     RunProgram,
@@ -44,6 +49,9 @@ from windlass_harness.loop.rules import AWAKE_MS_MAX, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.take import take
 from windlass_harness.views.runs import RunState
+from windlass_protocol import ErrorInfo
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 class Driver:
@@ -289,8 +297,21 @@ class Driver:
 
     def _take_events(self, now: Moment) -> None:
         while self._events:
-            aged = self._pause_clock.aged(self.state, now)
-            self._writer.add(take(self.state, self._events.popleft(), now=aged, rules=self._run_rules))
+            aged, event = self._pause_clock.aged(self.state, now), self._events.popleft()
+            drafts = take(self.state, event, now=aged, rules=self._run_rules)
+            if isinstance(event, ModelFailed | CompactionBroken):
+                self._log_retry(event.error, drafts)
+            self._writer.add(drafts)
+
+    def _log_retry(self, error: ErrorInfo, drafts: Sequence[Draft]) -> None:
+        """Log that a model call failed and is tried again: nobody may read the feed."""
+        delays = [draft.data["delayMs"] for draft in drafts if "delayMs" in draft.data]
+        if not delays or self.state.run is None:
+            return
+        until = [draft.data["until"] for draft in drafts if draft.type == "run.waiting"]
+        when = f"the run waits until {until[0]}" if until else f"next attempt in {delays[0]} ms"
+        run_id, session_id = self.state.run.run_id, self._writer.session_id
+        _LOG.warning("run %s of session %s: %s; %s", run_id, session_id, error.message, when)
 
     async def _bind(self, run: RunState) -> bool:
         """Bind a run to the agent of this process; return whether it is bound."""

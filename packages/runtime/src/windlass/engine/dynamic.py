@@ -19,7 +19,7 @@ from windlass.limits import INSTRUCTIONS_CHARS_MAX, PACKAGE_BYTES_MAX, TOOLS_PER
 from windlass.ports.clock import Clock
 from windlass.ports.store import ContentStore
 from windlass.skills import Skill, Skills
-from windlass.tools import PIN, Tool, as_pinned
+from windlass.tools import PIN, Tool, as_pinned, with_undo_tools
 from windlass.tools.calling import in_thread
 from windlass.tools.context import SessionValues
 from windlass_harness.loop.events import Note, Stopped
@@ -159,10 +159,10 @@ def _with(binding: Binding, part: Part) -> Binding:
     if package.programs and part.tools:
         from windlass.programs import program_tools  # noqa: PLC0415 - few agents have programs
 
-        own = [tool for tool in tools.values() if tool.program is None]
+        own = [tool for tool in tools.values() if tool.program is None and not tool.is_undo]
         tools |= program_tools(package.programs, own, keeps_variables=bool(package.keeps_variables))
     package = package.model_copy(update={"agent": agent, "tools": specs or None})
-    return replace(binding, package=package, tools=tools, skills=skills)
+    return replace(binding, package=package, tools=with_undo_tools(tools), skills=skills)
 
 
 def _pinned(tool: Tool[..., object]) -> Tool[..., object]:

@@ -49,13 +49,15 @@ from windlass.ports.host import Delivery, OutputSink
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMMessage
 from windlass.ports.store import ContentStore, Standing
+from windlass.provider_limits import ProviderLimits, ProviderTurn
 from windlass.session_sandbox import FindSandbox, SessionSandbox, attachments_of
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.calling import Arguments, ToolRun, call_tool, late, outcome_of
-from windlass.tools.context import ToolContext, ToolControl, ToolState, copy_of
+from windlass.tools.context import Questions, ToolContext, ToolControl, ToolState, copy_of
 from windlass.tools.results import is_light
 from windlass.tools.router import ToolGates
 from windlass_harness.loop.events import (
+    CallAsks,
     CallHooks,
     CallModel,
     CallRefused,
@@ -76,11 +78,13 @@ from windlass_harness.loop.events import (
     RunProgram,
     RunTool,
     Stopped,
+    ToolAsked,
     is_errand,
 )
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import Redactor
+from windlass_harness.retry import DELAY_MS_MAX
 from windlass_harness.views.runs import RunState
 from windlass_harness.views.session import SANDBOX_KEY
 from windlass_protocol import (
@@ -248,6 +252,7 @@ def _broken_off(effect: Effect) -> list[LoopEvent]:
 
 
 _CANCELLED: Final = "{} cancelled itself; its outcome is unknown"
+_NOBODY_TO_ASK: Final = "The tool needs an answer of a person, and no person can be asked in this run."
 
 
 def _forget_left(task: "asyncio.Task[LoopEvent]") -> None:
@@ -316,6 +321,7 @@ class EffectPorts:
     secret_inputs: SecretInputs = field(default_factory=SecretInputs)
     deadlines: Deadlines = field(default_factory=Deadlines)
     lease: Lease = field(default_factory=Lease)
+    provider_limits: ProviderLimits = field(default_factory=ProviderLimits)
     delegator: Delegator | None = None
     interpreter: Interpreter | None = None
     """Runs the programs of models."""
@@ -583,7 +589,10 @@ class Effects:
         binding, shared = await self._binding(state), self._shared
         if binding is None:
             return Stopped(MISSING_AGENT)
-        lost = self._remember(effect, binding.redactor)
+        if effect.is_changed:
+            effect, lost = self._with_change(effect, binding.redactor)
+        else:
+            lost = self._remember(effect, binding.redactor)
         if lost is not None:
             return lost
         written = self._inputs.get(effect.call_id, effect.input)
@@ -648,6 +657,23 @@ class Effects:
             return lost_secret(effect.call_id, effect.input)
         self._inputs[effect.call_id] = found
         return None
+
+    def _with_change(self, effect: JudgeCall, redactor: Redactor) -> tuple[JudgeCall, CallRefused | None]:
+        """Return a call with the arguments that a person changed; refuse one with a secret that is lost.
+
+        Masked arguments that the person left as they are stand for what the model wrote.
+        """
+        call_id, changed = effect.call_id, effect.input
+        kept = self._shared.secret_inputs.original(self._writer.session_id, call_id)
+        known = self._inputs.get(call_id, kept)
+        if isinstance(known, dict) and isinstance(changed, dict):
+            shown = cast(JsonObject, redactor.value(known))
+            changed = {
+                name: known[name] if name in known and shown[name] == value else value
+                for name, value in changed.items()
+            }
+        self._inputs[call_id] = changed
+        return replace(effect, input=changed), lost_secret(call_id, changed)
 
     async def check(self, state: LoopState, effect: CheckOutput) -> LoopEvent:
         """Validate an answer against the output contract; has no side effects."""
@@ -750,7 +776,8 @@ class Effects:
         limit_ms = MODEL_TIMEOUT_MS
         if state.run is not None:
             limit_ms = self._pause_clock.time_left_ms(state, most_ms=limit_ms)
-        patience = SummaryLimits(limit_ms, shared.random())
+        turn = partial(self._begin_turn, state, binding.summary_route)
+        patience = SummaryLimits(limit_ms, shared.random(), turn)
         return await compact(binding, state, effect=effect, patience=patience)
 
     async def _converse(
@@ -762,7 +789,7 @@ class Effects:
         task = self._task_of(CallModel.key)
         live = self._live = MaskedAnswer(shared.bus.live(step), binding.redactor)
         collector = Collector(live, binding.redactor, calls_max=shared.calls_max)
-        started = shared.clock.monotonic()
+        turn: ProviderTurn | None = None
         tools = binding.definitions(can_ask=self._can_ask(state))
         provider = self._structured_output.of(
             binding.provider_for(state.run_notes.model_id), state.run_notes.contract, has_tools=bool(tools)
@@ -770,12 +797,16 @@ class Effects:
 
         def leave() -> None:
             live.close()
+            if turn is not None:
+                turn.end()
             late = model_error(TimeoutError(), binding.redactor)
             self.tasks.take_over(
                 CallModel.key, task, partial(self._failed, state, late, collector.usage, notes)
             )
 
         try:
+            turn = await self._begin_turn(state, binding.route_for(state.run_notes.model_id), live)
+            started = shared.clock.monotonic()
             await listen(
                 ModelRequest(provider, messages, tools, binding.temperature),
                 collector,
@@ -786,6 +817,7 @@ class Effects:
             )
             if task.cancelling():
                 await self.tasks.drop_stray_cancel()
+            turn.end()
             answer = collector.answer(latency_ms=elapsed_ms(shared.clock, started), notes=notes)
         except asyncio.CancelledError:
             live.close()
@@ -794,17 +826,47 @@ class Effects:
             failure = broken_off("answer")
         except BaseException as error:  # model boundary: a provider may raise anything
             live.close()
+            if turn is not None:
+                turn.end(error)
             if is_for_us(error):
                 raise
             failure = model_error(error, binding.redactor)
         else:
+            if turn.queued_ms is not None:
+                answer = replace(answer, queued_ms=turn.queued_ms)
             self._inputs = {call.call_id: call.input for call in answer.calls}
             self._canonical = collector.canonical
             self._arguments.clear()
             if shared.secret_inputs:
                 shared.secret_inputs.forget(self._writer.session_id)
             return with_subagents(answer, binding.tools) if answer.calls else answer
+        finally:
+            if turn is not None:
+                turn.end()
         return await self._failed(state, failure, collector.usage, notes)
+
+    async def _begin_turn(
+        self, state: LoopState, route_id: str, live: MaskedAnswer | None = None
+    ) -> ProviderTurn:
+        """Return the turn of a model call at the limit of its provider; a call that waits is shown.
+
+        The wait counts for the time budget of the run, and not for the time limit of the call.
+        """
+        shared = self._shared
+        turn = shared.provider_limits.turn(route_id, shared.clock)
+        if turn.try_begin():
+            return turn
+
+        def show(reason: str) -> None:
+            if live is not None:
+                live.show("step.queued", {"provider": route_id, "reason": reason, **state.place()})
+
+        left_ms = DELAY_MS_MAX
+        if state.run is not None:
+            left_ms = self._pause_clock.time_left_ms(state, most_ms=left_ms)
+        with shared.deadlines.limit(left_ms / 1_000):
+            await turn.begin(show)
+        return turn
 
     async def _failed(
         self, state: LoopState, failure: ErrorInfo, usage: JsonObject | None, notes: tuple[Note, ...]
@@ -871,6 +933,8 @@ class Effects:
             return failed(call_id, "cancelled", message=told, duration_ms=duration_ms)
         finally:
             call.end()
+        if call.context is not None and (paused := self._paused(call, call.context.control.questions)):
+            return paused
         if _is_finished_at_once(binding, outcome):
             return await self._finish(state, call, outcome)
         # In another task: the tool's code may still cancel this one.
@@ -912,6 +976,30 @@ class Effects:
             self._turns.last(call.effect.call_id)
         return outcome
 
+    def _paused(self, call: "_Call", questions: Questions) -> LoopEvent | None:
+        """Return the event of a tool that asked a person, whatever it returned or raised then."""
+        call_id, binding = call.effect.call_id, call.binding
+        if questions.problem is not None:
+            duration_ms = elapsed_ms(self._shared.clock, call.started)
+            return failed(call_id, "diverged", message=questions.problem, duration_ms=duration_ms)
+        if not questions.new:
+            return None
+        self._shared.secret_inputs.keep(
+            self._writer.session_id, call_id, value=call.arguments.json, redactor=binding.redactor
+        )
+        asks = [
+            CallAsks(
+                call_id,
+                one.arguments,
+                one.prompt,
+                options=tuple({"id": name, "label": name} for name in one.options),
+                allow_freeform=not one.options,
+                responders=one.responders,
+            )
+            for one in questions.new
+        ]
+        return ToolAsked(call_id, tuple(asks))
+
     async def _finish(self, state: LoopState, call: "_Call", outcome: ToolRun) -> CallReturned:
         """Return the result of a call: bounded, masked, and reviewed by hooks and the policy."""
         effect, run, binding, tool = call.effect, call.run, call.binding, call.tool
@@ -930,6 +1018,8 @@ class Effects:
             change = call.context.state.change
         if change is not None:
             returned = replace(returned, state=change)
+        if call.context is not None and call.context.control.lines:
+            returned = replace(returned, log=tuple(map(redactor.text, call.context.control.lines)))
         if binding.hooks.points:
             returned = await after_call(
                 binding, run, state=state, effect=effect, returned=returned, clock=clock
@@ -939,7 +1029,7 @@ class Effects:
             return returned
         # A failure can quote what the tool read, so taint applies; withholding a result undoes nothing.
         brought = tuple(one.value for one in tool.reads)
-        return replace(reviewed, state=returned.state, notes=returned.notes, taint=brought)
+        return replace(reviewed, state=returned.state, notes=returned.notes, log=returned.log, taint=brought)
 
     def _make_context(self, state: LoopState, call: "_Call") -> CallReturned | None:
         """Make the context of a call; return a failure if its sandbox is not to be had.
@@ -973,6 +1063,11 @@ class Effects:
             )
         return self._sandbox
 
+    def _questions(self, call: "_Call", state: LoopState) -> Questions:
+        """Return the questions of a call, with the answers that people gave."""
+        refusal = None if self._can_ask(state) else _NOBODY_TO_ASK
+        return Questions(call.effect.answers, mask=call.binding.redactor.text, refusal=refusal)
+
     def _context(self, call: "_Call", state: LoopState) -> ToolContext | None:
         """Return the context of a call; None if the tool does not take it. The time limit starts now."""
         tool, run, effect = call.tool, call.run, call.effect
@@ -995,7 +1090,7 @@ class Effects:
             source=run.source,
             metadata=copy_of(run.metadata),
             state=ToolState(state.session.authored),
-            control=ToolControl(shown_by(self._live, effect)),
+            control=ToolControl(shown_by(self._live, effect), self._questions(call, state)),
             sandbox=call.sandbox,
         )
 

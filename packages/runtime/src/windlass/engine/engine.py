@@ -21,7 +21,7 @@ from windlass.engine.writer import Loaded, Publisher, Scribe, SessionWriter, loa
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.clock import IDLE, Clock
-from windlass.ports.store import CANCEL, COMPACT, START, STEER, Catalog, Claim, Standing, Store
+from windlass.ports.store import CANCEL, COMPACT, SCHEDULE, START, STEER, Catalog, Claim, Standing, Store
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import RunState
@@ -245,6 +245,7 @@ class Ports:
     event_hooks: FindEventHooks = lambda _: ()
     on_parked: Callable[[LoopState], None] = lambda _: None
     """Called when this process has stopped driving a session."""
+    on_schedule_due: Callable[[], None] = lambda: None
 
 
 class Engine:
@@ -487,7 +488,7 @@ class Engine:
                     beat_ms = now_ms
                 await self._look_around()
                 await self._sweep()
-                await self._tell_clock()
+                await self._look_at_times()
                 is_told = False
             except Exception as error:  # noqa: BLE001 - without its keeper a process stops being an owner
                 # The store is unreachable for now; drivers that cannot write end by themselves.
@@ -497,11 +498,18 @@ class Engine:
                 is_told = True
                 self._end_if_stopped(error)
 
-    async def _tell_clock(self) -> None:
-        """Name the keeper task idle while no session waits for a time; the test clock looks for that name."""
-        wake = await self._ports.store.next_wake_ms()
+    async def _look_at_times(self) -> None:
+        """Notice schedules that are due.
+
+        The keeper task is named idle while neither a schedule nor a session waits for a time; the test clock
+        looks for that name.
+        """
+        ports = self._ports
+        wake, tick = await ports.store.next_wake_ms(), await ports.store.next_document_ms(SCHEDULE)
+        if tick is not None and tick <= moment(ports.clock).ms:
+            ports.on_schedule_due()
         if self._keeper is not None:
-            self._keeper.set_name(IDLE if wake is None else "windlass keeper")
+            self._keeper.set_name(IDLE if wake is None and tick is None else "windlass keeper")
 
     async def _beat(self, *, is_doubted: bool = False) -> None:
         """Renew the lease; if it had expired, drop the drivers of sessions that were taken."""

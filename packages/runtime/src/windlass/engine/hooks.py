@@ -472,8 +472,10 @@ class _Thread:
         self._is_left = False
 
     def run(self, function: Callable[[], object]) -> object:
-        """Call the function, in its thread."""
+        """Call the function, in its thread, unless the call was abandoned before that."""
         with self._stuck.lock:
+            if self._is_left:
+                return None
             self._is_running = True
         try:
             return function()
@@ -485,8 +487,8 @@ class _Thread:
     def leave(self) -> None:
         """Abandon the call."""
         with self._stuck.lock:
-            self._is_left = self._is_running
-            self._stuck.count += self._is_left
+            self._is_left = True
+            self._stuck.count += self._is_running
 
 
 _STUCK: Final[WeakKeyDictionary[Hook | EventHook, _Stuck]] = WeakKeyDictionary()

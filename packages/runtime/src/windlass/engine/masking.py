@@ -113,6 +113,10 @@ class SecretInputs:
         value = self._kept.get((session_id, call_id))
         return value if value is not None and redactor.value(value) == recorded else None
 
+    def original(self, session_id: str, call_id: str) -> JsonValue:
+        """Return the unmasked arguments of a call; None if none are kept."""
+        return self._kept.get((session_id, call_id))
+
     def forget(self, session_id: str) -> None:
         """Forget the calls of a session: the model has answered again."""
         for key in [key for key in self._kept if key[0] == session_id]:

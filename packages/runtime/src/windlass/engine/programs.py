@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, cast
 
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from windlass.engine.approval import Judged
@@ -18,6 +18,7 @@ from windlass.limits import (
     PROGRAM_ARGUMENTS_BYTES_MAX,
     PROGRAM_MEMORY_BYTES_MAX,
     PROGRAM_PRINTED_CHARS_MAX,
+    PROGRAM_REBUILT_MAX,
     PROGRAM_TOTAL_MS_MAX,
     PROGRAM_TURN_MS_MAX,
     PROGRAM_VALUE_CHARS_MAX,
@@ -73,8 +74,8 @@ _HAS_SECRET: Final = (
     "not stored, so the program cannot be repeated after a restart. Write it without."
 )
 _LOST: Final = (
-    "The variables of earlier programs are lost: the interpreter was replaced, or they could not be read. "
-    "Make them again."
+    "The variables of earlier programs are lost: they could not be read, or an earlier program goes another "
+    "way in a new version of the interpreter. Make them again."
 )
 _TOO_LARGE: Final = (
     "The variables of this program are not kept: they have {size:,} bytes, and at most {most:,} are kept. "
@@ -123,8 +124,7 @@ class Programs:
             # It is recorded with masks, and a program runs as it is recorded.
             return CallRefused(event.call_id, INVALID_CODE, _HAS_SECRET, event.notes)
         program = _program(judged.arguments.json, functions, at=_NO_TIME, seed="")
-        is_lost = variables is not None and variables.interpreter != self.interpreter.version
-        if variables is not None and not is_lost:
+        if variables is not None:
             names = "".join(f"{one}: Any\n" for one in variables.names if one not in functions.names)
             program = replace(program, stubs=f"from typing import Any\n{names}{program.stubs}")
         try:
@@ -133,7 +133,7 @@ class Programs:
             log_failure("the interpreter of programs failed", error, redactor=redactor)
             return CallRefused(event.call_id, INTERPRETER_FAILED, _BROKEN, event.notes)
         if problem is not None:
-            told = f"The program cannot run:\n{problem}" + (f"\n{_LOST}" if is_lost else "")
+            told = f"The program cannot run:\n{problem}"
             return CallRefused(event.call_id, INVALID_CODE, told, event.notes)
         return replace(event, interpreter=self.interpreter.version)
 
@@ -143,8 +143,7 @@ class Programs:
         if self.interpreter is None or tool is None or tool.program is None:
             return self._failed(effect, NO_INTERPRETER)
         functions = tool.program
-        at = datetime.fromisoformat(effect.started_at)
-        program = _program(effect.arguments, functions, at=at, seed=effect.idempotency_key)
+        program = _recorded(effect, functions)
         try:
             return await self._go(self.interpreter, program, effect, functions=functions, binding=binding)
         except Diverged as error:
@@ -173,8 +172,9 @@ class Programs:
         program = replace(program, keeps_variables=keeps)
         progress, printed = await self._from_snapshot(interpreter, program, effect), effect.printed
         if progress is None:
-            outcomes = await self._outcomes(effect, effect.results)
-            progress, printed = await self._from_source(interpreter, program, effect, outcomes)
+            progress, printed = await self._from_source(
+                interpreter, program, effect, functions=functions, redactor=binding.redactor
+            )
             progress = replace(progress, calls=_unknown(progress, functions, effect, binding.redactor))
         printed = f"{printed}{progress.printed}"[:PROGRAM_PRINTED_CHARS_MAX]
         calls = tuple(_requested(functions, binding, one) for one in progress.calls)
@@ -209,20 +209,64 @@ class Programs:
         interpreter: Interpreter,
         program: Program,
         effect: RunProgram,
-        outcomes: list[tuple[int, CallOutcome]],
+        *,
+        functions: ProgramFunctions,
+        redactor: Redactor,
     ) -> tuple[Progress, str]:
         """Run a program from its source and its variables; return a text that precedes what it printed."""
+        outcomes = await self._outcomes(effect, effect.results)
         known = effect.variables
         if known is None or not program.keeps_variables:
             return await interpreter.run(program, outcomes), ""
-        if known.interpreter == interpreter.version:
+        try:
+            variables = await self._variables(interpreter, known, functions=functions, redactor=redactor)
+            return await interpreter.run(replace(program, variables=variables), outcomes), ""
+        except (AgentError, NoVariables):
+            return await interpreter.run(program, outcomes), f"{_LOST}\n"
+
+    async def _variables(
+        self,
+        interpreter: Interpreter,
+        known: ProgramVariables | None,
+        *,
+        functions: ProgramFunctions,
+        redactor: Redactor,
+    ) -> bytes | None:
+        """Return variables of this version of the interpreter.
+
+        If another version made them, the programs that made them are run again with their recorded results.
+
+        Raises:
+            AgentError, NoVariables: they are lost.
+        """
+        earlier: list[RunProgram] = []
+        while known is not None and known.interpreter != interpreter.version:
+            if len(earlier) == PROGRAM_REBUILT_MAX:
+                raise NoVariables(f"over {PROGRAM_REBUILT_MAX} programs made them")
+            maker, _ = await self._stored(known)
+            earlier.append(maker)
+            known = maker.variables
+        variables = None if known is None else (await self._stored(known))[1]
+        for effect in reversed(earlier):
+            program = replace(_recorded(effect, functions), keeps_variables=True, variables=variables)
             try:
-                ref = ContentRef.model_validate(known.content)
-                variables = await retry_store_call(lambda: self.content.get(ref), self.clock)
-                return await interpreter.run(replace(program, variables=variables), outcomes), ""
-            except (AgentError, NoVariables):
-                pass
-        return await interpreter.run(program, outcomes), f"{_LOST}\n"
+                progress = await interpreter.run(program, await self._outcomes(effect, effect.results))
+                _unknown(progress, functions, effect, redactor)
+            except Diverged as error:
+                raise NoVariables(str(error)) from error
+            if progress.variables is None:
+                raise NoVariables("a program that made them fails")
+            variables = progress.variables
+        return variables
+
+    async def _stored(self, known: ProgramVariables) -> tuple[RunProgram, bytes]:
+        """Return the program that made variables, and their dump."""
+        ref = ContentRef.model_validate(known.content)
+        head, _, dump = (await retry_store_call(lambda: self.content.get(ref), self.clock)).partition(b"\n")
+        try:
+            return TypeAdapter(RunProgram).validate_json(head), dump
+        except ValidationError as error:
+            raise NoVariables("an older release stored them") from error
 
     async def _kept(
         self, interpreter: Interpreter, program: Program, effect: RunProgram, variables: bytes | None
@@ -230,6 +274,8 @@ class Programs:
         """Store the variables of a program; return a note if they are not kept."""
         if variables is None:
             return None, ""
+        # With the program itself: another version of the interpreter runs it again.
+        variables = to_json(replace(effect, snapshot=None, printed="")) + b"\n" + variables
         if len(variables) > PROGRAM_VARIABLES_BYTES_MAX:
             return None, _TOO_LARGE.format(size=len(variables), most=PROGRAM_VARIABLES_BYTES_MAX)
         content = await self._saved(variables)
@@ -289,6 +335,12 @@ class Programs:
 
     def _failed(self, effect: RunProgram, told: str, *, code: str = "program_failed") -> ProgramEnded:
         return ProgramEnded(failed(effect.call_id, code, message=told), len(effect.results))
+
+
+def _recorded(effect: RunProgram, functions: ProgramFunctions) -> Program:
+    """Return a program as it runs whenever it is run."""
+    at = datetime.fromisoformat(effect.started_at)
+    return _program(effect.arguments, functions, at=at, seed=effect.idempotency_key)
 
 
 def _program(arguments: JsonObject, functions: ProgramFunctions, *, at: datetime, seed: str) -> Program:

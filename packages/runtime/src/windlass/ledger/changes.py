@@ -11,7 +11,7 @@ from windlass.agent import AnyAgent
 from windlass.errors import wrong
 from windlass.package import compile_package, fingerprint, package_json
 from windlass.tools import Tool
-from windlass_harness.budget import BudgetLimit
+from windlass_harness.budget import Budget
 from windlass_harness.ledger.proposals import differences
 from windlass_harness.policy import Effect, PolicySet, Rule
 from windlass_protocol import JsonObject, PackageDifference, ProposalChange, ProposalPart
@@ -20,7 +20,7 @@ from windlass_protocol.lazy import lazy_pattern
 CHANGES_MAX: Final = 8
 TEXT_CHARS_MAX: Final = 100_000
 RULE_PREFIX: Final = "proposed-"
-_LIMITS: Final = tuple(part.name for part in fields(BudgetLimit))
+_LIMITS: Final = tuple(part.name for part in fields(Budget))
 _EFFECTS: Final = ("allow", "ask", "deny")
 _OTHER: Final = lazy_pattern(r"[^A-Za-z0-9_-]+")
 
@@ -142,7 +142,7 @@ def _described(agent: AnyAgent, name: str) -> str:
     raise wrong(f"{agent.name} has no tool {name!r}; it has {', '.join(known) or 'none'}")
 
 
-def _budget(budget: BudgetLimit | None) -> JsonObject | None:
+def _budget(budget: Budget | None) -> JsonObject | None:
     if budget is None:
         return None
     return {name: getattr(budget, name) for name in _LIMITS if getattr(budget, name) is not None}
@@ -171,7 +171,7 @@ def _set_model(agent: AnyAgent, change: ProposalChange) -> AnyAgent:
 def _set_budget(agent: AnyAgent, change: ProposalChange) -> AnyAgent:
     limits = cast(dict[str, int], change.after)
     try:
-        budget = replace(agent.budget or BudgetLimit(), **limits)
+        budget = replace(agent.budget or Budget(), **limits)
     except (TypeError, ValueError) as error:
         problem = str(error)
     else:

@@ -28,6 +28,7 @@ PROGRESS_TYPES: Final = frozenset(
         "reasoning.appended",
         "action.input.appended",
         "action.partial",
+        "step.queued",
         "budget.reserved",
         "budget.updated",
     }

@@ -148,6 +148,8 @@ class RunFilter:
     agent_id: str | None = None
     status: RunStatus | None = None
     owner: str | None = None
+    root_only: bool = False
+    """Whether runs of subagents are left out."""
 
 
 @frozen
@@ -404,6 +406,8 @@ class Archive(Protocol):
         ...
 
 
+SCHEDULE: Final = "schedule"
+"""The kind of the document of a schedule."""
 STEER: Final = "steer"
 """The kind of an item with a message to the current run, or to a new one."""
 COMPACT: Final = "compact"
@@ -724,6 +728,58 @@ class Snapshots(Protocol):
         ...
 
 
+@frozen
+class Document:
+    """A small JSON document that is replaced as a whole, such as a schedule."""
+
+    kind: str
+    name: str
+    revision: int
+    """1 for the first version; every replacement adds 1."""
+    body: JsonObject
+    due_at_ms: int | None = None
+    """When something has to be done about it, in milliseconds since 1970."""
+
+
+class Documents(Protocol):
+    """Documents by kind and name. A write names the revision that it replaces."""
+
+    async def put_document(self, document: Document) -> None:
+        """Write a document durably: as the first version, or in place of the revision before its own.
+
+        Raises:
+            Conflict: another revision is stored, or none.
+            Rejected: the body is larger than `DOCUMENT_BYTES_MAX`.
+            Unavailable: nothing was written.
+        """
+        ...
+
+    async def drop_document(self, document: Document) -> None:
+        """Delete a document for good.
+
+        Raises:
+            Conflict: another revision is stored, or none.
+            Unavailable: nothing was deleted.
+        """
+        ...
+
+    async def document(self, kind: str, name: str) -> Document | None: ...
+
+    async def documents(
+        self, kind: str, *, after: str | None = None, limit: int = 100
+    ) -> tuple[Document, ...]:
+        """Return documents of a kind, by name."""
+        ...
+
+    async def due_documents(self, kind: str, *, now_ms: int, limit: int = 100) -> tuple[Document, ...]:
+        """Return documents of a kind that are due, the earliest first."""
+        ...
+
+    async def next_document_ms(self, kind: str) -> int | None:
+        """Return when the next document of a kind is due; None if none is."""
+        ...
+
+
 class Store(
     Journal,
     Milestones,
@@ -735,6 +791,7 @@ class Store(
     Listing,
     Refusals,
     Archive,
+    Documents,
     Protocol,
 ):
     """Everything that one database stores for the runtime."""

@@ -19,6 +19,7 @@ from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import ContentStore, Store
+from windlass.provider_limits import ProviderLimits
 from windlass.refusals import (
     bad_setup,
     check_callable,
@@ -81,8 +82,6 @@ class AgentRuntimeBuilder(Generic[R]):
             self.clock(machine.clock).ids(machine.new_id).random(machine.random)
         if "deps" in options:
             self.deps(options["deps"])
-        if "policy" in options:
-            self.policy(options["policy"])
         if "approval_dispatcher" in options:
             self.approval_dispatcher(options["approval_dispatcher"])
         # All others are ports of the same name.
@@ -307,6 +306,10 @@ class AgentRuntimeBuilder(Generic[R]):
         """Set how long model calls are retried while the provider is away."""
         return self._with(replace=replace, retry_for_ms=duration_ms)
 
+    def provider_limits(self, limits: ProviderLimits, *, replace: bool = False) -> Self:
+        """Set how many model calls are sent at once and each minute; runtimes may share the object."""
+        return self._with(replace=replace, provider_limits=limits)
+
     def secrets(self, secrets: Iterable[str]) -> Self:
         """Add texts that must never reach a record, event, trace or error."""
         known = [*self._secrets, *check_items(secrets, str, what="secrets", words="texts")]
@@ -381,7 +384,15 @@ class AgentRuntimeBuilder(Generic[R]):
 
 
 _NAMED: Final = frozenset(
-    {"secrets", "providers", "hooks", "output_sinks", "machine", "policy", "approval_dispatcher", "deps"}
+    {
+        "secrets",
+        "providers",
+        "hooks",
+        "output_sinks",
+        "machine",
+        "approval_dispatcher",
+        "deps",
+    }
 )
 """Options that are not a port of the same name."""
 

@@ -169,7 +169,7 @@ class AgentRuntime(CoreRuntime):
             provider_source: makes the providers of all other routes; default: from environment variables.
             interpreter: runs the programs of agents with code mode or workflows; default: Monty.
             sandboxes: adapters of sandboxes by name; default: none and bubblewrap, beside the store.
-            policy: decides whether a run may start; default: every run may.
+            start_policy: decides whether a run may start; default: every run may.
             tool_policy: decides about tool calls, instead of the policies of the agents.
             policy_timeout_ms: how long either policy may take; default: 10,000.
             output_sinks: where the output of agents that name them is delivered.
@@ -182,6 +182,7 @@ class AgentRuntime(CoreRuntime):
             hooks: functions for hooks that packages name; agents bring their own.
             package_change: continue (the default), move or refuse runs of an agent that has changed.
             retry_for_ms: how long model calls are retried while the provider is away; default: 3,600,000.
+            provider_limits: how many model calls are sent at once and each minute, by provider.
             rules: the limits of the loop.
             deps: factories of dependencies by agent: {agent: factory}, each a function of a RunInfo.
             tenant: the tenant whose store this is; factories of dependencies see it.
@@ -238,7 +239,7 @@ class AgentRuntime(CoreRuntime):
         from windlass.feed import Feed  # noqa: PLC0415 - slow to import
         from windlass.policy import allow_start  # noqa: PLC0415 - slow to import
 
-        given: RuntimeOptions = {"policy": allow_start, "is_attended": True, **options}
+        given: RuntimeOptions = {"start_policy": allow_start, "is_attended": True, **options}
         if given.get("provider_source") is None:
             given["provider_source"] = providers_from_environment()
         builder = cls.builder().options(**given)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from windlass.runtime.registry import RuntimePorts
     from windlass.runtime.runs import Asking, RunHandle, Runs
     from windlass.runtime.start import EffectivePackage
+    from windlass.schedules import Schedules
     from windlass_harness.loop.events import StateChange
     from windlass_harness.loop.state import LoopState
     from windlass_harness.views.family import ChildSession
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         RunResult,
         RunSnapshot,
         RunStatus,
+        UndoPlan,
     )
 
 
@@ -192,6 +194,7 @@ class CoreRuntime(RuntimeViews):
         self._opening = asyncio.Lock()
         self._answer_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closing: asyncio.Future[None] | None = None
+        self._scheduling: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         await self.resume()
@@ -232,10 +235,15 @@ class CoreRuntime(RuntimeViews):
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
+        import asyncio  # noqa: PLC0415 - slow to import
+
         if self._desk is not None:
             await self._desk.aclose()
         if self._engine is not None:
             await self._engine.aclose()
+        if self._scheduling is not None:
+            self._scheduling.cancel()
+            await asyncio.wait([self._scheduling])
         if self._ports.provider_source is not None:
             await self._ports.provider_source.aclose()
         if self._ports.interpreter is not None:
@@ -267,6 +275,7 @@ class CoreRuntime(RuntimeViews):
             machine.random,
             is_attended=ports.is_attended,
             calls_max=ports.rules.calls_per_step_max,
+            provider_limits=ports.provider_limits,
             delegator=RuntimeDelegator(ports, self._keeper),
             interpreter=ports.interpreter,
             sandbox_of=partial(sandbox_of, ports),
@@ -284,8 +293,37 @@ class CoreRuntime(RuntimeViews):
                 owner_id=machine.new_id(),
                 event_hooks=ports.registry.event_hooks,
                 on_parked=self._on_parked,
+                on_schedule_due=self._start_scheduled,
             )
         )
+
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules of the store.
+
+        Raises:
+            Rejected: the runtime has no journal.
+        """
+        from windlass.schedules import Schedules, Starter  # noqa: PLC0415 - slow to import
+
+        starter = Starter(self.start_run, partial(self.cancel_run, by="schedule"), self._agents)
+        return Schedules(self._store(), self._ports.machine.clock, starter)
+
+    def _start_scheduled(self) -> None:
+        """Start the runs of schedules in a task: a start policy may take its time."""
+        import asyncio  # noqa: PLC0415 - slow to import
+
+        if self._scheduling is None or self._scheduling.done():
+            self._scheduling = asyncio.create_task(self._schedule(), name="windlass schedules")
+
+    async def _schedule(self) -> None:
+        from windlass.engine.masking import log_failure  # noqa: PLC0415 - slow to import
+
+        try:
+            await self.schedules.start_due()
+        except Exception as error:  # noqa: BLE001 - the next sweep tries again
+            redactor = self._ports.scribe.redactor
+            log_failure("schedules could not be looked after", error, redactor=redactor)
 
     def _on_parked(self, state: LoopState) -> None:
         deps = self._ports.deps
@@ -309,7 +347,9 @@ class CoreRuntime(RuntimeViews):
         """
         return await self._start(request)
 
-    async def _start(self, request: RunRequest, *, retry_of: str | None = None) -> RunHandle:
+    async def _start(
+        self, request: RunRequest, *, retry_of: str | None = None, undo: JsonObject | None = None
+    ) -> RunHandle:
         from windlass.engine.clocks import moment  # noqa: PLC0415 - slow to import
         from windlass.engine.inbox import item_key  # noqa: PLC0415 - slow to import
         from windlass.ports.store import START, NewRun  # noqa: PLC0415 - slow to import
@@ -330,7 +370,7 @@ class CoreRuntime(RuntimeViews):
             new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked, at=at)
             opening = start.session_opening(effective)
             body = await self._masked(
-                {**start.start_body(request, effective, retry_of=retry_of), "session": opening}
+                {**start.start_body(request, effective, retry_of=retry_of, undo=undo), "session": opening}
             )
             key = item_key(START, run_id)
             try:
@@ -549,6 +589,50 @@ class CoreRuntime(RuntimeViews):
         request = await self._runs.retry_request(row, new_id)
         return await self._start(request, retry_of=run_id)
 
+    async def undo_plan(self, run_id: str) -> UndoPlan:
+        """Return the calls of a run that may have changed something, newest first.
+
+        Each says whether it can be reversed, was reversed, or has no undo.
+
+        Raises:
+            Conflict: the run is unknown.
+        """
+        from windlass.runtime import undo  # noqa: PLC0415 - slow to import
+
+        row = await self._runs.row(run_id)
+        return undo.plan_of(row.run_id, await undo.calls_of(self._store(), row))
+
+    async def undo_run(self, run_id: str) -> RunHandle:
+        """Reverse the calls of a run, newest first, in a new run of its session; return once that is durable.
+
+        The new run calls no model. Each of its steps makes one call of an undo tool, which the policy decides
+        about. A second call returns the same run; after one that failed, it starts another for the rest.
+
+        Raises:
+            Conflict: the run is unknown, has not ended, or has no call that can be reversed.
+            Rejected, Unavailable, Denied: as for `start_run`.
+        """
+        from windlass.runtime import undo  # noqa: PLC0415 - slow to import
+        from windlass.runtime.runs import RunHandle  # noqa: PLC0415 - slow to import
+        from windlass_harness.loop.events import within_limit  # noqa: PLC0415 - slow to import
+        from windlass_protocol import RunStatus  # noqa: PLC0415 - made on first use
+
+        row, number = await self._runs.row(run_id), 1
+        ended = (RunStatus.FAILED, RunStatus.CANCELLED)
+        while True:
+            new_id = within_limit(f"undo:{run_id}" if number == 1 else f"undo:{number}:{run_id}")
+            known = await self._store().run(new_id)
+            if known is None:
+                break
+            if known.status not in ended:
+                return RunHandle(self, new_id)
+            number += 1
+        request = await self._runs.undo_request(row, new_id)
+        calls = await undo.calls_of(self._store(), row)
+        content, clock = self._content(), self._ports.machine.clock
+        facts = await undo.undo_facts(row.run_id, calls, content=content, clock=clock)
+        return await self._start(request, undo=facts)
+
     async def compact(self, session_id: str) -> None:
         """Compact the history of a session: now, or before the next model call of a run.
 
@@ -638,6 +722,25 @@ class CoreRuntime(RuntimeViews):
         key, body = item_key(ANSWER, self._ports.machine.new_id()), await self._masked(asking.body)
         return (await self._store().post(asking.session_id, kind=ANSWER, key=key, body=body)).number
 
+    def _check_changes(self, asking: Asking) -> None:
+        """Refuse changed arguments that do not fit their tool, if this process has the tool.
+
+        Raises:
+            Rejected: they do not fit.
+        """
+        from windlass.engine.masking import has_mask  # noqa: PLC0415 - slow to import
+        from windlass.tools.calling import arguments_of  # noqa: PLC0415 - slow to import
+        from windlass_harness.views.payloads import action_name  # noqa: PLC0415 - slow to import
+
+        registered = None if asking.agent_id is None else self._ports.registry.agent(asking.agent_id)
+        for response in asking.responses:
+            changed = response.arguments
+            if changed is None or registered is None or has_mask(changed):
+                continue
+            tool = registered.tools.get(action_name(asking.requests[response.request_id].action))
+            if tool is not None:
+                arguments_of(tool, changed)
+
     async def _checked_answers(
         self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
     ) -> tuple[Asking, ...]:
@@ -652,5 +755,6 @@ class CoreRuntime(RuntimeViews):
         asking = await self._runs.sort(given, session_id, run_id=run_id, given_ms=now_ms)
         for one in asking:
             check_answers(one.responses, one.requests, session_id=one.session_id, now_ms=now_ms)
+            self._check_changes(one)
             await self._runs.check_unanswered(one)
         return asking

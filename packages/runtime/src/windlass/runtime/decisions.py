@@ -1,9 +1,11 @@
 """Decisions of a run, read from the journal and joined with the tools that were offered."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from windlass.errors import Rejected
+from pydantic_core import from_json
+
+from windlass.errors import AgentError, Rejected
 from windlass.feed.live import weight
 from windlass.package import package_of
 from windlass.ports.store import ContentStore, Journal, RunRow
@@ -14,9 +16,10 @@ from windlass_harness.ledger.goals import with_evaluations
 from windlass_harness.ledger.names import evaluation_session
 from windlass_harness.record import Record
 from windlass_harness.views.decisions import DecisionsState, fold_decisions, with_options
-from windlass_harness.views.fold import Position
+from windlass_harness.views.fold import Position, read
 from windlass_harness.views.runs import RUN_ENDS, run_id_of, start_run
-from windlass_protocol import DecisionRun, DecisionRunStatus, ToolSpec
+from windlass_protocol import DecisionRun, DecisionRunStatus, ResolverPart, ResolverScope, ToolSpec
+from windlass_protocol.generated.event_data import AgentResolvedData
 
 DECISIONS_BYTES_MAX: Final = 32 * 1_048_576
 RECORDS_PER_READ: Final = 2_048
@@ -33,6 +36,8 @@ class DecisionsFold:
         self.is_broken = False
         self.can_ask = True
         """Whether the channel of the run can ask people."""
+        self.resolved: list[Record] = []
+        """The values of resolvers in this run."""
         self._run_id = row.run_id
         self._state = DecisionsState(Position(row.session_id, self.seq))
         self._recorded_bytes = 0
@@ -58,6 +63,7 @@ class DecisionsFold:
         if records:
             self.seq = records[-1].seq
             records = self._of_run(records)
+            self.resolved += [one for one in records if one.type == _RESOLVED and one.run_id == self._run_id]
             self.can_ask = self.can_ask and _can_ask(records, self._run_id)
             self._state = fold_decisions(records, self._state)
             self._recorded_bytes += sum(weight(one.data) for one in records if one.type in _RECORDED)
@@ -69,6 +75,9 @@ class DecisionsFold:
         return records
 
 
+_RESOLVED: Final = "agent.resolved"
+_OPENING_RECORDS: Final = 64
+"""The first run of a session records what its resolvers return for the session before its first step."""
 _RECORDED: Final = frozenset({"decision.recorded", "decision.outcome", "problem.reported", "run.started"})
 """Records that a decision ledger keeps whole."""
 
@@ -108,7 +117,9 @@ async def decisions_of(
     if fold.run is None:  # its session was deleted just now
         raise not_begun(row.run_id)
     run = with_evaluations(fold.run, await _judgements(journal, row.run_id))
-    return with_options(run, await _offered(run, content, can_ask=fold.can_ask))
+    first = await journal.read(row.session_id, after=0, limit=_OPENING_RECORDS)
+    added = await _added([one for one in first if one.seq < row.first_seq], fold.resolved, content)
+    return with_options(run, await _offered(run, content, can_ask=fold.can_ask), added)
 
 
 async def _judgements(journal: Journal, run_id: str) -> list[Record]:
@@ -118,6 +129,30 @@ async def _judgements(journal: Journal, run_id: str) -> list[Record]:
     while more := await journal.read(session_id, after=found[-1].seq if found else 0, limit=RECORDS_PER_READ):
         found += more
     return found
+
+
+async def _added(
+    first: Iterable[Record], resolved: Iterable[Record], content: ContentStore
+) -> Callable[[int], Sequence[ToolSpec]]:
+    """Return a function that gives the tools of resolvers at a step."""
+    own = [(one.step_index or 0, read(AgentResolvedData, one.data)) for one in resolved]
+    known = [(0, read(AgentResolvedData, one.data)) for one in first if one.type == _RESOLVED]
+    values = [*(one for one in known if one[1].scope is ResolverScope.SESSION), *own]
+    tools: list[tuple[int, str, tuple[ToolSpec, ...]]] = []
+    for index, value in values:
+        if value.part is ResolverPart.TOOLS:
+            try:
+                body = from_json(await content.get(value.content_ref))
+            except AgentError:  # it is not stored any more
+                continue
+            specs = tuple(ToolSpec.model_validate(one) for one in body.get("tools", ()))
+            tools.append((index, value.resolver, specs))
+
+    def at(step: int) -> Sequence[ToolSpec]:
+        newest = {name: specs for index, name, specs in tools if index <= step}
+        return [tool for specs in newest.values() for tool in specs]
+
+    return at
 
 
 async def _offered(run: DecisionRun, content: ContentStore, *, can_ask: bool) -> dict[str, list[ToolSpec]]:

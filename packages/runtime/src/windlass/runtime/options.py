@@ -10,8 +10,9 @@ from windlass.ports.host import ApprovalDispatcher, OutputSink, StartPolicy, Too
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.sandbox import SandboxAdapter
+from windlass.provider_limits import ProviderLimits
 from windlass.runtime.registry import Machine, PackageChange
-from windlass_harness.budget import BudgetLimit
+from windlass_harness.budget import Budget
 from windlass_harness.loop.rules import Rules
 from windlass_protocol import BudgetLimits, JsonObject, RunMode, SessionCapabilities, SourceRef
 
@@ -31,7 +32,7 @@ class RuntimeOptions(TypedDict, total=False):
     """Runs the programs of agents with code mode or workflows; Monty when left out."""
     sandboxes: Mapping[str, SandboxAdapter]
     """Adapters of sandboxes by name; when left out, `none` and `bubblewrap` with folders beside the store."""
-    policy: StartPolicy
+    start_policy: StartPolicy
     """Decides whether a run may start; every run may when left out."""
     tool_policy: ToolPolicy
     """Decides about tool calls, instead of the policies of the agents."""
@@ -58,6 +59,8 @@ class RuntimeOptions(TypedDict, total=False):
     retry_for_ms: int
     """How long model calls are retried while the provider is away, an hour when left out; 0 makes a few
     attempts. An agent may set its own."""
+    provider_limits: ProviderLimits
+    """How many model calls are sent at once and each minute, by provider; runtimes may share the object."""
     rules: Rules
     deps: Mapping[AnyAgent, DepsFactory[object]]
     """Factories of dependencies, by agent; they replace the factories of the agents themselves."""
@@ -79,7 +82,7 @@ class RunOptions(TypedDict, total=False):
     mode: RunMode | None
     capabilities: SessionCapabilities | None
     """Capabilities of the channel of the message; all when left out."""
-    budget: BudgetLimit | BudgetLimits | None
+    budget: Budget | BudgetLimits | None
     output: Output | None
     """The type of the result: a type, a JSON Schema or an OutputContract."""
     context: Sequence[str] | None

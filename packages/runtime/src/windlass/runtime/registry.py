@@ -21,6 +21,7 @@ from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import ContentStore, Store
+from windlass.provider_limits import ProviderLimits
 from windlass.refusals import (
     bad_setup,
     check_callable,
@@ -367,7 +368,7 @@ class RuntimePorts:
         StartPolicy | None,
         partial(
             check_callable,
-            what="policy",
+            what="start_policy",
             words="a function of a RunRequest and a RuntimePackage, such as allow_start of windlass.parts",
         ),
     ] = None
@@ -430,6 +431,15 @@ class RuntimePorts:
     ] = DEFAULT_RULES
     retry_for_ms: Annotated[int | None, partial(check_ms, what="retry_for_ms", least=0)] = None
     """How long model calls are retried while the provider is away; None leaves it to the rules."""
+    provider_limits: Annotated[
+        ProviderLimits,
+        partial(
+            check_part,
+            kind=ProviderLimits,
+            what="provider_limits",
+            words='ProviderLimits({"openai": ProviderLimit(at_once=8)}) of windlass.parts',
+        ),
+    ] = field(default_factory=ProviderLimits)
     is_attended: Annotated[bool, partial(check_flag, what="is_attended")] = True
     approval_expires_ms: Annotated[int | None, partial(check_ms, what="approval_expires_ms")] = None
     responders: Annotated[

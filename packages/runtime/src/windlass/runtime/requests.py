@@ -1,6 +1,6 @@
 """Requests of a run to people, with the answers that fit: `Approval`, `Question`, `Interrupted`."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -17,9 +17,11 @@ from windlass_protocol import (
     InputOption,
     InputRequest,
     InputResponse,
+    JsonObject,
     RecoveryChoice,
     RunResult,
     RunStatus,
+    UndoPlan,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +53,14 @@ class RunHost(Protocol):
 
     async def retry_run(self, run_id: str) -> "RunHandle":
         """Continue a failed run."""
+        ...
+
+    async def undo_run(self, run_id: str) -> "RunHandle[str]":
+        """Reverse the calls of a run."""
+        ...
+
+    async def undo_plan(self, run_id: str) -> UndoPlan:
+        """Return the calls of a run that may have changed something."""
         ...
 
     async def run_requests(self, run_id: str) -> tuple[InputRequest, ...]:
@@ -102,13 +112,20 @@ class _Asked:
         """The arguments of the call."""
         return self.data.action.input
 
-    async def _answer(self, option: str | None, by: str | None, text: str | None = None) -> bool:
+    async def _answer(
+        self,
+        option: str | None,
+        by: str | None,
+        text: str | None = None,
+        arguments: JsonObject | None = None,
+    ) -> bool:
         response = InputResponse(
             request_id=self.request_id,
             option_id=option,
             text=text,
             responder=by,
             arguments_hash=self.data.arguments_hash,
+            arguments=arguments,
         )
         try:
             await self._host.answer_run(self.run_id, (response,))
@@ -127,6 +144,21 @@ class Approval(_Asked):
         the option `approve_session`.
         """
         return await self._answer(APPROVE_SESSION if for_session else APPROVE, by)
+
+    async def modify(
+        self, changes: Mapping[str, JsonValue] | None = None, /, *, by: str | None = None, **named: JsonValue
+    ) -> bool:
+        """Approve the call with other arguments: `request.modify(cents=2000, by="ann")`.
+
+        Arguments that are not named stay as they are. The changed ones are validated, the policy decides
+        about them, the journal records who changed them, and the model is told. `changes` takes arguments
+        whose names cannot be written as keywords. Returns whether this answer was the first.
+
+        Raises:
+            Rejected: the arguments do not fit the tool.
+        """
+        given = self.arguments if isinstance(self.arguments, dict) else {}
+        return await self._answer(APPROVE, by, arguments={**given, **(changes or {}), **named})
 
     async def deny(self, reason: str | None = None, *, by: str | None = None) -> bool:
         """Deny the call; the model sees the reason. Returns whether this answer was the first."""
@@ -163,6 +195,14 @@ class Interrupted(_Asked):
         Returns whether this answer was the first.
         """
         return await self._answer(RecoveryChoice.SKIP, by)
+
+    async def undo(self, *, by: str | None = None) -> bool:
+        """Reverse the call with the `undo` of its tool, which has to find out whether it took effect.
+
+        The model sees that the call was reversed. Refused if the tool has no `undo`. Returns whether this
+        answer was the first.
+        """
+        return await self._answer(RecoveryChoice.UNDO, by)
 
     async def supply(self, result: JsonValue, *, by: str | None = None) -> bool:
         """Supply the result of the call, which took effect. Returns whether this answer was the first."""

@@ -26,6 +26,7 @@ from windlass.refusals import (
     misfit,
     no_value,
     not_retryable,
+    not_undoable,
     refused_answer,
     settled_already,
     unknown_run,
@@ -64,6 +65,7 @@ from windlass_protocol import (
     RunResult,
     RunSnapshot,
     RunStatus,
+    UndoPlan,
     Usage,
 )
 from windlass_protocol.codec_errors import shown
@@ -80,6 +82,8 @@ class Asking:
     requests: Mapping[str, InputRequest]
     given_ms: int
     """Time of the answers, in milliseconds since 1970."""
+    agent_id: str | None = None
+    """The agent of the run that asked."""
 
     @property
     def body(self) -> dict[str, JsonValue]:
@@ -103,6 +107,8 @@ _RETRIED: Final = (
     "goalDescription",
 )
 """Fields of a failed run that the run which continues it shares."""
+_UNDONE: Final = ("source", "owner", "packageId", "mode", "capabilities", "metadata")
+"""Fields of a run that the run which reverses its calls shares."""
 _OPENING_RECORDS: Final = 64
 """A run begins with its start, its turn and its message; records of its session may precede them."""
 _CANCELLED: Final = "the run was cancelled, which closed its requests"
@@ -191,6 +197,22 @@ class Runs:
         while isinstance(first := facts.get("retryOf"), str):
             facts, said = await self._opening(await self.row(first))
         asked["input"] = said.get("parts") or said.get("message") or ""
+        return RunRequest.model_validate(asked, by_alias=True, by_name=False)
+
+    async def undo_request(self, row: RunRow, run_id: str) -> RunRequest:
+        """Return the request of a run that reverses calls of another one.
+
+        Raises:
+            Conflict: the run has not ended, never started, or is one that reverses calls.
+        """
+        if row.status not in TERMINAL or not row.first_seq:
+            raise not_undoable(row.run_id, f"it is {row.status.value}; cancel it first, or wait for its end")
+        facts, _ = await self._opening(row)
+        if "undo" in facts:
+            raise not_undoable(row.run_id, "it is one that reversed calls")
+        asked: JsonObject = {name: facts[name] for name in _UNDONE if name in facts}
+        asked |= {"runId": run_id, "agentId": row.agent_id, "sessionId": row.session_id}
+        asked["input"] = f"Undo run {row.run_id}."
         return RunRequest.model_validate(asked, by_alias=True, by_name=False)
 
     async def _opening(self, row: RunRow) -> tuple[JsonObject, JsonObject]:
@@ -420,12 +442,15 @@ class Runs:
         for home, given in sorted_.items():
             below = None if home == session_id else await self._state(home, None)
             requests = own if below is None else {**below.requests}
+            run = None if (asks := below or state) is None else asks.run
             for response in given:
                 if response.request_id not in requests:
                     await self._check_unsettled(response.request_id, home)
             if await self._is_cancelled(home):
                 raise refused_answer(None, given[0], problem=_CANCELLED, session_id=home)
-            found.append(Asking(home, tuple(given), requests, given_ms))
+            found.append(
+                Asking(home, tuple(given), requests, given_ms, None if run is None else run.agent_id)
+            )
         return tuple(found)
 
     async def _check_unsettled(self, request_id: str, session_id: str) -> None:
@@ -606,6 +631,28 @@ class RunHandle(Generic[OutputT]):
         again = await self._host.retry_run(self.run_id)
         return RunHandle(self._host, again.run_id, self._output)
 
+    async def undo(self) -> "RunHandle[str]":
+        """Reverse the calls of the run, newest first, in a new run of its session; return its handle.
+
+        Calls of tools with an `undo` are reversed, each once, also after a crash; the policy decides about
+        each. `undo_plan` lists them before. The new run fails if a call could not be reversed; a second
+        `undo` then tries the rest.
+
+        Raises:
+            Conflict: the run has not ended, or has no call that can be reversed.
+        """
+        return await self._host.undo_run(self.run_id)
+
+    async def undo_plan(self) -> UndoPlan:
+        """Return the calls of the run that may have changed something, newest first.
+
+        Each says whether it can be reversed, was reversed, or has no undo.
+
+        Raises:
+            Conflict: the run is unknown.
+        """
+        return await self._host.undo_plan(self.run_id)
+
     def requests(self) -> AsyncGenerator[Request]:
         """Yield the requests of the run to people, each once, up to the end of the run.
 
@@ -653,15 +700,24 @@ class RunHandle(Generic[OutputT]):
         *,
         text: str | None = None,
         responder: str | None = None,
+        arguments: JsonObject | None = None,
     ) -> None:
         """Answer a request: with one of its options, with words, or with both.
+
+        With the option approve, `arguments` are those that the call runs with instead of its own.
 
         Raises:
             Conflict: the run has no open request with this id.
             Denied: this responder may not answer.
             Rejected: the answer does not fit the request.
         """
-        given = {"request_id": request_id, "option_id": option_id, "text": text, "responder": responder}
+        given = {
+            "request_id": request_id,
+            "option_id": option_id,
+            "text": text,
+            "responder": responder,
+            "arguments": arguments,
+        }
         try:
             response = InputResponse.model_validate(given)
         except ValidationError as error:

@@ -52,7 +52,7 @@ from windlass.refusals import (
 )
 from windlass.runtime.registry import RuntimePorts
 from windlass.session_sandbox import SandboxPlace
-from windlass.tools import Tool, as_pinned
+from windlass.tools import Tool, as_pinned, with_undo_tools
 from windlass_harness import __version__
 from windlass_harness.ledger.names import BUILDER, is_notes
 from windlass_harness.loop.notes import Child
@@ -596,7 +596,7 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
 
         kept = bool(package.keeps_variables)
         found |= program_tools(package.programs, found.values(), keeps_variables=kept)
-    return found
+    return with_undo_tools(found)
 
 
 _TRACE: Final = ("traceparent", "tracestate")
@@ -627,11 +627,16 @@ _KEPT: Final = (
 
 
 def start_body(
-    request: RunRequest, effective: EffectivePackage, *, retry_of: str | None = None
+    request: RunRequest,
+    effective: EffectivePackage,
+    *,
+    retry_of: str | None = None,
+    undo: JsonObject | None = None,
 ) -> JsonObject:
     """Return the inbox item of a request; equal requests give equal items.
 
-    A run that continues a failed one has no message.
+    A run that continues a failed one has no message. One that reverses calls has no limits and no output
+    contract: it calls no model.
     """
     package = effective.package
     body: JsonObject = {
@@ -655,6 +660,8 @@ def start_body(
         # The text of the message, for lists and views.
         texts = (part.text for part in request.input if isinstance(part, TextPart))
         body["message"], body["parts"] = "\n".join(texts), content
+    if undo is not None:
+        return {**body, "undo": undo}
     budget = request.budget or package.budget
     if budget is not None:
         body["budget"] = budget.model_dump(mode="json", by_alias=True)

@@ -15,7 +15,7 @@ from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import ContentStore
 from windlass.sandbox import Bubblewrap, NoSandbox
 from windlass.tools import Tool
-from windlass_harness.budget import BudgetLimit
+from windlass_harness.budget import Budget
 from windlass_harness.loop.rules import DEFAULT_RETRY, OUTPUT_REPAIRS
 from windlass_harness.redact import Redactor
 from windlass_harness.retry import RetryPolicy
@@ -140,7 +140,7 @@ class ToolLoopHarnessConfig:
     """Adapters of sandboxes by name, such as those of windlass.parts; the caller closes them."""
     policy: ToolPolicy | None = None
     """Decides about calls of tools that leave it to the policy; the default rules when left out."""
-    budget: BudgetLimit | BudgetLimits | None = None
+    budget: Budget | BudgetLimits | None = None
     """Limits of one turn."""
     retry: RetryPolicy = DEFAULT_RETRY
     """Retries of model requests, and their delays."""

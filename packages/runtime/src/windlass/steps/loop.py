@@ -236,6 +236,11 @@ class _Harness:
 
 
 def _check(config: ToolLoopHarnessConfig) -> None:
+    if not isinstance(cast(object, config.code_mode), bool):
+        raise wrong(
+            "code_mode of steps must be True or False: steps keep no variables of programs; an Agent with "
+            'code_mode="session" in an AgentRuntime does'
+        )
     if (config.code_mode or config.workflow) and config.interpreter is None:
         raise wrong(
             "code_mode and workflow need an interpreter, such as MontyInterpreter() of windlass.parts"

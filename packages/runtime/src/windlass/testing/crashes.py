@@ -13,6 +13,7 @@ from windlass.feed import Feed
 from windlass.policy import allow_start
 from windlass.ports.store import OpenRequest
 from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.runs import RunHandle
 from windlass.testing.stores import FullStore, WrappedStore
 from windlass.testing.time import FakeClock, check_no_loop, run_in_fake_time, seeded_random, sequential_ids
 from windlass_protocol import InputKind, InputRequest, InputResponse, RunResult, UserContent
@@ -39,13 +40,15 @@ def crash_everywhere(
     *,
     answer: str | Callable[[InputRequest], InputResponse] = "approve",
     recover: str = "retry",
+    undo: bool = False,
 ) -> Iterator[Crash]:
     """Run an agent once for each point at which its process can die; yield each result.
 
     Everything is in memory and in fake time. At the crash all tasks of the first runtime are cancelled, and
     nothing of it reaches the store any more; a second runtime continues the run. The model must answer by its
     history, see `by_history`. `answer` is the option for approvals and questions, or a function that answers
-    all requests; `recover` is the option for calls that the crash interrupted.
+    all requests; `recover` is the option for calls that the crash interrupted. With `undo` the run is then
+    undone, and the crash is in the run that reverses its calls, whose result is yielded.
 
     Raises:
         RuntimeError: an event loop is running in this thread, or a run never ends.
@@ -56,7 +59,7 @@ def crash_everywhere(
     while True:
         number += 1
         clock = FakeClock()
-        crash = run_in_fake_time(_crash_at(number, agent, message, choose, clock), clock=clock)
+        crash = run_in_fake_time(_crash_at(number, agent, message, choose, clock, undo=undo), clock=clock)
         if crash is None:
             return
         yield crash
@@ -111,6 +114,13 @@ class _Store(WrappedStore):
         return result
 
 
+class _KeptStore(WrappedStore):
+    """A store that stays open when its runtime closes."""
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+
+
 class _Clock:
     """A clock that stops for a process with its death."""
 
@@ -138,11 +148,15 @@ async def _crash_at(
     message: UserContent,
     choose: Callable[[InputRequest], InputResponse],
     clock: FakeClock,
+    *,
+    undo: bool,
 ) -> Crash | None:
     """Crash at a point; None if the run has ended before."""
     store, gate = MemoryStore(), _Gate(number)
-    mine = asyncio.current_task()
-    first = asyncio.ensure_future(_drive(_Store(store, gate), _Clock(clock, gate), agent, message, choose))
+    mine, drive = asyncio.current_task(), _undo if undo else _drive
+    if undo:
+        await _drive(_KeptStore(store), clock, agent, message, choose)
+    first = asyncio.ensure_future(drive(_Store(store, gate), _Clock(clock, gate), agent, message, choose))
     down = asyncio.ensure_future(gate.is_down.wait())
     await asyncio.wait({first, down}, return_when=asyncio.FIRST_COMPLETED)
     if not gate.is_down.is_set():
@@ -152,7 +166,7 @@ async def _crash_at(
     for task in asyncio.all_tasks():
         if task is not mine:
             task.cancel()
-    result = await _drive(store, clock, agent, message, choose)
+    result = await drive(store, clock, agent, message, choose)
     gate.end()
     return Crash(number, gate.point, result)
 
@@ -165,15 +179,37 @@ async def _drive(
     choose: Callable[[InputRequest], InputResponse],
 ) -> RunResult:
     """Start the run or continue it, answer its requests, and return its result."""
+    async with _runtime(store, clock, agent) as runtime:
+        handle = await runtime.start(agent, message, run_id=RUN_ID, session_id=RUN_ID)
+        return await _followed(runtime, handle, choose)
+
+
+async def _undo(
+    store: FullStore,
+    clock: FakeClock | _Clock,
+    agent: AnyAgent,
+    _: UserContent,
+    choose: Callable[[InputRequest], InputResponse],
+) -> RunResult:
+    """Undo the run or continue to undo it, answer its requests, and return its result."""
+    async with _runtime(store, clock, agent) as runtime:
+        return await _followed(runtime, await runtime.undo_run(RUN_ID), choose)
+
+
+def _runtime(store: FullStore, clock: FakeClock | _Clock, agent: AnyAgent) -> AgentRuntime:
     builder = AgentRuntime.builder().journal(store).content(store).event_bus(Feed(store, clock))
     builder.clock(clock).ids(sequential_ids(f"{id(store):x}")).random(seeded_random(1))
-    async with builder.policy(allow_start).agent(agent).attended().build() as runtime:
-        handle = await runtime.start(agent, message, run_id=RUN_ID, session_id=RUN_ID)
-        async for event in handle.events():
-            if event.type == "run.waiting":
-                for one in (await runtime.sessions.requests()).items:
-                    await _answer(runtime, one, choose)
-        return await runtime.run_result(RUN_ID)
+    return builder.policy(allow_start).agent(agent).attended().build()
+
+
+async def _followed(
+    runtime: AgentRuntime, handle: RunHandle[object], choose: Callable[[InputRequest], InputResponse]
+) -> RunResult:
+    async for event in handle.events():
+        if event.type == "run.waiting":
+            for one in (await runtime.sessions.requests()).items:
+                await _answer(runtime, one, choose)
+    return await runtime.run_result(handle.run_id)
 
 
 async def _answer(

@@ -256,7 +256,9 @@ def _pieces(text: str, size: int | None) -> Iterator[str]:
         yield text[start : start + step]
 
 
-VERSION: Final = 1
+VERSION: Final = 2
+DIGEST_CHARS: Final = 16
+DIFFERENCES_SHOWN_MAX: Final = 8
 
 
 class Cassette:
@@ -264,8 +266,10 @@ class Cassette:
 
     A request is identified by a hash of its messages, tools and temperature. With a provider, a request
     without a recording is passed on, and its complete answer is added to the file. Without one, it is an
-    error: so tests run offline. A repeated request plays the next recording of it, and the last one from then
-    on. Secrets are masked in the file: values that look like one, and the given `secrets`.
+    error that names the parts in which the nearest recording differs: so tests run offline. The file holds
+    answers, and digests of the parts of their requests. A repeated request plays the next recording of it,
+    and the last one from then on. Secrets are masked in the file: values that look like one, and the given
+    `secrets`.
 
     Raises:
         Rejected: the file is not a cassette.
@@ -277,7 +281,7 @@ class Cassette:
         self._path = Path(path)
         self._provider = provider
         self._redactor = Redactor(secrets)
-        self._takes = _read(self._path)
+        self._takes, self._asked = _read(self._path)
         self._played: Counter[str] = Counter()
         self.route_id = str(getattr(provider, "route_id", None) or "cassette")
         self.model_id = str(getattr(provider, "model_id", None) or self._path.stem)
@@ -295,7 +299,8 @@ class Cassette:
             Rejected: there is no recording, and no provider to record from.
         """
         known = tuple(tools or ())
-        key = self._key(messages, known, temperature)
+        asked = self._parts(messages, known, temperature)
+        key = sha256(canonical(cast(JsonObject, asked))).hexdigest()
         number = self._played[key]
         takes = self._takes.get(key, [])
         self._played[key] += 1
@@ -305,7 +310,7 @@ class Cassette:
             return
         if self._provider is None:
             raise _wrong(
-                f"{self._path} has no recording of this request ( {key[:12]}; {len(self._takes)} others): "
+                f"{self._path} has no recording of this request: {self._differences(asked)}; "
                 "give the cassette a provider to record it, or check why the request changed"
             )
         heard: list[LLMStreamChunk] = []
@@ -319,25 +324,49 @@ class Cassette:
             if close is not None:
                 await close()
         if any(chunk.finish_reason is not None for chunk in heard):
-            self._keep(key, heard)
+            self._keep(key, heard, asked=asked)
 
-    def _key(
+    def _parts(
         self, messages: Sequence[LLMMessage], tools: Sequence[JsonObject], temperature: float | None
-    ) -> str:
-        asked: object = {
-            "messages": [_plain(asdict(message)) for message in messages],
-            "tools": list(tools),
-            "temperature": temperature,
-        }
-        # Masked before it is hashed, so that the same prompt with another key is the same request.
-        return sha256(canonical(cast(JsonObject, self._redactor.value(asked)))).hexdigest()
+    ) -> dict[str, str]:
+        """Return the digests of the parts of a request, by names that a person knows."""
+        parts: dict[str, JsonValue] = {"temperature": temperature}
+        for number, message in enumerate(messages, start=1):
+            parts[f"message {number} ({message.role})"] = _plain(asdict(message))
+        for tool in tools:
+            parts[f"tool {tool.get('name')}"] = tool
+        return {name: self._digest(part) for name, part in parts.items()}
 
-    def _keep(self, key: str, heard: Sequence[LLMStreamChunk]) -> None:
+    def _digest(self, part: JsonValue) -> str:
+        # Masked before it is hashed, so that the same prompt with another key is the same request.
+        masked = cast(JsonValue, self._redactor.value({"part": part}))
+        return sha256(canonical(cast(JsonObject, masked))).hexdigest()[:DIGEST_CHARS]
+
+    def _differences(self, asked: Mapping[str, str]) -> str:
+        """Return in which parts the nearest recording differs from a request."""
+        if not self._asked:
+            return "there are no recordings"
+        nearest = max(self._asked, key=lambda known: len(known.items() & asked.items()))
+        told = [
+            *(f"{name} changed" for name in asked if name in nearest and nearest[name] != asked[name]),
+            *(f"{name} is new" for name in asked if name not in nearest),
+            *(f"{name} is missing" for name in nearest if name not in asked),
+        ]
+        more = f" and {len(told) - DIFFERENCES_SHOWN_MAX} more" if len(told) > DIFFERENCES_SHOWN_MAX else ""
+        return f"in the nearest one of {len(self._asked)}, {', '.join(told[:DIFFERENCES_SHOWN_MAX])}{more}"
+
+    def _keep(self, key: str, heard: Sequence[LLMStreamChunk], *, asked: dict[str, str]) -> None:
         chunks = [*_masked(heard, self._redactor)]
         self._takes.setdefault(key, []).append(chunks)
+        self._asked.append(asked)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a", encoding="utf-8") as file:
-            line: JsonObject = {"version": VERSION, "key": key, "chunks": cast(list[JsonValue], chunks)}
+            line: JsonObject = {
+                "version": VERSION,
+                "key": key,
+                "asked": cast(JsonObject, asked),
+                "chunks": cast(list[JsonValue], chunks),
+            }
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
@@ -423,21 +452,25 @@ def _plain(fields: Mapping[str, object]) -> JsonObject:
     return plain
 
 
-def _read(path: Path) -> dict[str, list[list[JsonObject]]]:
+def _read(path: Path) -> tuple[dict[str, list[list[JsonObject]]], list[dict[str, str]]]:
+    """Return the recorded answers by the key of their request, and the parts of the requests."""
     takes: dict[str, list[list[JsonObject]]] = {}
+    asked: list[dict[str, str]] = []
     problem = ""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     for number, line in enumerate(lines, 1):
         try:
             take = json.loads(line)
             if take["version"] != VERSION:
-                problem = f"{path}, line {number}: expected version {VERSION}"
+                problem = f"{path}, line {number}: expected version {VERSION}; record it again"
+                break
+            asked.append(dict(take["asked"]))
             takes.setdefault(take["key"], []).append(take["chunks"])
         except (ValueError, KeyError, TypeError):
             problem = f"{path}, line {number}: not a recording; delete the file and record it again"
     if problem:
         raise _wrong(problem)
-    return takes
+    return takes, asked
 
 
 def _wrong(message: str) -> Rejected:

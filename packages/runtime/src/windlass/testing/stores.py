@@ -18,6 +18,7 @@ from windlass.ports.store import (
     Claim,
     ContentStore,
     CountFilter,
+    Document,
     InboxItem,
     KeptItem,
     NewRun,
@@ -44,7 +45,20 @@ from windlass_protocol.frozen import sealed
 T = TypeVar("T")
 
 WRITES: Final = frozenset(
-    {"claim", "append", "post", "enlist", "retire", "save", "put", "keep", "delete", "record_refusal"}
+    {
+        "claim",
+        "append",
+        "post",
+        "enlist",
+        "retire",
+        "save",
+        "put",
+        "keep",
+        "delete",
+        "record_refusal",
+        "put_document",
+        "drop_document",
+    }
 )
 """The methods that write."""
 
@@ -109,6 +123,28 @@ class WrappedStore:
 
     async def unfinished(self) -> Mapping[str, int]:
         return await self._pass("unfinished", self.inner.unfinished)
+
+    async def put_document(self, document: Document) -> None:
+        await self._pass("put_document", lambda: self.inner.put_document(document))
+
+    async def drop_document(self, document: Document) -> None:
+        await self._pass("drop_document", lambda: self.inner.drop_document(document))
+
+    async def document(self, kind: str, name: str) -> Document | None:
+        return await self._pass("document", lambda: self.inner.document(kind, name))
+
+    async def documents(
+        self, kind: str, *, after: str | None = None, limit: int = 100
+    ) -> tuple[Document, ...]:
+        return await self._pass("documents", lambda: self.inner.documents(kind, after=after, limit=limit))
+
+    async def due_documents(self, kind: str, *, now_ms: int, limit: int = 100) -> tuple[Document, ...]:
+        return await self._pass(
+            "due_documents", lambda: self.inner.due_documents(kind, now_ms=now_ms, limit=limit)
+        )
+
+    async def next_document_ms(self, kind: str) -> int | None:
+        return await self._pass("next_document_ms", lambda: self.inner.next_document_ms(kind))
 
     async def next_wake_ms(self) -> int | None:
         return await self._pass("next_wake_ms", self.inner.next_wake_ms)

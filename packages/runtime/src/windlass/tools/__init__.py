@@ -17,13 +17,13 @@ from typing import (
     overload,
 )
 
-from pydantic import JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue
 from pydantic_core import from_json
 
 from windlass.errors import check_name, check_text, check_whole, is_for_us, kind_of, option_problem, wrong
 from windlass.limits import CONCURRENCY_MAX, DESCRIPTION_CHARS_MAX, TIMEOUT_MS_MAX, TOOL_TIMEOUT_MS
 from windlass.ports.interpreter import ProgramFunctions
-from windlass.tools.context import CompactionContext, ToolContext, ToolFailed
+from windlass.tools.context import CompactionContext, ToolContext, ToolFailed, Unanswered
 from windlass.tools.schema import (
     ArgumentShape,
     Signature,
@@ -56,12 +56,15 @@ __all__ = [
     "ToolFailed",
     "ToolOptions",
     "ToolUse",
+    "Unanswered",
+    "UndoCall",
     "answered_by",
     "arguments_problem",
     "as_pinned",
     "json_tool",
     "library_tool",
     "tool",
+    "with_undo_tools",
 ]
 
 if TYPE_CHECKING:
@@ -91,6 +94,21 @@ PROGRAM_TOOLS: Final[dict[ProgramKind, str]] = {"code": "run_code", "workflow": 
 ToolUse = Literal["code", "direct", "both"]
 _USES: Final = get_args(ToolUse)
 _WRITES: Final = frozenset({ToolMode.SAFE_WRITE, ToolMode.DESTRUCTIVE, ToolMode.EXTERNAL})
+
+
+class UndoCall(BaseModel):
+    """The call that an undo function reverses: the type of its parameter `call`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    call_id: str
+    tool_name: str
+    arguments: dict[str, JsonValue]
+    """The arguments that the call ran with."""
+    result: JsonValue = None
+    """Its result; None if a crash interrupted the call, which may or may not have taken effect."""
+    idempotency_key: str
+    """The key that the call had. `ToolContext.idempotency_key` is the key of the undo itself."""
 
 
 class ToolOptions(TypedDict, total=False):
@@ -136,6 +154,9 @@ class ToolOptions(TypedDict, total=False):
     a to-do list, and drops state that the model will not remember. A crash may repeat the call."""
     use: ToolUse
     """How a model with code mode calls it: code (the default), direct, or both."""
+    undo: "Callable[..., object] | Tool[..., object]"
+    """Reverses a call: a function with a parameter `call: UndoCall`. It is a tool of its own, which only
+    `undo` of a run calls: of the same mode, unless it is made with `tool`. Its effect is once by default."""
     router: "ToolRouter"
     """The router to register the tool with."""
 
@@ -169,6 +190,10 @@ class Tool(Generic[P, R]):
     on_compaction: OnCompaction | None = None
     approval_key: Callable[[JsonObject], str] | None = None
     """Returns the key of a call: an approval for the session covers the calls with the same key."""
+    undo: "Tool[..., object] | None" = None
+    """The tool that reverses a call."""
+    is_undo: bool = False
+    """Whether it reverses calls of another tool; a model cannot call it."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, without validation, records or approval."""
@@ -201,6 +226,8 @@ class Tool(Generic[P, R]):
             metadata["delegates"] = True
         if self.use != "code":
             metadata["use"] = self.use
+        if self.undo is not None:
+            metadata["undo"] = self.undo.name
         if not isinstance(rule, ApprovalRule):
             # A process without the function asks for every call: the safe default.
             metadata["approvalFunction"] = getattr(rule, "__qualname__", type(rule).__qualname__)
@@ -263,6 +290,7 @@ def tool(
         metadata: JSON to pin with the tool.
         on_compaction: called before the history is compacted; returns texts that it must still contain.
         use: how a model with code mode calls it: code (the default), direct, or both.
+        undo: a function with a parameter `call: UndoCall` that reverses a call.
         router: the router to register the tool with.
 
     Raises:
@@ -313,6 +341,7 @@ def _made(function: Callable[P, R], options: ToolOptions, *, is_checked: bool = 
         metadata=_metadata(options.get("metadata"), name),
         on_compaction=_on_compaction(options.get("on_compaction"), name),
         use=_use(options.get("use", "code"), name),
+        undo=_undo(options.get("undo"), name, mode=mode),
     )
     if made.is_shell and not has_parameter(shape.signature, SHELL_PARAMETER):
         raise wrong(f"tool {name}: a shell tool must take its command in a parameter named {SHELL_PARAMETER}")
@@ -324,6 +353,29 @@ def _made(function: Callable[P, R], options: ToolOptions, *, is_checked: bool = 
     if not callable(getattr(router, "register", None)) or isinstance(router, type):
         raise wrong(f"tool {name}: router must be a ToolRouter, found {kind_of(router)}")
     return router.register(made)
+
+
+def _undo(value: object, name: str, *, mode: ToolMode | None) -> "Tool[..., object] | None":
+    if value is None:
+        return None
+    if isinstance(value, Tool):
+        made = cast("Tool[..., object]", value)
+    elif not _is_function(value):
+        raise wrong(f"tool {name}: undo must be a function or a tool, found {kind_of(value)}")
+    elif mode is ToolMode.READ:
+        raise wrong(f"tool {name}: mode read says that it changes nothing, so there is nothing to undo")
+    else:
+        same: ToolOptions = {} if mode is None else {"mode": mode}
+        made = tool(cast("Callable[..., object]", value), **same)
+    if [one.name for one in made.shape.signature.parameters] != ["call"]:
+        raise wrong(f"tool {name}: the undo {made.name} must have a parameter call: UndoCall and no other")
+    return replace(made, is_undo=True)
+
+
+def with_undo_tools(tools: Mapping[str, "Tool[..., object]"]) -> "dict[str, Tool[..., object]]":
+    """Return tools by name, with those that reverse their calls."""
+    undo = (tool.undo for tool in tools.values() if tool.undo is not None)
+    return {**{one.name: one for one in undo}, **tools}
 
 
 def _use(value: object, name: str) -> ToolUse:
@@ -510,6 +562,7 @@ def answered_by(original: Tool[..., object], function: JsonFunction) -> Tool[...
         delegates=None,
         program=None,
         on_compaction=None,
+        undo=None,
         approval=original.approval if isinstance(original.approval, ApprovalRule) else ApprovalRule.ALWAYS,
     )
 

@@ -1,6 +1,6 @@
 """ToolContext and the session state that a tool reads and writes."""
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import KW_ONLY, field
 from datetime import datetime
 from hashlib import sha256
@@ -13,8 +13,13 @@ from windlass.deps import ContextDepsT
 from windlass.errors import kind_of
 from windlass.limits import (
     FAILED_CHARS_MAX,
+    LOG_LINE_CHARS_MAX,
+    LOG_LINES_MAX,
+    OPTION_CHARS_MAX,
+    OPTIONS_MAX,
     PROGRESS_BYTES_MAX,
     PROGRESS_REPORTS_MAX,
+    QUESTION_CHARS_MAX,
     STATE_KEY_CHARS_MAX,
     STATE_LEVELS_MAX,
     STATE_VALUE_BYTES_MAX,
@@ -42,6 +47,17 @@ class ToolFailed(Exception):
         super().__init__(message[:FAILED_CHARS_MAX])
         self.message = message[:FAILED_CHARS_MAX]
         self.is_retryable = retryable
+
+
+class Unanswered(ToolFailed):
+    """Raised by `ToolContext.ask`: the question is closed and has no answer.
+
+    A new message of the user passed it over, or it expired.
+    """
+
+
+class Suspended(BaseException):
+    """Raised by `ToolContext.ask` to end the tool until the answer is there; let it through."""
 
 
 RESERVED: Final = "windlass."
@@ -181,14 +197,122 @@ class CompactionContext:
     """The state of the session, read-only."""
 
 
+@sealed
+class Asked:
+    """A question of a tool to a person."""
+
+    prompt: str
+    options: tuple[str, ...]
+    responders: tuple[str, ...] | None
+
+    @property
+    def arguments(self) -> JsonObject:
+        """The question as the arguments of an `ask_question` call."""
+        options: list[JsonValue] = [{"id": one, "label": one} for one in self.options]
+        return {"prompt": self.prompt, **({"options": options} if options else {})}
+
+
+class Questions:
+    """The questions of one call: those that have answers, and the new ones.
+
+    `answers` are the recorded questions of earlier attempts with their answers, in order. `mask` makes a text
+    what the record holds. `refusal` says why no person can be asked.
+    """
+
+    def __init__(
+        self,
+        answers: Sequence[tuple[JsonValue, JsonValue]] = (),
+        *,
+        mask: Callable[[str], str] = str,
+        refusal: str | None = None,
+    ) -> None:
+        self._answers = answers
+        self._mask = mask
+        self._refusal = refusal
+        self._count = 0
+        self.new: list[Asked] = []
+        self.problem: str | None = None
+        """Why the call cannot go on: the tool asked another question than the one that was answered."""
+
+    def ask(self, asked: Asked) -> str:
+        """Return the recorded answer.
+
+        Raises:
+            ToolFailed: no person can be asked.
+            Unanswered: the question was closed without an answer.
+            Suspended: there is no answer yet.
+        """
+        if self._refusal is not None:
+            raise ToolFailed(self._refusal)
+        given = {self._mask(one): one for one in asked.options}
+        asked = Asked(self._mask(asked.prompt), tuple(given), asked.responders)
+        number = self._count
+        self._count += 1
+        if number >= len(self._answers):
+            self.new.append(asked)
+            raise Suspended
+        question, answer = self._answers[number]
+        if question != asked.arguments:
+            self.problem = _DIVERGED.format(number=number + 1)
+            raise Suspended
+        found = answer if isinstance(answer, dict) else {}
+        if found.get("status") != "answered":
+            raise Unanswered(f"The question was not answered ({found.get('status')}).")
+        picked = str(found["optionId"] if "optionId" in found else found.get("text", ""))
+        return given.get(picked, picked)
+
+
+_DIVERGED: Final = (
+    "The tool was run again with the answer of a person, and its question {number} is not the one that was "
+    "answered. Its questions must depend on nothing but its arguments, the session state and earlier answers."
+)
+_NO_RUN: Final = "Only a tool that an agent calls in a run can ask a person."
+
+
+def question_of(prompt: object, options: object, of: object) -> Asked:
+    """Return a question of a tool.
+
+    Raises:
+        TypeError: the prompt, the options or the names are of another type.
+        ValueError: they exceed a limit, or an option is there twice.
+    """
+    names = (of,) if isinstance(of, str) else of
+    if not isinstance(prompt, str) or not _are_texts(options):
+        raise TypeError("ask takes the question as a text, and its options as a list of texts")
+    if names is not None and not (names and _are_texts(names)):
+        raise TypeError("of must be the name of a person or a role, or a list of such names")
+    listed = tuple(cast(Sequence[str], options))
+    if not 1 <= len(prompt) <= QUESTION_CHARS_MAX:
+        raise ValueError(
+            f"a question must have 1 to {QUESTION_CHARS_MAX:,} characters, found {len(prompt):,}"
+        )
+    if len(listed) > OPTIONS_MAX or any(not 1 <= len(one) <= OPTION_CHARS_MAX for one in listed):
+        raise ValueError(
+            f"a question has up to {OPTIONS_MAX} options of 1 to {OPTION_CHARS_MAX} characters each"
+        )
+    if len(set(listed)) < len(listed):
+        raise ValueError("two options of the question are equal; give each its own text")
+    return Asked(prompt, listed, None if names is None else tuple(cast(Sequence[str], names)))
+
+
+def _are_texts(value: object) -> bool:
+    is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    return is_list and all(isinstance(one, str) for one in cast(Sequence[object], value))
+
+
 class ToolControl:
-    """The engine's side of a context: cancels the call and receives its progress.
+    """The engine's side of a context: cancels the call, receives its progress and answers its questions.
 
     `report` is called in the thread of the event loop in which the control was made, also when the tool runs
     in another thread. Make one for each call.
     """
 
-    def __init__(self, report: Callable[[JsonValue], None] | None = None) -> None:
+    def __init__(
+        self, report: Callable[[JsonValue], None] | None = None, questions: Questions | None = None
+    ) -> None:
+        self.questions: Final = questions or Questions(refusal=_NO_RUN)
+        self.lines: list[str] = []
+        """Lines that the tool logged."""
         self._report = report
         self._reports = 0
         self._loop = _running_loop()
@@ -210,6 +334,14 @@ class ToolControl:
             if self.is_cancelled:
                 self._event.set()
         await self._event.wait()
+
+    def log(self, line: str) -> None:
+        """Keep a line for the record of the call, and show it."""
+        if len(self.lines) < LOG_LINES_MAX:
+            self.lines.append(line[:LOG_LINE_CHARS_MAX])
+            self.report({"log": self.lines[-1]})
+        elif len(self.lines) == LOG_LINES_MAX:
+            self.lines.append(f"({LOG_LINES_MAX} lines are kept; the rest is dropped)")
 
     def report(self, value: object) -> None:
         """Pass a partial result on; too large ones are replaced and too many are dropped."""
@@ -288,6 +420,31 @@ class ToolContext(Generic[ContextDepsT]):
     def progress(self, value: object) -> None:
         """Show a partial result to subscribers of the run; it is not recorded."""
         self.control.report(value)
+
+    def log(self, line: str) -> None:
+        """Log a line: subscribers of the run see it at once, and the record of the result keeps it.
+
+        The model does not see it. Secrets are masked. The lines of an attempt that a crash interrupted are
+        lost. At most 100 lines of 2,000 characters are kept.
+        """
+        self.control.log(line)
+
+    async def ask(
+        self, prompt: str, *, options: Sequence[str] = (), of: str | Sequence[str] | None = None
+    ) -> str:
+        """Ask a person, and return the answer: one of the options, or a text if there are none.
+
+        `of` names who may answer: a person or a role, or several; anyone when left out. The question is
+        recorded, and the tool ends here until it is answered, which may take days. Then the tool is run again
+        from its start, with the same arguments and the same idempotency key, and `ask` returns the answer. So
+        ask before the effect, and let the question depend on nothing that changes meanwhile.
+
+        Raises:
+            Unanswered: the question was closed without an answer.
+            ToolFailed: no person can be asked in this run.
+            TypeError, ValueError: the question is not valid.
+        """
+        return self.control.questions.ask(question_of(prompt, options, of))
 
 
 def idempotency_key(*, session_id: str, run_id: str, step_index: int, call_id: str) -> str:

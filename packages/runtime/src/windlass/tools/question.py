@@ -5,13 +5,10 @@ from typing import Annotated, Final, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from windlass.limits import OPTION_CHARS_MAX, OPTIONS_MAX, QUESTION_CHARS_MAX
 from windlass.tools import library_tool
 from windlass_protocol import ApprovalRule, EffectClass, JsonObject, ToolMode
 from windlass_protocol.frozen import sealed
-
-QUESTION_CHARS_MAX: Final = 4_000
-OPTION_CHARS_MAX: Final = 200
-OPTIONS_MAX: Final = 16
 
 
 class QuestionOption(BaseModel):

@@ -5,6 +5,7 @@ its result cannot change the journal. A type without a JSON form fails the call;
 its repr.
 """
 
+from collections.abc import Callable
 from typing import Final, cast
 
 from pydantic import JsonValue
@@ -44,8 +45,15 @@ def no_json_form_text(error: NoJsonForm) -> str:
     )
 
 
-def is_light(value: object) -> bool:
-    """Whether a value is small enough to be converted on the event loop."""
+def _never(_: str) -> bool:
+    return False
+
+
+def is_light(value: object, is_known: Callable[[str], bool] = _never) -> bool:
+    """Whether a value is small enough to be converted on the event loop.
+
+    A large text does not count if `is_known` says so: that its conversion was done before.
+    """
     if type(value) is str:
         return len(value) <= LIGHT_CHARS_MAX
     values, chars = 1, 0
@@ -53,7 +61,8 @@ def is_light(value: object) -> bool:
     while left:
         one = left.pop()
         if isinstance(one, str | bytes):
-            chars += len(one)
+            size = len(one)
+            chars += 0 if size > LIGHT_CHARS_MAX and isinstance(one, str) and is_known(one) else size
         elif isinstance(one, dict):
             values += len(cast(dict[object, object], one))
             left += cast(dict[object, object], one).values() if values <= LIGHT_VALUES_MAX else ()

@@ -19,7 +19,7 @@ from windlass_harness.views import stream
 from windlass_harness.views.payloads import as_text
 from windlass_protocol import InputKind, JsonObject, RunStatus, ToolOutput, ToolOutputType
 from windlass_protocol.frozen import sealed
-from windlass_server.chat.run_events import WHOLE, RunFold, View
+from windlass_server.chat.run_events import WHOLE, RunFold, View, of_program
 from windlass_server.chat.sessions import (
     ChatFrames,
     RunAgentInput,
@@ -68,6 +68,7 @@ class Transcript:
                     function: JsonObject = {"name": frame["toolCallName"], "arguments": ""}
                     message = self._message(frame["parentMessageId"], "assistant")
                     call: JsonObject = {"id": frame["toolCallId"], "type": "function", "function": function}
+                    call |= {"metadata": frame["metadata"]} if "metadata" in frame else {}
                     message["toolCalls"] = [*_list(message.get("toolCalls")), call]
                 case "TOOL_CALL_ARGS":
                     self.set_arguments(frame["toolCallId"], frame["delta"], is_more=True)
@@ -292,7 +293,7 @@ class AguiFold(RunFold):
             self._calls.add(key)
             parent = f"{self._run.own_run_id}/{change.step}"
             call: JsonObject = {"toolCallId": key, "toolCallName": change.name, "parentMessageId": parent}
-            yield {"type": "TOOL_CALL_START", **call}
+            yield {"type": "TOOL_CALL_START", **call, **of_program(change, "metadata")}
         if isinstance(change, stream.CallDelta):
             yield {"type": "TOOL_CALL_ARGS", "toolCallId": key, "delta": change.delta}
             return

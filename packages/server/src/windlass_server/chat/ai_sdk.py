@@ -14,7 +14,7 @@ from windlass_harness.views.payloads import as_text
 from windlass_protocol import InputKind, InputOutcome, JsonObject, RunStatus, ToolOutputType, Usage
 from windlass_protocol.frozen import sealed
 from windlass_server.chat.agui import AgentName
-from windlass_server.chat.run_events import WHOLE, RunFold, View
+from windlass_server.chat.run_events import WHOLE, RunFold, View, of_program
 from windlass_server.chat.sessions import (
     ENDED,
     ChatFrames,
@@ -60,6 +60,8 @@ class AiFold(RunFold):
         super().__init__(run.run_id, run.view)
         self._run = run
         self._is_in_step = False
+        self._is_in_program = False
+        """Whether the step is of calls that programs make."""
         self._calls: dict[str, stream.CallRequested | None] = {}
         """Calls so far, including those before this stream; None while their arguments are streamed."""
         self._shown: set[str] = set()
@@ -131,7 +133,13 @@ class AiFold(RunFold):
         self._shown.add(change.key)
         if isinstance(change, stream.CallRequested):
             self._calls[change.key] = change
-            yield {"type": "tool-input-available", **name, "input": change.arguments}
+            above = of_program(change, "providerMetadata")
+            if above and not self._is_in_program:
+                # Clients send answers once every call of a step has a result or an answer. The call of the
+                # program has none, so the calls that it makes are a step of their own.
+                yield from self._next_step()
+                self._is_in_program = True
+            yield {"type": "tool-input-available", **name, "input": change.arguments, **above}
             return
         if change.key not in self._calls:
             self._calls[change.key] = None
@@ -169,6 +177,9 @@ class AiFold(RunFold):
             }
             yield {"type": "reset-step"}
             return
+        yield from self._next_step()
+
+    def _next_step(self) -> Iterable[JsonObject]:
         yield from self._step_end()
         self._is_in_step = True
         yield {"type": "start-step"}
@@ -176,6 +187,7 @@ class AiFold(RunFold):
     def _step_end(self) -> Iterable[JsonObject]:
         for key in tuple(self._texts):
             yield from self._text_end(key)
+        self._is_in_program = False
         if self._is_in_step:
             self._is_in_step = False
             yield {"type": "finish-step"}

@@ -162,3 +162,9 @@ class RunFold:
         if ended.status is RunStatus.BUDGET_EXHAUSTED:
             code = "budget_exhausted"
         return self.failure(code, (error and error.message) or f"the run is {ended.status}")
+
+
+def of_program(change: stream.CallDelta | stream.CallRequested, field_name: str) -> JsonObject:
+    """Return the field that names the call of the program that made a call; empty if the model made it."""
+    above = change.parent_key if isinstance(change, stream.CallRequested) else None
+    return {} if above is None else {field_name: {"windlass": {"parentToolCallId": above}}}

@@ -17,7 +17,7 @@ from windlass_protocol.frozen import mutable, sealed
 from windlass_server.chat.run_events import WHOLE, Past, RunFold, View
 from windlass_server.models import NewSession, RunWishes, Text, Wire
 from windlass_server.problems import Problem, not_found
-from windlass_server.requests import Caller, OwnedSession, derived, start, taken
+from windlass_server.requests import Caller, OwnedSession, derived, signed, start, taken
 from windlass_server.settings import (
     THREAD_ANSWERS_MAX,
     THREAD_GAP_MAX,
@@ -94,7 +94,7 @@ class Given:
     arguments_hash: str | None = None
     is_abandoned: bool = False
 
-    def response(self, request: InputRequest, responder: str) -> InputResponse:
+    def response(self, request: InputRequest) -> InputResponse:
         """Return the answer in the form of the runtime."""
         option_id, text = self.option_id, self.text
         if request.kind is InputKind.APPROVAL and option_id is None and self.approved is not None:
@@ -108,7 +108,6 @@ class Given:
             option_id=option_id,
             text=text,
             arguments_hash=self.arguments_hash,
-            responder=responder,
         )
 
 
@@ -476,10 +475,9 @@ async def answer(caller: Caller, name: str, *, given: Sequence[Given], needs_all
         raise taken("the run has more open requests: answer all of them in one request")
     requests = await caller.tenant.runtime.session_requests(thread.session_id)
     left = {request.request_id: request for request in requests if not request.is_answered}
-    user = caller.principal.user
-    responses = [one.response(left[one.request_id], user) for one in given if one.request_id in left]
+    responses = [one.response(left[one.request_id]) for one in given if one.request_id in left]
     if responses:
-        await caller.tenant.runtime.answer_session(thread.session_id, responses)
+        await caller.tenant.runtime.answer_session(thread.session_id, await signed(caller, responses))
     return Shown(thread.session_id, past.run_id, view, is_again=not responses)
 
 

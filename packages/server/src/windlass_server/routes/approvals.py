@@ -9,7 +9,7 @@ from windlass.refusals import settled_already
 from windlass_protocol import Accepted, ApprovalInfo, ApprovalPage, InputResponse
 from windlass_server.models import Answer, PageDep
 from windlass_server.openapi import ACCEPTED_EXAMPLE, APPROVAL_EXAMPLE, answers, body_example
-from windlass_server.requests import PREFIX, CallerDep, IdempotencyKey, OwnRequest, once, reply, seen
+from windlass_server.requests import PREFIX, CallerDep, IdempotencyKey, OwnRequest, once, reply, seen, signed
 from windlass_server.routing import Route
 
 router = APIRouter(prefix=PREFIX, tags=["approvals"], route_class=Route)
@@ -47,7 +47,8 @@ async def answer(
 ) -> Response:
     """Answer a request: with one of its options, a text, or both.
 
-    An approval holds for one call with the arguments that were shown. With the `argumentsHash` of the
+    An approval holds for one call with the arguments that were shown, or with those that the answer gives
+    instead: they are validated, and the policy decides about them. With the `argumentsHash` of the
     request, the answer is refused if the call has other arguments. A request that was already answered is a
     conflict, which tells the answer.
     """
@@ -61,7 +62,7 @@ async def answer(
                 option_id=given.option_id,
                 text=given.text,
                 arguments_hash=given.arguments_hash,
-                responder=caller.principal.user,
+                arguments=given.arguments,
             )
-            await caller.tenant.runtime.answer_session(found.session_id, [response])
+            await caller.tenant.runtime.answer_session(found.session_id, await signed(caller, [response]))
         return reply(Accepted(session_id=found.session_id, run_id=found.run_id), 202)

@@ -18,6 +18,7 @@ from windlass_protocol import (
     RunStatus,
     StepPrompt,
     TraceInfo,
+    UndoPlan,
 )
 from windlass_protocol.limits import INTEGER_MAX
 from windlass_server.models import Cancel, PageQuery
@@ -28,6 +29,7 @@ from windlass_server.openapi import (
     RUN_EXAMPLE,
     RUN_ROW_EXAMPLE,
     TRACE_EXAMPLE,
+    UNDO_EXAMPLE,
     answers,
     body_example,
 )
@@ -45,6 +47,7 @@ class RunQueryParams(PageQuery):
     session: Annotated[str | None, Field(min_length=1, max_length=512)] = None
     agent: Annotated[str | None, Field(min_length=1, max_length=512)] = None
     status: RunStatus | None = None
+    subagents: Annotated[bool, Field(description="Include runs of subagents.")] = True
 
 
 @router.get(
@@ -61,6 +64,7 @@ async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]
         session_id=query.session,
         agent_id=query.agent,
         status=query.status,
+        root_only=not query.subagents,
     )
     return reply(RunPage(runs=tuple(seen(RunRow, info) for info in page.items), next=page.next))
 
@@ -157,6 +161,30 @@ async def cancel(
 async def retry(caller: CallerDep, run: OwnRun) -> Response:
     """Continue a failed run in a new run of its session, without repeating finished calls."""
     handle = await caller.tenant.runtime.retry_run(run.run_id)
+    return reply(Accepted(session_id=run.session_id, run_id=handle.run_id), 202)
+
+
+@router.get(
+    "/runs/{run_id:path}/undo",
+    response_model=UndoPlan,
+    responses=answers(200, UNDO_EXAMPLE, 404),
+    summary="The calls of a run that can be reversed",
+)
+async def undo_plan(caller: CallerDep, run: OwnRun) -> Response:
+    """Return the calls of a run that may have changed something, newest first."""
+    return reply(await caller.tenant.runtime.undo_plan(run.run_id))
+
+
+@router.post(
+    "/runs/{run_id:path}/undo",
+    status_code=202,
+    response_model=Accepted,
+    responses=answers(202, {"sessionId": "019a8f…", "runId": "undo:019a8f…"}, 404, 409),
+    summary="Undo a run",
+)
+async def undo(caller: CallerDep, run: OwnRun) -> Response:
+    """Reverse the calls of a run, newest first, in a new run of its session."""
+    handle = await caller.tenant.runtime.undo_run(run.run_id)
     return reply(Accepted(session_id=run.session_id, run_id=handle.run_id), 202)
 
 

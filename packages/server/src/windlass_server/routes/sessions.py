@@ -65,6 +65,7 @@ from windlass_server.requests import (
     run_id_for,
     seen,
     session_id_for,
+    signed,
     start,
     taken,
     token_after,
@@ -222,14 +223,8 @@ async def _answer(caller: Caller, session_id: str, *, given: wire.NewMessage, is
         token = given.continuation_token
         run_id = run_id_for(caller, session_id, key=None, token=token)
         await check_token(caller, session_id, token=token, run_id=run_id)
-        await caller.tenant.runtime.answer_session(session_id, _signed(caller, given.responses))
+        await caller.tenant.runtime.answer_session(session_id, await signed(caller, given.responses or ()))
     return Accepted(session_id=session_id, continuation_token=await token_of(caller, session_id))
-
-
-def _signed(caller: Caller, responses: Sequence[InputResponse] | None) -> list[InputResponse]:
-    """Return responses of the caller: the responder is the caller, whatever the body contains."""
-    by = {"responder": caller.principal.user}
-    return [one.model_copy(update=by) for one in responses or ()]
 
 
 async def steer(
@@ -249,7 +244,7 @@ async def steer(
         session_id=session.session_id,
         message_id=message_id,
         context=context,
-        responses=_signed(caller, responses),
+        responses=await signed(caller, responses or ()),
         source=caller.principal.source,
         owner=caller.principal.user,
     )

@@ -2,13 +2,16 @@
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 from heapq import nlargest
 from itertools import islice
 from types import MappingProxyType
 from typing import Final
+
+from pydantic_core import from_json
 
 from windlass.adapters.journals.codec import (
     EncodedPost,
@@ -31,9 +34,11 @@ from windlass.adapters.journals.rules import (
     Leases,
     Settlement,
     check_fence,
+    check_revision,
     check_room,
     conflict,
     deleted,
+    document_json,
     driven,
     in_turns,
     new_run_ids,
@@ -55,6 +60,7 @@ from windlass.ports.store import (
     Batch,
     Claim,
     CountFilter,
+    Document,
     InboxItem,
     KeptItem,
     NewRun,
@@ -319,6 +325,7 @@ class MemoryTables:
         """Position of the newest record, which may have been deleted."""
         self._index = MemoryIndex()
         self._refused: deque[RefusedStart] = deque(maxlen=refusals_max)
+        self._documents: dict[tuple[str, str], Document] = {}
         self._refused_count = 0
         """Number of starts ever refused."""
         self._is_closed = False
@@ -655,6 +662,7 @@ class MemoryArchive(MemoryTables):
             and wanted.agent_id in (None, row.agent_id)
             and wanted.status in (None, row.status)
             and (wanted.owner is None or (session is not None and session.owner == wanted.owner))
+            and not (wanted.root_only and session is not None and session.parent_session_id is not None)
         )
 
     def _run_info(self, row: Run, item: Item) -> RunInfo:
@@ -894,6 +902,44 @@ class MemoryStore(MemoryArchive):
     async def unfinished(self) -> Mapping[str, int]:
         self._check_open()
         return Counter(row.agent_id for row, _ in self._runs.values() if row.status in OPEN)
+
+    async def put_document(self, document: Document) -> None:
+        self._check_open()
+        body = from_json(document_json(document))
+        check_revision(document, self._revision(document), expected=document.revision - 1)
+        self._documents[document.kind, document.name] = replace(document, body=body)
+
+    async def drop_document(self, document: Document) -> None:
+        self._check_open()
+        check_revision(document, self._revision(document), expected=document.revision)
+        del self._documents[document.kind, document.name]
+
+    def _revision(self, document: Document) -> int:
+        stored = self._documents.get((document.kind, document.name))
+        return 0 if stored is None else stored.revision
+
+    async def document(self, kind: str, name: str) -> Document | None:
+        return next(iter(self._documents_of(kind, lambda one: one.name == name)), None)
+
+    async def documents(
+        self, kind: str, *, after: str | None = None, limit: int = 100
+    ) -> tuple[Document, ...]:
+        found = self._documents_of(kind, lambda one: one.name > (after or ""))
+        return tuple(sorted(found, key=lambda one: one.name)[:limit])
+
+    async def due_documents(self, kind: str, *, now_ms: int, limit: int = 100) -> tuple[Document, ...]:
+        found = self._documents_of(kind, lambda one: one.due_at_ms is not None and one.due_at_ms <= now_ms)
+        return tuple(sorted(found, key=lambda one: (one.due_at_ms or 0, one.name))[:limit])
+
+    async def next_document_ms(self, kind: str) -> int | None:
+        found = self._documents_of(kind, lambda _: True)
+        return min((one.due_at_ms for one in found if one.due_at_ms is not None), default=None)
+
+    def _documents_of(self, kind: str, fits: Callable[[Document], bool]) -> list[Document]:
+        """Return copies: the caller may change them."""
+        self._check_open()
+        found = [one for one in self._documents.values() if one.kind == kind and fits(one)]
+        return [replace(one, body=deepcopy(one.body)) for one in found]
 
     async def next_wake_ms(self) -> int | None:
         self._check_open()

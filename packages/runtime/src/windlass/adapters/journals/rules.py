@@ -7,8 +7,8 @@ from typing import Final
 from pydantic_core import from_json, to_json
 
 from windlass.errors import Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
-from windlass.limits import INBOX_ITEMS_MAX, INBOX_STARTS_MAX, OWNER_LEASE_MS
-from windlass.ports.store import NO_USAGE, START, Batch, NewRun, SessionRow, SessionStatus
+from windlass.limits import DOCUMENT_BYTES_MAX, INBOX_ITEMS_MAX, INBOX_STARTS_MAX, OWNER_LEASE_MS
+from windlass.ports.store import NO_USAGE, START, Batch, Document, NewRun, SessionRow, SessionStatus
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Post
 from windlass_harness.views.listing import RunTold, Told
@@ -188,6 +188,21 @@ def check_fence(row: SessionRow, batch: Batch) -> None:
     if row.last_seq != batch.expected_seq:
         found = f"ends at {row.last_seq:,}, expected {batch.expected_seq:,}"
         raise conflict(f"session {row.session_id} {found}", row.session_id)
+
+
+def check_revision(document: Document, stored: int, *, expected: int) -> None:
+    """Refuse to write or delete a document that is not at the expected revision; 0 means: there is none."""
+    if stored != expected:
+        words = f"is at revision {stored}" if stored else "does not exist"
+        raise conflict(f"{document.kind} {document.name} {words}, not at {expected}: read it again")
+
+
+def document_json(document: Document) -> str:
+    """Return the body of a document as text; Rejected if it is too large."""
+    raw = to_json(document.body)
+    if len(raw) > DOCUMENT_BYTES_MAX:
+        raise too_large(f"{document.kind} {document.name}", len(raw), limit=DOCUMENT_BYTES_MAX)
+    return raw.decode()
 
 
 def check_room(waiting: int, *, kind: str) -> None:

@@ -9,9 +9,13 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from windlass.adapters.models.anthropic import AnthropicProvider as AnthropicProvider
+    from windlass.adapters.models.bedrock import BedrockProvider as BedrockProvider
     from windlass.adapters.models.demo import DemoModel as DemoModel
+    from windlass.adapters.models.google import GoogleProvider as GoogleProvider
+    from windlass.adapters.models.openai import AzureOpenAIProvider as AzureOpenAIProvider
     from windlass.adapters.models.openai import OpenAICompatProvider as OpenAICompatProvider
     from windlass.adapters.models.prompted import PromptedTools as PromptedTools
+    from windlass.adapters.models.responses import OpenAIResponsesProvider as OpenAIResponsesProvider
     from windlass.adapters.models.routes import EnvironmentProviders as EnvironmentProviders
     from windlass.adapters.models.routes import provider_for as provider_for
     from windlass.adapters.models.routes import providers_from_environment as providers_from_environment
@@ -19,9 +23,12 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "windlass.adapters.models.anthropic": ("AnthropicProvider",),
+    "windlass.adapters.models.bedrock": ("BedrockProvider",),
     "windlass.adapters.models.demo": ("DemoModel",),
-    "windlass.adapters.models.openai": ("OpenAICompatProvider",),
+    "windlass.adapters.models.google": ("GoogleProvider",),
+    "windlass.adapters.models.openai": ("AzureOpenAIProvider", "OpenAICompatProvider"),
     "windlass.adapters.models.prompted": ("PromptedTools",),
+    "windlass.adapters.models.responses": ("OpenAIResponsesProvider",),
     "windlass.adapters.models.routes": (
         "EnvironmentProviders",
         "provider_for",

@@ -1,20 +1,29 @@
 """Anthropic, and every server with a compatible Messages API."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from hashlib import sha256
 from typing import Final, cast
 
-from windlass.adapters.models.errors import Endpoint, malformed
+from windlass.adapters.models.clients import anthropic_client
+from windlass.adapters.models.errors import malformed
 from windlass.adapters.models.messages import (
+    NO_ARGUMENTS,
+    REDACTED,
+    SILENCE,
+    THINKING,
     Media,
     Text,
+    Thoughts,
     Turns,
     check_newest,
     contents,
+    count_of,
+    may_think,
     names_back,
+    object_of,
     system_count,
+    text_of,
+    thoughts_of,
     wire_call_id,
     wire_name,
 )
@@ -26,6 +35,7 @@ from windlass.adapters.models.transport import (
     Line,
     ModelSettings,
     ServedModel,
+    endpoint_of,
     need_extra,
     need_key,
 )
@@ -34,67 +44,6 @@ from windlass_protocol import JsonObject, JsonValue
 
 NAME: Final = "anthropic"
 """Key of the provider's own data in a message."""
-THINKING: Final = "thinking"
-REDACTED: Final = "redacted_thinking"
-
-
-class Thoughts:
-    """The thinking blocks of one answer while it is read."""
-
-    __slots__ = ("_blocks",)
-
-    def __init__(self) -> None:
-        self._blocks: dict[int, JsonObject] = {}
-
-    def begin(self, index: int, block: JsonObject) -> None:
-        """Take the start of a block of any kind."""
-        if block.get("type") in (THINKING, REDACTED):
-            self._blocks[index] = dict(block)
-
-    def add(self, index: int, name: str, *, piece: str) -> None:
-        """Append to a field of a block."""
-        block = self._blocks.get(index)
-        if block is not None:
-            block[name] = f"{block.get(name) or ''}{piece}"
-
-    def data(self, model_id: str) -> JsonObject | None:
-        """Return the blocks to record; None if the API needs none of them back."""
-        found = [block for _, block in sorted(self._blocks.items())]
-        if not any(block.get("signature") or block.get("data") for block in found):
-            return None
-        text = "".join(str(block.get(THINKING) or "") for block in found)
-        blocks: list[JsonValue] = [
-            {"data": block.get("data")}
-            if block["type"] == REDACTED
-            else {"chars": len(str(block.get(THINKING) or "")), "signature": block.get("signature")}
-            for block in found
-        ]
-        return {NAME: {"model": model_id, "blocks": blocks, "digest": _digest(text, blocks)}}
-
-
-def thoughts_of(message: LLMMessage, model_id: str) -> list[JsonObject]:
-    """Return the thinking blocks of a message; empty if another model wrote it or it was changed."""
-    kept = (message.provider_options or {}).get(NAME)
-    if not isinstance(kept, dict) or kept.get("model") != model_id:
-        return []
-    text, blocks = message.reasoning or "", kept.get("blocks")
-    if not isinstance(blocks, list) or kept.get("digest") != _digest(text, blocks):
-        return []
-    found: list[JsonObject] = []
-    at = 0
-    for block in cast(list[JsonObject], blocks):
-        if "data" in block:
-            found.append({"type": REDACTED, "data": block["data"]})
-            continue
-        end = at + cast(int, block["chars"])
-        found.append({"type": THINKING, THINKING: text[at:end], "signature": block["signature"]})
-        at = end
-    return found
-
-
-def _digest(text: str, blocks: list[JsonValue]) -> str:
-    told = json.dumps([text, blocks], sort_keys=True)
-    return f"sha256:{sha256(told.encode()).hexdigest()}"
 
 
 class AnthropicReader:
@@ -116,7 +65,7 @@ class AnthropicReader:
     def __init__(self, names: Mapping[str, str], model_id: str) -> None:
         self._names = names
         self._model_id = model_id
-        self._thoughts = Thoughts()
+        self._thoughts = Thoughts(NAME)
         self._has_begun = False
         self._open: dict[int, str] = {}
         """The kind of each open block."""
@@ -135,9 +84,9 @@ class AnthropicReader:
         """
         match event.get("type"):
             case "content_block_delta":
-                yield from self._delta(_index(event), _object(event.get("delta")))
+                yield from self._delta(_index(event), object_of(event.get("delta")))
             case "content_block_start":
-                yield from self._start(_index(event), _object(event.get("content_block")))
+                yield from self._start(_index(event), object_of(event.get("content_block")))
             case "content_block_stop":
                 if self._open.pop(_index(event), None) is None:
                     raise malformed("content_block_stop without an open block")
@@ -145,10 +94,10 @@ class AnthropicReader:
                 if self._has_begun:
                     raise malformed("a second message_start")
                 self._has_begun = True
-                self._count(_object(event.get("message")).get("usage"))
+                self._count(object_of(event.get("message")).get("usage"))
             case "message_delta":
                 self._count(event.get("usage"))
-                reason = _object(event.get("delta")).get("stop_reason")
+                reason = object_of(event.get("delta")).get("stop_reason")
                 self._reason = reason if isinstance(reason, str) and reason else self._reason
             case "message_stop":
                 yield self._end()
@@ -180,15 +129,15 @@ class AnthropicReader:
             raise malformed("a delta belongs to no open block")
         match delta.get("type"):
             case "text_delta":
-                yield LLMStreamChunk(content_delta=_piece(delta, "text"))
+                yield LLMStreamChunk(content_delta=text_of(delta, "text"))
             case "thinking_delta":
-                piece = _piece(delta, THINKING)
+                piece = text_of(delta, THINKING)
                 self._thoughts.add(index, THINKING, piece=piece)
                 yield LLMStreamChunk(reasoning_delta=piece)
             case "signature_delta":
-                self._thoughts.add(index, "signature", piece=_piece(delta, "signature"))
+                self._thoughts.add(index, "signature", piece=text_of(delta, "signature"))
             case "input_json_delta" if index in self._calls:
-                piece = _piece(delta, "partial_json")
+                piece = text_of(delta, "partial_json")
                 if piece:
                     yield LLMStreamChunk(
                         tool_call_delta=ToolCallDelta(self._calls[index], arguments_delta=piece)
@@ -212,22 +161,17 @@ class AnthropicReader:
 
 
 def _usage(usage: JsonObject) -> LLMUsage:
-    fresh = _number(usage.get("input_tokens"))
-    read = _number(usage.get("cache_read_input_tokens"))
-    written = _number(usage.get("cache_creation_input_tokens"))
-    details = usage.get("output_tokens_details")
+    fresh = count_of(usage, "input_tokens")
+    read = count_of(usage, "cache_read_input_tokens")
+    written = count_of(usage, "cache_creation_input_tokens")
     return LLMUsage(
         # The API counts cache reads and writes separately; here the input is the whole prompt.
         input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
-        output_tokens=_number(usage.get("output_tokens")),
+        output_tokens=count_of(usage, "output_tokens"),
         cache_read_tokens=read,
         cache_write_tokens=written,
-        reasoning_tokens=_number(details.get("thinking_tokens")) if isinstance(details, dict) else None,
+        reasoning_tokens=count_of(usage.get("output_tokens_details"), "thinking_tokens"),
     )
-
-
-def _number(value: JsonValue) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _index(event: JsonObject) -> int:
@@ -237,23 +181,7 @@ def _index(event: JsonObject) -> int:
     return index
 
 
-def _object(value: JsonValue) -> JsonObject:
-    if not isinstance(value, dict):
-        raise malformed("a part of an event is not an object")
-    return cast(JsonObject, value)
-
-
-def _piece(delta: JsonObject, name: str) -> str:
-    value = delta.get(name)
-    if not isinstance(value, str):
-        raise malformed("a text delta is not a string")
-    return value
-
-
 _CACHED: Final[JsonObject] = {"type": "ephemeral"}
-_NO_ARGUMENTS: Final[JsonObject] = {"type": "object", "properties": {}}
-_SILENCE: Final = "(nothing)"
-"""Replaces an empty message, which the API refuses."""
 
 
 def anthropic_body(
@@ -274,7 +202,7 @@ def anthropic_body(
     first = system_count(messages)
     system = [_text(one.content) for one in messages[:first] if one.content.strip()]
     said = anthropic_messages(messages[first:], turns)
-    thinks = _thinks(settings) and _may_think(messages, model)
+    thinks = _thinks(settings) and may_think(messages, NAME, model)
     if _thinks(settings) and not thinks:
         said = [_without_thoughts(turn) for turn in said]
     definitions = [_tool(tool) for tool in tools]
@@ -312,7 +240,7 @@ def anthropic_messages(messages: Sequence[LLMMessage], turns: Turns[JsonObject])
     """Return the messages as turns of user and assistant, beginning with the user."""
     said = turns.of(messages)
     if not said or said[0]["role"] == "assistant":
-        said.insert(0, {"role": "user", "content": [_text(_SILENCE)]})
+        said.insert(0, {"role": "user", "content": [_text(SILENCE)]})
     return said
 
 
@@ -322,7 +250,7 @@ def _take(thinks_as: str | None, turns: list[JsonObject], message: LLMMessage) -
     if not blocks:
         return
     if thinks_as is not None and role == "assistant":
-        blocks = [*thoughts_of(message, thinks_as), *blocks]
+        blocks = [*thoughts_of(message, NAME, thinks_as), *blocks]
     if turns and turns[-1]["role"] == role:
         blocks = [*cast(list[JsonObject], turns.pop()["content"]), *blocks]
     turns.append({"role": role, "content": cast(list[JsonValue], _ordered(blocks))})
@@ -350,7 +278,7 @@ def _blocks(message: LLMMessage) -> list[JsonObject]:
             words = message.content.strip()
             return [_text(f"<system>\n{words}\n</system>")] if words else []
         case "user":
-            return [_part(part) for part in contents(message)] or [_text(_SILENCE)]
+            return [_part(part) for part in contents(message)] or [_text(SILENCE)]
         case "assistant":
             text = message.content.rstrip()
             said = [_text(text)] if text else []
@@ -379,7 +307,7 @@ def _blocks(message: LLMMessage) -> list[JsonObject]:
 def _part(part: Text | Media) -> JsonObject:
     if isinstance(part, Text):
         # The API refuses blank blocks as well as empty ones.
-        return _text(part.text if part.text.strip() else _SILENCE)
+        return _text(part.text if part.text.strip() else SILENCE)
     source: JsonObject
     if part.url is not None:
         source = {"type": "url", "url": part.url}
@@ -400,7 +328,7 @@ def _text(text: str) -> JsonObject:
 def _tool(tool: JsonObject) -> JsonObject:
     definition: JsonObject = {
         "name": wire_name(str(tool["name"])),
-        "input_schema": tool.get("inputSchema") or _NO_ARGUMENTS,
+        "input_schema": tool.get("inputSchema") or NO_ARGUMENTS,
     }
     if tool.get("description"):
         definition["description"] = tool["description"]
@@ -418,19 +346,6 @@ def _mark(system: list[JsonObject], tools: list[JsonObject], said: list[JsonObje
             # Cached for the next request, which ends with another message.
             *before, last = cast(list[JsonObject], said[at]["content"])
             said[at] = {"role": role, "content": [*before, {**last, "cache_control": {**_CACHED}}]}
-
-
-def _may_think(messages: Sequence[LLMMessage], model: str) -> bool:
-    """Whether thinking may be enabled for this request.
-
-    Between a call and its result the API requires the signed thoughts that led to the first call since the
-    last user message. Without them the model continues without thinking.
-    """
-    if not messages or messages[-1].role != "tool":
-        return True
-    since = next((at for at in reversed(range(len(messages))) if messages[at].role == "user"), -1)
-    first = next((one for one in messages[since + 1 :] if one.role == "assistant"), None)
-    return first is not None and bool(thoughts_of(first, model))
 
 
 KEY: Final = "ANTHROPIC_API_KEY"
@@ -461,16 +376,11 @@ class AnthropicProvider(ServedModel):
         route_id: str = "anthropic",
     ) -> None:
         need_extra("anthropic", route_id)
-        found = None if base_url else environment.get(BASE_URL)
-        url = base_url or found or ANTHROPIC
-        key = need_key(api_key or environment.get(KEY), KEY, route_id=route_id, maker=type(self).__name__)
-        line = Line(
-            "windlass.adapters.models.anthropic_client",
-            "AnthropicClient",
-            Address(url, key),
-            settings or ModelSettings(),
-            Endpoint.of(url, BASE_URL if found else None, api_key=api_key, key_variable=KEY),
+        url, to = endpoint_of(
+            base_url, BASE_URL, ANTHROPIC, api_key=api_key, key_variable=KEY, environment=environment
         )
+        key = need_key(api_key or environment.get(KEY), KEY, route_id=route_id, maker=type(self).__name__)
+        line = Line("anthropic", anthropic_client, Address(url, key), settings or ModelSettings(), to)
         super().__init__(model, line, route_id=route_id)
         self._turns = anthropic_turns(model, self._settings)
 

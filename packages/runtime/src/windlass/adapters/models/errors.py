@@ -5,8 +5,9 @@ status, and the error code and parameter if they have the form of an identifier.
 """
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Final, Self, cast
+from typing import Final, Literal, Self, cast
 from urllib.parse import urlsplit
 
 from windlass.errors import AgentError
@@ -18,15 +19,32 @@ from windlass_protocol.lazy import lazy_pattern
 
 EVENT_BYTES_MAX: Final = 8 * 1_048_576
 """Bytes of one event of a stream."""
+ERROR_BYTES_MAX: Final = 65_536
+"""Bytes that are read of the answer of a server that refused a request."""
+Source = Literal["default", "variable", "argument"]
+"""Where the address of a provider comes from."""
 _WORD: Final = lazy_pattern(r"[A-Za-z][A-Za-z0-9_.\[\]-]{0,63}")
 _OVERFLOW: Final = lazy_pattern(
-    r"(?:prompt|input) is too long|too many (?:input )?tokens|maximum context length"
+    r"(?:prompt|input) is too long|too many (?:input )?tokens|maximum context length|input token count"
     r"|\bexceeds?\b.{0,60}\bcontext\b|\bcontext (?:length|window|size)\b.{0,60}\bexceed",
     re.IGNORECASE,
 )
 """Messages for a context overflow, of servers that send no error code."""
+_RATE_CODE: Final = lazy_pattern(r"rate_limit|throttling|resource_exhausted", re.IGNORECASE)
 _OVERFLOW_CODES: Final = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 _OVERFLOW_STATUS: Final = frozenset({400, 413, 422, 500})
+_UNREACHED: Final = frozenset(
+    {
+        "APIError",
+        "HTTPError",
+        "OSError",
+        "StreamError",
+        # of the services that AWS credentials come from
+        "CredentialRetrievalError",
+        "HTTPClientError",
+        "MetadataRetrievalError",
+    }
+)
 _HOST_ERRORS: Final = frozenset({"UnsupportedProtocol", "LocalProtocolError", "InvalidURL"})
 """A wrong address, or a key that cannot be a header."""
 
@@ -40,12 +58,29 @@ class _Problem:
     param: str | None = None
     words: str = ""
     retry_after_ms: int | None = None
+    retry_delay: str | None = None
+    """The pause that Google asks for, such as `34.1s`."""
     is_in_stream: bool = False
 
     def __str__(self) -> str:
         shown = [f"HTTP {self.status}"] if self.status and self.status >= 400 else []
         shown += [word for word in (self.code, self.param) if word and _WORD.fullmatch(word)]
         return f" ({', '.join(shown)})" if shown else ""
+
+
+class ResponseError(Exception):
+    """A server that is asked without an SDK refused a request."""
+
+    def __init__(self, status_code: int, body: object, headers: Mapping[str, str]) -> None:
+        super().__init__(f"HTTP {status_code}")
+        self.status_code = status_code
+        self.body = body
+        self.headers = headers
+
+    @property
+    def response(self) -> Self:
+        """The response, as the errors of SDKs have it."""
+        return self
 
 
 @sealed
@@ -55,13 +90,24 @@ class Endpoint:
     host: str
     key: str
     """The environment variable of the key, or the argument that it was given as."""
+    address: str = "the argument base_url"
+    """The environment variable that sets the address, or the argument that it was given as."""
 
     @classmethod
-    def of(cls, base_url: str, url_variable: str | None, *, api_key: str | None, key_variable: str) -> Self:
-        """Return the endpoint of a base URL, which may have been read from a variable, and of a key."""
+    def of(
+        cls,
+        base_url: str,
+        url_variable: str,
+        *,
+        url_source: Source,
+        api_key: str | None,
+        key_variable: str,
+    ) -> Self:
+        """Return the endpoint of a base URL and a key."""
         host = urlsplit(base_url).netloc.rpartition("@")[2] or "an address without a host"
-        source = "" if url_variable is None else f" (from {url_variable})"
-        return cls(f"{host}{source}", "the argument api_key" if api_key else key_variable)
+        told = f" (from {url_variable})" if url_source == "variable" else ""
+        address = "the argument base_url" if url_source == "argument" else url_variable
+        return cls(f"{host}{told}", "the argument api_key" if api_key else key_variable, address)
 
 
 def translate(error: Exception, *, to: Endpoint, now: datetime) -> AgentError:
@@ -75,11 +121,15 @@ def translate(error: Exception, *, to: Endpoint, now: datetime) -> AgentError:
     if cause is not None:
         names |= {kind.__name__ for kind in type(cause).__mro__}
     if any("Timeout" in name for name in names):
-        told = f"the provider at {to.host} did not answer in time: check that it runs, or raise the timeouts"
+        told = (
+            f"the provider at {to.host} did not answer in time: check that it runs, and the address in "
+            f"{to.address}, or raise the timeouts"
+        )
         return ModelUnavailable(told, fault=ModelFault.TIMEOUT)
     if names & _HOST_ERRORS:
         return ModelRejected(
-            f"the request to the provider at {to.host} could not be built: check the base URL and {to.key}",
+            f"the request to the provider at {to.host} could not be built: check the address in "
+            f"{to.address}, and {to.key}",
             fault=ModelFault.AUTH,
             retry=RetryClass.HOST_CONFIGURATION_NEEDED,
         )
@@ -87,10 +137,18 @@ def translate(error: Exception, *, to: Endpoint, now: datetime) -> AgentError:
         return malformed("an event is not JSON")
     if "SSEError" in names:
         return malformed(f"an event is too large: limit {EVENT_BYTES_MAX:,} bytes")
-    if names & {"APIError", "HTTPError", "OSError", "StreamError"}:
+    if names & _UNREACHED:
         return ModelUnavailable(
-            f"the provider at {to.host} could not be reached, or the connection broke: check that it runs",
+            f"the provider at {to.host} could not be reached, or the connection broke: check that it runs, "
+            f"and the address in {to.address}",
             fault=ModelFault.TRANSPORT,
+        )
+    if "BotoCoreError" in names:
+        return ModelRejected(
+            f"the AWS credentials for {to.host} could not be read ({type(error).__name__}): check {to.key}, "
+            "AWS_PROFILE and the files of the profile",
+            fault=ModelFault.AUTH,
+            retry=RetryClass.HOST_CONFIGURATION_NEEDED,
         )
     return ModelRejected(
         f"the request to the provider failed with {type(error).__name__}",
@@ -117,36 +175,42 @@ def cut_off() -> ModelUnavailable:
 def _problem(error: Exception, now: datetime) -> _Problem:
     status = cast(int | None, getattr(error, "status_code", None))
     response: object = getattr(error, "response", None)
-    headers = cast("dict[str, str]", getattr(response, "headers", {}))
+    headers = cast(Mapping[str, str], getattr(response, "headers", {}))
     found = _read(getattr(error, "body", None), status=status, is_in_stream=status is None or status < 400)
     return _Problem(
         found.status,
-        found.code,
+        # AWS names the error in a header.
+        found.code or headers.get("x-amzn-errortype", "").partition(":")[0] or None,
         found.param,
         words=found.words or str(error),
-        retry_after_ms=_retry_after_ms(headers, now),
+        retry_after_ms=_retry_after_ms(headers, found.retry_delay, now),
         is_in_stream=found.is_in_stream,
     )
 
 
 def _read(body: object, *, status: int | None, is_in_stream: bool) -> _Problem:
-    inner = body
-    if isinstance(body, dict):
-        inner = cast(dict[str, object], body).get("error", cast(object, body))
+    inner = cast(list[object], body)[0] if isinstance(body, list) and body else cast(object, body)
+    if isinstance(inner, dict):
+        inner = cast(dict[str, object], inner).get("error", cast(object, inner))
     if not isinstance(inner, dict):
         words = inner if isinstance(inner, str) else ""
         return _Problem(status, words=words, is_in_stream=is_in_stream)
     fields = cast(dict[str, object], inner)
-    code, kind = fields.get("code"), fields.get("type")
+    code, kind = fields.get("code"), fields.get("type") or fields.get("status") or fields.get("__type")
     if isinstance(code, int) and is_in_stream:
         status = code
     code = code if isinstance(code, str) and code else kind
-    param = fields.get("param")
+    param, delay = fields.get("param"), None
+    # Google sends 400 for a wrong key, and the pause in the body.
+    for detail in cast(list[dict[str, object]], fields.get("details") or ()):
+        code = "invalid_api_key" if detail.get("reason") == "API_KEY_INVALID" else code
+        delay = detail.get("retryDelay") or delay
     return _Problem(
         status,
         code if isinstance(code, str) else None,
         param if isinstance(param, str) else None,
         words=str(fields.get("message") or ""),
+        retry_delay=str(delay) if delay else None,
         is_in_stream=is_in_stream,
     )
 
@@ -163,7 +227,7 @@ def _meaning(problem: _Problem, to: Endpoint) -> AgentError:
         )
     match retry:
         case RetryClass.RETRYABLE:
-            is_rate = problem.status == 429 or "rate_limit" in (problem.code or "")
+            is_rate = problem.status == 429 or _RATE_CODE.search(problem.code or "") is not None
             fault = ModelFault.RATE_LIMIT if is_rate else ModelFault.SERVER
             words = "rate limit" if is_rate else "server error or overload"
             return ModelUnavailable(
@@ -190,10 +254,10 @@ def _is_overflow(problem: _Problem, retry: RetryClass) -> bool:
     return is_possible and _OVERFLOW.search(problem.words) is not None
 
 
-def _retry_after_ms(headers: "dict[str, str]", now: datetime) -> int | None:
+def _retry_after_ms(headers: Mapping[str, str], delay: str | None, now: datetime) -> int | None:
     exact = headers.get("retry-after-ms")
     if exact is not None:
         found = parse_retry_after_ms(exact, now=now)
         return None if found is None else found // 1000
-    value = headers.get("retry-after")
+    value = headers.get("retry-after") or (delay and delay.removesuffix("s"))
     return None if value is None else parse_retry_after_ms(value, now=now)

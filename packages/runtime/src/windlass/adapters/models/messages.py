@@ -1,6 +1,7 @@
-"""Message conversion shared by providers: caching, attachments, tool names."""
+"""Message conversion shared by providers: caching, attachments, tool names, signed reasoning."""
 
 import base64
+import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
@@ -8,12 +9,13 @@ from functools import partial
 from hashlib import sha256
 from itertools import compress, count
 from operator import is_not
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, cast
 from weakref import ReferenceType, ref
 
+from windlass.adapters.models.errors import malformed
 from windlass.attachments import Address, Inline, Unreadable, read_place
 from windlass.ports.model import LLMMessage, ModelFault, ModelRejected
-from windlass_protocol import JsonObject, RetryClass
+from windlass_protocol import JsonObject, JsonValue, RetryClass
 from windlass_protocol.frozen import mutable, sealed
 from windlass_protocol.lazy import lazy_pattern
 
@@ -189,12 +191,12 @@ _DIGEST_CHARS: Final = 8
 
 
 def wire_name(name: str) -> str:
-    """Return the name of a tool as both APIs allow it; equal names stay equal."""
+    """Return the name of a tool as every API allows it; equal names stay equal."""
     return _plain(name, NAME_CHARS_MAX)
 
 
 def wire_call_id(call_id: str) -> str:
-    """Return the id of a call as both APIs allow it; equal ids stay equal."""
+    """Return the id of a call as every API allows it; equal ids stay equal."""
     return _plain(call_id, CALL_ID_CHARS_MAX)
 
 
@@ -211,3 +213,114 @@ def names_back(tools: Iterable[JsonObject]) -> dict[str, str]:
     """Return the names of tools by their wire names, where they differ."""
     names = (str(tool["name"]) for tool in tools)
     return {wire_name(name): name for name in names if wire_name(name) != name}
+
+
+NO_ARGUMENTS: Final[JsonObject] = {"type": "object", "properties": {}}
+"""The schema of a tool without arguments."""
+SILENCE: Final = "(nothing)"
+"""Replaces an empty message, which some APIs refuse."""
+
+
+def kept_data(name: str, model_id: str, blocks: list[JsonValue], *, text: str = "") -> JsonObject:
+    """Return data that a provider needs back with an answer and its reasoning, as it is recorded."""
+    return {name: {"model": model_id, "blocks": blocks, "digest": _digest(text, blocks)}}
+
+
+def data_of(message: LLMMessage, name: str, model_id: str, *, text: str = "") -> list[JsonValue]:
+    """Return the data of `kept_data`; empty if another model wrote the message or it was changed."""
+    kept = (message.provider_options or {}).get(name)
+    if not isinstance(kept, dict) or kept.get("model") != model_id:
+        return []
+    blocks = kept.get("blocks")
+    return blocks if isinstance(blocks, list) and kept.get("digest") == _digest(text, blocks) else []
+
+
+def _digest(text: str, blocks: list[JsonValue]) -> str:
+    told = json.dumps([text, blocks], sort_keys=True)
+    return f"sha256:{sha256(told.encode()).hexdigest()}"
+
+
+THINKING: Final = "thinking"
+REDACTED: Final = "redacted_thinking"
+
+
+class Thoughts:
+    """The thinking blocks of one answer while it is read."""
+
+    __slots__ = ("_blocks", "_name")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._blocks: dict[int, JsonObject] = {}
+
+    def begin(self, index: int, block: JsonObject) -> None:
+        """Take the start of a block of any kind."""
+        if block.get("type") in (THINKING, REDACTED):
+            self._blocks.setdefault(index, dict(block))
+
+    def add(self, index: int, name: str, *, piece: str) -> None:
+        """Append to a field of a block."""
+        block = self._blocks.get(index)
+        if block is not None:
+            block[name] = f"{block.get(name) or ''}{piece}"
+
+    def data(self, model_id: str) -> JsonObject | None:
+        """Return the blocks to record; None if the API needs none of them back."""
+        found = [block for _, block in sorted(self._blocks.items())]
+        if not any(block.get("signature") or block.get("data") for block in found):
+            return None
+        text = "".join(str(block.get(THINKING) or "") for block in found)
+        blocks: list[JsonValue] = [
+            {"data": block.get("data")}
+            if block["type"] == REDACTED
+            else {"chars": len(str(block.get(THINKING) or "")), "signature": block.get("signature")}
+            for block in found
+        ]
+        return kept_data(self._name, model_id, blocks, text=text)
+
+
+def thoughts_of(message: LLMMessage, name: str, model_id: str) -> list[JsonObject]:
+    """Return the thinking blocks of a message; empty if another model wrote it or it was changed."""
+    text, found, at = message.reasoning or "", list[JsonObject](), 0
+    for block in cast(list[JsonObject], data_of(message, name, model_id, text=text)):
+        if "data" in block:
+            found.append({"type": REDACTED, "data": block["data"]})
+            continue
+        end = at + cast(int, block["chars"])
+        found.append({"type": THINKING, THINKING: text[at:end], "signature": block["signature"]})
+        at = end
+    return found
+
+
+def may_think(messages: Sequence[LLMMessage], name: str, model_id: str) -> bool:
+    """Whether thinking may be enabled for a request to a model of Anthropic.
+
+    Between a call and its result the API requires the signed thoughts that led to the first call since the
+    last user message. Without them the model continues without thinking.
+    """
+    if not messages or messages[-1].role != "tool":
+        return True
+    since = next((at for at in reversed(range(len(messages))) if messages[at].role == "user"), -1)
+    first = next((one for one in messages[since + 1 :] if one.role == "assistant"), None)
+    return first is not None and bool(thoughts_of(first, name, model_id))
+
+
+def count_of(counts: JsonValue, name: str) -> int | None:
+    """Return a number of tokens; None if the provider did not report it."""
+    value = cast(JsonObject, counts).get(name) if isinstance(counts, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def object_of(value: JsonValue) -> JsonObject:
+    """Return a part of an event, which must be an object."""
+    if not isinstance(value, dict):
+        raise malformed("a part of an event is not an object")
+    return cast(JsonObject, value)
+
+
+def text_of(delta: JsonObject, name: str) -> str:
+    """Return a field of an event, which must be a text."""
+    value = delta.get(name)
+    if not isinstance(value, str):
+        raise malformed("a text delta is not a string")
+    return value

@@ -6,13 +6,16 @@ from typing import Final, cast
 
 from pydantic_core import to_json
 
-from windlass.adapters.models.errors import Endpoint, malformed
+from windlass.adapters.models.clients import azure_client, openai_client
+from windlass.adapters.models.errors import malformed
 from windlass.adapters.models.messages import (
+    NO_ARGUMENTS,
     Media,
     Text,
     Turns,
     check_newest,
     contents,
+    count_of,
     names_back,
     system_count,
     wire_call_id,
@@ -25,11 +28,14 @@ from windlass.adapters.models.transport import (
     Line,
     ModelSettings,
     ServedModel,
+    endpoint_of,
     need_extra,
     need_key,
+    not_set_up,
 )
 from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage, ToolCallDelta
 from windlass_protocol import JsonObject, JsonValue, ToolCall
+from windlass_protocol.frozen import sealed
 
 _REASONING: Final = ("reasoning_content", "reasoning")
 """Fields with the reasoning of a model; OpenAI's own server sends none."""
@@ -131,22 +137,14 @@ class OpenAIReader:
 
 
 def _usage(usage: JsonObject) -> LLMUsage:
-    read = _count(usage.get("prompt_tokens_details"), "cached_tokens")
+    read = count_of(usage.get("prompt_tokens_details"), "cached_tokens")
     return LLMUsage(
-        input_tokens=_count(usage, "prompt_tokens"),
-        output_tokens=_count(usage, "completion_tokens"),
-        cache_read_tokens=read if read is not None else _count(usage, "prompt_cache_hit_tokens"),
-        cache_write_tokens=_count(usage.get("prompt_tokens_details"), "cache_write_tokens"),
-        reasoning_tokens=_count(usage.get("completion_tokens_details"), "reasoning_tokens"),
+        input_tokens=count_of(usage, "prompt_tokens"),
+        output_tokens=count_of(usage, "completion_tokens"),
+        cache_read_tokens=read if read is not None else count_of(usage, "prompt_cache_hit_tokens"),
+        cache_write_tokens=count_of(usage.get("prompt_tokens_details"), "cache_write_tokens"),
+        reasoning_tokens=count_of(usage.get("completion_tokens_details"), "reasoning_tokens"),
     )
-
-
-def _count(counts: JsonValue, name: str) -> int | None:
-    value = cast(JsonObject, counts).get(name) if isinstance(counts, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-_NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
 
 
 def openai_body(
@@ -262,7 +260,7 @@ def _call(call: ToolCall) -> JsonObject:
 def _tool(tool: JsonObject) -> JsonObject:
     function: JsonObject = {
         "name": wire_name(str(tool["name"])),
-        "parameters": tool.get("inputSchema") or _NO_ARGUMENTS,
+        "parameters": tool.get("inputSchema") or NO_ARGUMENTS,
     }
     if tool.get("description"):
         function["description"] = tool["description"]
@@ -292,38 +290,14 @@ _NO_KEY: Final = "none"
 """Sent to a server that needs no key: the SDK requires one."""
 
 
-class OpenAICompatProvider(ServedModel):
-    """A model behind Chat Completions: OpenAI, vLLM, llama.cpp, Ollama and others.
+class _ChatModel(ServedModel):
+    """A model behind Chat Completions."""
 
-    The key is `api_key` or the variable `key_variable`, the address `base_url` or OPENAI_BASE_URL; a server
-    at another address than OpenAI's needs no key. The client does not retry: the loop does.
-
-    Raises:
-        Unavailable: the extra `packages/runtime[openai]` or the key is missing.
-    """
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        settings: ModelSettings | None = None,
-        environment: Environment = PROCESS_ENVIRONMENT,
-        route_id: str = "openai",
-        key_variable: str = KEY,
-    ) -> None:
-        need_extra("openai", route_id)
-        found = None if base_url else environment.get(BASE_URL)
-        url = base_url or found or OPENAI
-        key = api_key or environment.get(key_variable) or (None if url == OPENAI else _NO_KEY)
-        to = Endpoint.of(url, BASE_URL if found else None, api_key=api_key, key_variable=key_variable)
+    def __init__(self, model: str, line: Line, *, route_id: str, is_openai: bool) -> None:
+        super().__init__(model, line, route_id=route_id)
         # Other servers apply the schema to all output of the model, which excludes tool calls.
-        self.holds_beside_tools = url == OPENAI
-        self._max_tokens_name = "max_completion_tokens" if url == OPENAI else "max_tokens"
-        address = Address(url, need_key(key, key_variable, route_id=route_id, maker=type(self).__name__))
-        client = ("windlass.adapters.models.openai_client", "OpenAIClient")
-        super().__init__(model, Line(*client, address, settings or ModelSettings(), to), route_id=route_id)
+        self.holds_beside_tools = is_openai
+        self._max_tokens_name = "max_completion_tokens" if is_openai else "max_tokens"
         self._turns = openai_turns(self._settings.reasoning_field)
 
     def _body(
@@ -340,3 +314,112 @@ class OpenAICompatProvider(ServedModel):
 
     def _reader(self, tools: Sequence[JsonObject]) -> OpenAIReader:
         return OpenAIReader(names_back(tools))
+
+
+class OpenAICompatProvider(_ChatModel):
+    """A model behind Chat Completions: OpenAI, vLLM, llama.cpp, Ollama and others.
+
+    The key is `api_key` or the variable `key_variable`, the address `base_url` or OPENAI_BASE_URL; a server
+    at another address than OpenAI's needs no key. `url_variable` names the variable that `base_url` was read
+    from, for error messages. The client does not retry: the loop does.
+
+    Raises:
+        Unavailable: the extra `packages/runtime[openai]` or the key is missing.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        settings: ModelSettings | None = None,
+        environment: Environment = PROCESS_ENVIRONMENT,
+        route_id: str = "openai",
+        key_variable: str = KEY,
+        url_variable: str | None = None,
+    ) -> None:
+        line = openai_line(
+            "/chat/completions",
+            Address(base_url or "", api_key or ""),
+            settings,
+            environment=environment,
+            names=Names(type(self).__name__, route_id, key_variable, url_variable),
+        )
+        super().__init__(model, line, route_id=route_id, is_openai=line.address.base_url == OPENAI)
+
+
+@sealed
+class Names:
+    """Names of a provider for error messages: its class, its route and its variables."""
+
+    maker: str
+    route_id: str
+    key_variable: str
+    url_variable: str | None = None
+    """The variable that the given address was read from."""
+
+
+def openai_line(
+    path: str, given: Address, settings: ModelSettings | None, *, environment: Environment, names: Names
+) -> Line:
+    """Return the connection to OpenAI, or to a server with its API; what is not given is in the environment.
+
+    Raises:
+        Unavailable: the extra or the key is missing.
+    """
+    need_extra("openai", names.route_id)
+    url, to = endpoint_of(
+        given.base_url,
+        names.url_variable or BASE_URL,
+        OPENAI,
+        api_key=given.api_key,
+        key_variable=names.key_variable,
+        environment=environment,
+        is_read=names.url_variable is not None,
+    )
+    key = given.api_key or environment.get(names.key_variable) or (None if url == OPENAI else _NO_KEY)
+    key = need_key(key, names.key_variable, route_id=names.route_id, maker=names.maker)
+    return Line("openai", partial(openai_client, path), Address(url, key), settings or ModelSettings(), to)
+
+
+AZURE_KEY: Final = "AZURE_OPENAI_API_KEY"
+AZURE_ENDPOINT: Final = "AZURE_OPENAI_ENDPOINT"
+AZURE_VERSION: Final = "OPENAI_API_VERSION"
+_AZURE_VERSION: Final = "2024-10-21"
+
+
+class AzureOpenAIProvider(_ChatModel):
+    """A deployment of Azure OpenAI; `model` is the name of the deployment.
+
+    The key is `api_key` or AZURE_OPENAI_API_KEY, the address of the resource `base_url` or
+    AZURE_OPENAI_ENDPOINT, the version of the API `api_version` or OPENAI_API_VERSION.
+
+    Raises:
+        Unavailable: the extra `packages/runtime[openai]`, the key or the address is missing.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        api_version: str | None = None,
+        settings: ModelSettings | None = None,
+        environment: Environment = PROCESS_ENVIRONMENT,
+        route_id: str = "azure",
+    ) -> None:
+        need_extra("openai", route_id)
+        url, to = endpoint_of(
+            base_url, AZURE_ENDPOINT, "", api_key=api_key, key_variable=AZURE_KEY, environment=environment
+        )
+        if not url:
+            example = "https://NAME.openai.azure.com"
+            raise not_set_up(route_id, f"set the variable {AZURE_ENDPOINT} to the resource: {example}")
+        key = api_key or environment.get(AZURE_KEY)
+        key = need_key(key, AZURE_KEY, route_id=route_id, maker=type(self).__name__)
+        version = api_version or environment.get(AZURE_VERSION) or _AZURE_VERSION
+        client = partial(azure_client, version)
+        line = Line("openai", client, Address(url, key), settings or ModelSettings(), to)
+        super().__init__(model, line, route_id=route_id, is_openai=True)

@@ -1,4 +1,4 @@
-"""Model routes: `openai/…`, `anthropic/…`, `ollama/…`, `demo/…`."""
+"""Model routes: `openai/…`, `anthropic/…`, `google/…`, `ollama/…`, `demo/…` and others."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, cast
@@ -14,6 +14,7 @@ PACE_S: Final = 0.03
 PACE_S_MAX: Final = 10.0
 PACE: Final = "WINDLASS_DEMO_PACE"
 """The environment variable that overrides it, in seconds."""
+OLLAMA_HOST: Final = "OLLAMA_HOST"
 OLLAMA: Final = "http://localhost:11434"
 COMPAT_BASE_URL: Final = "OPENAI_COMPAT_BASE_URL"
 COMPAT_KEY: Final = "OPENAI_COMPAT_API_KEY"
@@ -30,8 +31,24 @@ def _anthropic(model: str, environment: Environment) -> LLMProvider:
     return models.AnthropicProvider(model, environment=environment)
 
 
+def _responses(model: str, environment: Environment) -> LLMProvider:
+    return models.OpenAIResponsesProvider(model, environment=environment)
+
+
+def _azure(model: str, environment: Environment) -> LLMProvider:
+    return models.AzureOpenAIProvider(model, environment=environment)
+
+
+def _google(model: str, environment: Environment) -> LLMProvider:
+    return models.GoogleProvider(model, environment=environment)
+
+
+def _bedrock(model: str, environment: Environment) -> LLMProvider:
+    return models.BedrockProvider(model, environment=environment)
+
+
 def _ollama(model: str, environment: Environment) -> LLMProvider:
-    host = environment.get("OLLAMA_HOST") or OLLAMA
+    host = environment.get(OLLAMA_HOST) or OLLAMA
     address = host if "://" in host else f"http://{host}"
     # Must not get the key of another provider.
     return models.OpenAICompatProvider(
@@ -40,6 +57,7 @@ def _ollama(model: str, environment: Environment) -> LLMProvider:
         environment=environment,
         route_id="ollama",
         key_variable="OLLAMA_API_KEY",
+        url_variable=OLLAMA_HOST,
     )
 
 
@@ -53,6 +71,7 @@ def _compat(model: str, environment: Environment) -> LLMProvider:
         environment=environment,
         route_id="openai-compat",
         key_variable=COMPAT_KEY,
+        url_variable=COMPAT_BASE_URL,
     )
 
 
@@ -76,7 +95,11 @@ def _pace_s(given: str | None) -> float:
 
 _ROUTES: Final[dict[str, Callable[[str, Environment], LLMProvider]]] = {
     "openai": _openai,
+    "openai-responses": _responses,
+    "azure": _azure,
     "anthropic": _anthropic,
+    "google": _google,
+    "bedrock": _bedrock,
     "ollama": _ollama,
     "openai-compat": _compat,
     "demo": _demo,

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from copy import copy
 from dataclasses import field, replace
@@ -13,8 +13,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Protocol, Self, cast
 
 from windlass.adapters.models.errors import (
-    EVENT_BYTES_MAX,
+    ERROR_BYTES_MAX,
     Endpoint,
+    Source,
     cut_off,
     error_event,
     malformed,
@@ -27,7 +28,7 @@ from windlass_protocol.frozen import mutable, sealed
 from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
-    from httpx2 import Response, ServerSentEvent
+    from httpx2 import Response
 
 
 MAX_TOKENS: Final = 16_384
@@ -37,7 +38,6 @@ IDLE_TIMEOUT_S: Final = 120.0
 """Read timeout: before the first byte and between two chunks."""
 DRAIN_TIMEOUT_S: Final = 1.0
 """How long the rest of a finished stream is read, so that its connection can be reused."""
-ERROR_BYTES_MAX: Final = 65_536
 
 
 @sealed
@@ -56,7 +56,7 @@ class ModelSettings:
     connect_timeout_s: float = CONNECT_TIMEOUT_S
     idle_timeout_s: float = IDLE_TIMEOUT_S
     is_cached: bool = True
-    """Whether Anthropic is asked to cache the prompt up to its last messages."""
+    """Whether Anthropic and Bedrock are asked to cache the prompt up to its last messages."""
 
 
 class Environment(Protocol):
@@ -88,17 +88,24 @@ class Address:
     api_key: str
 
 
-_EVENT_STREAM: Final = "text/event-stream"
 _MEDIA_TYPE: Final = lazy_pattern(r"[a-z]+/[a-z0-9.+-]{1,64}")
 _DONE: Final = "[DONE]"
-_LAST: Final = "message_stop"
+_LAST: Final = frozenset({"message_stop", "response.completed", "response.incomplete"})
+"""Types of the last event of a stream."""
 
 
 class Client(Protocol):
-    """The client of an SDK."""
+    """The client of a provider."""
+
+    media_type: str
+    """The media type of a streamed answer."""
 
     async def post(self, body: JsonObject) -> "Response":
         """Send a request."""
+        ...
+
+    def texts(self, response: "Response") -> AsyncGenerator[str]:
+        """Yield the JSON text of each event."""
         ...
 
     async def aclose(self) -> None:
@@ -106,21 +113,13 @@ class Client(Protocol):
         ...
 
 
-class MakeClient(Protocol):
-    """Creates the client of an SDK."""
-
-    def __call__(self, address: Address, settings: ModelSettings) -> Client:
-        """Return a new client."""
-        ...
-
-
 @mutable
 class Line:
     """The connection to a server, shared by a provider and its variants."""
 
-    module: str
-    """The module of the client; the first request imports it, which may take a second."""
-    name: str
+    sdk: str
+    """The module that the client needs; the first request imports it, which may take a second."""
+    make: "Callable[[Address, ModelSettings], Client]"
     address: Address = field(repr=False)
     settings: ModelSettings
     to: Endpoint
@@ -139,16 +138,15 @@ class Line:
         failure: AgentError | None = None
         response: Response | None = None
         try:
-            response = await (await self._client()).post(body)
-            await self._check_type(response)
-            async with aclosing(_parts(response)) as parts:
-                async for part in parts:
-                    if not part.data:
-                        continue
-                    event = self._event(part.data)
+            client = await self._client()
+            response = await client.post(body)
+            await self._check_type(response, client.media_type)
+            async with aclosing(client.texts(response)) as texts:
+                async for text in texts:
+                    event = self._event(text)
                     yield event
-                    if event is None or event.get("type") == _LAST:
-                        await _drain(parts)
+                    if event is None or event.get("type") in _LAST:
+                        await _drain(texts)
                         return
         except Exception as error:  # noqa: BLE001 - the boundary to an SDK, which may raise anything
             failure = translate(error, to=self.to, now=datetime.now(UTC))
@@ -173,14 +171,13 @@ class Line:
             # Connections belong to their event loop: those of a closed loop cannot be used.
             for old in [known for known in self._clients if known.is_closed()]:
                 del self._clients[old]
-            module = await asyncio.to_thread(import_module, self.module)
-            make = cast(MakeClient, getattr(module, self.name))
-            self._clients.setdefault(loop, make(self.address, self.settings))
+            await asyncio.to_thread(import_module, self.sdk)
+            self._clients.setdefault(loop, self.make(self.address, self.settings))
         return self._clients[loop]
 
-    async def _check_type(self, response: "Response") -> None:
+    async def _check_type(self, response: "Response", expected: str) -> None:
         found = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if found == _EVENT_STREAM:
+        if found == expected:
             return
         body = b""
         async for piece in response.aiter_bytes():
@@ -192,7 +189,7 @@ class Line:
             if isinstance(answer, dict) and "error" in answer:
                 raise error_event(cast(object, answer), to=self.to)
         shown = found if _MEDIA_TYPE.fullmatch(found) else "no content type"
-        raise malformed(f"expected {_EVENT_STREAM}, found {shown}")
+        raise malformed(f"expected {expected}, found {shown}")
 
     def _event(self, data: str) -> JsonObject | None:
         if data.strip() == _DONE:
@@ -201,24 +198,18 @@ class Line:
         if not isinstance(event, dict):
             raise malformed("an event is not an object")
         fields = cast(JsonObject, event)
+        if fields.get("type") == "response.failed":
+            raise error_event(fields.get("response"), to=self.to)
         if fields.get("error") or fields.get("object") == "error" or fields.get("type") == "error":
             raise error_event(fields, to=self.to)
         return fields
 
 
-async def _parts(response: "Response") -> "AsyncGenerator[ServerSentEvent]":
-    # The SDK has imported httpx2 already.
-    from httpx2 import EventSource  # noqa: PLC0415 - an extra
-
-    async for part in EventSource(response, max_event_size=EVENT_BYTES_MAX):
-        yield part
-
-
-async def _drain(parts: "AsyncIterator[ServerSentEvent]") -> None:
+async def _drain(texts: AsyncIterator[str]) -> None:
     """Read the rest of a finished stream, so that its connection can be reused."""
     with suppress(Exception):
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
-            async for _ in parts:
+            async for _ in texts:
                 pass
 
 
@@ -287,13 +278,13 @@ class ServedModel:
         await self._line.aclose()
 
 
-def need_extra(extra: str, route_id: str) -> None:
-    """Check that an SDK is installed, without importing it.
+def need_extra(extra: str, route_id: str, *modules: str) -> None:
+    """Check that the modules of an extra are installed, without importing them.
 
     Raises:
-        Unavailable: it is not installed.
+        Unavailable: one is not installed.
     """
-    if find_spec(extra) is None:
+    if any(find_spec(module) is None for module in modules or (extra,)):
         raise not_set_up(route_id, f"run {install_hint(extra)}")
 
 
@@ -317,3 +308,23 @@ def not_set_up(route_id: str, remedy: str) -> Unavailable:
         kind=ErrorKind.PROVIDER_FAILURE,
         retry=RetryClass.HOST_CONFIGURATION_NEEDED,
     )
+
+
+def endpoint_of(
+    base_url: str | None,
+    url_variable: str,
+    default: str,
+    *,
+    api_key: str | None,
+    key_variable: str,
+    environment: Environment,
+    is_read: bool = False,
+) -> tuple[str, Endpoint]:
+    """Return the address of a provider, given or from a variable or the default, and its endpoint.
+
+    With `is_read` the given address was read from the variable.
+    """
+    found = None if base_url else environment.get(url_variable)
+    url = base_url or found or default
+    source: Source = "variable" if found or is_read else "argument" if base_url else "default"
+    return url, Endpoint.of(url, url_variable, url_source=source, api_key=api_key, key_variable=key_variable)

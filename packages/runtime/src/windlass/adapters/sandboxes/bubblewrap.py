@@ -7,9 +7,11 @@ first of them, or with this process.
 """
 
 import asyncio
+import errno
 import os
 import shutil
 import socket
+import struct
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -25,8 +27,8 @@ from windlass.adapters.sandboxes.processes import (
     OWN_VARIABLES,
     PATH,
     Clean,
-    Folders,
     ProcessSandbox,
+    ProcessSandboxes,
     Running,
     Start,
     bash_at,
@@ -51,6 +53,8 @@ PROCESSES: Final = 256
 CPU_SECONDS: Final = 1_800
 FILE_BYTES: Final = 1_073_741_824
 DISK_BYTES: Final = 4 * 1_073_741_824
+FILES_MAX: Final = 500_000
+"""Files by which the free ones of the disk may become fewer while a command runs."""
 HANDLES_MAX: Final = 1_024
 TEMPORARY_BYTES_MAX: Final = 268_435_456
 """Size of the home folder, of the temporary folder and of shared memory, each."""
@@ -85,6 +89,17 @@ _ETC: Final = (
 _LINKED: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _PROXY_VARIABLES: Final = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
+_OWN_CGROUPS: Final = Path("/proc/self/cgroup")
+_ARCHITECTURES: Final = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
+"""Names of the kernel for its system calls, by machine."""
+REFUSED_CALLS: Final = {
+    # Keyrings have no namespace: a command would read the keys of the user who started this process.
+    "x86_64": (*(248, 249, 250), 321, 323, 298, *range(425, 434), 442, 103, 304, 165, 166, 155, 272, 308),
+    "aarch64": (*(217, 218, 219), 280, 282, 241, *range(425, 434), 442, 116, 265, 40, 39, 41, 97, 268),
+}
+"""Numbers of `add_key`, `request_key`, `keyctl`, `bpf`, `userfaultfd`, `perf_event_open`, the three calls of
+io_uring, the calls that mount (428 to 433, 442), `syslog`, `open_by_handle_at`, `mount`, `umount2`,
+`pivot_root`, `unshare`, `setns`."""
 _ETC_KEY: Final = "\0etc"
 """The key of the folder with the files of `/etc` that are made; no session has it."""
 _numbers: Final = count(1)
@@ -114,8 +129,9 @@ class BubblewrapSandbox(ProcessSandbox):
             raise SandboxFailed("the sandbox cannot be made: bubblewrap or its folder is not there any more")
         proxy, cgroup = self._proxy(), Cgroup.make(spec)
         inner = _shell(command, spec, is_counted=cgroup is not None)
-        walls = _options(_walls(self.folder, self._etc, spec, has_network=proxy is not None))
-        argv = [bwrap, "--args", str(walls), "--", *inner]
+        options = _walls(self.folder, self._etc, spec, has_network=proxy is not None)
+        walls, refused = _handle(b"".join(os.fsencode(one) + b"\0" for one in options)), _handle(_filter())
+        argv = [bwrap, "--args", str(walls), "--seccomp", str(refused), "--", *inner]
         if cgroup is not None:
             argv = cgroup.around(argv)
         variables = {
@@ -128,7 +144,10 @@ class BubblewrapSandbox(ProcessSandbox):
             **(_proxy_variables() if proxy is not None else {}),
             **environment,
         }
-        clean, given = partial(_clean, cgroup, proxy), Start(argv, variables, self.folder, stdin, (walls,))
+        clean, given = (
+            partial(_clean, cgroup, proxy),
+            Start(argv, variables, self.folder, stdin, (walls, refused)),
+        )
         try:
             if proxy is None:
                 running = await start(given, output, kill=_kill, clean=clean)
@@ -136,6 +155,7 @@ class BubblewrapSandbox(ProcessSandbox):
                 running = await _start_with_network(given, output, proxy, clean)
         finally:
             os.close(walls)
+            os.close(refused)
         watching = asyncio.create_task(_watch_disk(self.folder, running, spec.disk_bytes or DISK_BYTES))
         running.add_cleaner(partial(_cancel, watching))
         return running
@@ -162,19 +182,17 @@ async def _start_with_network(given: Start, output: Output, proxy: Proxy, clean:
     return running
 
 
-class BubblewrapSandboxes:
+class BubblewrapSandboxes(ProcessSandboxes[BubblewrapSandbox]):
     """Makes sandboxes with `bwrap`; see `SandboxAdapter`.
 
-    The folders of sessions are in `root`; without one they are temporary. `resolver` and `connect` are the
-    network behind the proxy.
+    `resolver` and `connect` are the network behind the proxy.
     """
 
     def __init__(
         self, root: Path | None = None, *, resolver: Resolver = resolve, connect: Connect | None = None
     ) -> None:
-        self._folders = Folders(root)
+        super().__init__(root)
         self._network = partial(Proxy, resolver=resolver, connect=connect)
-        self._open: dict[tuple[Path, str], BubblewrapSandbox] = {}
         self._works: set[bool] = set()
         """Whether a probe succeeded, without and with a network."""
 
@@ -187,7 +205,13 @@ class BubblewrapSandboxes:
             raise _refused("bubblewrap needs Linux")
         if shutil.which("bwrap") is None:
             raise _refused(f"bwrap is not installed: {_INSTALL}")
-        if os.geteuid() == 0 and Cgroup.make(spec, is_probe=True) is None:
+        machine = os.uname().machine
+        if machine not in REFUSED_CALLS:
+            raise _refused(f"it is known for {' and '.join(REFUSED_CALLS)}, and this machine is {machine}")
+        cgroup = Cgroup.make(spec)
+        if cgroup is not None:
+            cgroup.remove()
+        elif os.geteuid() == 0:
             raise _refused(
                 "the processes of root can only be counted by a cgroup, and none can be made here: run this "
                 "process as another user, or give it a writable cgroup with the controllers pids and memory"
@@ -210,28 +234,15 @@ class BubblewrapSandboxes:
     async def open(self, spec: SandboxSpec, *, key: str, folder: Path | None = None) -> BubblewrapSandbox:
         """Return the sandbox of a key or a folder."""
         await self.check(spec)
-        place = self._folders.folder(key) if folder is None else folder
-        known = place, spec.model_dump_json()
-        if known not in self._open:
-            self._open = {which: one for which, one in self._open.items() if one.is_busy}
-            self._open[known] = self._made(spec, place, self._folders.folder(_ETC_KEY))
-        return self._open[known]
+        place = self.folders.folder(key) if folder is None else folder
+        which = place, spec.model_dump_json()
+        return self.opened(which, lambda: self._made(spec, place, self.folders.folder(_ETC_KEY)))
 
     def _made(self, spec: SandboxSpec, folder: Path, etc: Path) -> BubblewrapSandbox:
         hosts = _hosts(spec)
         (etc / "passwd").write_text(f"agent:x:{USER_ID}:{USER_ID}::{HOME}:/bin/bash\n")
         (etc / "group").write_text(f"agent:x:{USER_ID}:\n")
         return BubblewrapSandbox(folder, spec, etc=etc, proxy=lambda: self._network(hosts) if hosts else None)
-
-    async def remove(self, key: str) -> None:
-        """Remove the folder of a key."""
-        await self._folders.remove(key)
-
-    async def aclose(self) -> None:
-        """End all commands."""
-        for sandbox in self._open.values():
-            await sandbox.stop()
-        self._folders.close()
 
 
 class Cgroup:
@@ -241,11 +252,8 @@ class Cgroup:
         self._folders = folders
 
     @classmethod
-    def make(cls, spec: SandboxSpec, *, is_probe: bool = False) -> "Cgroup | None":
-        """Make a group with the limits of a sandbox; None if this process may not.
-
-        One of a probe is removed at once.
-        """
+    def make(cls, spec: SandboxSpec) -> "Cgroup | None":
+        """Make a group with the limits of a sandbox; None if this process may not."""
         memory = str(spec.memory_bytes or MEMORY_BYTES)
         processes = str((spec.processes or PROCESSES) + OWN_PROCESSES)
         one = {"pids.max": processes, "memory.max": memory}
@@ -266,8 +274,6 @@ class Cgroup:
         except (OSError, KeyError):
             made.remove()
             return None
-        if is_probe:
-            made.remove()
         return made
 
     @staticmethod
@@ -295,14 +301,30 @@ class Cgroup:
 
 
 def _own_cgroups() -> dict[str, Path]:
-    """Return the control groups of this process by controller, that of version 2 by an empty name."""
+    """Return where this process may make control groups, by controller; by an empty name for version 2."""
     found: dict[str, Path] = {}
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
+    for line in _OWN_CGROUPS.read_text().splitlines():
         _, names, path = line.split(":", 2)
         for name in names.split(","):
             folder = _CGROUPS / name / path.lstrip("/")
             found[name] = folder if folder.is_dir() else _CGROUPS / name
+    if "" in found:
+        found[""] = _with_controllers(found[""])
     return found
+
+
+def _with_controllers(folder: Path) -> Path:
+    """Return the group of this process or the one above, whichever can bound the groups in it.
+
+    In version 2 a group that has processes cannot, but for the root. A service manager that delegates a
+    group puts the process into one below it.
+    """
+    for place in (folder, folder.parent):
+        with suppress(OSError), (place / "cgroup.subtree_control").open("r+") as file:
+            file.write("+pids +memory")
+            file.flush()
+            return place
+    return folder
 
 
 def _hosts(spec: SandboxSpec) -> tuple[str, ...]:
@@ -352,15 +374,34 @@ def _walls(folder: Path, etc: Path, spec: SandboxSpec, *, has_network: bool) -> 
     return [*options, "--chdir", WORKSPACE]
 
 
-def _options(options: list[str]) -> int:
-    """Return a handle from which bwrap reads its options: a command could read its command line."""
+def _handle(content: bytes) -> int:
+    """Return a handle from which bwrap reads its options, which a command could see in a command line."""
     read_end, write_end = os.pipe()
     try:
-        # They fit into the buffer of a pipe.
-        os.write(write_end, b"".join(os.fsencode(option) + b"\0" for option in options))
+        # It fits into the buffer of a pipe.
+        os.write(write_end, content)
     finally:
         os.close(write_end)
     return read_end
+
+
+def _filter() -> bytes:
+    """Return the filter of system calls, a program of the kernel's classic BPF.
+
+    Calls of `REFUSED_CALLS` fail with EPERM, and so do all calls of another architecture, whose numbers
+    differ.
+    """
+    machine = os.uname().machine
+    load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
+    allow, refuse = 0x7FFF_0000, 0x0005_0000 | errno.EPERM
+    numbers = REFUSED_CALLS[machine]
+    # An instruction jumps over so many that follow it, if it holds and if it does not. The last one refuses.
+    code = [(load, 0, 0, 4), (equal, 0, len(numbers) + 3, _ARCHITECTURES[machine]), (load, 0, 0, 0)]
+    # Numbers above belong to the x32 calls of x86_64.
+    code.append((at_least, len(numbers) + 1, 0, 0x4000_0000))
+    code += [(equal, len(numbers) - at, 0, number) for at, number in enumerate(numbers)]
+    code += [(give, 0, 0, allow), (give, 0, 0, refuse)]
+    return b"".join(struct.pack("HBBI", *one) for one in code)
 
 
 def _shell(command: str, spec: SandboxSpec, *, is_counted: bool) -> list[str]:
@@ -405,17 +446,16 @@ def _cancel(task: "asyncio.Task[None]") -> None:
 
 
 async def _watch_disk(folder: Path, running: Running, most: int) -> None:
-    """End a command that fills the disk."""
-
-    def free() -> int:
-        found = os.statvfs(folder)
-        return found.f_bavail * found.f_frsize
-
-    before = free()
+    """End a command that fills the disk, with bytes or with files."""
+    before = os.statvfs(folder)
     while True:
         await asyncio.sleep(DISK_INTERVAL_S)
-        if before - free() > most:
+        now = os.statvfs(folder)
+        if (before.f_bavail - now.f_bavail) * now.f_frsize > most:
             running.end(f"ended: the disk lost more than {most:,} bytes of free space while it ran")
+            return
+        if before.f_favail - now.f_favail > FILES_MAX:
+            running.end(f"ended: the disk lost room for more than {FILES_MAX:,} files while it ran")
             return
 
 

@@ -21,8 +21,8 @@ from windlass.adapters.sandboxes import launch
 from windlass.adapters.sandboxes.processes import (
     OWN_VARIABLES,
     PATH,
-    Folders,
     ProcessSandbox,
+    ProcessSandboxes,
     Running,
     Start,
     bash_at,
@@ -30,6 +30,7 @@ from windlass.adapters.sandboxes.processes import (
     start,
 )
 from windlass.ports.sandbox import Output
+from windlass.private_files import remove_tree
 from windlass_protocol import JsonObject, SandboxSpec
 
 ADAPTER: Final = "none"
@@ -37,18 +38,34 @@ PASSED: Final = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "USER",
 """Environment variables of the host process that commands get; all others may be secrets."""
 _GIT: Final = """\
 #!{bash}
-# git without the diff programs and text conversions that a repository can name in its settings.
+# git whose reads run none of the programs that a repository can name in its settings: no diff program, text
+# conversion or filter.
 before=()
 while [ $# -gt 0 ]; do
   case "$1" in
     -C | -c | --git-dir | --work-tree | --namespace | --config-env) before+=("$1" "$2"); shift; shift ;;
     -*) before+=("$1"); shift ;;
-    diff | log | show | whatchanged | diff-tree | diff-index | diff-files)
-      before+=("$1" --no-ext-diff --no-textconv); shift; break ;;
     *) break ;;
   esac
 done
-exec {git} "${{before[@]}}" "$@"
+options=()
+case "${{1-}}" in
+  diff | log | show | whatchanged | diff-tree | diff-index | diff-files)
+    options=(--no-ext-diff --no-textconv) ;;
+  blame | annotate) options=(--no-textconv) ;;
+  status | ls-files) ;;
+  *) exec {git} "${{before[@]}}" "$@" ;;
+esac
+filters="^filter[.].*[.](clean|smudge|process|required)$"
+count=${{GIT_CONFIG_COUNT:-0}}
+while IFS= read -r -d "" key; do
+  export "GIT_CONFIG_KEY_$count=$key" "GIT_CONFIG_VALUE_$count="
+  count=$((count + 1))
+done < <({git} "${{before[@]}}" config -z --name-only --get-regexp "$filters")
+export GIT_CONFIG_COUNT=$count
+subcommand=$1
+shift
+exec {git} "${{before[@]}}" "$subcommand" "${{options[@]}}" "$@"
 """
 
 
@@ -104,36 +121,16 @@ class HostSandbox(ProcessSandbox):
             os.close(supervised)
 
 
-class HostSandboxes:
-    """Makes folders for sessions, without a boundary around their commands; see `SandboxAdapter`.
-
-    The folders are in `root`; without one they are temporary.
-    """
-
-    def __init__(self, root: Path | None = None) -> None:
-        self._folders = Folders(root)
-        self._open: dict[Path, HostSandbox] = {}
+class HostSandboxes(ProcessSandboxes[HostSandbox]):
+    """Makes folders for sessions, without a boundary around their commands; see `SandboxAdapter`."""
 
     async def check(self, spec: SandboxSpec) -> None:
         """Return: every machine can do without a sandbox."""
 
     async def open(self, spec: SandboxSpec, *, key: str, folder: Path | None = None) -> HostSandbox:
         """Return the sandbox of a key or a folder."""
-        place = self._folders.folder(key) if folder is None else folder
-        if place not in self._open:
-            self._open = {which: one for which, one in self._open.items() if one.is_busy}
-            self._open[place] = HostSandbox(place)
-        return self._open[place]
-
-    async def remove(self, key: str) -> None:
-        """Remove the folder of a key."""
-        await self._folders.remove(key)
-
-    async def aclose(self) -> None:
-        """End all commands."""
-        for sandbox in self._open.values():
-            await sandbox.stop()
-        self._folders.close()
+        place = self.folders.folder(key) if folder is None else folder
+        return self.opened(place, lambda: HostSandbox(place))
 
 
 def _private_folder(bash: str, path: str) -> str:
@@ -151,7 +148,7 @@ def _private_folder(bash: str, path: str) -> str:
 
 async def _remove(private: str) -> None:
     # In a thread: a command may have left many files.
-    await asyncio.to_thread(shutil.rmtree, private, ignore_errors=True)
+    await asyncio.to_thread(remove_tree, Path(private))
 
 
 def _kill_group(pid: int) -> None:

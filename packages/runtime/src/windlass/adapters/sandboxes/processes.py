@@ -7,14 +7,15 @@ import shutil
 import signal
 import tempfile
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from windlass.limits import SANDBOX_FILE_BYTES_MAX
 from windlass.ports.sandbox import NO_VARIABLES, Ended, Output, Process, SandboxFailed
+from windlass.private_files import remove_tree
 from windlass_protocol.frozen import frozen
 
 CHUNK_BYTES: Final = 65_536
@@ -300,6 +301,37 @@ class ProcessSandbox:
         self._running.clear()
 
 
+SandboxT = TypeVar("SandboxT", bound=ProcessSandbox)
+
+
+class ProcessSandboxes(Generic[SandboxT]):
+    """Sandboxes of one kind: all of `SandboxAdapter` but `check` and `open`.
+
+    The folders of sessions are in `root`; without one they are temporary.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.folders = Folders(root)
+        self._open: dict[Hashable, SandboxT] = {}
+
+    def opened(self, which: Hashable, make: Callable[[], SandboxT]) -> SandboxT:
+        """Return a sandbox that is open, or make it; those without commands are forgotten."""
+        if which not in self._open:
+            self._open = {known: one for known, one in self._open.items() if one.is_busy}
+            self._open[which] = make()
+        return self._open[which]
+
+    async def remove(self, key: str) -> None:
+        """Remove the folder of a key."""
+        await self.folders.remove(key)
+
+    async def aclose(self) -> None:
+        """End all commands."""
+        for sandbox in self._open.values():
+            await sandbox.stop()
+        self.folders.close()
+
+
 def bash_at(path: str) -> str:
     """Return the path of bash.
 
@@ -340,13 +372,13 @@ class Folders:
         root = self._root or self._temporary
         if root is not None:
             folder = root / _name(key)
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            await asyncio.to_thread(remove_tree, folder)
             folder.with_name(f"{folder.name}.revision").unlink(missing_ok=True)
 
     def close(self) -> None:
         """Remove temporary folders."""
         if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+            remove_tree(self._temporary)
             self._temporary = None
 
 

@@ -104,6 +104,7 @@ class World:
         self.clock = FakeClock()
         self.store = WitnessedStore(self)
         self.problems: list[str] = []
+        self._jumped_s = -_COMMIT_S_MAX
         self.trace: deque[str] = deque(maxlen=TRACE_LINES_MAX)
         self.calls: dict[str, CallFacts] = {}
         self.runs: dict[str, RunFacts] = {}
@@ -158,14 +159,16 @@ class World:
         """Move the wall clock."""
         self.note(f"the wall clock jumps by {seconds} s")
         self.jumps += 1
+        self._jumped_s = self.clock.monotonic()
         self.clock.jump(seconds)
 
     def timer(self, at: str, wait_ms: int) -> Timer:
         """Return a timer that started at a recent wall-clock time."""
         ago_s = self.clock.now().timestamp() - datetime.fromisoformat(at).timestamp()
+        now_s = self.clock.monotonic()
         # A jump between the creation of a record and its commit makes the timer useless.
-        jumps = self.jumps if 0 <= ago_s < _COMMIT_S_MAX else -1
-        return Timer(self.clock.monotonic() - ago_s, wait_ms / 1_000, jumps)
+        is_useful = 0 <= ago_s < _COMMIT_S_MAX <= now_s - self._jumped_s
+        return Timer(now_s - ago_s, wait_ms / 1_000, self.jumps if is_useful else -1)
 
     def check_timer(self, timer: Timer | None, what: str) -> None:
         """Check that a wait was not too short, unless the wall clock jumped meanwhile."""

@@ -108,6 +108,10 @@ _VERSION_1: Final = tuple(
         """CREATE TABLE holes (
             last_position BIGINT PRIMARY KEY, first_position BIGINT NOT NULL, seal BYTEA NOT NULL,
             horizon BIGINT NOT NULL DEFAULT pg_sequence_last_value('horizons'))""",
+        """CREATE TABLE documents (
+            kind TEXT NOT NULL, name TEXT NOT NULL, revision BIGINT NOT NULL, body TEXT NOT NULL,
+            due_at_ms BIGINT, seal BYTEA NOT NULL, PRIMARY KEY (kind, name))""",
+        "CREATE INDEX documents_due ON documents (kind, due_at_ms) WHERE due_at_ms IS NOT NULL",
         # The search index: words of appends and titles, as far as `search_state` says.
         """CREATE TABLE words (
             number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, session_key BIGINT NOT NULL,

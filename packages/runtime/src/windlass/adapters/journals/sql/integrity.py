@@ -70,6 +70,7 @@ REFUSED_COLUMNS: Final = (
     "session_key, at, run_id, session_id, agent_id, owner, source, code, kind, retry, message, seal"
 )
 CONTENT_COLUMNS: Final = "hash, media_type, seal"
+DOCUMENT_COLUMNS: Final = "kind, name, revision, body, due_at_ms, seal"
 INDEX: Final = {
     "runs": RUN_COLUMNS,
     "catalog": CATALOG_COLUMNS,
@@ -78,6 +79,7 @@ INDEX: Final = {
     "refused": REFUSED_COLUMNS,
     "contents": CONTENT_COLUMNS,
     "tombstones": "session_key, seal",
+    "documents": DOCUMENT_COLUMNS,
 }
 """The tables of the index, with the columns that their seals cover; the seal is the last."""
 _ROW_NAMES: Final = {
@@ -88,6 +90,7 @@ _ROW_NAMES: Final = {
     "refused": "a refused start",
     "contents": "content {}",
     "tombstones": "a deleted session",
+    "documents": "{} document",
 }
 _KINDS: Final[dict[type, bytes]] = {int: b"i", str: b"s", bytes: b"b", type(None): b"n"}
 

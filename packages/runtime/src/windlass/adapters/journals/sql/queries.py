@@ -15,6 +15,7 @@ from windlass.adapters.journals.sql.integrity import (
     CATALOG_COLUMNS,
     CONSUMED_COLUMNS,
     CONTENT_COLUMNS,
+    DOCUMENT_COLUMNS,
     ITEM_COLUMNS,
     REFUSED_COLUMNS,
     RUN_COLUMNS,
@@ -31,6 +32,7 @@ from windlass.adapters.journals.sql.statements import OPEN_RUN, Connection, Dial
 from windlass.ports.store import (
     Arrivals,
     CountFilter,
+    Document,
     InboxItem,
     KeptItem,
     OpenRequest,
@@ -390,6 +392,8 @@ def runs_query(
     if wanted.owner is not None:
         where.append("(SELECT c.owner FROM catalog c WHERE c.session_key = r.session_key) = ?")
         parameters.append(wanted.owner)
+    if wanted.root_only:
+        where.append("(SELECT c.parent FROM catalog c WHERE c.session_key = r.session_key) IS NULL")
     if before is not None:
         where.append("r.item < ?")
         parameters.append(before)
@@ -445,6 +449,7 @@ _CALLED = f"""SELECT min(s.session_id) FROM items i JOIN sessions s USING (sessi
     WHERE i.consumed_seq IS NULL AND s.owner_id IS NULL AND NOT (i.kind = 'start' AND s.standing = 'waiting')
     AND (i.kind = 'cancel' OR {_IS_OURS}) GROUP BY i.session_key ORDER BY min(i.number) LIMIT ?2"""
 _UNFINISHED = f"SELECT agent_id, count(*) FROM runs WHERE {OPEN_RUN} GROUP BY agent_id"
+_NEXT_DOCUMENT = "SELECT min(due_at_ms) FROM documents WHERE kind = ? AND due_at_ms IS NOT NULL"
 _NEXT_WAKE = "SELECT min(wake_at_ms) FROM sessions WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL"
 OWNERS = "SELECT owner_id, beat_at_ms FROM leases"
 _SNAPSHOT = """SELECT p.seq, p.seal, p.state FROM snapshots p JOIN sessions s USING (session_key)
@@ -655,6 +660,21 @@ class Reads:
     def unfinished(self) -> Mapping[str, int]:
         """Return the number of unfinished runs per agent."""
         return dict(cast("tuple[str, int]", tuple(row)) for row in self._connection.execute(_UNFINISHED))
+
+    def documents(self, where: str, parameters: Sequence[Value]) -> tuple[Document, ...]:
+        """Return the documents of a condition."""
+        found: list[Document] = []
+        sql = f"SELECT {DOCUMENT_COLUMNS} FROM documents WHERE {where}"
+        for row in self._connection.execute(sql, parameters):
+            self._key.check_row("documents", row)
+            kind, name, revision, body, due_at_ms = cast("tuple[str, str, int, str, int | None]", row[:-1])
+            found.append(Document(kind, name, revision, from_json(body), due_at_ms))
+        return tuple(found)
+
+    def next_document_ms(self, kind: str) -> int | None:
+        """Return when the next document of a kind is due."""
+        [(time,)] = self._connection.execute(_NEXT_DOCUMENT, (kind,)).fetchall()
+        return cast("int | None", time)
 
     def next_wake_ms(self) -> int | None:
         """Return the earliest wake-up time of a waiting session."""

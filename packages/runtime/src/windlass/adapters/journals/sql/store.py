@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Generic, TypeVar
 
 from windlass.adapters.journals.codec import (
@@ -13,16 +14,18 @@ from windlass.adapters.journals.codec import (
     encode_posts,
     encoded,
 )
+from windlass.adapters.journals.rules import document_json
 from windlass.adapters.journals.sql.archive import ArchiveTransaction
 from windlass.adapters.journals.sql.queries import Reads
 from windlass.adapters.journals.sql.writes import Owners
-from windlass.limits import REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
+from windlass.limits import LIGHT_CHARS_MAX, REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.store import (
     Appended,
     Arrivals,
     Batch,
     Claim,
     CountFilter,
+    Document,
     InboxItem,
     KeptItem,
     NewRun,
@@ -41,6 +44,8 @@ from windlass.ports.store import (
     StoredAppend,
     Waiting,
 )
+from windlass.tools.calling import in_masking_thread
+from windlass.tools.results import is_light
 from windlass_harness.record import Post, Record
 from windlass_protocol import ContentRef, JsonObject
 
@@ -99,7 +104,10 @@ class SqlStore(Generic[TransactionT, ReadsT]):
         )
 
     async def append(self, batch: Batch) -> Appended:
-        body, posts = encode_batch(batch), encode_posts(batch)
+        if _has_large_text(batch):
+            body, posts = await in_masking_thread(lambda: (encode_batch(batch), encode_posts(batch)))
+        else:
+            body, posts = encode_batch(batch), encode_posts(batch)
         size_bytes, session_id = len(body), batch.claim.session_id
         for one in posts:
             size_bytes += len(one.raw)
@@ -122,7 +130,9 @@ class SqlStore(Generic[TransactionT, ReadsT]):
     async def post(
         self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
     ) -> Posted:
-        one = encode_post(Post(session_id, kind, key, body), run, at="" if run is None else run.at)
+        post = Post(session_id, kind, key, body)
+        encode = partial(encode_post, post, run, at="" if run is None else run.at)
+        one = encode() if is_light(body) else await in_masking_thread(encode)
         return await self._write(
             lambda tx: tx.post(one), size_bytes=len(one.raw), sessions=(session_id,), items=1
         )
@@ -248,6 +258,30 @@ class SqlStore(Generic[TransactionT, ReadsT]):
             lambda reads: reads.index.refusals(owner, agent_id, before=before, limit=limit)
         )
 
+    async def put_document(self, document: Document) -> None:
+        body = document_json(document)
+        await self._write(lambda tx: tx.put_document(document, body))
+
+    async def drop_document(self, document: Document) -> None:
+        await self._write(lambda tx: tx.drop_document(document))
+
+    async def document(self, kind: str, name: str) -> Document | None:
+        found = await self._read(lambda reads: reads.documents("kind = ? AND name = ?", (kind, name)))
+        return found[0] if found else None
+
+    async def documents(
+        self, kind: str, *, after: str | None = None, limit: int = 100
+    ) -> tuple[Document, ...]:
+        where = "kind = ? AND name > ? ORDER BY name LIMIT ?"
+        return await self._read(lambda reads: reads.documents(where, (kind, after or "", limit)))
+
+    async def due_documents(self, kind: str, *, now_ms: int, limit: int = 100) -> tuple[Document, ...]:
+        where = "kind = ? AND due_at_ms <= ? ORDER BY due_at_ms, name LIMIT ?"
+        return await self._read(lambda reads: reads.documents(where, (kind, now_ms, limit)))
+
+    async def next_document_ms(self, kind: str) -> int | None:
+        return await self._read_row(lambda reads: reads.next_document_ms(kind))
+
     async def counted_runs(self, wanted: CountFilter) -> RunCounts:
         return await self._read(lambda reads: reads.counts.runs(wanted))
 
@@ -280,3 +314,12 @@ class SqlStore(Generic[TransactionT, ReadsT]):
 
     async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
         return await self._write(lambda tx: tx.delete(session_id, now_ms=now_ms), sessions=(session_id,))
+
+
+def _has_large_text(batch: Batch) -> bool:
+    """Return whether a record of an append is one large text, such as a message; others are not inspected."""
+    return any(
+        type(value) is str and len(value) > LIGHT_CHARS_MAX
+        for draft in batch.drafts
+        for value in draft.data.values()
+    )

@@ -10,6 +10,7 @@ from typing import ClassVar, Final, Protocol, cast
 from windlass.adapters.journals.codec import EncodedPost
 from windlass.adapters.journals.rules import (
     check_fence,
+    check_revision,
     check_room,
     conflict,
     deleted,
@@ -27,7 +28,17 @@ from windlass.adapters.journals.sql.integrity import (
 from windlass.adapters.journals.sql.listing import IndexWrites
 from windlass.adapters.journals.sql.queries import OWNERS, find_session, is_deleted
 from windlass.adapters.journals.sql.statements import NEW_APPEND, Connection
-from windlass.ports.store import Appended, Batch, Claim, NewRun, Posted, RefusedStart, SessionRow, Standing
+from windlass.ports.store import (
+    Appended,
+    Batch,
+    Claim,
+    Document,
+    NewRun,
+    Posted,
+    RefusedStart,
+    SessionRow,
+    Standing,
+)
 from windlass_protocol import ContentRef, RunStatus
 
 _NEW_SESSION: Final = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -53,6 +64,11 @@ _USE: Final = "INSERT INTO content_uses VALUES (?, ?) ON CONFLICT DO NOTHING"
 _SHARE: Final = """INSERT INTO content_uses SELECT 0, hash FROM contents WHERE hash = ?1
     AND NOT EXISTS (SELECT 1 FROM content_uses WHERE hash = ?1) ON CONFLICT DO NOTHING"""
 _REFUSE: Final = f"INSERT INTO refused ({REFUSED_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_REVISION: Final = "SELECT revision FROM documents WHERE kind = ? AND name = ?"
+_PUT_DOCUMENT: Final = """INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, name) DO UPDATE
+    SET revision = excluded.revision, body = excluded.body, due_at_ms = excluded.due_at_ms,
+    seal = excluded.seal"""
+_DROP_DOCUMENT: Final = "DELETE FROM documents WHERE kind = ? AND name = ?"
 _FORGET_REFUSED: Final = "DELETE FROM refused WHERE number <= (SELECT max(number) FROM refused) - ?"
 _SNAPSHOT: Final = """INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (session_key) DO UPDATE
     SET seq = excluded.seq, seal = excluded.seal, state = excluded.state
@@ -273,6 +289,24 @@ class Transaction:
         )
         self._connection.execute(_REFUSE, (*columns, self._key.row_seal("refused", columns)))
         self._connection.execute(_FORGET_REFUSED, (most,))
+
+    def put_document(self, one: Document, body: str) -> None:
+        """Write a document in place of the revision before it."""
+        self._check_revision(one, one.revision - 1)
+        self._count_at_commit()
+        columns = (one.kind, one.name, one.revision, body, one.due_at_ms)
+        self._connection.execute(_PUT_DOCUMENT, (*columns, self._key.row_seal("documents", columns)))
+
+    def drop_document(self, one: Document) -> None:
+        """Delete a document."""
+        self._check_revision(one, one.revision)
+        self._count_at_commit()
+        self._erase()
+        self._connection.execute(_DROP_DOCUMENT, (one.kind, one.name))
+
+    def _check_revision(self, one: Document, expected: int) -> None:
+        row = self._connection.execute(f"{_REVISION}{self.LOCK}", (one.kind, one.name)).fetchone()
+        check_revision(one, cast("int", row[0]) if row else 0, expected=expected)
 
     def save(self, session_id: str, seq: int, *, state: bytes) -> None:
         """Save a snapshot, unless a newer one exists or its records do not."""

@@ -151,12 +151,28 @@ _VERSION_7: Final = (
     # index. It looks for this table under its old name.
     "ALTER TABLE deleted RENAME TO tombstones",
 )
+_ROW_IDS: Final = {
+    "runs": "run_id",
+    "catalog": "number",
+    "asked": "number",
+    "settled": "request_id",
+    "refused": "number",
+    "contents": "hash",
+    "tombstones": "session_key",
+}
+"""Tables that version 8 seals, with the columns that name their rows."""
 _VERSION_8: Final = (
     # Seals of the index; see `_seal`.
-    *(f"ALTER TABLE {table} ADD COLUMN seal BLOB" for table in INDEX),
+    *(f"ALTER TABLE {table} ADD COLUMN seal BLOB" for table in _ROW_IDS),
     # A process of an older release that has the file open must not change rows without their seals: it names
     # this column when it appends.
     "ALTER TABLE appends RENAME COLUMN is_milestone TO milestone",
+)
+_VERSION_9: Final = (
+    """CREATE TABLE documents (
+        kind TEXT NOT NULL, name TEXT NOT NULL, revision INTEGER NOT NULL, body TEXT NOT NULL,
+        due_at_ms INTEGER, seal BLOB NOT NULL, PRIMARY KEY (kind, name)) WITHOUT ROWID""",
+    "CREATE INDEX documents_due ON documents (kind, due_at_ms) WHERE due_at_ms IS NOT NULL",
 )
 MARKED_VERSION: Final = 8
 """The first version with seals in the index, and with marks; see `marks`."""
@@ -169,6 +185,7 @@ MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
     _VERSION_6,
     _VERSION_7,
     _VERSION_8,
+    _VERSION_9,
 )
 """Statements from each version to the next, from an empty file on. Released versions never change."""
 _NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal) VALUES (1, ?, 0, ?)"
@@ -269,20 +286,12 @@ def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[s
         raise
 
 
-_ROW_IDS: Final = {
-    "runs": "run_id",
-    "settled": "request_id",
-    "contents": "hash",
-    "tombstones": "session_key",
-}
-
-
 def _seal(connection: Connection) -> None:
     """Seal the rows of the index and the consumed items of an older version."""
     key = StoreKey.load(connection.execute(STORE).fetchall())
-    for table, columns in INDEX.items():
-        row_id = _ROW_IDS.get(table, "number")
-        for *values, _, name in connection.execute(f"SELECT {columns}, {row_id} FROM {table}").fetchall():
+    for table, row_id in _ROW_IDS.items():
+        rows = connection.execute(f"SELECT {INDEX[table]}, {row_id} FROM {table}").fetchall()
+        for *values, _, name in rows:
             seal = key.row_seal(table, values)
             connection.execute(f"UPDATE {table} SET seal = ? WHERE {row_id} = ?", (seal, cast("Value", name)))
     consumed = "consumed_seq IS NOT NULL AND session_key != 0"

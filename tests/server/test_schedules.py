@@ -1,0 +1,115 @@
+"""`/v1/schedules`: each user has their own, and the server starts their runs."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.client.rig import client_of
+from tests.server.keyring import Keyring
+from tests.server.rig import FAST, Json, run, serving, talker
+
+from windlass import Conflict, Rejected, Schedule
+from windlass.client import NotFound
+from windlass_server import Settings
+
+POLL_S = 0.05
+HOURLY: Json = {"agent": "talker", "message": "Hello.", "everyS": 3_600}
+
+
+def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Path) -> None:
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        ann, bob = keys.add("ann", "acme", "ann"), keys.add("bob", "acme", "bob")
+        settings = Settings(keys=keys.path, limits=FAST)
+        async with (
+            serving(tmp_path / "data", [talker()], settings=settings) as server,
+            server.client(ann) as client,
+            server.client(bob) as colleague,
+        ):
+            made = await client.post("/schedules/hourly", json=HOURLY)
+            assert (made.status_code, made.json()["owner"]) == (200, "ann")
+            assert made.json() == (await client.get("/schedules/hourly")).json()
+            assert (await client.get("/schedules")).json() == {"schedules": [made.json()]}
+            assert (await colleague.get("/schedules")).json() == {"schedules": []}
+            for method, path in (
+                ("GET", "hourly"),
+                ("DELETE", "hourly"),
+                ("POST", "hourly/pause"),
+                ("POST", "hourly/resume"),
+                ("GET", "unknown"),
+            ):
+                answer = await colleague.request(method, f"/schedules/{path}")
+                assert (answer.status_code, answer.json()["detail"]) == (404, "there is no such schedule")
+            taken = await colleague.post("/schedules/hourly", json=HOURLY)
+            assert (taken.status_code, taken.json()["detail"]) == (
+                409,
+                "the name is taken by another user: choose another",
+            )
+            paused = (await client.post("/schedules/hourly/pause")).json()
+            assert (paused["isPaused"], "nextAt" in paused) == (True, False)
+            assert (await client.post("/schedules/hourly/resume")).json()["isPaused"] is False
+            assert (await client.delete("/schedules/hourly")).status_code == 200
+            assert (await client.get("/schedules/hourly")).status_code == 404
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({**HOURLY, "cron": "* * * * *"}, "needs one of cron, every_s and at, found cron and every_s"),
+        ({"agent": "talker", "message": "x", "cron": "99 * * * *"}, "Bad minute"),
+        ({**HOURLY, "agent": "nobody"}, "unknown agent; known are talker"),
+        ({**HOURLY, "owner": "bob"}, "owner"),
+    ],
+)
+def test_a_schedule_that_cannot_be_kept_is_refused(tmp_path: Path, body: Json, words: str) -> None:
+    async def main() -> None:
+        async with serving(tmp_path / "data", [talker()]) as server, server.client() as client:
+            answer = await client.post("/schedules/bad", json=body)
+            assert answer.status_code in (400, 422)
+            assert words in answer.text
+            assert (await client.get("/schedules")).json() == {"schedules": []}
+
+    run(main())
+
+
+def test_the_server_starts_the_runs_of_a_schedule_also_after_a_restart(tmp_path: Path) -> None:
+    async def ticks(often: int) -> None:
+        async with serving(tmp_path / "data", [talker()]) as server, client_of(server.port) as client:
+            await client.schedules.put(Schedule("often", agent="talker", message="Hello.", every_s=1))
+            while (await client.schedules.get("often")).started < often:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(POLL_S)
+            found = await client.schedules.pause("often")
+            assert found.last_run_id is not None
+            session = (await client.runs.get(found.last_run_id)).run
+            assert session.agent_id == "talker"
+            await client.schedules.resume("often")
+
+    async def main() -> None:
+        await ticks(1)
+        await ticks(3)
+
+    run(main())
+
+
+def test_the_client_makes_lists_and_deletes_schedules(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path / "data", [talker()]) as server, client_of(server.port) as client:
+            for name in ("b", "a"):
+                await client.schedules.put(
+                    Schedule(
+                        name, agent="talker", message="Hello.", cron="0 3 * * *", timezone="Europe/Berlin"
+                    )
+                )
+            first = await client.schedules.list(limit=1)
+            assert [one.name for one in first.items] == ["a"]
+            rest = await client.schedules.list(after=first.next)
+            assert [(one.name, one.timezone) for one in rest.items] == [("b", "Europe/Berlin")]
+            await client.schedules.delete("a")
+            with pytest.raises(NotFound):
+                await client.schedules.get("a")
+            with pytest.raises((Rejected, Conflict)):
+                await client.schedules.put(Schedule("c", agent="nobody", message="x", every_s=5))
+
+    run(main())

@@ -339,15 +339,17 @@ def test_a_statement_that_always_fails_fails_its_own_request_alone(postgres: Pos
 def test_a_server_without_a_free_connection_makes_reads_and_writes_unavailable(postgres: Postgres) -> None:
     async def story() -> None:
         database = postgres.new_database()
+        name = database.split("?")[0].rsplit("/", 1)[1]
         with psycopg.connect(database, autocommit=True) as admin:
-            tell(admin, "CREATE ROLE few LOGIN CONNECTION LIMIT 1")
-            tell(admin, "GRANT ALL ON DATABASE " + database.split("?")[0].rsplit("/", 1)[1] + " TO few")
+            tell(admin, "CREATE ROLE few LOGIN")
+            tell(admin, f"GRANT ALL ON DATABASE {name} TO few")
             store = await PostgresStore.open(database.replace("postgres@", "few@"))
-            with psycopg.connect(database.replace("postgres@", "few@")):
-                with pytest.raises(Unavailable, match="too many connections"):
-                    await store.enlist("o1", now_ms=NOW_MS)
-                with pytest.raises(Unavailable, match="too many connections"):
-                    await store.session("s1")
+            tell(admin, "ALTER ROLE few CONNECTION LIMIT 0")
+            with pytest.raises(Unavailable, match="too many connections"):
+                await store.enlist("o1", now_ms=NOW_MS)
+            with pytest.raises(Unavailable, match="too many connections"):
+                await store.session("s1")
+            tell(admin, "ALTER ROLE few CONNECTION LIMIT -1")
             await store.enlist("o1", now_ms=NOW_MS)
             await store.aclose()
             tell(admin, "DROP OWNED BY few")

@@ -172,6 +172,7 @@ def version_2(path: Path) -> None:
     connection.execute("ALTER TABLE items RENAME TO inbox")
     connection.execute("ALTER TABLE leases RENAME TO owners")
     for name in (
+        "documents",
         "refused",
         "catalog",
         "search_state",

@@ -7,7 +7,7 @@ from tests.cli.commands import run_here
 
 from windlass import Rejected
 from windlass.client import Client
-from windlass_cli.backend import provider_limits
+from windlass_cli.backend import runtime_options
 from windlass_cli.output import Problem
 from windlass_cli.settings import FILE_BYTES_MAX, SETTINGS, load_settings
 from windlass_server.settings import OPTIONS, Settings
@@ -130,13 +130,13 @@ def test_limits_of_providers_are_a_table_of_the_file_or_a_variable() -> None:
     settings = load_settings({}, {}, file=None)
     assert settings.provider_limits == {"openai": {"at_once": 8, "per_minute": 500}, "my-own": {"at_once": 1}}
     told = "ProviderLimits({'openai': ProviderLimit(at_once=8, per_minute=500)"
-    assert repr(provider_limits(settings)).startswith(told)
+    assert repr(runtime_options(settings)["provider_limits"]).startswith(told)
     given = load_settings({}, {"WINDLASS_PROVIDERS": settings.values["providers"].value}, file=None)
     assert given.provider_limits == settings.provider_limits
     with pytest.raises(Problem, match="providers must be a table"):
         load_settings({}, {"WINDLASS_PROVIDERS": "openai=8"}, file=None)
     with pytest.raises(Problem, match="at_once must be 1 to 10,000"):
-        provider_limits(load_settings({}, {"WINDLASS_PROVIDERS": "{a = {at_once = 10001}}"}, file=None))
+        runtime_options(load_settings({}, {"WINDLASS_PROVIDERS": "{a = {at_once = 10001}}"}, file=None))
     Path("windlass.toml").unlink()
     assert load_settings({}, {}, file=None).provider_limits == {}
 

@@ -43,8 +43,9 @@ async def refusal(work: Callable[[], Any]) -> AgentError:
     [
         (
             "opnai/gpt-5",
-            "missing provider adapter for package route opnai; known routes: openai, anthropic, ollama, "
-            'openai-compat, demo; add your own with providers={"opnai": …}, or give the agent '
+            "missing provider adapter for package route opnai; known routes: openai, openai-responses, "
+            "azure, anthropic, google, bedrock, ollama, openai-compat, demo; add your own with "
+            'providers={"opnai": …}, or give the agent '
             "an object as its model; did you mean openai?",
         ),
         ("xyzzy/1", "or give the agent an object as its model"),

@@ -213,7 +213,7 @@ def test_a_call_is_judged_with_the_arguments_that_a_person_approved() -> None:
     assert run.arguments == {"cents": 5}
     session.done(run, returned(run.call_id))
     session.turn()
-    (told,) = session.data("message.received")["context"]  # type: ignore[misc]
+    told = session.data("message.received")["context"]
     assert 'The approved arguments are: {"cents":5}' in str(told)
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from windlass.catalog import Page, RunTrace, SettledRequest
     from windlass.ledger import Goal
     from windlass.ports import store as listing
+    from windlass.runtime.options import RuntimeOptions
     from windlass_harness.record import Record
     from windlass_protocol import (
         ChatMessage,
@@ -365,18 +366,18 @@ class LocalStore:
 # the command
 
 
-def provider_limits(settings: Settings) -> parts.ProviderLimits:
-    """Return the limits of providers, for all runtimes of this process.
+def runtime_options(settings: Settings) -> "RuntimeOptions":
+    """Return the options of the runtimes that this command and its server open.
 
     Raises:
-        Problem: a limit is too large.
+        Problem: a limit of a provider is too large.
     """
     try:
         found = {name: parts.ProviderLimit(**limit) for name, limit in settings.provider_limits.items()}
     except windlass.Rejected as error:
         source = settings.values["providers"].source
         raise Problem(f"providers: {error.message}", f"Change it: {source}.") from None
-    return parts.ProviderLimits(found)
+    return {**settings.runtime_options, "provider_limits": parts.ProviderLimits(found)}
 
 
 @sealed
@@ -513,8 +514,7 @@ class Command:
             settings.address or file,
             agents=self.agents(),
             durability=settings.durability,
-            **settings.runtime_options,
-            provider_limits=provider_limits(settings),
+            **runtime_options(settings),
         )
         exported = telemetry.export_from_environment(
             runtime,

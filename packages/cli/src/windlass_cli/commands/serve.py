@@ -13,7 +13,7 @@ import typer
 import windlass_server
 from windlass import parts
 from windlass.private_files import make_folder
-from windlass_cli.backend import Command, command_of, finish, provider_limits
+from windlass_cli.backend import Command, command_of, finish, runtime_options
 from windlass_cli.output import Exit, Problem
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ def serve_agents(
         agents,
         durability=settings.durability,
         capture_content=settings.is_on("telemetry.capture_content"),
-        **settings.runtime_options,
-        provider_limits=provider_limits(settings),
+        **runtime_options(settings),
     )
 
     def told(address: str) -> None:

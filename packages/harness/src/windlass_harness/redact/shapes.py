@@ -115,10 +115,6 @@ class Found:
     after: str
 
 
-def always(_: Found) -> bool:
-    return True
-
-
 def is_random(found: Found) -> bool:
     """A key has a digit or a capital letter; a long name in kebab or snake case has neither."""
     return _DIGIT_OR_CAPITAL.search(found.secret, 4) is not None
@@ -245,7 +241,8 @@ class Shape:
     hint: str
     seeds: tuple[str, ...]
     pattern: str
-    accept: Callable[[Found], bool]
+    accept: Callable[[Found], bool] | None
+    """Says whether a match is a secret; None if every match is one."""
     is_named: bool = False
 
 
@@ -316,11 +313,10 @@ def _find(pattern: str) -> "_Finder":
     def find(text: str, shape: Shape) -> Iterator[tuple[int, int]]:
         accept = shape.accept
         for match in matches(text):
-            if accept is always:
-                yield match.span(3)
-                continue
             start, end = match.start(1), match.end()
-            if accept(Found(match[1], match[2], match[3], text[start - 1 : start], text[end : end + 1])):
+            if accept is None or accept(
+                Found(match[1], match[2], match[3], text[start - 1 : start], text[end : end + 1])
+            ):
                 yield match.span(3)
 
     return find
@@ -344,7 +340,8 @@ def _find_named(head: str, value: re.Pattern[str]) -> "_Finder":
             if match is None:
                 continue
             at = match.end()
-            if shape.accept(Found(named[1], named[2], match[1], before, text[at : at + 1])):
+            found = Found(named[1], named[2], match[1], before, text[at : at + 1])
+            if shape.accept is None or shape.accept(found):
                 yield end, at
 
     return find
@@ -387,13 +384,13 @@ SHAPES: Final = (
         ("private key",),
         r"()()(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?=[\s\S]{0,12}?[A-Za-z0-9+/=:,-]{8})"
         r"[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?![\s\S])))",
-        always,
+        None,
     ),
     Shape(
         ":jwt",
         ("yj[a-z0-9_-]{8}",),
         r"(?<![A-Za-z0-9_-])()()(eyJ[A-Za-z0-9_-]{8,}[.][A-Za-z0-9_-]*[.][A-Za-z0-9_.-]*)",
-        always,
+        None,
     ),
     Shape(
         ":authorization",
@@ -408,7 +405,7 @@ SHAPES: Final = (
         (r"""kie\\{0,3}["']?[ \t]{0,4}:""",),
         r"""([Cc]ookie|COOKIE)(\\{0,3}["']?[ \t]{0,4}:[ \t]{0,4}\\{0,3}["']?)"""
         r"""([A-Za-z0-9_.-]{1,64}=[^\r\n"'\\]+)""",
-        always,
+        None,
     ),
     Shape(
         ":token",
@@ -444,19 +441,19 @@ SHAPES: Final = (
         ("kia[a-z0-9]{16}", "sia[a-z0-9]{16}"),
         # The neighbour checks exclude base64 data, which contains any four letters by chance.
         r"(?<![A-Za-z0-9+/=])()()(A[KS]IA[A-Z0-9]{16})(?![A-Za-z0-9+/=])",
-        always,
+        None,
     ),
     Shape(
         ":webhook",
         ("com/services/", "com/api/webhooks/"),
         r"()(hooks[.]slack[.]com/services/|discord(?:app)?[.]com/api/webhooks/)([A-Za-z0-9_/-]{8,})",
-        always,
+        None,
     ),
     Shape(
         ":bearer",
         ("bearer[ \\t]",),
         r"(?<![\s\S])([Bb]earer|BEARER)([ \t]{1,4})([^ \t\r\n[]+)(?![\s\S])",
-        always,
+        None,
     ),
     Shape(
         ":bearer",
@@ -474,7 +471,7 @@ SHAPES: Final = (
         "",
         (r"""://[^ \t\r\n"'<>/?#@:]{0,128}:[^ \t\r\n"'<>/?#]{1,256}@""",),
         r"""()(://)([^ \t\r\n"'<>/?#@:]{0,128}:[^ \t\r\n"'<>/?#]{1,256})(?=@)""",
-        always,
+        None,
     ),
     Shape(
         "",

@@ -26,8 +26,9 @@ from unittest.mock import patch
 import apsw
 
 from benchmarks.peers.task import page_text
+from windlass.adapters.journals.sql.statements import Connection
 from windlass.adapters.journals.sqlite import transactions
-from windlass.adapters.journals.sqlite.schema import PAGE_BYTES, Connection, Durability
+from windlass.adapters.journals.sqlite.schema import PAGE_BYTES, Durability
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.store import Batch
 from windlass_harness.loop.events import Draft

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpcore2
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.postgres import Postgres, running_postgres
+from tests.postgres import Postgres, given_postgres, running_postgres
 
 # A deadline, or the check for slow examples, fails on a busy machine and proves nothing. In continuous
 # integration the examples are the same each time; elsewhere they are new, and a failure prints its seed.
@@ -59,6 +59,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """A PostgreSQL server, started when the first test asks for it."""
+    """A PostgreSQL server, started by the first test that asks for it, or that of WINDLASS_TEST_POSTGRES."""
+    if address := os.environ.get("WINDLASS_TEST_POSTGRES"):
+        yield given_postgres(address)
+        return
     with running_postgres() as server:
         yield server

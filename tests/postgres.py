@@ -15,6 +15,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
 
@@ -27,6 +28,8 @@ _SETTINGS = {
     "synchronous_commit": "off",
     "shared_buffers": "16MB",
     "max_connections": "60",
+    # Its transactions would keep new records from the feed over all sessions for a moment.
+    "autovacuum": "off",
 }
 _SCRIPT = """
 cd "$1" || exit 1
@@ -39,36 +42,91 @@ read -r line
 """
 
 
+_CLEAN = """DO $$ DECLARE one text; BEGIN
+    FOR one IN SELECT tablename FROM pg_tables WHERE schemaname = 'SCHEMA' AND tablename <> 'store' LOOP
+        EXECUTE format('DELETE FROM SCHEMA.%I', one);
+    END LOOP;
+    FOR one IN SELECT sequencename FROM pg_sequences WHERE schemaname = 'SCHEMA' LOOP
+        EXECUTE format('ALTER SEQUENCE SCHEMA.%I RESTART', one);
+        IF one IN ('horizons', 'positions', 'item_numbers') THEN
+            PERFORM setval('SCHEMA.' || one, 0);
+        END IF;
+    END LOOP;
+END $$"""
+
+Place = tuple[str, str]
+"""The address of a database, and a schema in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Postgres:
-    """A running server."""
+    """A server that a test has started, or the one of `WINDLASS_TEST_POSTGRES`."""
 
+    base: str
+    """The address of a database."""
     folder: Path
+    programs: Path
+    user: int | None
+    options: str
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def new_database(self) -> str:
         """Make an empty database and return its address."""
-        name = f"test{next(self._numbers)}"
-        with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
+        name = f"test{os.getpid()}_{next(self._numbers)}"
+        with psycopg.connect(self.base, autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}"'.encode())
         return self.address(name)
 
+    def new_schema(self) -> Place:
+        """Return the name of a schema that does not exist, and the address of its database."""
+        return self.base, f"test{os.getpid()}_{next(self._numbers)}"
+
+    def clean_schema(self) -> Place:
+        """Return a schema without rows: the tables that an earlier test made are used again."""
+        schema = f"shared{os.getpid()}"
+        with psycopg.connect(self.base, autocommit=True) as connection:
+            connection.execute(_CLEAN.replace("SCHEMA", schema).encode())
+        return self.base, schema
+
+    def restart(self) -> None:
+        """Kill the server and start it again, as after a crash."""
+        for command in (["-m", "immediate", "-w", "stop"], ["-l", "log", "-o", self.options, "-w", "start"]):
+            subprocess.run(
+                [self.programs / "pg_ctl", "-D", "data", *command],
+                check=True,
+                capture_output=True,
+                cwd=self.folder,
+                user=self.user,
+                group=self.user,
+                extra_groups=None if self.user is None else [],
+                env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
+                timeout=_STOP_TIMEOUT_S,
+            )
+
     def address(self, database: str) -> str:
         """Return the address of a database of this server."""
-        return f"postgresql://postgres@/{database}?host={self.folder}"
+        return urlsplit(self.base)._replace(path=f"/{database}").geturl()
+
+
+def given_postgres(address: str) -> Postgres:
+    """Return a server that runs already: it cannot be restarted."""
+    nowhere = Path("/nonexistent")
+    return Postgres(address, nowhere, nowhere, None, "")
 
 
 @contextmanager
-def running_postgres() -> Generator[Postgres]:
+def running_postgres(**settings: str) -> Generator[Postgres]:
     """Start a server and stop it at the end, also if this process is killed."""
     user = _NOBODY if os.geteuid() == 0 else None
     # Not below pytest's folder: the path of a socket has at most 107 characters.
     folder = Path(tempfile.mkdtemp(prefix="windlass-pg-"))
     if user is not None:
         os.chown(folder, user, user)
-    options = " ".join(f"-c {name}={value!r}" for name, value in _SETTINGS.items()) + f" -k {folder}"
+    options = " ".join(f"-c {name}={value!r}" for name, value in {**_SETTINGS, **settings}.items())
+    options = f"{options} -k {folder}"
+    programs = _binaries(folder, user)
     with subprocess.Popen(
-        ["/bin/sh", "-c", _SCRIPT, "sh", str(folder), str(_binaries(folder, user)), options],
+        ["/bin/sh", "-c", _SCRIPT, "sh", str(folder), str(programs), options],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -83,7 +141,7 @@ def running_postgres() -> Generator[Postgres]:
         said = shell.stdout.readline()
         assert said == "ready\n", f"PostgreSQL did not start: {said}{shell.stdout.read()}"
         try:
-            yield Postgres(folder)
+            yield Postgres(f"postgresql://postgres@/postgres?host={folder}", folder, programs, user, options)
         finally:
             shell.stdin.close()
             shell.wait(_STOP_TIMEOUT_S)

@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 from tests.cli.commands import run_here
 
-from windlass.adapters.journals.sqlite.integrity import INDEX, StoreKey
-from windlass.adapters.journals.sqlite.integrity import STORE as STORE_ROW
+from windlass.adapters.journals.sql.integrity import INDEX, StoreKey
+from windlass.adapters.journals.sql.integrity import STORE as STORE_ROW
 from windlass.adapters.journals.sqlite.schema import connect
 from windlass.adapters.journals.sqlite.store import SqliteStore
 

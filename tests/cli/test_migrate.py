@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from tests.cli.commands import run_here
+from tests.postgres import Postgres
 
 from windlass import Unavailable
+from windlass.adapters.journals.postgres import schema as postgres_schema
 from windlass.adapters.journals.sqlite import schema as sqlite_versions
 from windlass.adapters.journals.sqlite.schema import MIGRATIONS, back_up, connect, prepare, version_of
 
@@ -147,3 +149,24 @@ def test_migrate_refuses_missing_empty_and_foreign_files(
         ran = run_here(capsys, *arguments, "migrate")
         assert ran.code == 2, (arguments, ran.err)
         assert told in ran.err
+
+
+def test_a_store_in_postgresql_is_used_by_its_address_and_migrated_by_the_command_alone(
+    postgres: Postgres, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = postgres.new_database()
+    missing = run_here(capsys, "--store", address, "migrate")
+    assert missing.code != 0
+    assert "has no store" in missing.err
+    assert run_here(capsys, "--store", address, "runs", "list").code == 0
+    assert "schema version 1, up to date" in run_here(capsys, "--store", address, "migrate").out
+    versions = (*postgres_schema.MIGRATIONS, ("CREATE TABLE later (one INTEGER)",))
+    monkeypatch.setattr(postgres_schema, "MIGRATIONS", versions)
+    refused = run_here(capsys, "--store", address, "runs", "list")
+    assert refused.code != 0
+    assert "run windlass migrate" in " ".join(refused.err.split())
+    assert "1 → 2, to be migrated" in run_here(capsys, "--store", address, "migrate", "--dry-run").out
+    done = json.loads(run_here(capsys, "--store", address, "migrate", "--json").out)
+    assert (done["from"], done["to"], done["isMigrated"]) == (1, 2, True)
+    assert run_here(capsys, "--store", address, "runs", "list").code == 0
+    assert "tables are of this release" in run_here(capsys, "--store", address, "doctor").out

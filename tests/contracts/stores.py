@@ -5,7 +5,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
+from tests.postgres import Place
+
 from windlass.adapters.journals.memory import MemoryStore
+from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.limits import REFUSED_STARTS_MAX
 from windlass.ports.store import Appended, Batch, Claim, ContentStore, NewRun, Standing, Store
@@ -43,6 +46,19 @@ def play_on_sqlite(story: Story, path: Path, *, refusals_max: int = REFUSED_STAR
             # One is written by the event loop, one by a thread.
             store = await SqliteStore.open(path, durability="process", refusals_max=refusals_max)
             other = await SqliteStore.open(path, durability="power", refusals_max=refusals_max)
+            await story(store, other)
+            await store.aclose()
+            await other.aclose()
+
+    asyncio.run(main())
+
+
+def play_on_postgres(story: Story, place: Place, *, refusals_max: int = REFUSED_STARTS_MAX) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(GUARD_S):
+            address, schema = place
+            store = await PostgresStore.open(address, schema=schema, refusals_max=refusals_max)
+            other = await PostgresStore.open(address, schema=schema, refusals_max=refusals_max)
             await story(store, other)
             await store.aclose()
             await other.aclose()

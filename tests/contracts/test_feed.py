@@ -1,10 +1,9 @@
 """A feed over every store: the same events, including records of other processes."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
-from tests.contracts.stores import AnyStore, Play, play_in_memory, play_on_sqlite
+from tests.contracts.stores import AnyStore, Play
 from tests.runtime.feed.scene import FixedClock, Reader, World, draft, ended, said, started, texts
 
 from windlass.feed import Feed
@@ -12,14 +11,6 @@ from windlass.ports.feed import EventFilter, StreamOptions
 
 BEGIN = draft("run.started", {"runId": "r1", "agentId": "helper"})
 STORED = StreamOptions(follow=False)
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
-    """A way to let a story happen to a fresh store."""
-    if request.param == "memory":
-        return play_in_memory
-    return lambda story: play_on_sqlite(story, tmp_path / "store.db")
 
 
 @pytest.mark.promise("F1")

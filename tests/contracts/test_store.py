@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.contracts.stores import (
@@ -14,8 +13,6 @@ from tests.contracts.stores import (
     draft,
     drafts,
     numbers,
-    play_in_memory,
-    play_on_sqlite,
     post,
     write,
 )
@@ -26,15 +23,6 @@ from windlass.ports.store import CANCEL, START, Appended, Batch, Claim, NewRun, 
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import number
 from windlass_protocol import RunStatus
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
-    """A way to let a story happen to a fresh store."""
-    if request.param == "memory":
-        return play_in_memory
-    return lambda story: play_on_sqlite(story, tmp_path / "store.db")
-
 
 # Appending and reading
 

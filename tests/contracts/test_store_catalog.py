@@ -1,11 +1,10 @@
 """The catalog contract of a store: its index, and whole sessions."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
-from tests.contracts.stores import AT, NOW_MS, AnyStore, Play, claim, play_in_memory, play_on_sqlite, write
+from tests.contracts.stores import AT, NOW_MS, AnyStore, Play, claim, write
 
 from windlass.adapters.journals.codec import content_ref
 from windlass.errors import Conflict, Denied, Rejected
@@ -40,14 +39,6 @@ from windlass_protocol import InputOutcome, InputRequest, JsonObject, RunStatus
 LATER = "2026-01-31T09:31:00.000Z"
 EVERYTHING = SessionFilter(root_only=False)
 PARENT: JsonValue = {"sessionId": "s1", "runId": "r1", "callId": "c1", "rootSessionId": "s1", "depth": 1}
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
-    """A way to let a story happen to a fresh store."""
-    if request.param == "memory":
-        return play_in_memory
-    return lambda story: play_on_sqlite(story, tmp_path / "store.db")
 
 
 def body(run_id: str = "r1", message: str = "Pay the hotel", **more: str) -> JsonObject:

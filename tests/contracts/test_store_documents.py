@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.contracts.stores import AnyStore, Play, Story, play_in_memory, play_on_sqlite
+from tests.contracts.stores import AnyStore, Play
 
 from windlass.adapters.journals.sqlite.schema import connect
 from windlass.adapters.journals.sqlite.store import SqliteStore
@@ -14,18 +14,6 @@ from windlass.limits import DOCUMENT_BYTES_MAX
 from windlass.ports.store import Document
 
 FIRST = Document("schedule", "nightly", 1, {"cron": "0 3 * * *", "ü": [1, None, "é\u2028"]}, 5_000)
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
-    """A way to let a story happen to a fresh store."""
-    if request.param == "memory":
-        return play_in_memory
-
-    def play(story: Story) -> None:
-        play_on_sqlite(story, tmp_path / "store.db")
-
-    return play
 
 
 def test_a_document_is_read_as_it_was_written_and_replaced_as_a_whole(play: Play) -> None:

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as play_machine
 from tests.contracts.stores import NOW_MS, AnyStore, draft
+from tests.postgres import Postgres
 
 from windlass.adapters.journals.memory import MemoryStore
+from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Conflict
 from windlass.ports.store import START, Appended, Batch, Claim, Posted, Standing
@@ -22,6 +24,8 @@ from windlass.ports.store import START, Appended, Batch, Claim, Posted, Standing
 T = TypeVar("T")
 
 EXAMPLES: Final = 135
+POSTGRES_EXAMPLES: Final = 12
+"""Fewer, for a step is a hundred times as slow."""
 STEPS: Final = 80
 """Rules of one example at most: a little over 10,000 steps for each store in all."""
 
@@ -277,10 +281,25 @@ class SqliteMachine(StoreMachine):
 def test_a_store_behaves_as_a_list_of_records_for_each_session(
     machine: type[StoreMachine],
 ) -> None:
+    play(machine, EXAMPLES)
+
+
+@pytest.mark.promise("J3")
+def test_postgres_behaves_as_a_list_of_records_for_each_session(postgres: Postgres) -> None:
+    class PostgresMachine(SqliteMachine):
+        async def opened(self) -> AnyStore:
+            self.place = getattr(self, "place", None) or postgres.clean_schema()
+            address, schema = self.place
+            return await PostgresStore.open(address, schema=schema)
+
+    play(PostgresMachine, POSTGRES_EXAMPLES)
+
+
+def play(machine: type[StoreMachine], examples: int) -> None:
     play_machine(
         machine,
         settings=settings(
-            max_examples=EXAMPLES,
+            max_examples=examples,
             stateful_step_count=STEPS,
             derandomize=True,
             database=None,

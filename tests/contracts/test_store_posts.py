@@ -1,7 +1,7 @@
 """The contract of a store for items posted together with another session's records."""
 
+import asyncio
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.contracts.stores import (
@@ -11,8 +11,6 @@ from tests.contracts.stores import (
     claim,
     draft,
     numbers,
-    play_in_memory,
-    play_on_sqlite,
     post,
 )
 
@@ -25,14 +23,6 @@ from windlass_protocol import JsonObject, RunStatus
 
 BODY: JsonObject = {"runId": "r2", "agentId": "a2", "packageFingerprint": "sha256:2"}
 STARTS = Post("s2", START, "start:r2", BODY)
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
-    """A way to let a story happen to a fresh store."""
-    if request.param == "memory":
-        return play_in_memory
-    return lambda story: play_on_sqlite(story, tmp_path / "store.db")
 
 
 def telling(*posts: Post, number: int = 1) -> Draft:
@@ -113,8 +103,7 @@ def test_a_session_that_is_there_already_refuses_a_post_that_starts_it(play: Pla
 
 def test_a_post_of_another_session_is_taken_by_a_full_inbox(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
-        for number in range(INBOX_ITEMS_MAX):
-            await post(store, f"k{number}", "s2")
+        await asyncio.gather(*(post(store, f"k{number}", "s2") for number in range(INBOX_ITEMS_MAX)))
         with pytest.raises(Rejected):
             await post(store, "one too many", "s2")
         held = await claim(store)

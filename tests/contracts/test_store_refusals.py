@@ -13,6 +13,7 @@ from tests.contracts.stores import (
     Story,
     claim,
     play_in_memory,
+    play_on_postgres,
     play_on_sqlite,
     post,
 )
@@ -27,11 +28,14 @@ KEPT = 4
 """How many refused starts the stores of these tests keep."""
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
     """A way to let a story happen to a fresh store that keeps few refused starts."""
     if request.param == "memory":
         return partial(play_in_memory, refusals_max=KEPT)
+    if request.param == "postgres":
+        place = request.getfixturevalue("postgres").clean_schema()
+        return lambda story: play_on_postgres(story, place, refusals_max=KEPT)
 
     def play(story: Story) -> None:
         play_on_sqlite(story, tmp_path / "store.db", refusals_max=KEPT)

@@ -6,11 +6,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
-from tests.contracts.stores import NOW_MS, AnyStore, Play, claim, play_in_memory, play_on_sqlite
+from tests.contracts.stores import NOW_MS, AnyStore, Play, claim
 from tests.contracts.test_store_catalog import AT, PARENT, begin, body, end, fact, names, start
 
 from windlass.adapters.journals.memory import MemoryStore
@@ -20,14 +19,6 @@ from windlass_harness.loop.events import Draft
 from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import Told, title_of, told_by, words_in
 from windlass_protocol import RunStatus
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
-    """A way to let a story happen to a fresh store."""
-    if request.param == "memory":
-        return play_in_memory
-    return lambda story: play_on_sqlite(story, tmp_path / "store.db")
 
 
 def having(text: str, *, owner: str | None = None, agent_id: str | None = None) -> SessionFilter:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Self, cast
 
 import apsw
 
-from windlass.adapters.journals.sqlite.schema import Connection, Cursor, Row, Value
+from windlass.adapters.journals.sql.statements import Connection, Cursor, Row, Value
 
 SECTOR_BYTES: Final = 512
 Fate = Literal["kept", "dropped", "torn", "garbage"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from windlass.adapters.journals.sqlite import writes as sqlite_writes
+from windlass.adapters.journals.sql import writes as sql_writes
 from windlass_harness.loop import advance
 from windlass_protocol import EffectClass
 
@@ -29,7 +29,7 @@ def mutated(name: str) -> Generator[None]:
             def anything(row: Any, batch: Any) -> None:
                 return
 
-            with patch.object(sqlite_writes, "check_fence", anything):
+            with patch.object(sql_writes, "check_fence", anything):
                 yield
         case _:
             yield

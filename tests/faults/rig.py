@@ -16,7 +16,8 @@ from tests.faults.mutants import mutated
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sqlite.schema import Connection, Cursor, Durability, Value, connect
+from windlass.adapters.journals.sql.statements import Connection, Cursor, Value
+from windlass.adapters.journals.sqlite.schema import Durability, connect
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.errors import Conflict

@@ -155,6 +155,12 @@ def test_an_import_that_a_tier_may_not_have_is_named_with_its_line(
             "Adapters do not know each other",
             "windlass.adapters.journals.planted -> windlass.adapters.storage.memory",
         ),
+        (
+            "adapters/journals/postgres/planted.py",
+            "import windlass.adapters.journals.sqlite.files",
+            "Stores do not know each other",
+            "windlass.adapters.journals.postgres.planted -> windlass.adapters.journals.sqlite.files",
+        ),
         ("planted.py", "", "Inside the runtime", "windlass.planted"),
     ],
     ids=[
@@ -167,6 +173,7 @@ def test_an_import_that_a_tier_may_not_have_is_named_with_its_line(
         "a tool to the engine",
         "the builder to an adapter",
         "an adapter to another",
+        "a store to another",
         "a module that has no layer",
     ],
 )

@@ -10,7 +10,8 @@ import pytest
 from tests.faults.rig import runtime_on
 from tests.runtime.runtime_rig import play, shop
 
-from windlass.adapters.journals.sqlite.schema import Connection, Cursor, Value, connect
+from windlass.adapters.journals.sql.statements import Connection, Cursor, Value
+from windlass.adapters.journals.sqlite.schema import connect
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Unavailable
 from windlass.ports.feed import EventStream

@@ -84,7 +84,7 @@ def test_a_sidecar_runs_from_ready_to_the_end_of_stdin(pipes: Pipes, tmp_path: P
     async def story() -> None:
         pipes.send("system.ping")
         pipes.end()
-        await run(Options(tmp_path / "store.db"), pipes.stdio)
+        await run(Options(str(tmp_path / "store.db")), pipes.stdio)
         ready, pong, goodbye = await pipes.messages()
         assert ready["method"] == "lifecycle.ready"
         assert pong["id"] == 1
@@ -222,7 +222,7 @@ def test_the_options_are_those_of_the_command_line() -> None:
     given = read_options(
         ["--store", "a.db", "--tools", "x", "--tools", "y:z", "--log-level", "debug", "--quiet-ready"]
     )
-    assert given == Options(Path("a.db"), ("x", "y:z"), "debug", quiet_ready=True)
+    assert given == Options("a.db", ("x", "y:z"), "debug", quiet_ready=True)
 
 
 def test_tools_are_loaded_by_module_and_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

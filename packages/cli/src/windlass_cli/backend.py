@@ -507,17 +507,18 @@ class Command:
 
         self.check_store()
         settings = self.settings
-        _check_file(settings.store)
-        _make_folder(settings.store.parent)
+        file = settings.data / LOCAL if settings.address else settings.store
+        _check_file(file)
+        _make_folder(file.parent)
         runtime = await windlass.AgentRuntime.open(
-            settings.store,
+            settings.address or file,
             agents=self.agents(),
             durability=settings.durability,
             **runtime_options(settings),
         )
         exported = telemetry.export_from_environment(
             runtime,
-            state_path=settings.store.with_suffix(telemetry.STATE_SUFFIX),
+            state_path=file.with_suffix(telemetry.STATE_SUFFIX),
             capture_content=settings.is_on("telemetry.capture_content"),
         )
         async with runtime, exported:
@@ -534,13 +535,17 @@ class Command:
         """
         self.check_store()
         settings = self.settings
-        _check_file(settings.store)
-        if not settings.store.is_file():
-            raise Problem(
-                f"the store {settings.store} does not exist",
-                f'Create it with: windlass run "…", or name another file: --store PATH{self.other_stores()}',
-            )
-        runtime = await windlass.AgentRuntime.open(settings.store, agents=(), durability=settings.durability)
+        if not settings.address:
+            _check_file(settings.store)
+            if not settings.store.is_file():
+                raise Problem(
+                    f"the store {settings.store} does not exist",
+                    'Create it with: windlass run "…", or name another file: '
+                    f"--store PATH{self.other_stores()}",
+                )
+        runtime = await windlass.AgentRuntime.open(
+            settings.address or settings.store, agents=(), durability=settings.durability
+        )
         async with runtime:
             if not with_agents:
                 yield runtime

@@ -204,7 +204,8 @@ async def follow_run(command: "Command", backend: "Backend", *, watch: Watch, ru
     except asyncio.CancelledError:
         watch.leave()
         settings = command.settings
-        where = f"It continues at {settings.server}" if settings.server else f"Stored in {settings.store}"
+        stored = "PostgreSQL" if settings.address else settings.store
+        where = f"It continues at {settings.server}" if settings.server else f"Stored in {stored}"
         command.terminal.say(f"{where}. Resume it: windlass runs resume {run.run_id}")
         raise
 

@@ -144,7 +144,7 @@ SETTINGS: Final = (
     Setting("agents", "windlass.demo:agent", "your agents: module:name or file.py:name"),
     Setting("goals", "", "the goals of runs, for the Builder: module:name or file.py:name"),
     Setting("data", "windlass-data", "the folder of all stores"),
-    Setting("store", "", "the file of the store; local.db in the data folder when empty"),
+    Setting("store", "", "the file of the store, or postgresql://…; local.db in the data folder when empty"),
     Setting(
         "durability",
         "power",
@@ -260,6 +260,12 @@ class Settings:
         """The file of the local store; an open server uses the same file."""
         named = self.values["store"].value
         return self.folder / named if named else self.data / LOCAL
+
+    @property
+    def address(self) -> str:
+        """The address of the store in PostgreSQL; empty if the store is a file."""
+        named = self.values["store"].value
+        return named if named.startswith(("postgresql://", "postgres://")) else ""
 
     @property
     def data(self) -> Path:

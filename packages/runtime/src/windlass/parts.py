@@ -9,6 +9,7 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from windlass.adapters.journals.memory import MemoryStore as MemoryStore
+    from windlass.adapters.journals.postgres.store import PostgresStore as PostgresStore
     from windlass.adapters.journals.sqlite.store import SqliteStore as SqliteStore
     from windlass.adapters.monty import MontyInterpreter as MontyInterpreter
     from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes as BubblewrapSandboxes
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "windlass.adapters.journals.memory": ("MemoryStore",),
+    "windlass.adapters.journals.postgres.store": ("PostgresStore",),
     "windlass.adapters.journals.sqlite.store": ("SqliteStore",),
     "windlass.adapters.monty": ("MontyInterpreter",),
     "windlass.adapters.sandboxes.bubblewrap": ("BubblewrapSandboxes",),

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final, Self, cast
 
 from windlass import AgentRuntime, Tool, ToolRouter
+from windlass.adapters.journals.opening import is_postgres, open_store
 from windlass.errors import AgentError
-from windlass.parts import Clock, Feed, MemoryStore, SqliteStore, Store, SystemClock, allow_start, new_id
+from windlass.parts import Clock, Feed, MemoryStore, Store, SystemClock, allow_start, new_id
 from windlass_harness.redact import mask_text
 from windlass_protocol import CheckStatus, SidecarCheck, SidecarHealth, SidecarStatus
 from windlass_protocol.frozen import mutable
@@ -52,7 +53,8 @@ class App:
     streams: Streams
     clock: Clock
     began_s: float
-    path: Path | None = None
+    place: str | None = None
+    """The path or the address of the store, without a password; None for one in memory."""
     settings: Settings = field(default_factory=Settings)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the sidecar is to shut down."""
@@ -60,15 +62,15 @@ class App:
     """Whether it is to shut down without draining."""
 
     @classmethod
-    async def open(cls, path: Path | None, tools: ToolRouter, *, host: Host) -> Self:
-        """Open the journal at `path`, a new one if there is no file; without a path, one in memory.
+    async def open(cls, path: str | Path | None, tools: ToolRouter, *, host: Host) -> Self:
+        """Open the journal in a file or in PostgreSQL, a new one if there is none; without a path, in memory.
 
         Raises:
             AgentError: the file is not a store, is damaged or cannot be opened.
         """
         clock, scribe = SystemClock(), GrowingScribe()
         began_s = clock.monotonic()
-        store = MemoryStore() if path is None else await SqliteStore.open(path)
+        store = MemoryStore() if path is None else await open_store(path)
         builder = AgentRuntime.builder().journal(store).content(store).event_bus(Feed(store, clock))
         built = builder.policy(allow_start).attended().build()
         # The builder's scribe knows its secrets from the beginning; this one learns those of later streams.
@@ -79,7 +81,8 @@ class App:
             await store.aclose()
             raise
         streams = Streams(runtime, scribe, tools=tools, host=host)
-        return cls(runtime, store, scribe, tools, host, streams, clock, began_s, path)
+        place = None if isinstance(store, MemoryStore) else store.name
+        return cls(runtime, store, scribe, tools, host, streams, clock, began_s, place)
 
     def new_id(self) -> str:
         """Return a unique id."""
@@ -146,7 +149,7 @@ async def health(app: App) -> SidecarHealth:
 
 async def _store_check(app: App) -> SidecarCheck:
     began_s = app.clock.monotonic()
-    kind = "in memory" if app.path is None else "SQLite"
+    kind = "in memory" if app.place is None else "PostgreSQL" if is_postgres(app.place) else "SQLite"
     status, message = CheckStatus.OK, kind
     try:
         async with asyncio.timeout(HEALTH_TIMEOUT_S):

@@ -10,7 +10,6 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from threading import Thread
 from typing import Final, NoReturn
 
@@ -50,7 +49,7 @@ _EPILOG: Final = (
 class Options:
     """The options of the command line."""
 
-    store: Path | None = None
+    store: str | None = None
     tools: tuple[str, ...] = ()
     log_level: str = "info"
     quiet_ready: bool = False
@@ -158,7 +157,9 @@ def read_options(arguments: Sequence[str]) -> Options:
         epilog=_EPILOG,
     )
     parser.add_argument(
-        "--store", type=Path, metavar="PATH", help="SQLite file of the journal; in memory if left out"
+        "--store",
+        metavar="PATH",
+        help="SQLite file of the journal, or postgresql://…; in memory if left out",
     )
     parser.add_argument(
         "--tools", action="append", default=[], metavar="MODULE[:NAME]", help="tools to load; may be repeated"

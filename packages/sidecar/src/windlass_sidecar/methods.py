@@ -348,7 +348,7 @@ async def classify_shell(app: App, params: ClassifyShell) -> JsonValue:
 
 async def get_config(app: App, params: NoParams) -> JsonValue:
     """Return the configuration."""
-    return {"logLevel": app.settings.log_level, "store": None if app.path is None else str(app.path)}
+    return {"logLevel": app.settings.log_level, "store": app.place}
 
 
 async def set_config(app: App, params: ConfigSet) -> JsonValue:

@@ -24,25 +24,23 @@ from tests.permissions import open_folder, read_only
 
 from tools.files import ROOT
 from windlass.adapters.journals.codec import EncodedPost, encode_records, unpacked_size
+from windlass.adapters.journals.sql.queries import SHORT_BYTES_MAX
+from windlass.adapters.journals.sql.statements import Connection, Cursor, Value
 from windlass.adapters.journals.sqlite import files as locks_module
 from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.adapters.journals.sqlite import transactions as sqlite_writer
 from windlass.adapters.journals.sqlite import writes as sqlite_owners
 from windlass.adapters.journals.sqlite.files import OpenFiles, sync_file
-from windlass.adapters.journals.sqlite.queries import SHORT_BYTES_MAX
 from windlass.adapters.journals.sqlite.schema import (
     APPLICATION_ID,
     BUSY_TIMEOUT_MS,
-    Connection,
-    Cursor,
     Durability,
-    Value,
     connect,
     prepare,
     translate,
 )
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.adapters.journals.sqlite.writes import Transaction
+from windlass.adapters.journals.sqlite.writes import SqliteTransaction
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.store import Batch, Claim, Posted, Standing
@@ -191,16 +189,16 @@ both_ways = pytest.mark.parametrize("durability", ["power", "process"])
 
 def test_writes_of_one_turn_share_one_commit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commits: list[Thread] = []
-    commit = Transaction.commit
+    commit = SqliteTransaction.commit
 
-    def noted(self: Transaction) -> None:
+    def noted(self: SqliteTransaction) -> None:
         commits.append(current_thread())
         commit(self)
 
     async def story() -> None:
         store = await SqliteStore.open(path)
         claims = [await claim(store, f"s{index}") for index in range(50)]
-        monkeypatch.setattr(Transaction, "commit", noted)
+        monkeypatch.setattr(SqliteTransaction, "commit", noted)
         good = (write(store, each, 1) for each in claims)
         bad = (write(store, each, 1, after=7) for each in claims)
         results = await asyncio.gather(*good, *bad, return_exceptions=True)
@@ -219,27 +217,27 @@ class Groups:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sizes: list[int] = []
         self.entered, self.go_on = Event(), Event()
-        begin, post, put = Transaction.begin, Transaction.post, Transaction.put
+        begin, post, put = SqliteTransaction.begin, SqliteTransaction.post, SqliteTransaction.put
 
-        def begun(transaction: Transaction) -> None:
+        def begun(transaction: SqliteTransaction) -> None:
             self.sizes.append(0)
             self.entered.set()
             assert self.go_on.wait(60)
             begin(transaction)
 
-        def posted(transaction: Transaction, one: EncodedPost) -> Posted:
+        def posted(transaction: SqliteTransaction, one: EncodedPost) -> Posted:
             self.sizes[-1] += 1
             return post(transaction, one)
 
         def kept(
-            transaction: Transaction, ref: ContentRef, content: bytes, *, session_id: str | None = None
+            transaction: SqliteTransaction, ref: ContentRef, content: bytes, *, session_id: str | None = None
         ) -> None:
             self.sizes[-1] += 1
             put(transaction, ref, content, session_id=session_id)
 
-        monkeypatch.setattr(Transaction, "begin", begun)
-        monkeypatch.setattr(Transaction, "post", posted)
-        monkeypatch.setattr(Transaction, "put", kept)
+        monkeypatch.setattr(SqliteTransaction, "begin", begun)
+        monkeypatch.setattr(SqliteTransaction, "post", posted)
+        monkeypatch.setattr(SqliteTransaction, "put", kept)
 
 
 async def queued(
@@ -281,7 +279,7 @@ def test_a_crash_of_the_writer_thread_fails_the_rest_of_a_group(
 ) -> None:
     monkeypatch.setattr(sqlite_writer, "GROUP_JOBS_MAX", 4)
 
-    def defect(self: Transaction) -> None:
+    def defect(self: SqliteTransaction) -> None:
         raise KeyError
 
     def silent(args: object) -> None:
@@ -291,13 +289,13 @@ def test_a_crash_of_the_writer_thread_fails_the_rest_of_a_group(
         store = await SqliteStore.open(path, durability=durability)
         groups = Groups(monkeypatch)
         large, posts = await queued(store, groups, turns=2)
-        real = Transaction.commit
+        real = SqliteTransaction.commit
 
-        def committed(self: Transaction) -> None:
+        def committed(self: SqliteTransaction) -> None:
             real(self)
-            monkeypatch.setattr(Transaction, "finish", defect)
+            monkeypatch.setattr(SqliteTransaction, "finish", defect)
 
-        monkeypatch.setattr(Transaction, "commit", committed)
+        monkeypatch.setattr(SqliteTransaction, "commit", committed)
         groups.go_on.set()
         await large
         results = await asyncio.gather(*posts, return_exceptions=True)
@@ -430,12 +428,12 @@ def test_a_value_that_the_database_cannot_keep_harms_its_own_request_alone(
 def test_a_crash_of_the_writer_thread_fails_its_pending_calls(
     durability: Durability, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def defect(self: Transaction) -> None:
+    def defect(self: SqliteTransaction) -> None:
         raise KeyError
 
     async def story() -> None:
         store = await SqliteStore.open(path, durability=durability)
-        monkeypatch.setattr(Transaction, "finish", defect)
+        monkeypatch.setattr(SqliteTransaction, "finish", defect)
         monkeypatch.setattr(sqlite_writer, "GROUP_JOBS_MAX", 1)
         results = await asyncio.gather(post(store, "k1"), post(store, "k2"), return_exceptions=True)
         assert isinstance(results[0], Ambiguous)
@@ -461,9 +459,9 @@ class Halt(BaseException):
 def test_a_defect_in_a_write_of_the_event_loop_leaves_no_transaction_open(
     is_alone: bool, error: type[BaseException], path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Transaction.claim
+    real = SqliteTransaction.claim
 
-    def defect(self: Transaction, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
+    def defect(self: SqliteTransaction, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
         real(self, session_id, owner_id, now_ms=now_ms)
         raise error
 
@@ -475,7 +473,7 @@ def test_a_defect_in_a_write_of_the_event_loop_leaves_no_transaction_open(
         asyncio.get_running_loop().set_exception_handler(ignored)
         await store.enlist("o1", now_ms=NOW_MS)
         with monkeypatch.context() as patch:
-            patch.setattr(Transaction, "claim", defect)
+            patch.setattr(SqliteTransaction, "claim", defect)
             # The first write of a turn is made at once, the next ones in the next turn.
             before = [] if is_alone else [asyncio.ensure_future(post(store, "k1", "s2"))]
             await asyncio.sleep(0)
@@ -497,15 +495,15 @@ def test_small_writes_that_wait_for_no_disk_are_made_by_the_event_loop_together(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[Thread] = []
-    commit = Transaction.commit
+    commit = SqliteTransaction.commit
 
-    def noted(self: Transaction) -> None:
+    def noted(self: SqliteTransaction) -> None:
         threads.append(current_thread())
         commit(self)
 
     async def story() -> None:
         store = await SqliteStore.open(path, durability="process")
-        monkeypatch.setattr(Transaction, "commit", noted)
+        monkeypatch.setattr(SqliteTransaction, "commit", noted)
         await asyncio.gather(*(post(store, f"k{index}") for index in range(9)))
         # The first at once, those after it in the same turn in one transaction.
         assert threads == [current_thread()] * 2
@@ -539,7 +537,7 @@ def test_closing_the_writer_waits_for_pending_writes(path: Path) -> None:
     async def story() -> None:
         connection, locks = connect(path), sqlite_owners.OwnerLocks(path)
         key = prepare(connection, path, durability="process")
-        transaction = Transaction(connection, key, locks=locks)
+        transaction = SqliteTransaction(connection, key, locks=locks)
         writer = sqlite_writer.Writer(connection, transaction, files=OpenFiles(path), is_quick=True)
         writing = asyncio.ensure_future(writer.do(lambda tx: tx.enlist("o1", NOW_MS)))
         await asyncio.sleep(0)
@@ -771,7 +769,7 @@ def test_nothing_is_acknowledged_that_goes_into_a_removed_file(
 
 def test_an_owner_that_returns_before_its_cleanup_keeps_its_sessions(path: Path) -> None:
     connection, locks = connect(path), sqlite_owners.OwnerLocks(path)
-    transaction = Transaction(connection, prepare(connection, path, durability="power"), locks=locks)
+    transaction = SqliteTransaction(connection, prepare(connection, path, durability="power"), locks=locks)
     transaction.begin()
     transaction.enlist("o1", NOW_MS)
     mine = transaction.claim("s1", "o1", now_ms=NOW_MS)
@@ -803,11 +801,11 @@ def test_a_missed_cleanup_of_a_dead_owner_can_be_done_at_once(
     async def story() -> None:
         store = await SqliteStore.open(path)
 
-        def fail(transaction: Transaction) -> None:
+        def fail(transaction: SqliteTransaction) -> None:
             raise sqlite3.OperationalError("disk I/O error")
 
         with monkeypatch.context() as patch:
-            patch.setattr(Transaction, "finish", fail)
+            patch.setattr(SqliteTransaction, "finish", fail)
             with pytest.raises(AgentError):
                 await store.due(now_ms=NOW_MS)
         # Its released lock proves that it is dead: the lease need not expire.

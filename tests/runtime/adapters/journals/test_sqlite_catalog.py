@@ -13,18 +13,20 @@ from tests.contracts.test_store_catalog import begin, end, fact, start
 from tests.runtime.catalog.rig import PAYS, agent, approve, opened, until
 
 from windlass.adapters.journals.codec import encode_post
-from windlass.adapters.journals.sqlite import schema as sqlite_schema
-from windlass.adapters.journals.sqlite.queries import (
+from windlass.adapters.journals.sql.queries import (
     REQUEST,
     SETTLED,
     requests_query,
     runs_query,
     sessions_query,
 )
+from windlass.adapters.journals.sql.statements import Connection, Cursor, Value
+from windlass.adapters.journals.sqlite import schema as sqlite_schema
+from windlass.adapters.journals.sqlite.reads import DIALECT
 from windlass.adapters.journals.sqlite.recorded import RecordedStore
-from windlass.adapters.journals.sqlite.schema import Connection, Cursor, Value, connect, prepare, translate
+from windlass.adapters.journals.sqlite.schema import connect, prepare, translate
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.adapters.journals.sqlite.writes import OwnerLocks, Transaction
+from windlass.adapters.journals.sqlite.writes import OwnerLocks, SqliteTransaction
 from windlass.catalog import Sessions
 from windlass.errors import Corrupt
 from windlass.limits import OWNER_LEASE_MS
@@ -106,7 +108,7 @@ def test_every_page_is_answered_by_an_index_and_no_journal_is_read(tmp_path: Pat
     asyncio.run(_made(tmp_path / "a.db", count=3))
     connection = sqlite3.connect(tmp_path / "a.db")
     questions = [
-        *(sessions_query(one, before=9, limit=50) for one in SESSIONS),
+        *(sessions_query(one, DIALECT, before=9, limit=50) for one in SESSIONS),
         *(runs_query(one, 5 if one.session_id else None, before=9, limit=50) for one in RUNS),
         *(requests_query(owner, after=9, limit=50) for owner in (None, "u1")),
         (REQUEST, ("q1",)),
@@ -119,7 +121,7 @@ def test_every_page_is_answered_by_an_index_and_no_journal_is_read(tmp_path: Pat
         assert all(step.startswith("SCAN search VIRTUAL TABLE INDEX 0:M") for step in scans), plan
         assert "appends" not in sql
         assert "snapshots" not in sql
-    [sql, parameters] = sessions_query(SESSIONS[5], before=9, limit=50)
+    [sql, parameters] = sessions_query(SESSIONS[5], DIALECT, before=9, limit=50)
     plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
     assert plan[0] == "SEARCH c USING INDEX catalog_by_owner (owner=? AND number<?)"
     connection.close()
@@ -130,7 +132,7 @@ def test_listing_fifty_of_many_looks_at_few_rows(tmp_path: Path) -> None:
         """The number of database instructions of a page, in hundreds."""
         ticks: list[int] = []
         connection.set_progress_handler(lambda: ticks.append(1), 100)
-        sql, parameters = sessions_query(wanted, before=None, limit=50)
+        sql, parameters = sessions_query(wanted, DIALECT, before=None, limit=50)
         rows = connection.execute(sql, parameters).fetchall()
         connection.set_progress_handler(None, 0)
         assert rows
@@ -170,6 +172,7 @@ def version_2(path: Path) -> None:
     connection.execute("ALTER TABLE items RENAME TO inbox")
     connection.execute("ALTER TABLE leases RENAME TO owners")
     for name in (
+        "documents",
         "refused",
         "catalog",
         "search_state",
@@ -346,7 +349,7 @@ def test_a_process_of_an_older_release_that_has_the_file_open_cannot_take_items_
     path = tmp_path / "a.db"
     connection, locks = Version5Connection(connect(path)), OwnerLocks(path)
     key = prepare(connection, path, durability="process", migrations=sqlite_schema.MIGRATIONS[:5])
-    old = Transaction(connection, key, locks=locks)
+    old = SqliteTransaction(connection, key, locks=locks)
     item = encode_post(Post("s1", "message", "k1", {}), NewRun("r1", "a1", "sha256:1"), at=AT)
     old.begin()
     old.enlist("old", NOW_MS)

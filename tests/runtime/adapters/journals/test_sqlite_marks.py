@@ -14,9 +14,9 @@ from typing import Final
 import pytest
 from tests.contracts.stores import claim, numbers, post, write
 
+from windlass.adapters.journals.sql.integrity import RUN_COLUMNS, STORE, StoreKey
 from windlass.adapters.journals.sqlite import marks as sqlite_marks
 from windlass.adapters.journals.sqlite.audit import problems_of
-from windlass.adapters.journals.sqlite.integrity import RUN_COLUMNS, STORE, StoreKey
 from windlass.adapters.journals.sqlite.marks import ACKNOWLEDGED, SLOT_BYTES, Marks, State
 from windlass.adapters.journals.sqlite.recorded import RecordedStore
 from windlass.adapters.journals.sqlite.schema import MIGRATIONS, Durability, connect, prepare
@@ -277,7 +277,7 @@ def test_what_a_checkpoint_wrote_survives_a_loss_of_power(
 ) -> None:
     async def story(store: SqliteStore, mine: Claim) -> None:
         await three(store, mine)
-        store._archive.checkpoint()  # pyright: ignore[reportPrivateUsage] - between two writes
+        store._writer._transaction.checkpoint()  # pyright: ignore[reportPrivateUsage] - between two writes
         await write(store, mine, 3, after=3)
 
     path = killed(path, story)
@@ -318,7 +318,7 @@ def test_a_mark_that_cannot_be_written_is_logged_once_and_writes_go_on(
 
         monkeypatch.setattr(sqlite_marks.os, "pwrite", broken)
         await three(store, mine)
-        store._archive.checkpoint()  # pyright: ignore[reportPrivateUsage] - between two writes
+        store._writer._transaction.checkpoint()  # pyright: ignore[reportPrivateUsage] - between two writes
         assert numbers(await store.read("s1")) == [0, 1, 2]
         await store.aclose()
 

@@ -18,14 +18,15 @@ from tests.contracts.test_store_catalog import begin, end, fact, names, start
 from tests.contracts.test_store_search import having
 
 from tools.files import ROOT
+from windlass.adapters.journals.sql.integrity import INDEX
+from windlass.adapters.journals.sql.statements import Connection, Cursor, Value
 from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.adapters.journals.sqlite import search as sqlite_search
 from windlass.adapters.journals.sqlite import transactions as sqlite_writer
-from windlass.adapters.journals.sqlite.integrity import INDEX
-from windlass.adapters.journals.sqlite.schema import Connection, Cursor, Durability, Value, connect, prepare
+from windlass.adapters.journals.sqlite.schema import Durability, connect, prepare
 from windlass.adapters.journals.sqlite.search import End, SearchIndex
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.adapters.journals.sqlite.writes import Transaction
+from windlass.adapters.journals.sqlite.writes import SqliteTransaction
 from windlass.errors import Rejected, Unavailable
 from windlass.ports.store import Batch
 from windlass_protocol import RunStatus
@@ -204,20 +205,20 @@ def test_an_append_does_not_wait_for_the_whole_backlog(path: Path, durability: D
 def test_closing_a_store_interrupts_a_search_and_the_next_one_goes_on(
     path: Path, durability: Durability, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index_words, calls = Transaction.index_words, list[End]()
+    index_words, calls = SqliteTransaction.index_words, list[End]()
 
     async def story() -> None:
         store, loop = await SqliteStore.open(path, durability=durability), asyncio.get_running_loop()
         await fill(store)
         closing_ = list[asyncio.Task[None]]()
 
-        def close_at_third(transaction: Transaction, until: End) -> bool:
+        def close_at_third(transaction: SqliteTransaction, until: End) -> bool:
             calls.append(until)
             if len(calls) == 3:
                 loop.call_soon_threadsafe(lambda: closing_.append(loop.create_task(store.aclose())))
             return index_words(transaction, until)
 
-        monkeypatch.setattr(Transaction, "index_words", close_at_third)
+        monkeypatch.setattr(SqliteTransaction, "index_words", close_at_third)
         with pytest.raises(Unavailable, match="the store is closed"):
             await store.listed(having("pay"))
         await asyncio.gather(*closing_)
@@ -295,22 +296,22 @@ class Idle:
 
 @pytest.fixture
 def idle(monkeypatch: pytest.MonkeyPatch) -> Idle:
-    found, tend, commit = Idle(), Transaction.tend, Transaction.commit
+    found, tend, commit = Idle(), SqliteTransaction.tend, SqliteTransaction.commit
     tended = list[bool]()
 
-    def watched(transaction: Transaction) -> bool:
+    def watched(transaction: SqliteTransaction) -> bool:
         tended.append(tend(transaction))
         return tended[-1]
 
-    def committing(transaction: Transaction) -> None:
+    def committing(transaction: SqliteTransaction) -> None:
         commit(transaction)
         if tended:
             tended.clear()
             found.committed.set()
 
     monkeypatch.setattr(sqlite_writer, "IDLE_S", 0.001)
-    monkeypatch.setattr(Transaction, "tend", watched)
-    monkeypatch.setattr(Transaction, "commit", committing)
+    monkeypatch.setattr(SqliteTransaction, "tend", watched)
+    monkeypatch.setattr(SqliteTransaction, "commit", committing)
     return found
 
 

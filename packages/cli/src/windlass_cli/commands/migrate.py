@@ -29,6 +29,7 @@ def migrate(
 
     Without --store these are all stores of the data folder. Every command does the same when it opens one,
     without a copy. End what uses the stores first: an older release cannot read them afterwards.
+    A store in PostgreSQL is migrated by this command alone, and not copied: use pg_dump.
 
     Example: windlass migrate --dry-run
     """
@@ -39,6 +40,8 @@ def migrate(
 async def _migrate(command: Command, *, is_trial: bool, with_copy: bool, as_json: bool) -> Exit:
     from windlass.adapters.journals.sqlite import schema as sqlite_versions  # noqa: PLC0415 - slow to import
 
+    if command.settings.address:
+        return await _migrate_database(command, is_trial=is_trial, as_json=as_json)
     # All are looked at before the first is changed.
     found = [await asyncio.to_thread(sqlite_versions.version_of, path) for path in _stores(command)]
     for store in found:
@@ -54,6 +57,22 @@ async def _migrate(command: Command, *, is_trial: bool, with_copy: bool, as_json
             command.terminal.line(to_json({**told, "backup": kept}))
         else:
             command.terminal.show(_words(store, copy, is_trial=is_trial))
+    return Exit.DONE
+
+
+async def _migrate_database(command: Command, *, is_trial: bool, as_json: bool) -> Exit:
+    from windlass.adapters.journals.opening import migrate_postgres  # noqa: PLC0415 - slow to import
+
+    name, found, known = await migrate_postgres(command.settings.address, is_trial=is_trial)
+    is_done = found < known and not is_trial
+    if as_json:
+        told = {"path": name, "from": found, "to": known, "isMigrated": is_done, "backup": None}
+        command.terminal.line(to_json(told))
+    elif found == known:
+        command.terminal.show(f"{name}: schema version {found}, up to date")
+    else:
+        done = "migrated" if is_done else "to be migrated; copy it with pg_dump first"
+        command.terminal.show(f"{name}: schema version {found} → {known}, {done}")
     return Exit.DONE
 
 

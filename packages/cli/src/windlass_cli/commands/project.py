@@ -96,7 +96,11 @@ async def _findings(command: Command, *, is_deep: bool, may_load: bool) -> list[
         agents = [Finding("agents", f"{found.value}, not loaded", _LOAD, is_fatal=False)]
     else:
         agents = [*_agents(command)]
-    stores = [one async for one in _store(command, command.settings.store, is_deep=is_deep)]
+    address = command.settings.address
+    if address:
+        stores = [await _database(address)]
+    else:
+        stores = [one async for one in _store(command, command.settings.store, is_deep=is_deep)]
     if not command.settings.text("store"):
         for name, path in tenant_stores(command.settings):
             if path != command.settings.store:
@@ -237,6 +241,15 @@ def _keys(command: Command) -> Iterator[Finding]:
 def _can_approve(command: Command, entries: "Iterable[KeyEntry]") -> bool:
     responders = command.settings.text("approvals.responders").split(",")
     return any("approver" in one.roles or one.user in responders for one in entries)
+
+
+async def _database(address: str) -> Finding:
+    try:
+        runtime = await windlass.AgentRuntime.open(address, agents=())
+        await runtime.aclose()
+    except windlass.AgentError as error:
+        return Finding("store", "PostgreSQL", error.message)
+    return Finding("store", "PostgreSQL, its tables are of this release")
 
 
 def _port(command: Command) -> Finding:

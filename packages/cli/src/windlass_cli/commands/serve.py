@@ -217,5 +217,5 @@ def sidecar(context: typer.Context) -> None:
     from windlass_sidecar.main import main  # noqa: PLC0415 - slow to import
 
     settings = command_of(context).settings
-    store = ["--store", str(settings.store)] if settings.text("store") else []
+    store = ["--store", settings.address or str(settings.store)] if settings.text("store") else []
     main([*store, *context.args])

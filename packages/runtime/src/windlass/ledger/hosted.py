@@ -10,7 +10,7 @@ from typing import Final, TypeVar, cast
 
 from pydantic_core import from_json
 
-from windlass.adapters.journals.sqlite.queries import RunIndex
+from windlass.adapters.journals.sqlite.run_index import RunIndex
 from windlass.adapters.journals.sqlite.spool import Spool
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.wall import Stamps, now_ms, random_hex

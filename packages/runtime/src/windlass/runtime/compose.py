@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from windlass.adapters.journals.memory import MemoryStore
+    from windlass.adapters.journals.postgres.store import PostgresStore
     from windlass.adapters.journals.sqlite.store import SqliteStore
     from windlass.agent import AnyAgent, Output
     from windlass.runtime.builder import AgentRuntimeBuilder
@@ -155,10 +156,13 @@ class AgentRuntime(CoreRuntime):
     ) -> Opening[Self]:
         """Open a store and continue every unfinished run in it.
 
+        `path` is a file, or the address of a PostgreSQL database, such as `postgresql://user@host/database`.
+
         Use it as `async with AgentRuntime.open(…) as runtime:`, or `await` it and call `aclose()`.
 
         With durability `power`, an acknowledged write survives a crash of the machine; with `process`, a
-        crash of the process. All other options are optional; see `RuntimeOptions`.
+        crash of the process. PostgreSQL decides that by its own settings. All other options are optional; see
+        `RuntimeOptions`.
 
         Options:
             providers: LLMProviders by route, for agents that name their model as a string.
@@ -187,7 +191,7 @@ class AgentRuntime(CoreRuntime):
 
         Raises:
             Rejected: the file is not a store, or a newer version wrote it; an option cannot be used.
-            Corrupt: the file is damaged.
+            Corrupt: the store is damaged.
         """
         return Opening(cls._opened(path, agents, durability=durability, options=options))
 
@@ -195,19 +199,12 @@ class AgentRuntime(CoreRuntime):
     async def _opened(
         cls, path: str | Path, agents: Iterable[AnyAgent], *, durability: Durability, options: RuntimeOptions
     ) -> Self:
-        import asyncio  # noqa: PLC0415 - slow to import
-
-        from windlass.adapters.journals.sqlite.spool import spool_folder  # noqa: PLC0415 - slow to import
-        from windlass.adapters.journals.sqlite.store import SqliteStore  # noqa: PLC0415 - slow to import
+        from windlass.adapters.journals.opening import open_store  # noqa: PLC0415 - slow to import
         from windlass.runtime.options import RuntimeOptions  # noqa: PLC0415 - slow to import
 
         check_options(options, RuntimeOptions, what="open", beside=("agents", "durability"))
-        store = await SqliteStore.open(path, durability=durability)
+        store = await open_store(path, durability=durability)
         try:
-            if spool_folder(store.path).is_dir():
-                from windlass.adapters.journals.sqlite.recorded import take_in_left  # noqa: PLC0415 - slow
-
-                await asyncio.to_thread(take_in_left, store.path, durability=durability)
             runtime = cls._made(store, agents, options)
             await runtime.resume()
         except BaseException:
@@ -232,7 +229,10 @@ class AgentRuntime(CoreRuntime):
 
     @classmethod
     def _made(
-        cls, store: MemoryStore | SqliteStore, agents: Iterable[AnyAgent], options: RuntimeOptions
+        cls,
+        store: MemoryStore | SqliteStore | PostgresStore,
+        agents: Iterable[AnyAgent],
+        options: RuntimeOptions,
     ) -> Self:
         from windlass.adapters.models.routes import providers_from_environment  # noqa: PLC0415 - slow to import
         from windlass.adapters.system import SystemClock  # noqa: PLC0415 - slow to import

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from windlass.adapters.journals.codec import content_hash
 from windlass.adapters.journals.rules import ENDED, Settlement, dump_usage, settlements_in, status_after
-from windlass.adapters.journals.sqlite.integrity import (
+from windlass.adapters.journals.sql.integrity import (
     CONSUMED_COLUMNS,
     INDEX,
     ITEM_COLUMNS,
@@ -22,13 +22,12 @@ from windlass.adapters.journals.sqlite.integrity import (
     STORE,
     StoreKey,
 )
-from windlass.adapters.journals.sqlite.listing import CatalogColumns, RunColumns
-from windlass.adapters.journals.sqlite.queries import Reads, last_position
+from windlass.adapters.journals.sql.listing import CatalogColumns, RunColumns
+from windlass.adapters.journals.sql.statements import Connection, Row
+from windlass.adapters.journals.sqlite.reads import SqliteReads, last_position
 from windlass.adapters.journals.sqlite.schema import (
     FAILURES,
     MIGRATIONS,
-    Connection,
-    Row,
     connect_to_read,
     stored_version,
     translate,
@@ -157,7 +156,7 @@ class _Audit:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._key = StoreKey.load(connection.execute(STORE).fetchall())
-        self._reads = Reads(connection, self._key)
+        self._reads = SqliteReads(connection, self._key)
 
     def problems(self, *, is_deep: bool) -> Iterator[str]:
         check = "integrity_check" if is_deep else "quick_check"

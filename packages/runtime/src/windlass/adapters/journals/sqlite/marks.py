@@ -26,13 +26,14 @@ from typing import Final, NamedTuple, cast
 from zlib import crc32
 
 from windlass.adapters.journals.rules import corrupt
+from windlass.adapters.journals.sql.integrity import STORE, StoreKey
+from windlass.adapters.journals.sql.queries import NEWEST_ITEM
+from windlass.adapters.journals.sql.statements import Connection
 from windlass.adapters.journals.sqlite.files import sync_file, sync_folder
-from windlass.adapters.journals.sqlite.integrity import STORE, StoreKey
-from windlass.adapters.journals.sqlite.queries import NEWEST_ITEM, last_position
+from windlass.adapters.journals.sqlite.reads import last_position
 from windlass.adapters.journals.sqlite.schema import (
     MARKED_VERSION,
     MIGRATIONS,
-    Connection,
     Durability,
     connect_to_read,
     stored_version,

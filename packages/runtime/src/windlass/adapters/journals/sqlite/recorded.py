@@ -12,12 +12,13 @@ from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.codec import pack
 from windlass.adapters.journals.rules import conflict
-from windlass.adapters.journals.sqlite.integrity import StoredSession
+from windlass.adapters.journals.sql.integrity import StoredSession
+from windlass.adapters.journals.sql.statements import NEW_APPEND
 from windlass.adapters.journals.sqlite.marks import Marks
-from windlass.adapters.journals.sqlite.queries import Reads, RunIndex
+from windlass.adapters.journals.sqlite.reads import SqliteReads
+from windlass.adapters.journals.sqlite.run_index import RunIndex
 from windlass.adapters.journals.sqlite.schema import (
     FAILURES,
-    NEW_APPEND,
     PAGE_BYTES,
     Durability,
     connect,
@@ -28,7 +29,7 @@ from windlass.adapters.journals.sqlite.schema import (
 )
 from windlass.adapters.journals.sqlite.spool import Leftover, is_living, leftovers, spool_folder
 from windlass.adapters.journals.sqlite.transactions import CHECKPOINT_BYTES, JOB_PAGES
-from windlass.adapters.journals.sqlite.writes import OwnerLocks, Transaction
+from windlass.adapters.journals.sqlite.writes import OwnerLocks, SqliteTransaction
 from windlass.errors import AgentError, Conflict
 from windlass.ports.recorded import NumberedRow, by_session
 from windlass.private_files import make_database
@@ -44,7 +45,7 @@ READ_RECORDS: Final = 1_024
 """Records held in memory while a long run is read."""
 
 
-class _Takes(Transaction):
+class _Takes(SqliteTransaction):
     """A transaction that also accepts records with numbers of their own."""
 
     def take_in(self, session_id: str, rows: Sequence[NumberedRow]) -> int:
@@ -64,14 +65,12 @@ class _Takes(Transaction):
         if new[0][0] != row.last_seq + 1 or new[-1][0] != last_seq:
             raise conflict(f"session {session_id} ends at {row.last_seq:,}, found {new[0][0]:,}", session_id)
         body = pack(b"[%s]" % b",".join(body for _, body in new))
-        position = self._end() + len(new)
+        position = self._take_positions(len(new)) + len(new) - 1
         place = (session.key, last_seq, position, row.epoch)
         chain = self._key.chain(session.chain, place, body=body)
         # Not examined: it counts as a milestone.
         columns = (position, session.key, last_seq, row.epoch, chain, body, 1)
         self._connection.execute(NEW_APPEND, columns)
-        self._last_position = position
-        self._has_counted = True
         self._save(StoredSession(session.key, replace(row, last_seq=last_seq), position, chain))
         return len(body)
 
@@ -107,7 +106,7 @@ class RecordedStore:
                 raise forbidden(path) or refused(error) from error
             failed.pop_all()
         self._transaction = _Takes(self._connection, key, locks=OwnerLocks(path), marks=self._marks)
-        self._reads = Reads(self._connection, key)
+        self._reads = SqliteReads(self._connection, key)
         self._logged_bytes = 0
         self.index = RunIndex(self._connection)
 

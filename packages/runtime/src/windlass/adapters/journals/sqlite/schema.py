@@ -5,15 +5,16 @@ import secrets
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
-from typing import Final, Literal, Protocol, cast
+from typing import Final, Literal, cast
 
 from windlass.adapters.journals.rules import ambiguous, corrupt, misconfigured, rejected, unavailable
+from windlass.adapters.journals.sql.integrity import CONSUMED_COLUMNS, INDEX, STORE, StoreKey
+from windlass.adapters.journals.sql.statements import OPEN_RUN, Connection, Value
 from windlass.adapters.journals.sqlite.files import may_change, may_make_files, sync_folder
-from windlass.adapters.journals.sqlite.integrity import CONSUMED_COLUMNS, INDEX, STORE, StoreKey
 from windlass.errors import AgentError, Rejected
 from windlass.private_files import FILE_MODE
 from windlass_protocol.frozen import frozen
@@ -29,25 +30,6 @@ WAL_ATTEMPTS_MAX: Final = 1_000
 WAL_PAUSE_S: Final = 0.01
 
 Durability = Literal["power", "process"]
-Value = int | str | bytes | None
-Row = Sequence[object]
-
-
-class Cursor(Protocol):
-    """The cursor of a statement."""
-
-    def fetchone(self) -> Row | None: ...
-    def fetchall(self) -> Sequence[Row]: ...
-    def __iter__(self) -> Iterator[Row]: ...
-
-
-class Connection(Protocol):
-    """A connection without implicit transactions."""
-
-    def execute(self, sql: str, parameters: Sequence[Value] = ..., /) -> Cursor: ...
-    def close(self) -> None: ...
-
-
 Connect = Callable[[Path], Connection]
 
 _VERSION_1: Final = (
@@ -81,8 +63,6 @@ _VERSION_1: Final = (
     """CREATE TABLE snapshots (
         session_key INTEGER PRIMARY KEY, seq INTEGER NOT NULL, seal BLOB NOT NULL, state BLOB NOT NULL)""",
 )
-OPEN_RUN: Final = "status IN ('pending', 'running', 'waiting', 'cancelling')"
-"""An unfinished run; repeat this text exactly, or SQLite does not use the index."""
 _VERSION_2: Final = (
     f"CREATE INDEX runs_open ON runs (session_key, status, item, agent_id) WHERE {OPEN_RUN}",
 )
@@ -208,8 +188,6 @@ MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
     _VERSION_9,
 )
 """Statements from each version to the next, from an empty file on. Released versions never change."""
-NEW_APPEND: Final = """INSERT INTO appends
-    (last_position, session_key, last_seq, epoch, chain, body, milestone) VALUES (?, ?, ?, ?, ?, ?, ?)"""
 _NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal) VALUES (1, ?, 0, ?)"
 
 

@@ -18,7 +18,8 @@ from typing import Final, cast
 
 from windlass.adapters.journals.codec import words_of_append
 from windlass.adapters.journals.rules import misconfigured
-from windlass.adapters.journals.sqlite.schema import Connection, primary_code
+from windlass.adapters.journals.sql.statements import Connection
+from windlass.adapters.journals.sqlite.schema import primary_code
 from windlass_harness.views.listing import words_in
 
 SEARCH_VERSION: Final = 1
@@ -50,6 +51,10 @@ _REMOVE: Final = """DELETE FROM search WHERE rowid IN (
     SELECT last_position FROM appends WHERE session_key = ?1
     UNION ALL SELECT -number FROM catalog WHERE session_key = ?1)"""
 _MERGE: Final = f"INSERT INTO search (search, rank) VALUES ('merge', -{MERGE_PAGES})"
+
+SESSIONS_WITH: Final = """SELECT w.c0 FROM search JOIN search_content w ON w.id = search.rowid
+    WHERE search MATCH ?"""
+# FTS5 itself would read the whole row of its table `search_content` to return the session key.
 
 State = tuple[int, int, int, int]
 """The columns of `search_state`: version, position, number, and whether segments have deleted words."""

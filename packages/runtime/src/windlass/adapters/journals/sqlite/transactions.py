@@ -14,12 +14,13 @@ from threading import Lock, Thread
 from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.rules import CLOSED, ambiguous, stopped, unavailable
+from windlass.adapters.journals.sql.jobs import Job, answer, settle
+from windlass.adapters.journals.sql.statements import Connection
 from windlass.adapters.journals.sqlite.files import OpenFiles
 from windlass.adapters.journals.sqlite.schema import (
     BUSY_TIMEOUT_MS,
     FAILURES,
     PAGE_BYTES,
-    Connection,
     Failure,
     is_busy,
     is_of_one,
@@ -27,9 +28,8 @@ from windlass.adapters.journals.sqlite.schema import (
     wait_at_most,
 )
 from windlass.adapters.journals.sqlite.search import BATCH_BYTES_MAX
-from windlass.adapters.journals.sqlite.writes import Transaction
-from windlass.errors import AgentError, Ambiguous, Corrupt
-from windlass_protocol.frozen import mutable
+from windlass.adapters.journals.sqlite.writes import SqliteTransaction
+from windlass.errors import Ambiguous, Corrupt
 
 T = TypeVar("T")
 
@@ -51,25 +51,6 @@ JOB_PAGES: Final = 4
 """Approximate pages that a small request changes."""
 
 
-@mutable(eq=False)
-class _Job:
-    work: Callable[[Transaction], object]
-    size_bytes: int
-    loop: asyncio.AbstractEventLoop | None
-    """The event loop of the caller; None for work of the thread itself."""
-    future: asyncio.Future[object] | None = None
-    """The future of the caller; None if it does not wait."""
-    result: object = None
-    error: AgentError | None = None
-
-    def perform(self, transaction: Transaction) -> None:
-        self.error = None
-        try:
-            self.result = self.work(transaction)
-        except AgentError as error:
-            self.error = error
-
-
 class Writer:
     """A thread with the writing connection, shared by any number of event loops.
 
@@ -79,7 +60,7 @@ class Writer:
     def __init__(
         self,
         connection: Connection,
-        transaction: Transaction,
+        transaction: SqliteTransaction,
         *,
         files: OpenFiles,
         is_quick: bool = False,
@@ -89,13 +70,13 @@ class Writer:
         self._transaction = transaction
         self._files = files
         self._is_quick = is_quick
-        self._queue: SimpleQueue[list[_Job] | None] = SimpleQueue()
+        self._queue: SimpleQueue[list[Job[SqliteTransaction]] | None] = SimpleQueue()
         """Requests for the thread; those of one turn of an event loop are one entry."""
         self._queued = 0
         """The number of requests in the queue and in `_left`."""
-        self._left: list[_Job] = []
+        self._left: list[Job[SqliteTransaction]] = []
         """Requests that the thread has taken from the queue, for its next transaction."""
-        self._gathered: list[_Job] = []
+        self._gathered: list[Job[SqliteTransaction]] = []
         """Requests of one turn of an event loop. In its next turn they are written, or passed to the thread.
 
         If the first request of a turn woke the thread, it would compete with the loop for the interpreter
@@ -118,13 +99,13 @@ class Writer:
         self._thread = Thread(target=self._run, name="windlass-sqlite-writer", daemon=True)
         self._thread.start()
 
-    async def do(self, work: Callable[[Transaction], T], *, size_bytes: int = 0) -> T:
+    async def do(self, work: Callable[[SqliteTransaction], T], *, size_bytes: int = 0) -> T:
         """Run a function in a transaction; return when it is durable.
 
         Cancelling the wait does not stop the write.
         """
         loop = asyncio.get_running_loop()
-        job = _Job(work, size_bytes, loop)
+        job = Job(work, size_bytes, loop)
         if self._is_quick and self._write_at_once(job, loop):
             if job.error is not None:
                 raise job.error
@@ -148,7 +129,7 @@ class Writer:
                     self._hand_over()
         return cast("T", await future)
 
-    def _write_at_once(self, job: _Job, loop: asyncio.AbstractEventLoop) -> bool:
+    def _write_at_once(self, job: Job[SqliteTransaction], loop: asyncio.AbstractEventLoop) -> bool:
         """Write the first request of a turn at once; later ones of the turn share a transaction."""
         with self._lock:
             is_first = self._turn is not loop and not self._gathered and self._closed is None
@@ -182,7 +163,7 @@ class Writer:
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
-        is_open, jobs = True, list[_Job]()
+        is_open, jobs = True, list[Job[SqliteTransaction]]()
         try:
             while is_open:
                 jobs, is_open = self._take()
@@ -191,7 +172,7 @@ class Writer:
                         wait_at_most(self._connection, BUSY_TIMEOUT_MS)
                     if jobs:
                         self._write(jobs)
-                        _answer(jobs)
+                        answer(jobs)
                         self._pause_s = IDLE_S
                     elif is_open:
                         self._tend()
@@ -233,7 +214,7 @@ class Writer:
             if not is_done and self._closed is None:
                 self._put(jobs)
                 return
-        _settle(jobs)
+        settle(jobs)
 
     def _hand_over(self) -> None:
         """Pass the gathered jobs to the thread."""
@@ -241,12 +222,12 @@ class Writer:
             jobs, self._gathered = self._gathered, []
             self._put(jobs)
 
-    def _put(self, jobs: list[_Job]) -> None:
+    def _put(self, jobs: list[Job[SqliteTransaction]]) -> None:
         """Queue jobs for the thread; the caller holds the lock."""
         self._queued += len(jobs)
         self._queue.put(jobs)
 
-    def _abandon(self, jobs: list[_Job]) -> None:
+    def _abandon(self, jobs: list[Job[SqliteTransaction]]) -> None:
         with self._lock:
             self._closed = self._closed or "the store stopped writing: open it again"
             self._hand_over()
@@ -255,9 +236,9 @@ class Writer:
                 jobs += self._queue.get_nowait() or ()
         for job in jobs:
             job.error = job.error or ambiguous("the writer stopped: it may or may not have been written")
-        _answer(jobs)
+        answer(jobs)
 
-    def _take(self) -> tuple[list[_Job], bool]:
+    def _take(self) -> tuple[list[Job[SqliteTransaction]], bool]:
         """Return the jobs of the next transaction, and whether more may follow."""
         jobs, more = self._left, [] if self._left else self._wait()
         with suppress(Empty):
@@ -272,7 +253,7 @@ class Writer:
             self._queued -= len(jobs)
         return jobs, more is not None
 
-    def _wait(self) -> list[_Job] | None:
+    def _wait(self) -> list[Job[SqliteTransaction]] | None:
         """Return the next entry of the queue; an empty one if the search index can be tended now."""
         while self._must_tend:
             with suppress(Empty):
@@ -294,18 +275,18 @@ class Writer:
             while pieces and self._is_left(lambda tx: tx.clean()):
                 pieces -= 1
 
-    def _is_left(self, work: Callable[[Transaction], bool]) -> bool:
+    def _is_left(self, work: Callable[[SqliteTransaction], bool]) -> bool:
         """Return whether a piece of work on the search index has left more to do; False if it failed.
 
         A damaged index is dropped: the next search makes it anew.
         """
-        job = _Job(work, BATCH_BYTES_MAX, None)
+        job = Job(work, BATCH_BYTES_MAX, None)
         self._write([job])
         if isinstance(job.error, Corrupt):
-            self._write([_Job(lambda tx: tx.drop_words(), BATCH_BYTES_MAX, None)])
+            self._write([Job(lambda tx: tx.drop_words(), BATCH_BYTES_MAX, None)])
         return job.error is None and job.result is True
 
-    def _write(self, jobs: Sequence[_Job]) -> bool:
+    def _write(self, jobs: Sequence[Job[SqliteTransaction]]) -> bool:
         """Run jobs, in one transaction if none fails; False if the database stays busy."""
         if self._closed not in (None, CLOSED):
             # The disk failed while they waited.
@@ -330,7 +311,7 @@ class Writer:
                 raise
         return True
 
-    def _attempt(self, jobs: Sequence[_Job]) -> list[_Job]:
+    def _attempt(self, jobs: Sequence[Job[SqliteTransaction]]) -> list[Job[SqliteTransaction]]:
         """Run jobs in the transaction; return those to repeat without a failed one."""
         job = None
         try:
@@ -347,14 +328,14 @@ class Writer:
         self._commit(jobs)
         return []
 
-    def _fail(self, jobs: Sequence[_Job], error: Failure) -> None:
+    def _fail(self, jobs: Sequence[Job[SqliteTransaction]], error: Failure) -> None:
         """Roll back: nothing was written."""
         with suppress(sqlite3.Error):
             self._transaction.rollback()
         for job in jobs:
             job.error = translate(error)
 
-    def _commit(self, jobs: Sequence[_Job]) -> None:
+    def _commit(self, jobs: Sequence[Job[SqliteTransaction]]) -> None:
         gone = self._files.missing
         if gone is not None:
             self._give_up(jobs, gone)
@@ -368,7 +349,7 @@ class Writer:
                 job.error = job.error or translate(error, is_commit=True)
             self._close_after(error)
 
-    def _give_up(self, jobs: Sequence[_Job], gone: str) -> None:
+    def _give_up(self, jobs: Sequence[Job[SqliteTransaction]], gone: str) -> None:
         """Stop writing: the database file was removed or replaced."""
         with suppress(sqlite3.Error):
             self._transaction.rollback()
@@ -396,24 +377,3 @@ class Writer:
             self._transaction.checkpoint()
         except sqlite3.Error as error:
             self._close_after(error)
-
-
-def _answer(jobs: Sequence[_Job]) -> None:
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
-    for job in jobs:
-        if job.loop is not None:
-            by_loop.setdefault(job.loop, []).append(job)
-    for loop, answered in by_loop.items():
-        # A closed loop has no callers left.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(_settle, answered)
-
-
-def _settle(jobs: Sequence[_Job]) -> None:
-    for job in jobs:
-        if job.future is None or job.future.done():
-            continue
-        if job.error is None:
-            job.future.set_result(job.result)
-        else:
-            job.future.set_exception(job.error)

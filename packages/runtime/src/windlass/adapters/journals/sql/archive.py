@@ -5,10 +5,9 @@ from typing import Final, cast
 
 from windlass.adapters.journals.codec import family_of
 from windlass.adapters.journals.rules import ENDED, conflict, driven, dump_usage, status_after
-from windlass.adapters.journals.sqlite.integrity import START, StoredSession
-from windlass.adapters.journals.sqlite.queries import RunIndex
-from windlass.adapters.journals.sqlite.schema import NEW_APPEND, OPEN_RUN
-from windlass.adapters.journals.sqlite.writes import Transaction
+from windlass.adapters.journals.sql.integrity import START, StoredSession
+from windlass.adapters.journals.sql.statements import NEW_APPEND, OPEN_RUN
+from windlass.adapters.journals.sql.writes import Transaction
 from windlass.ports.store import RunInfo, SessionCopy, SessionRow, Standing
 from windlass_harness.ledger.names import evaluation_session, is_notes
 
@@ -22,8 +21,8 @@ _PLACES: Final = "SELECT last_position, last_seq FROM appends WHERE session_key 
 _HOLE: Final = "INSERT INTO holes VALUES (?, ?, ?)"
 _UNUSED: Final = """DELETE FROM contents WHERE hash IN (SELECT hash FROM content_uses WHERE session_key = ?1
     AND hash NOT IN (SELECT hash FROM content_uses WHERE session_key != ?1))"""
-_UNSEAT: Final = """UPDATE items SET session_key = 0, kind = '', key = '', digest = x'', consumed_seq = 0,
-    seal = x'', body = NULL WHERE session_key = ? AND number = (SELECT max(number) FROM items)"""
+_UNSEAT: Final = """UPDATE items SET session_key = 0, kind = '', key = '', digest = ?2, consumed_seq = 0,
+    seal = ?2, body = NULL WHERE session_key = ?1 AND number = (SELECT max(number) FROM items)"""
 _TABLES: Final = (
     "appends",
     "items",
@@ -35,9 +34,6 @@ _TABLES: Final = (
     "content_uses",
     "sessions",
 )
-_IS_RECORDED: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'recorder_runs'"
-_RECORDED: Final = """SELECT 1 FROM recorder_runs WHERE session_id = ?1 UNION ALL
-    SELECT 1 FROM recorder_stale WHERE session_id = ?1"""
 
 
 class ArchiveTransaction(Transaction):
@@ -67,7 +63,8 @@ class ArchiveTransaction(Transaction):
 
     def _keep_appends(self, key: int, copy: SessionCopy) -> tuple[int, bytes]:
         """Append after all other records; return the last position and the chain."""
-        position, chain = self._end(), START.chain
+        count = sum(len(append.records) for append in copy.appends)
+        position, chain = self._take_positions(count) - 1, START.chain
         for append in copy.appends:
             last_seq = append.records[-1].seq
             position += len(append.records)
@@ -75,15 +72,12 @@ class ArchiveTransaction(Transaction):
             # Not examined: it counts as a milestone.
             columns = (position, key, last_seq, append.epoch, chain, append.body, 1)
             self._connection.execute(NEW_APPEND, columns)
-        self._last_position = position
-        self._has_counted = True
         return position, chain
 
     def _keep_runs(self, key: int, copy: SessionCopy) -> None:
-        number = self._last_item()
+        first = self._take_items(len(copy.items)) if copy.items else 0
         items: dict[str, int] = {}
-        for item in copy.items:
-            number += 1
+        for number, item in enumerate(copy.items, first):
             seal = self._key.consumed_seal(
                 (number, key),
                 kind=item.kind,
@@ -95,7 +89,6 @@ class ArchiveTransaction(Transaction):
             self._connection.execute(_ITEM, columns)
             if item.run_id is not None:
                 items[item.run_id] = number
-        self._newest_item = number
         for run in copy.runs:
             self._keep_run(key, run, items.get(run.run_id, 0))
 
@@ -113,7 +106,6 @@ class ArchiveTransaction(Transaction):
         self._erase()
         for one in family:
             self._remove(one)
-        self._search.renumber()
         self._sessions.clear()
         return tuple(one.row.session_id for one in family)
 
@@ -145,20 +137,19 @@ class ArchiveTransaction(Transaction):
         for first, last in self._places(key):
             execute(_HOLE, (last, first, self._key.hole_seal(first, last)))
         execute(_UNUSED, (key,))
-        self._search.remove(key)
+        self._forget(session)
         # Keep the highest item number, so that no later item reuses it.
         execute("DELETE FROM items WHERE session_key = 0 AND number < (SELECT max(number) FROM items)")
-        execute(_UNSEAT, (key,))
+        execute(_UNSEAT, (key, b""))
         # Triggers delete the refused starts that name the session or one of its runs.
         for table in _TABLES:
             execute(f"DELETE FROM {table} WHERE session_key = ?", (key,))
         if not is_notes(session.row.session_id):
             # Evaluations are not tombstoned: a new run may have the id of a deleted one and be evaluated.
             execute("INSERT INTO tombstones VALUES (?, ?)", (key, self._key.row_seal("tombstones", (key,))))
-        is_indexed = execute(_IS_RECORDED).fetchone() is not None
-        if is_indexed and execute(_RECORDED, (session.row.session_id,)).fetchone() is not None:
-            # The recorder index is rebuilt at the next query.
-            RunIndex(self._connection).drop()
+
+    def _forget(self, session: StoredSession) -> None:
+        """Remove what only this database derives from a session, before its rows are deleted."""
 
     def _places(self, key: int) -> Iterator[tuple[int, int]]:
         """Return the positions of a session as (first, last) of contiguous ranges."""

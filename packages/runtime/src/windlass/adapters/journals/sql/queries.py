@@ -1,15 +1,15 @@
-"""Queries of the SQLite store; each reads one consistent state of the database."""
+"""Queries of a store; each reads one consistent state of the database."""
 
 import json
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, cast
+from typing import ClassVar, Final, cast
 
 from pydantic_core import from_json
 
 from windlass.adapters.journals.codec import content_hash, unpacked_size
 from windlass.adapters.journals.rules import corrupt, in_turns, load_usage, rejected
-from windlass.adapters.journals.sqlite.integrity import (
+from windlass.adapters.journals.sql.integrity import (
     APPEND_COLUMNS,
     ASKED_COLUMNS,
     CATALOG_COLUMNS,
@@ -22,16 +22,13 @@ from windlass.adapters.journals.sqlite.integrity import (
     SESSION_COLUMNS,
     SETTLED_COLUMNS,
     START,
-    STORE,
     Link,
     StoredSession,
     StoreKey,
     columns_of,
     damaged,
 )
-from windlass.adapters.journals.sqlite.schema import OPEN_RUN, Connection, Row, Value, wait_at_most
-from windlass.adapters.journals.sqlite.search import SearchIndex
-from windlass.ports.recorded import Fact, IndexedRun, RunLook
+from windlass.adapters.journals.sql.statements import OPEN_RUN, Connection, Dialect, Row, Value
 from windlass.ports.store import (
     Arrivals,
     CountFilter,
@@ -66,226 +63,17 @@ from windlass_protocol import (
     SourceRef,
 )
 
-INDEX_VERSION: Final = 4
-"""Increased whenever the recorder tables or their counts change."""
-
-_TABLES: Final = ("recorder_view", "recorder_runs", "recorder_facts", "recorder_totals", "recorder_stale")
-_COUNTS: Final = "total, succeeded, failed, tokens, latency_ms"
-_SCHEMA: Final = (
-    "CREATE TABLE recorder_view (one INTEGER PRIMARY KEY, version INTEGER, position INTEGER)",
-    """CREATE TABLE recorder_runs (
-        run_key INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL,
-        goal_id TEXT NOT NULL, status TEXT NOT NULL, started_at TEXT NOT NULL, last_at TEXT NOT NULL,
-        writer TEXT NOT NULL, position INTEGER NOT NULL, summary BLOB NOT NULL, owner TEXT NOT NULL,
-        agent_id TEXT NOT NULL)""",
-    "CREATE INDEX recorder_runs_goal ON recorder_runs (goal_id, started_at)",
-    "CREATE INDEX recorder_runs_status ON recorder_runs (status, started_at)",
-    "CREATE INDEX recorder_runs_start ON recorder_runs (started_at)",
-    "CREATE INDEX recorder_runs_owner ON recorder_runs (owner, started_at)",
-    "CREATE INDEX recorder_runs_session ON recorder_runs (session_id)",
-    """CREATE TABLE recorder_facts (
-        run_key INTEGER, kind TEXT, name TEXT, detail TEXT, total INTEGER, succeeded INTEGER, failed INTEGER,
-        tokens INTEGER, latency_ms INTEGER, PRIMARY KEY (run_key, kind, name, detail)) WITHOUT ROWID""",
-    """CREATE TABLE recorder_totals (
-        goal_id TEXT, kind TEXT, name TEXT, detail TEXT, total INTEGER, succeeded INTEGER, failed INTEGER,
-        tokens INTEGER, latency_ms INTEGER, example TEXT, PRIMARY KEY (goal_id, kind, name, detail))
-        WITHOUT ROWID""",
-    "CREATE INDEX recorder_totals_kind ON recorder_totals (kind, name)",
-    "CREATE TABLE recorder_stale (session_id TEXT PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID",
-    f"INSERT INTO recorder_view VALUES (1, {INDEX_VERSION}, 0)",
-)
-_MARK: Final = """INSERT INTO recorder_stale VALUES (?, ?)
-    ON CONFLICT DO UPDATE SET position = max(position, excluded.position)"""
-_SETTLE: Final = "DELETE FROM recorder_stale WHERE session_id = ? AND position <= ?"
-_HAS_VIEW: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'recorder_view'"
-_RUN_COLUMNS: Final = (
-    "run_id, session_id, goal_id, status, started_at, last_at, writer, summary, owner, agent_id"
-)
-_RUN_KEY: Final = "SELECT run_key, goal_id FROM recorder_runs WHERE run_id = ?"
-_INSERT_RUN: Final = "INSERT INTO recorder_runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_TAKE_BACK: Final = """UPDATE recorder_totals AS t SET total = t.total - f.total,
-    succeeded = t.succeeded - f.succeeded, failed = t.failed - f.failed, tokens = t.tokens - f.tokens,
-    latency_ms = t.latency_ms - f.latency_ms FROM recorder_facts f
-    WHERE f.run_key = ? AND t.goal_id = ? AND t.kind = f.kind AND t.name = f.name AND t.detail = f.detail"""
-_INSERT_FACT: Final = "INSERT INTO recorder_facts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_ADD: Final = """INSERT INTO recorder_totals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT DO UPDATE SET total = total + excluded.total, succeeded = succeeded + excluded.succeeded,
-    failed = failed + excluded.failed, tokens = tokens + excluded.tokens,
-    latency_ms = latency_ms + excluded.latency_ms"""
-_BY_GOAL: Final = f"""SELECT {_RUN_COLUMNS} FROM recorder_runs WHERE goal_id = ?
-    ORDER BY started_at DESC, run_key DESC LIMIT ?"""
-_BY_STATUS: Final = f"""SELECT {_RUN_COLUMNS} FROM recorder_runs WHERE status = ?
-    ORDER BY started_at DESC, run_key DESC LIMIT ?"""
-_BY_ID: Final = f"SELECT {_RUN_COLUMNS} FROM recorder_runs WHERE run_id = ?"
-_TOTALS: Final = f"""SELECT kind, name, detail, {_COUNTS}, example FROM recorder_totals
-    WHERE goal_id = ? AND kind = ? AND total > 0 ORDER BY total DESC, name, detail LIMIT ?"""
-_OF_NAME: Final = f"""SELECT kind, name, detail, {_COUNTS}, example FROM recorder_totals
-    WHERE kind = ? AND name = ? AND total > 0"""
-_LOOKED_AT: Final = f"""SELECT {_RUN_COLUMNS} FROM recorder_runs r WHERE {{}}
-    ORDER BY started_at DESC, run_key DESC LIMIT ?"""
-_FAILING: Final = """SELECT f.kind, f.name, f.detail, sum(f.total), sum(f.succeeded), sum(f.failed) AS worst,
-    sum(f.tokens), sum(f.latency_ms), '' FROM recorder_facts f JOIN recorder_runs r USING (run_key)
-    WHERE {} AND f.kind = ? GROUP BY f.name, f.detail HAVING worst > 0
-    ORDER BY worst DESC, f.name, f.detail LIMIT ?"""
-_POSITION: Final = "SELECT coalesce(max(position), 0) FROM recorder_runs WHERE session_id = ?"
-
-
-class RunIndex:
-    """The recorder index; the caller has begun a transaction for writes."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def prepare(self) -> int:
-        """Create the tables if needed; return the position up to which runs are indexed."""
-        if self._connection.execute(_HAS_VIEW).fetchone() is not None:
-            rows = self._connection.execute("SELECT version, position FROM recorder_view").fetchall()
-            if len(rows) == 1 and rows[0][0] == INDEX_VERSION:
-                return cast("int", rows[0][1])
-        self.drop()
-        for statement in _SCHEMA:
-            self._connection.execute(statement)
-        return 0
-
-    def drop(self) -> None:
-        """Drop the index; it is rebuilt when needed."""
-        for table in _TABLES:
-            self._connection.execute(f"DROP TABLE IF EXISTS {table}")
-
-    def advance(self, changed: Mapping[str, int], position: int) -> None:
-        """Mark sessions with new records as stale, up to a position."""
-        for session_id, end in changed.items():
-            if self.known_position(session_id) < end:
-                self._connection.execute(_MARK, (session_id, end))
-        self._connection.execute("UPDATE recorder_view SET position = ?", (position,))
-
-    def stale(self, limit: int) -> Mapping[str, int]:
-        """Return stale sessions, with the position of their last record."""
-        rows = self._connection.execute("SELECT * FROM recorder_stale LIMIT ?", (limit,)).fetchall()
-        return dict(cast("Sequence[tuple[str, int]]", rows))
-
-    def settle(self, read: Mapping[str, int]) -> None:
-        """Note up to where sessions were indexed; those with newer records stay stale."""
-        for session_id, position in read.items():
-            self._connection.execute(_SETTLE, (session_id, position))
-
-    def sessions(self) -> tuple[str, ...]:
-        """Return the sessions of all indexed runs."""
-        rows = self._connection.execute("SELECT DISTINCT session_id FROM recorder_runs").fetchall()
-        return tuple(cast("str", name) for (name,) in rows)
-
-    def known_position(self, session_id: str) -> int:
-        """Return the position up to which a session is indexed."""
-        [(position,)] = self._connection.execute(_POSITION, (session_id,)).fetchall()
-        return cast("int", position)
-
-    def put(self, run: IndexedRun, facts: Sequence[Fact], *, position: int) -> None:
-        """Insert or replace a run, as of a position."""
-        known = self._connection.execute(_RUN_KEY, (run.run_id,)).fetchone()
-        run_key = None
-        if known is not None:
-            run_key, goal_id = cast("tuple[int, str]", known)
-            self._connection.execute(_TAKE_BACK, (run_key, goal_id))
-            self._connection.execute("DELETE FROM recorder_facts WHERE run_key = ?", (run_key,))
-            self._connection.execute("DELETE FROM recorder_runs WHERE run_key = ?", (run_key,))
-        columns = (
-            run.run_id,
-            run.session_id,
-            run.goal_id,
-            run.status,
-            run.started_at,
-            run.last_at,
-            run.writer,
-        )
-        self._connection.execute(
-            _INSERT_RUN, (run_key, *columns, position, run.summary, run.owner, run.agent_id)
-        )
-        [(run_key,)] = cast(
-            "list[tuple[int]]",
-            self._connection.execute(
-                "SELECT run_key FROM recorder_runs WHERE run_id = ?", (run.run_id,)
-            ).fetchall(),
-        )
-        for fact in facts:
-            counts = (fact.total, fact.succeeded, fact.failed, fact.tokens, fact.latency_ms)
-            key = (fact.kind, fact.name, fact.detail)
-            self._connection.execute(_INSERT_FACT, (run_key, *key, *counts))
-            self._connection.execute(_ADD, (run.goal_id, *key, *counts, fact.example))
-
-    def run(self, run_id: str) -> IndexedRun | None:
-        """Return a run; None if there is none."""
-        return next(iter(self._runs(_BY_ID, run_id)), None)
-
-    def of_goal(self, goal_id: str, limit: int) -> tuple[IndexedRun, ...]:
-        """Return the runs of a goal, newest first."""
-        return self._runs(_BY_GOAL, goal_id, limit)
-
-    def of_status(self, status: str, limit: int) -> tuple[IndexedRun, ...]:
-        """Return runs of a status, newest first."""
-        return self._runs(_BY_STATUS, status, limit)
-
-    def looked_at(self, wanted: RunLook, limit: int) -> tuple[IndexedRun, ...]:
-        """Return runs that match the filter, newest first."""
-        where, given = _criteria(wanted)
-        return self._runs(_LOOKED_AT.format(where), *given, limit)
-
-    def failing(self, wanted: RunLook, kind: str, *, limit: int) -> tuple[Fact, ...]:
-        """Return counts of failures over matching runs, the most frequent first."""
-        where, given = _criteria(wanted)
-        return self._facts(_FAILING.format(where), *given, kind, limit)
-
-    def totals(self, goal_id: str, kind: str, *, limit: int) -> tuple[Fact, ...]:
-        """Return counts over all runs of a goal, largest first."""
-        return self._facts(_TOTALS, goal_id, kind, limit)
-
-    def of_name(self, kind: str, name: str) -> tuple[Fact, ...]:
-        """Return the counts of a name, per goal."""
-        return self._facts(_OF_NAME, kind, name)
-
-    def _runs(self, sql: str, *parameters: str | int) -> tuple[IndexedRun, ...]:
-        rows = self._connection.execute(sql, parameters).fetchall()
-        return tuple(
-            IndexedRun(*cast("tuple[str, str, str, str, str, str, str, bytes, str, str]", row))
-            for row in rows
-        )
-
-    def _facts(self, sql: str, *parameters: str | int) -> tuple[Fact, ...]:
-        rows = self._connection.execute(sql, parameters).fetchall()
-        return tuple(
-            Fact(*cast("tuple[str, str, str, int, int, int, int, int, str]", tuple(row))) for row in rows
-        )
-
-
-def _criteria(wanted: RunLook) -> tuple[str, tuple[str, ...]]:
-    """Return a SQL condition on runs, and its parameters."""
-    found = {
-        "r.owner = ?": wanted.owner,
-        "r.agent_id = ?": wanted.agent_id,
-        "r.started_at >= ?": wanted.since,
-        "r.started_at < ?": wanted.until,
-    }
-    given = {clause: value for clause, value in found.items() if value is not None}
-    return " AND ".join(given) or "true", tuple(given.values())
-
-
-_DAY_MS: Final = 86_400_000.0
-# Julian days are exact to a twentieth of a millisecond, so the rounded value is exact.
-_BUCKET: Final = f"CAST(round((julianday(r.started_at) - julianday(?)) * {_DAY_MS}) AS INTEGER) / ?"
-_TOOK: Final = f"CAST(round((julianday(r.ended_at) - julianday(r.started_at)) * {_DAY_MS}) AS INTEGER)"
 _FROM: Final = """FROM runs r JOIN catalog c USING (session_key)
     WHERE r.started_at >= ? AND r.started_at < ?"""
-_SUMS: Final = ", ".join(
-    f"coalesce(sum(json_extract(r.usage, '$.{name}')), 0)"
-    for name in ("inputTokens", "outputTokens", "costMicros")
-)
-_CELLS: Final = f"""SELECT {_BUCKET} AS bucket, r.status, count(*), {_SUMS} {_FROM}{{}}
+_COUNTED: Final = ("inputTokens", "outputTokens", "costMicros")
+_CELLS: Final = f"""SELECT {{}} AS bucket, r.status, count(*), {{}} {_FROM}{{}}
     GROUP BY bucket, r.status ORDER BY bucket, r.status"""
 _TIMES: Final = f"""SELECT bucket, max(CASE WHEN n = (c * 50 + 99) / 100 THEN took END),
     max(CASE WHEN n = (c * 95 + 99) / 100 THEN took END) FROM (
         SELECT bucket, took, row_number() OVER part AS n, count(*) OVER (PARTITION BY bucket) AS c
-        FROM (SELECT {{}} AS bucket, {_TOOK} AS took {_FROM}{{}} AND r.ended_at IS NOT NULL)
+        FROM (SELECT {{}} AS bucket, {{}} AS took {_FROM}{{}} AND r.ended_at IS NOT NULL) AS ended
         WINDOW part AS (PARTITION BY bucket ORDER BY took)
-    ) GROUP BY bucket ORDER BY bucket"""
+    ) AS numbered GROUP BY bucket ORDER BY bucket"""
 _WAITING: Final = """SELECT count(*) FROM runs r JOIN catalog c USING (session_key)
     WHERE r.status = 'waiting'"""
 _ASKED: Final = "SELECT count(*), min(a.asked_at) FROM asked a WHERE true"
@@ -294,8 +82,13 @@ _ASKED: Final = "SELECT count(*), min(a.asked_at) FROM asked a WHERE true"
 class CountReads:
     """Counts over the run index, on a read-only connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, dialect: Dialect) -> None:
         self._connection = connection
+        self._bucket = f"{dialect.milliseconds.format('?', 'r.started_at')} / ?"
+        self._took = dialect.milliseconds.format("r.started_at", "r.ended_at")
+        self._sums = ", ".join(
+            f"CAST(coalesce(sum({dialect.usage.format(name)}), 0) AS BIGINT)" for name in _COUNTED
+        )
 
     def runs(self, wanted: CountFilter) -> RunCounts:
         """Return counts and durations of runs."""
@@ -303,9 +96,9 @@ class CountReads:
         parts: tuple[Value, ...] = (wanted.start, wanted.bucket_ms)
         span: tuple[Value, ...] = (wanted.start, wanted.end, *given)
         execute = self._connection.execute
-        cells = execute(_CELLS.format(more), (*parts, *span)).fetchall()
-        times = execute(_TIMES.format(_BUCKET, more), (*parts, *span)).fetchall()
-        total = execute(_TIMES.format("NULL", more), span).fetchall()
+        cells = execute(_CELLS.format(self._bucket, self._sums, more), (*parts, *span)).fetchall()
+        times = execute(_TIMES.format(self._bucket, self._took, more), (*parts, *span)).fetchall()
+        total = execute(_TIMES.format("NULL", self._took, more), span).fetchall()
         return RunCounts(
             tuple(
                 RunCell(bucket, RunStatus(status), *numbers)
@@ -346,7 +139,7 @@ def _count_criteria(wanted: CountFilter) -> tuple[str, tuple[Value, ...]]:
     return where, tuple(given)
 
 
-_IS_LISTED: Final = "SELECT 1 FROM catalog NOT INDEXED WHERE session_key = ?"
+_IS_LISTED: Final = "SELECT 1 FROM catalog {} WHERE session_key = ?"
 _CATALOG: Final = columns_of("c", CATALOG_COLUMNS)
 _CATALOG_WIDTH: Final = len(CATALOG_COLUMNS.split(", "))
 _LISTED_SESSION: Final = f"""
@@ -366,35 +159,33 @@ _ITEMS: Final = f"""SELECT {columns_of("i", CONSUMED_COLUMNS)}, r.run_id FROM it
     WHERE i.session_key = ? AND i.consumed_seq IS NOT NULL AND i.number > ? ORDER BY i.number LIMIT ?"""
 _CONTENTS: Final = f"""SELECT {columns_of("c", CONTENT_COLUMNS)}, length(c.content) FROM content_uses u
     JOIN contents c USING (hash) WHERE u.session_key = ? ORDER BY c.hash"""
-_SESSIONS_WITH: Final = """SELECT w.c0 FROM search JOIN search_content w ON w.id = search.rowid
-    WHERE search MATCH ?"""
-# FTS5 itself would read the whole row of its table `search_content` to return the session key.
-
-
-def checked_listed(connection: Connection, key: StoreKey, session_key: int, listed: Row) -> Row:
-    """Return the `CATALOG_COLUMNS` of a session, each None if it is not listed, after a check.
-
-    Raises:
-        Corrupt: the row is damaged, or only the index of SQLite does not find it.
-    """
-    if listed[0] is not None:
-        key.check_row("catalog", listed)
-    elif connection.execute(_IS_LISTED, (session_key,)).fetchone() is not None:
-        # Without the row, the session would seem to have no owner.
-        raise corrupt("the index of sessions is damaged: restore a backup")
-    return listed
 
 
 class IndexReads:
     """Reads of the index, on a read-only connection."""
 
-    def __init__(self, connection: Connection, key: StoreKey) -> None:
+    def __init__(self, connection: Connection, key: StoreKey, dialect: Dialect) -> None:
         self._connection = connection
         self._key = key
+        self._dialect = dialect
+        self._is_listed = _IS_LISTED.format(dialect.by_table)
+
+    def checked_listed(self, session_key: int, listed: Row) -> Row:
+        """Return the `CATALOG_COLUMNS` of a session, each None if it is not listed, after a check.
+
+        Raises:
+            Corrupt: the row is damaged, or only an index of the database does not find it.
+        """
+        if listed[0] is not None:
+            self._key.check_row("catalog", listed)
+        elif self._connection.execute(self._is_listed, (session_key,)).fetchone() is not None:
+            # Without the row, the session would seem to have no owner.
+            raise corrupt("the index of sessions is damaged: restore a backup")
+        return listed
 
     def sessions(self, wanted: SessionFilter, *, before: int | None, limit: int) -> tuple[SessionInfo, ...]:
         """Return sessions, newest first."""
-        sql, parameters = sessions_query(wanted, before=before, limit=limit)
+        sql, parameters = sessions_query(wanted, self._dialect, before=before, limit=limit)
         return tuple(self._session(row) for row in self._connection.execute(sql, parameters))
 
     def session(self, session_id: str) -> SessionInfo | None:
@@ -513,7 +304,7 @@ class IndexReads:
         session_key, _, run_id, agent_id, owner, at, body = cast(
             "tuple[int, str, str, str, str | None, str, bytes]", columns[:-1]
         )
-        root = cast("str | None", checked_listed(self._connection, self._key, session_key, listed)[10])
+        root = cast("str | None", self.checked_listed(session_key, listed)[10])
         session_id = self._name(session_key, name)
         request = InputRequest.model_validate(from_json(body), by_alias=True)
         return OpenRequest(
@@ -553,7 +344,9 @@ class IndexReads:
         )
 
 
-def sessions_query(wanted: SessionFilter, *, before: int | None, limit: int) -> tuple[str, tuple[Value, ...]]:
+def sessions_query(
+    wanted: SessionFilter, dialect: Dialect, *, before: int | None, limit: int
+) -> tuple[str, tuple[Value, ...]]:
     """Return the SQL of a page of sessions."""
     where: list[str] = []
     parameters: list[Value] = []
@@ -563,12 +356,11 @@ def sessions_query(wanted: SessionFilter, *, before: int | None, limit: int) -> 
         if value is not None:
             where.append(f"{plus}c.{column} = ?")
             parameters.append(str(value))
-            # `+` disables an index: only the first column, the most selective, uses its own.
-            plus = "+"
+            # Only the first column, the most selective, uses its index.
+            plus = dialect.unindexed
     for word in wanted.words:
-        where.append(f"c.session_key IN ({_SESSIONS_WITH})")
-        # Quoted, so that no word is an operator; the star asks for words that begin so.
-        parameters.append(f'"{word}"*')
+        where.append(f"c.session_key IN ({dialect.sessions_with})")
+        parameters.append(dialect.prefix.format(word))
     if wanted.root_only:
         where.append("c.parent IS NULL")
     if before is not None:
@@ -619,21 +411,21 @@ def requests_query(owner: str | None, *, after: int, limit: int) -> tuple[str, t
 SHORT_BYTES_MAX: Final = 65_536
 """Bytes of JSON that an event loop reads itself."""
 _SESSION = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE session_key = ?"
-_NEWEST_OWNED = f"""SELECT max(last_position), session_key, {SESSION_COLUMNS}
-    FROM sessions INDEXED BY sessions_owned WHERE owner_id IS NOT NULL"""
 _HAS_APPENDS = "SELECT 1 FROM appends WHERE session_key = ? LIMIT 1"
 _BEFORE = """SELECT last_seq, chain FROM appends WHERE session_key = ? AND last_seq <= ?
     ORDER BY last_seq DESC LIMIT 1"""
-_APPENDS = f"SELECT {APPEND_COLUMNS} FROM appends WHERE session_key = ? AND last_seq > ? ORDER BY last_seq"
-_MILESTONES = f"""SELECT {APPEND_COLUMNS} FROM appends INDEXED BY milestones
-    WHERE session_key = ? AND last_seq > ? AND milestone = 1 ORDER BY last_seq"""
+# An append has a record at least, so a page of records needs no more appends than records.
+_APPENDS = f"""SELECT {APPEND_COLUMNS} FROM appends WHERE session_key = ? AND last_seq > ?
+    ORDER BY last_seq LIMIT ?"""
+_MILESTONES = f"""SELECT {APPEND_COLUMNS} FROM appends {{}}
+    WHERE session_key = ? AND last_seq > ? AND milestone = 1 ORDER BY last_seq LIMIT ?"""
 _BODIES_AFTER = "SELECT body FROM appends WHERE session_key = ? AND last_seq > ?"
-_TIMELINE = f"""SELECT {APPEND_COLUMNS}, session_key FROM appends WHERE last_position > ?
-    ORDER BY last_position"""
+_TIMELINE = f"""SELECT {APPEND_COLUMNS}, session_key FROM appends
+    WHERE last_position > ? AND last_position <= ? ORDER BY last_position LIMIT ?"""
 _PENDING = f"""SELECT {ITEM_COLUMNS} FROM items WHERE session_key = ? AND consumed_seq IS NULL AND number > ?
     ORDER BY number LIMIT ?"""
 NEWEST_ITEM = "SELECT coalesce(max(number), 0) FROM items"
-_ARRIVED = """SELECT DISTINCT s.session_id FROM items i JOIN sessions s USING (session_key)
+ARRIVED = """SELECT DISTINCT s.session_id FROM items i JOIN sessions s USING (session_key)
     WHERE i.number > ? AND i.consumed_seq IS NULL"""
 _SESSIONS = (
     f"SELECT session_key, {SESSION_COLUMNS} FROM sessions WHERE session_id > ? ORDER BY session_id LIMIT ?"
@@ -645,15 +437,15 @@ _SESSION_WIDTH: Final = len(SESSION_COLUMNS.split(", "))
 _AGENT = f"""(SELECT agent_id FROM runs r WHERE r.session_key = s.session_key AND {OPEN_RUN}
     AND status {{}} ORDER BY item LIMIT 1)"""
 # The agent of the current run, or else of the oldest pending one; parameters: agents, limit, now.
-_IS_OURS = f"""(?1 IS NULL
+_IS_OURS = f"""(CAST(?1 AS TEXT) IS NULL
     OR coalesce({_AGENT.format("!= 'pending'")}, {_AGENT.format("= 'pending'")}, '')
-    IN (SELECT value FROM json_each(?1)))"""
+    IN ({{}}))"""
 _RUNNING = f"""SELECT session_id FROM sessions s WHERE standing = 'running' AND owner_id IS NULL
     AND {_IS_OURS} ORDER BY last_position LIMIT ?2"""
 _WOKEN = f"""SELECT session_id FROM sessions s
     WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL AND wake_at_ms <= ?3 AND owner_id IS NULL
     AND {_IS_OURS} ORDER BY wake_at_ms, session_id LIMIT ?2"""
-_CALLED = f"""SELECT s.session_id FROM items i JOIN sessions s USING (session_key)
+_CALLED = f"""SELECT min(s.session_id) FROM items i JOIN sessions s USING (session_key)
     WHERE i.consumed_seq IS NULL AND s.owner_id IS NULL AND NOT (i.kind = 'start' AND s.standing = 'waiting')
     AND (i.kind = 'cancel' OR {_IS_OURS}) GROUP BY i.session_key ORDER BY min(i.number) LIMIT ?2"""
 _UNFINISHED = f"SELECT agent_id, count(*) FROM runs WHERE {OPEN_RUN} GROUP BY agent_id"
@@ -673,14 +465,16 @@ def is_deleted(connection: Connection, session_key: int) -> bool:
     return connection.execute(_IS_DELETED, (session_key,)).fetchone() is not None
 
 
-def find_session(connection: Connection, key: StoreKey, *, session_id: str) -> StoredSession | None:
-    """Return a session; None if there is none.
+def find_session(
+    connection: Connection, key: StoreKey, *, session_id: str, lock: str = ""
+) -> StoredSession | None:
+    """Return a session; None if there is none. `lock` is the clause that locks its row.
 
     Raises:
         Corrupt: its row is damaged, or missing while its records are there.
     """
     session_key = key.session_key(session_id)
-    columns = connection.execute(_SESSION, (session_key,)).fetchone()
+    columns = connection.execute(f"{_SESSION}{lock}", (session_key,)).fetchone()
     if columns is not None:
         return key.read_session(session_key, columns)
     if connection.execute(_HAS_APPENDS, (session_key,)).fetchone() is not None:
@@ -688,35 +482,26 @@ def find_session(connection: Connection, key: StoreKey, *, session_id: str) -> S
     return None
 
 
-def last_position(connection: Connection, key: StoreKey) -> int:
-    """Return the position of the newest record.
-
-    The store row has it, unless a session that has an owner was appended to since: then its own row has it.
-    So an append writes one page less, and this reads a row of every session that has an owner.
-
-    Raises:
-        Corrupt: the row that has it is damaged.
-    """
-    stored = key.read_store(connection.execute(STORE).fetchall())
-    newest, session_key, *columns = connection.execute(_NEWEST_OWNED).fetchall()[0]
-    if newest is None or (isinstance(newest, int) and newest <= stored):
-        return stored
-    return key.read_session(cast("int", session_key), columns).last_position
-
-
 class Reads:
-    """Reads on a read-only connection, verified by checksums."""
+    """Reads on a read-only connection, verified by checksums.
 
-    def __init__(self, connection: Connection, key: StoreKey) -> None:
+    A database says in a subclass where its newest position is.
+    """
+
+    BEGIN: ClassVar = "BEGIN"
+    """Begins a transaction that reads one state."""
+
+    def __init__(self, connection: Connection, key: StoreKey, dialect: Dialect) -> None:
         self._connection = connection
         self._key = key
-        self.index = IndexReads(connection, key)
-        self.counts = CountReads(connection)
-        self.search = SearchIndex(connection)
+        self.index = IndexReads(connection, key, dialect)
+        self.counts = CountReads(connection, dialect)
+        self._milestones = _MILESTONES.format(dialect.by_milestones)
+        self._due = tuple(sql.format(dialect.values) for sql in (_RUNNING, _WOKEN, _CALLED))
 
-    def wait_at_most(self, timeout_ms: int) -> None:
-        """Set how long a read waits while the database is busy."""
-        wait_at_most(self._connection, timeout_ms)
+    def last_position(self) -> int:
+        """Return the position of the newest record."""
+        raise NotImplementedError
 
     def appends(self, session_id: str, *, after: int, limit: int) -> tuple[StoredAppend, ...]:
         """Return the appends of a session that end after a record, verified."""
@@ -730,7 +515,7 @@ class Reads:
             return ()
         link = self._link_at(session.key, after)
         found: list[StoredAppend] = []
-        for columns in self._connection.execute(_APPENDS, (session.key, link.last_seq)):
+        for columns in self._connection.execute(_APPENDS, (session.key, link.last_seq, limit)):
             link, records = self._key.read_append((session.key, session_id), columns, before=link)
             found.append(StoredAppend(records, cast("int", columns[2]), cast("bytes", columns[4])))
             if len(found) >= limit:
@@ -755,7 +540,7 @@ class Reads:
                     if bytes_max < 0:
                         return None
             link = self._link_at(session.key, after)
-            rows = self._connection.execute(_APPENDS, (session.key, link.last_seq))
+            rows = self._connection.execute(_APPENDS, (session.key, link.last_seq, limit))
             link, records = self._key.read_appends(
                 (session.key, session_id), rows, before=link, until=after + limit
             )
@@ -773,7 +558,7 @@ class Reads:
             if session is None or session.row.last_seq <= after:
                 return ()
             _check_end(session, self._link_at(session.key, session.row.last_seq), has_more=False)
-            for columns in self._connection.execute(_MILESTONES, (session.key, after)):
+            for columns in self._connection.execute(self._milestones, (session.key, after, limit)):
                 before = self._link_at(session.key, cast("int", columns[1]) - 1)
                 _, more = self._key.read_append((session.key, session_id), columns, before=before)
                 records += more if records else _behind(more, more[0].seq, after)
@@ -784,12 +569,12 @@ class Reads:
     def timeline(self, after: int, limit: int) -> tuple[Record, ...]:
         """Return the records of all sessions after a position, without gaps."""
         with self._look():
-            end = last_position(self._connection, self._key)
+            end = self.last_position()
             if end <= after:
                 return ()
             links: dict[int, tuple[str, Link]] = {}
             records: list[Record] = []
-            for *columns, session_key in self._connection.execute(_TIMELINE, (after,)):
+            for *columns, session_key in self._connection.execute(_TIMELINE, (after, end, limit)):
                 number, seq = cast("int", session_key), cast("int", columns[1])
                 session_id, link = links.get(number) or self._link(number, seq)
                 link, more = self._key.read_append((number, session_id), columns, before=link)
@@ -819,7 +604,7 @@ class Reads:
         """Return the sessions with items after a number, and the newest number."""
         with self._look():
             [(newest,)] = self._connection.execute(NEWEST_ITEM).fetchall()
-            rows = self._connection.execute(_ARRIVED, (after,)).fetchall() if newest != after else ()
+            rows = self._connection.execute(ARRIVED, (after,)).fetchall() if newest != after else ()
         return Arrivals(cast("int", newest), frozenset(cast("str", name) for (name,) in rows))
 
     def run(self, run_id: str) -> RunRow | None:
@@ -833,7 +618,7 @@ class Reads:
             "tuple[str, int, str, str, str, int]", columns[:6]
         )
         session = self._key.read_session(session_key, row[-_SESSION_WIDTH:]).row
-        owner = checked_listed(self._connection, self._key, session_key, listed)[5]
+        owner = self.index.checked_listed(session_key, listed)[5]
         return RunRow(
             run,
             session.session_id,
@@ -866,10 +651,8 @@ class Reads:
         with self._look():
             queues = [
                 [cast("str", name) for (name,) in self._connection.execute(sql, parameters)]
-                for sql, parameters in (
-                    (_RUNNING, (ours, limit)),
-                    (_WOKEN, (ours, limit, now_ms)),
-                    (_CALLED, (ours, limit)),
+                for sql, parameters in zip(
+                    self._due, ((ours, limit), (ours, limit, now_ms), (ours, limit)), strict=True
                 )
             ]
         return in_turns(queues, limit)
@@ -902,10 +685,6 @@ class Reads:
         """Return the owners with their last heartbeats."""
         return tuple(cast("tuple[str, int]", tuple(row)) for row in self._connection.execute(OWNERS))
 
-    def last_position(self) -> int:
-        """Return the position of the newest record."""
-        return last_position(self._connection, self._key)
-
     def snapshot(self, session_id: str) -> tuple[int, bytes] | None:
         """Return the newest snapshot; None also if it is damaged, because it is a cache."""
         session_key = self._key.session_key(session_id)
@@ -924,11 +703,6 @@ class Reads:
         if not isinstance(content, bytes) or content_hash(content) != digest:
             raise corrupt(f"content {digest} is damaged")
         return content
-
-    def data_version(self) -> int:
-        """Return a number that changes with every write of another connection."""
-        [(version,)] = self._connection.execute("PRAGMA data_version").fetchall()
-        return cast("int", version)
 
     def close(self) -> None:
         """Close the connection."""
@@ -961,7 +735,7 @@ class Reads:
 
     @contextmanager
     def _look(self) -> Generator[None]:
-        self._connection.execute("BEGIN")
+        self._connection.execute(self.BEGIN)
         try:
             yield
         finally:

@@ -1,0 +1,76 @@
+"""Opening a store by its address: the path of a SQLite file, or a URL of PostgreSQL."""
+
+import asyncio
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from windlass.adapters.journals.rules import misconfigured
+from windlass.errors import install_hint
+
+if TYPE_CHECKING:
+    from windlass.adapters.journals.postgres.store import PostgresStore
+    from windlass.adapters.journals.sqlite.store import SqliteStore
+
+POSTGRES: Final = ("postgresql://", "postgres://")
+
+
+def is_postgres(place: object) -> bool:
+    """Return whether an address names a PostgreSQL database."""
+    return isinstance(place, str) and place.startswith(POSTGRES)
+
+
+def check_psycopg() -> None:
+    """Refuse PostgreSQL without its driver; Rejected says how to install it."""
+    if find_spec("psycopg") is None:
+        raise misconfigured(f"a store in PostgreSQL needs psycopg: {install_hint('postgres')}")
+
+
+async def migrate_postgres(address: str, *, is_trial: bool) -> tuple[str, int, int]:
+    """Bring a store to the version of this release, unless it is a trial.
+
+    Returns the address without its password, the version that was found, and that of this release.
+
+    Raises:
+        Rejected: there is no store, or one of a newer release.
+        Unavailable: the database cannot be reached.
+    """
+    check_psycopg()
+    from windlass.adapters.journals.postgres.link import address_of  # noqa: PLC0415 - an extra
+    from windlass.adapters.journals.postgres.schema import SCHEMA, migrated  # noqa: PLC0415 - an extra
+
+    place = address_of(address, schema=SCHEMA)
+    found, known = await asyncio.to_thread(migrated, place, is_trial=is_trial)
+    return place.name, found, known
+
+
+async def open_store(
+    place: str | Path, *, durability: Literal["power", "process"] = "power"
+) -> "SqliteStore | PostgresStore":
+    """Open a store, and take in what recorders of dead processes left beside a file.
+
+    PostgreSQL has its own settings of durability.
+
+    Raises:
+        Rejected: the address is not valid, or another version or application made what is there.
+        Corrupt: the store is damaged.
+        Unavailable: it cannot be reached now.
+    """
+    if is_postgres(place):
+        check_psycopg()
+        from windlass.adapters.journals.postgres.store import PostgresStore  # noqa: PLC0415 - an extra
+
+        return await PostgresStore.open(str(place))
+    from windlass.adapters.journals.sqlite.spool import spool_folder  # noqa: PLC0415 - slow to import
+    from windlass.adapters.journals.sqlite.store import SqliteStore  # noqa: PLC0415 - slow to import
+
+    store = await SqliteStore.open(place, durability=durability)
+    if spool_folder(store.path).is_dir():
+        from windlass.adapters.journals.sqlite.recorded import take_in_left  # noqa: PLC0415 - slow to import
+
+        try:
+            await asyncio.to_thread(take_in_left, store.path, durability=durability)
+        except BaseException:
+            await store.aclose()
+            raise
+    return store

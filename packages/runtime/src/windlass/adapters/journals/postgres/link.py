@@ -1,0 +1,261 @@
+"""A link to PostgreSQL: one connection in pipeline mode, which is made anew after it broke.
+
+Every statement runs in an explicit transaction, and whatever it needs to know of the session, such as the
+schema and the timeout, is set for that transaction alone. Statements are not prepared under names. So a link
+works behind PgBouncer in transaction mode.
+
+In pipeline mode a statement is sent at once and its answer is awaited when it is needed: the writes of a
+group cost one round trip.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from functools import lru_cache
+from typing import Any, Final, cast
+
+import psycopg
+from psycopg import errors as failures
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.types.string import TextLoader
+
+from windlass.adapters.journals.rules import corrupt, misconfigured, rejected, unavailable
+from windlass.adapters.journals.sql.statements import Cursor, Value
+from windlass.errors import AgentError
+from windlass_protocol.frozen import frozen
+
+APPLICATION: Final = "windlass"
+CONNECT_TIMEOUT_S: Final = 10
+STATEMENT_TIMEOUT_MS: Final = 30_000
+"""How long one statement may take, waiting for locks included."""
+REASON_CHARS_MAX: Final = 300
+"""Characters of the reason why a connection was refused, in an error message."""
+STATEMENTS_MAX: Final = 1_024
+"""Statements whose translation is cached."""
+
+FAILURES: Final = (psycopg.Error, ValueError, TypeError, OverflowError)
+"""Exceptions of a statement: those of psycopg, and those of Python's value conversion."""
+Failure = psycopg.Error | ValueError | TypeError | OverflowError
+
+_PARAMETER: Final = re.compile(r"\?(\d*)")
+# PostgreSQL cannot store the character U+0000 in a text. It is written as two others.
+_ESCAPE: Final = "\uf8ff"
+_ESCAPE_BYTES: Final = _ESCAPE.encode()
+_NUL: Final = _ESCAPE + "0"
+_ESCAPED: Final = _ESCAPE + "1"
+
+
+class _Text(TextLoader):
+    """Reads texts in which U+0000 was escaped."""
+
+    def load(self, data: Any) -> str | bytes:
+        raw = bytes(data)
+        text = raw.decode()
+        return text.replace(_NUL, "\0").replace(_ESCAPED, _ESCAPE) if _ESCAPE_BYTES in raw else text
+
+
+@lru_cache(STATEMENTS_MAX)
+def _translated(sql: str) -> str:
+    """Return a statement with the parameters of psycopg."""
+    return _PARAMETER.sub(lambda found: f"%({found[1]})s" if found[1] else "%s", sql)
+
+
+def _value(value: Value) -> Value:
+    if isinstance(value, str) and ("\0" in value or _ESCAPE in value):
+        return value.replace(_ESCAPE, _ESCAPED).replace("\0", _NUL)
+    return value
+
+
+@frozen
+class Address:
+    """Where a store is: the parameters of the connection, and the schema with its tables."""
+
+    conninfo: str
+    schema: str
+    name: str
+    """The address without its password, for messages."""
+
+
+_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+def address_of(text: str, *, schema: str) -> Address:
+    """Return the parts of an address.
+
+    Raises:
+        Rejected: it is no address of PostgreSQL, or the schema is no plain name.
+    """
+    if not _SCHEMA.fullmatch(schema):
+        raise misconfigured(
+            f"a schema has 1 to 63 small letters, digits and underscores, found {len(schema)} characters"
+        )
+    try:
+        given = conninfo_to_dict(text)
+    except psycopg.Error:
+        given = None
+    if given is None:
+        # Raised outside of the handler, so that the error does not carry a password.
+        raise misconfigured("the address is not valid: write postgresql://user@host/database")
+    given.setdefault("application_name", APPLICATION)
+    given.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
+    host = given.get("host") or given.get("hostaddr") or "localhost"
+    name = f"postgresql://{host}/{given.get('dbname') or ''}"
+    return Address(make_conninfo("", **given), schema, name)
+
+
+class Link:
+    """A connection, made when it is needed; for one thread at a time."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._connection: psycopg.Connection[tuple[object, ...]] | None = None
+        self._pipeline: psycopg.Pipeline | None = None
+        self._end = ExitStack()
+        """Leaves the pipeline mode."""
+        self._settings = (address.schema, str(STATEMENT_TIMEOUT_MS))
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the connection was lost, or not made yet."""
+        return self._connection is None or self._connection.closed
+
+    def connect(self) -> None:
+        """Connect, unless the connection is open; psycopg.Error if that fails."""
+        if not self.is_broken:
+            return
+        self.close()
+        connection = psycopg.Connection[tuple[object, ...]].connect(
+            self._address.conninfo, autocommit=True, prepare_threshold=None
+        )
+        connection.adapters.register_loader("text", _Text)
+        self._connection = connection
+        self._pipeline = self._end.enter_context(connection.pipeline())
+
+    def begin(self, mode: str = "") -> Cursor:
+        """Begin a transaction; return the cursor of its number, which a reader does not have."""
+        self.connect()
+        self.execute(f"BEGIN {mode}")
+        number = "NULL" if "READ ONLY" in mode else "CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)"
+        return self.execute(
+            f"""SELECT {number}, set_config('search_path', ?, true),
+            set_config('statement_timeout', ?, true)""",
+            self._settings,
+        )
+
+    def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
+        """Send a statement; its errors may be raised by a later one."""
+        connection = self._connection
+        if connection is None:
+            raise psycopg.OperationalError("not connected")
+        given: Sequence[Value] | Mapping[str, Value] = [_value(one) for one in parameters]
+        if "?1" in sql:
+            given = {str(number): one for number, one in enumerate(given, 1)}
+        # Our statements are texts of this package, and have no values in them.
+        text = cast("Any", _translated(sql))
+        return cast("Cursor", connection.execute(text, given))
+
+    def check(self) -> None:
+        """Wait for the answers of all statements; psycopg.Error if one failed.
+
+        Unlike `sync`, this also waits until all of a large statement was sent.
+        """
+        self.execute("SELECT 1").fetchall()
+
+    def commit(self) -> None:
+        """End the transaction after a statement whose answer was read; psycopg.Error if that failed."""
+        self.execute("COMMIT")
+        self.sync()
+
+    def sync(self) -> None:
+        """End the present pipeline, which an error would have ended as well."""
+        if self._pipeline is not None:
+            self._pipeline.sync()
+
+    def rollback(self) -> None:
+        """Undo the transaction; a connection on which that fails is closed."""
+        try:
+            with suppress(psycopg.Error):
+                # The errors of earlier statements were raised already.
+                self.sync()
+            self.execute("ROLLBACK")
+            self.sync()
+        except psycopg.Error:
+            self.close()
+
+    def close(self) -> None:
+        """Close the connection; the next use makes another."""
+        connection, self._connection, self._pipeline = self._connection, None, None
+        if connection is not None:
+            # First, so that nothing waits for a server that does not answer.
+            connection.close()
+            with suppress(psycopg.Error):
+                self._end.close()
+
+
+_DAMAGED: Final = (failures.DataCorrupted, failures.IndexCorrupted, failures.IntegrityError)
+_REFUSED: Final = (psycopg.DataError, psycopg.ProgrammingError, ValueError, TypeError, OverflowError)
+_HOST: Final = (
+    failures.InsufficientPrivilege,
+    failures.InvalidAuthorizationSpecification,
+    failures.InvalidPassword,
+    failures.InvalidCatalogName,
+    failures.UndefinedTable,
+    failures.UndefinedColumn,
+)
+_AGAIN: Final = (
+    failures.SerializationFailure,
+    failures.DeadlockDetected,
+    # Two processes made the same row: the second finds it.
+    failures.UniqueViolation,
+)
+
+
+def can_repeat(error: Failure) -> bool:
+    """Return whether a transaction that failed so may succeed when it is repeated at once."""
+    return isinstance(error, _AGAIN)
+
+
+def is_lost(error: Failure | None) -> bool:
+    """Return whether an error means that the connection or the server is gone."""
+    if not isinstance(error, psycopg.OperationalError):
+        return isinstance(error, psycopg.InterfaceError)
+    if isinstance(error, failures.PipelineAborted):
+        return False
+    return error.sqlstate is None or (error.sqlstate[:2] in ("08", "57") and error.sqlstate != "57014")
+
+
+def translate(error: Failure, name: str) -> AgentError:
+    """Return our error for an error of psycopg; nothing was written."""
+    kind = getattr(error, "sqlstate", None) or type(error).__name__
+    match error:
+        case psycopg.errors.DiskFull():
+            return unavailable(f"the disk of {name} is full, nothing was written: free some space")
+        case psycopg.errors.TooManyConnections():
+            return unavailable(f"{name} has no free connection ({kind}), nothing was written: try again")
+        case psycopg.errors.QueryCanceled():
+            return unavailable(
+                f"a statement took longer than {STATEMENT_TIMEOUT_MS:,} ms, nothing was written: try again"
+            )
+        case psycopg.errors.ReadOnlySqlTransaction() | psycopg.errors.ObjectNotInPrerequisiteState():
+            return unavailable(
+                f"{name} is a replica ({kind}), nothing was written: add target_session_attrs=read-write"
+            )
+        case _ if isinstance(error, _AGAIN[:2]):
+            return unavailable(f"{name} is busy ({kind}), nothing was written: try again")
+        case _ if isinstance(error, _HOST):
+            return misconfigured(
+                f"{name} cannot be used ({kind}): check user, password, database and the rights of the user"
+            )
+        case _ if isinstance(error, _DAMAGED):
+            return corrupt(f"the tables of {name} are damaged ({kind}): restore a backup")
+        case _ if isinstance(error, _REFUSED):
+            return rejected(f"the database cannot store a value ({kind})")
+        case psycopg.OperationalError() if error.sqlstate is None:
+            # The text of a refused or lost connection, which holds no values.
+            text = " ".join(str(error).split())[:REASON_CHARS_MAX]
+            is_refused = any(word in text for word in ("authentication", "does not exist", "pg_hba.conf"))
+            if is_refused:
+                return misconfigured(f"{name} refuses the connection: {text}")
+            return unavailable(f"{name} could not be reached, nothing was written: {text}")
+        case _:
+            return unavailable(f"{name} could not be reached ({kind}), nothing was written")

@@ -1,0 +1,62 @@
+"""Reads of the PostgreSQL store: what depends on its transactions and on its search index."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import Final, cast
+
+from windlass.adapters.journals.postgres.link import Link
+from windlass.adapters.journals.sql.integrity import StoreKey
+from windlass.adapters.journals.sql.queries import ARRIVED, Reads
+from windlass.adapters.journals.sql.statements import Dialect
+from windlass.ports.store import Arrivals
+
+READ_ONLY: Final = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
+"""One state of the database for all statements of a read."""
+DIALECT: Final = Dialect(
+    milliseconds="""CAST(round(extract(epoch FROM
+        CAST({1} AS TIMESTAMPTZ) - CAST({0} AS TIMESTAMPTZ)) * 1000) AS BIGINT)""",
+    usage="CAST(CAST(r.usage AS JSONB) ->> '{}' AS BIGINT)",
+    values="SELECT jsonb_array_elements_text(CAST(?1 AS JSONB))",
+    sessions_with="SELECT w.session_key FROM words w WHERE w.words @@ CAST(? AS TSQUERY)",
+    # A word has letters and digits only.
+    prefix="'{}':*",
+)
+SETTLED: Final = "horizon < (SELECT CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS TEXT) AS BIGINT))"
+"""No transaction can commit a lower number than that of the row any more; see `schema`."""
+LAST_POSITION: Final = f"""SELECT greatest(
+    coalesce((SELECT last_position FROM appends WHERE {SETTLED} ORDER BY last_position DESC LIMIT 1), 0),
+    coalesce((SELECT last_position FROM holes WHERE {SETTLED} ORDER BY last_position DESC LIMIT 1), 0))"""
+LAST_ITEM: Final = f"""SELECT coalesce(
+    (SELECT number FROM items WHERE {SETTLED} ORDER BY number DESC LIMIT 1), 0)"""
+
+
+class PostgresReads(Reads):
+    """Reads in a transaction that the caller has begun, verified by checksums."""
+
+    def __init__(self, link: Link, key: StoreKey) -> None:
+        super().__init__(link, key, DIALECT)
+
+    def last_position(self) -> int:
+        """Return the newest position below which no record can appear any more."""
+        [(position,)] = self._connection.execute(LAST_POSITION).fetchall()
+        return cast("int", position)
+
+    def arrivals(self, after: int) -> Arrivals:
+        """Return the sessions with items after a number, and the newest settled number."""
+        newest = self._connection.execute(LAST_ITEM)
+        rows = self._connection.execute(ARRIVED, (after,)).fetchall()
+        [(number,)] = newest.fetchall()
+        return Arrivals(cast("int", number), frozenset(cast("str", name) for (name,) in rows))
+
+    def check_gap(self, last: int, first: int) -> None:
+        """Accept any gap: a transaction that was undone leaves one. The chains show a missing record."""
+
+    def change_token(self) -> int:
+        """Return a number that changes when a transaction ends."""
+        [(text,)] = self._connection.execute("SELECT CAST(pg_current_snapshot() AS TEXT)").fetchall()
+        return int.from_bytes(blake2b(cast("str", text).encode(), digest_size=8).digest())
+
+    @contextmanager
+    def _look(self) -> Generator[None]:
+        yield

@@ -1,0 +1,238 @@
+"""Schema of the PostgreSQL store: tables, migrations, version checks.
+
+The tables are those of the SQLite store, with the same rows and seals. Two things differ. Positions and item
+numbers come from sequences, so that transactions of many processes commit side by side. And rows with such
+numbers have a horizon: the highest transaction number that had been given numbers when the row got its own.
+Once the oldest running transaction is younger than the horizon, no lower number can appear any more.
+"""
+
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar, cast
+
+from windlass.adapters.journals.postgres.link import FAILURES, Address, Link, translate
+from windlass.adapters.journals.rules import misconfigured
+from windlass.adapters.journals.sql.integrity import STORE, StoreKey
+from windlass.adapters.journals.sql.statements import OPEN_RUN
+
+T = TypeVar("T")
+
+SCHEMA: Final = "windlass"
+"""The schema of the tables, unless another is named."""
+SERVER_VERSION_MIN: Final = 140_000
+"""PostgreSQL 14, the oldest maintained release; the tests run on version 18 alone."""
+_LOCK: Final = 0x574C5331
+"""Key of the advisory lock under which tables are made."""
+
+_TEXT: Final = 'TEXT COLLATE "C"'
+_HORIZON: Final = "horizon BIGINT NOT NULL DEFAULT currval('horizons')"
+_VERSION_1: Final = tuple(
+    statement.replace("TEXT", _TEXT)
+    for statement in (
+        "CREATE SEQUENCE horizons MINVALUE 0 START 0",
+        "CREATE SEQUENCE positions MINVALUE 0 START 0",
+        "CREATE SEQUENCE item_numbers MINVALUE 0 START 0",
+        "CREATE SEQUENCE session_numbers",
+        "SELECT setval('horizons', 0), setval('positions', 0), setval('item_numbers', 0)",
+        """CREATE TABLE store (
+            one INTEGER PRIMARY KEY, store_id BYTEA NOT NULL, last_position BIGINT NOT NULL,
+            seal BYTEA NOT NULL, version INTEGER NOT NULL)""",
+        """CREATE TABLE sessions (
+            session_key BIGINT PRIMARY KEY, session_id TEXT NOT NULL UNIQUE, epoch BIGINT NOT NULL,
+            last_seq BIGINT NOT NULL, last_position BIGINT NOT NULL, chain BYTEA NOT NULL,
+            standing TEXT NOT NULL, wake_at_ms BIGINT, owner_id TEXT, seal BYTEA NOT NULL)
+            WITH (fillfactor = 80)""",
+        "CREATE INDEX sessions_owned ON sessions (owner_id) WHERE owner_id IS NOT NULL",
+        """CREATE INDEX sessions_running ON sessions (session_key)
+            WHERE standing = 'running' AND owner_id IS NULL""",
+        """CREATE INDEX sessions_waiting ON sessions (wake_at_ms)
+            WHERE standing = 'waiting' AND wake_at_ms IS NOT NULL""",
+        f"""CREATE TABLE appends (
+            last_position BIGINT PRIMARY KEY, session_key BIGINT NOT NULL, last_seq BIGINT NOT NULL,
+            epoch BIGINT NOT NULL, chain BYTEA NOT NULL, body BYTEA NOT NULL, milestone INTEGER NOT NULL,
+            {_HORIZON})""",
+        "ALTER TABLE appends ALTER COLUMN body SET STORAGE EXTERNAL",
+        "CREATE UNIQUE INDEX appends_by_session ON appends (session_key, last_seq)",
+        "CREATE INDEX milestones ON appends (session_key, last_seq) WHERE milestone = 1",
+        f"""CREATE TABLE items (
+            number BIGINT PRIMARY KEY, session_key BIGINT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL,
+            digest BYTEA NOT NULL, consumed_seq BIGINT, seal BYTEA NOT NULL, body BYTEA, {_HORIZON})""",
+        "CREATE UNIQUE INDEX items_by_key ON items (session_key, key)",
+        "CREATE INDEX items_pending ON items (session_key, number) WHERE consumed_seq IS NULL",
+        """CREATE TABLE runs (
+            run_id TEXT PRIMARY KEY, session_key BIGINT NOT NULL, agent_id TEXT NOT NULL,
+            fingerprint TEXT NOT NULL, status TEXT NOT NULL, first_seq BIGINT NOT NULL, item BIGINT NOT NULL,
+            started_at TEXT, ended_at TEXT, usage TEXT, seal BYTEA NOT NULL)""",
+        f"CREATE INDEX runs_open ON runs (session_key, item) WHERE {OPEN_RUN}",
+        "CREATE INDEX runs_by_item ON runs (item)",
+        "CREATE INDEX runs_by_session ON runs (session_key, item)",
+        "CREATE INDEX runs_by_start ON runs (started_at)",
+        "CREATE TABLE leases (owner_id TEXT PRIMARY KEY, beat_at_ms BIGINT NOT NULL)",
+        """CREATE TABLE contents (
+            hash TEXT PRIMARY KEY, media_type TEXT NOT NULL, content BYTEA NOT NULL, seal BYTEA NOT NULL)""",
+        """CREATE TABLE content_uses (
+            session_key BIGINT NOT NULL, hash TEXT NOT NULL, PRIMARY KEY (session_key, hash))""",
+        "CREATE INDEX content_uses_of ON content_uses (hash)",
+        """CREATE TABLE snapshots (
+            session_key BIGINT PRIMARY KEY, seq BIGINT NOT NULL, seal BYTEA NOT NULL,
+            state BYTEA NOT NULL)""",
+        """CREATE TABLE catalog (
+            number BIGINT PRIMARY KEY, session_key BIGINT NOT NULL UNIQUE, title TEXT NOT NULL,
+            agent_id TEXT NOT NULL, status TEXT NOT NULL, owner TEXT, created_at TEXT NOT NULL,
+            updated_at TEXT NOT NULL, usage TEXT NOT NULL, parent TEXT, root TEXT, predecessor TEXT,
+            predecessor_seq BIGINT, seal BYTEA NOT NULL)""",
+        "CREATE INDEX catalog_roots ON catalog (number) WHERE parent IS NULL",
+        "CREATE INDEX catalog_by_owner ON catalog (owner, number)",
+        "CREATE INDEX catalog_by_agent ON catalog (agent_id, number)",
+        "CREATE INDEX catalog_by_status ON catalog (status, number)",
+        "CREATE INDEX catalog_children ON catalog (parent) WHERE parent IS NOT NULL",
+        """CREATE TABLE asked (
+            number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, session_key BIGINT NOT NULL,
+            request_id TEXT NOT NULL, run_id TEXT NOT NULL, agent_id TEXT NOT NULL, owner TEXT,
+            asked_at TEXT NOT NULL, body BYTEA NOT NULL, seal BYTEA NOT NULL)""",
+        "CREATE UNIQUE INDEX asked_by_session ON asked (session_key, request_id)",
+        "CREATE INDEX asked_by_owner ON asked (owner, number)",
+        "CREATE INDEX asked_by_request ON asked (request_id)",
+        """CREATE TABLE settled (
+            request_id TEXT PRIMARY KEY, session_key BIGINT NOT NULL, run_id TEXT NOT NULL, owner TEXT,
+            outcome TEXT NOT NULL, option_id TEXT, responder TEXT, at TEXT NOT NULL, seal BYTEA NOT NULL)""",
+        "CREATE INDEX settled_by_session ON settled (session_key)",
+        """CREATE TABLE refused (
+            number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, session_key BIGINT, at TEXT NOT NULL,
+            run_id TEXT, session_id TEXT, agent_id TEXT, owner TEXT, source TEXT, code TEXT NOT NULL,
+            kind TEXT NOT NULL, retry TEXT NOT NULL, message TEXT NOT NULL, seal BYTEA NOT NULL)""",
+        "CREATE INDEX refused_by_session ON refused (session_key) WHERE session_key IS NOT NULL",
+        "CREATE INDEX refused_by_run ON refused (run_id)",
+        "CREATE INDEX refused_by_owner ON refused (owner, number)",
+        "CREATE TABLE tombstones (session_key BIGINT PRIMARY KEY, seal BYTEA NOT NULL)",
+        """CREATE TABLE holes (
+            last_position BIGINT PRIMARY KEY, first_position BIGINT NOT NULL, seal BYTEA NOT NULL,
+            horizon BIGINT NOT NULL DEFAULT pg_sequence_last_value('horizons'))""",
+        """CREATE TABLE documents (
+            kind TEXT NOT NULL, name TEXT NOT NULL, revision BIGINT NOT NULL, body TEXT NOT NULL,
+            due_at_ms BIGINT, seal BYTEA NOT NULL, PRIMARY KEY (kind, name))""",
+        "CREATE INDEX documents_due ON documents (kind, due_at_ms) WHERE due_at_ms IS NOT NULL",
+        # The search index: words of appends and titles, as far as `search_state` says.
+        """CREATE TABLE words (
+            number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, session_key BIGINT NOT NULL,
+            words TSVECTOR NOT NULL)""",
+        "CREATE INDEX words_of_session ON words (session_key)",
+        "CREATE INDEX words_found ON words USING GIN (words)",
+        """CREATE TABLE search_state (
+            one INTEGER PRIMARY KEY, version INTEGER NOT NULL, position BIGINT NOT NULL,
+            number BIGINT NOT NULL)""",
+    )
+)
+MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1,)
+"""Statements from each version to the next, from an empty schema on. Released versions never change."""
+
+_NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal, version) VALUES (1, ?, 0, ?, ?)"
+_FOREIGN_HORIZONS: Final = """SELECT last_value FROM horizons
+    WHERE last_value > CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)"""
+
+
+def prepare(address: Address) -> StoreKey:
+    """Make the tables, or check their version.
+
+    Raises:
+        Rejected: the server is too old, the tables are of another version, or the user lacks a right.
+        Corrupt: the row that describes the store is damaged.
+        Unavailable: the database cannot be reached.
+    """
+
+    def work(link: Link) -> StoreKey:
+        found = _found(link, address)
+        if 0 < found < len(MIGRATIONS):
+            raise misconfigured(
+                f"{address.name} has schema version {found}, this release needs {len(MIGRATIONS)}: stop all "
+                "processes that use it, copy it with pg_dump, and run windlass migrate"
+            )
+        _advance(link, found)
+        return _key(link)
+
+    return _in_transaction(address, work)
+
+
+def migrated(address: Address, *, is_trial: bool) -> tuple[int, int]:
+    """Bring the tables to this version, unless it is a trial; return the version found, and this one.
+
+    Raises:
+        Rejected: there is no store, or the tables are of a newer version.
+        Unavailable: the database cannot be reached.
+    """
+
+    def work(link: Link) -> int:
+        found = _found(link, address)
+        if not found:
+            raise misconfigured(f"{address.name} has no store: the first runtime that opens it makes one")
+        if not is_trial:
+            _advance(link, found)
+        _key(link)
+        return found
+
+    return _in_transaction(address, work), len(MIGRATIONS)
+
+
+def _in_transaction(address: Address, work: Callable[[Link], T]) -> T:
+    """Run a function on a connection of its own, while no other process changes the tables."""
+    link = Link(address)
+    try:
+        link.begin()
+        link.execute("SELECT pg_advisory_xact_lock(?)", (_LOCK,))
+        result = work(link)
+        link.commit()
+    except FAILURES as error:
+        failure = translate(error, address.name)
+    else:
+        return result
+    finally:
+        link.close()
+    # Raised outside of the handler, so that the error does not carry values.
+    raise failure
+
+
+def _found(link: Link, address: Address) -> int:
+    """Return the version of the tables; 0 if there are none."""
+    [(server, has_schema, has_store)] = cast(
+        "Sequence[tuple[int, bool, bool]]",
+        link.execute(
+            """SELECT CAST(current_setting('server_version_num') AS INTEGER),
+            EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = ?1),
+            to_regclass(?1 || '.store') IS NOT NULL""",
+            (address.schema,),
+        ).fetchall(),
+    )
+    if server < SERVER_VERSION_MIN:
+        raise misconfigured(f"{address.name} is PostgreSQL {server // 10_000}: version 14 or newer is needed")
+    if not has_schema:
+        link.execute(f"CREATE SCHEMA {address.schema}")
+    rows = link.execute("SELECT version FROM store").fetchall() if has_store else ()
+    found = cast("int", rows[0][0]) if rows else 0
+    if found > len(MIGRATIONS):
+        raise misconfigured(
+            f"{address.name} has schema version {found}, this release knows up to {len(MIGRATIONS)}: use a "
+            "newer release"
+        )
+    return found
+
+
+def _advance(link: Link, found: int) -> None:
+    """Bring the tables from a version to this one."""
+    for statements in MIGRATIONS[found:]:
+        for statement in statements:
+            link.execute(statement)
+    if not found:
+        key = StoreKey(secrets.token_bytes(16))
+        link.execute(_NEW_STORE, (key.store_id, key.store_seal(0), len(MIGRATIONS)))
+    elif found < len(MIGRATIONS):
+        link.execute("UPDATE store SET version = ?", (len(MIGRATIONS),))
+
+
+def _key(link: Link) -> StoreKey:
+    """Return the key of the store; repair its horizons if another cluster gave them."""
+    if link.execute(_FOREIGN_HORIZONS).fetchone() is not None:
+        # Restored into another cluster, which counts transactions anew: all that is there has committed.
+        for table in ("appends", "items", "holes"):
+            link.execute(f"UPDATE {table} SET horizon = 0 WHERE horizon > 0")
+        link.execute("SELECT setval('horizons', 0)")
+    return StoreKey.load(link.execute(STORE).fetchall())

@@ -1,0 +1,156 @@
+"""PostgresStore: one schema of a database, shared by many event loops, processes and machines."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import RLock, local
+from typing import Final, Self, TypeVar, cast
+
+from windlass.adapters.journals.postgres.link import FAILURES, Address, Link, address_of, is_lost, translate
+from windlass.adapters.journals.postgres.reads import READ_ONLY, PostgresReads
+from windlass.adapters.journals.postgres.schema import SCHEMA, prepare
+from windlass.adapters.journals.postgres.writer import ATTEMPTS_MAX, Writer
+from windlass.adapters.journals.postgres.writes import LeaseOwners, PostgresTransaction
+from windlass.adapters.journals.rules import CLOSED, unavailable
+from windlass.adapters.journals.sql.integrity import StoreKey
+from windlass.adapters.journals.sql.store import SqlStore
+from windlass.errors import AgentError
+from windlass.limits import REFUSED_STARTS_MAX
+
+T = TypeVar("T")
+
+READERS: Final = 4
+"""Connections that read."""
+WAITING_READS_MAX: Final = 4_096
+
+
+class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
+    """A `Store` and `ContentStore` in PostgreSQL; concurrent writes share transactions.
+
+    An acknowledged write survives a crash of the server, if the server has `fsync` and `synchronous_commit`
+    on, as it has by default. Two connections write and four read, made when they are first needed.
+    """
+
+    def __init__(self, address: Address, key: StoreKey, *, refusals_max: int = REFUSED_STARTS_MAX) -> None:
+        self._leases = LeaseOwners()
+        super().__init__(self._leases, refusals_max=refusals_max)
+        self.name = address.name
+        """The address without user and password."""
+        self._address = address
+        self._key = key
+        self._writer = Writer(address, key, owners=self._leases)
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="windlass-postgres-reader")
+        self._local = local()
+        self._links: list[Link] = []
+        self._reads_waiting = 0
+        self._lock = RLock()
+        """Guards what readers of several event loops share."""
+        self._is_closed = False
+
+    @classmethod
+    async def open(
+        cls, address: str, *, schema: str = SCHEMA, refusals_max: int = REFUSED_STARTS_MAX
+    ) -> Self:
+        """Open the store at an address such as `postgresql://user@host/database`; an empty one is made.
+
+        Parameters of libpq, such as `sslmode`, `application_name` or `target_session_attrs`, are given in
+        the address.
+
+        Raises:
+            Rejected: the address is not valid, the server refuses the user, or its tables are of another
+                version.
+            Corrupt: the row that describes the store is damaged.
+            Unavailable: the database cannot be reached.
+        """
+        place = address_of(address, schema=schema)
+        key = await asyncio.to_thread(prepare, place)
+        return cls(place, key, refusals_max=refusals_max)
+
+    async def _write(
+        self,
+        work: Callable[[PostgresTransaction], T],
+        *,
+        size_bytes: int = 0,
+        sessions: tuple[str, ...] = (),
+        records: int = 0,
+        items: int = 0,
+    ) -> T:
+        return await self._writer.do(
+            work, size_bytes=size_bytes, sessions=sessions, records=records, items=items
+        )
+
+    async def _read(self, look: Callable[[PostgresReads], T]) -> T:
+        with self._lock:
+            if self._is_closed:
+                raise unavailable(CLOSED)
+            if self._reads_waiting >= WAITING_READS_MAX:
+                raise unavailable(f"too many reads are waiting: {WAITING_READS_MAX:,}; try again")
+            self._reads_waiting += 1
+            reading = self._readers.submit(self._read_now, look)
+            reading.add_done_callback(self._end_read)
+        return await asyncio.wrap_future(reading)
+
+    def _end_read(self, _: object) -> None:
+        with self._lock:
+            self._reads_waiting -= 1
+
+    async def _read_short(self, look: Callable[[PostgresReads, int | None], T | None]) -> T:
+        return cast("T", await self._read(lambda reads: look(reads, None)))
+
+    async def _search(self, look: Callable[[PostgresReads], T]) -> T:
+        while await self._write(lambda tx: tx.index_words()):
+            pass
+        return await self._read(look)
+
+    def _read_now(self, look: Callable[[PostgresReads], T]) -> T:
+        """Read in one transaction; again on another connection if that was lost."""
+        link, reads = self._own()
+        failure: AgentError | None = None
+        for attempt in range(ATTEMPTS_MAX):
+            try:
+                link.begin(READ_ONLY)
+                found = look(reads)
+                link.commit()
+            except AgentError:
+                link.rollback()
+                raise
+            except FAILURES as error:
+                link.close()
+                failure = translate(error, self.name)
+                if not is_lost(error):
+                    break
+            else:
+                return found
+            self._writer.pause(attempt)
+        assert failure is not None, "there is an attempt"
+        # Raised outside of the handler, so that the error does not carry values.
+        raise failure
+
+    def _own(self) -> tuple[Link, PostgresReads]:
+        """Return the link of this thread."""
+        found: tuple[Link, PostgresReads] | None = getattr(self._local, "found", None)
+        if found is None:
+            link = Link(self._address)
+            found = self._local.found = (link, PostgresReads(link, self._key))
+            with self._lock:
+                self._links.append(link)
+        return found
+
+    async def change_token(self) -> int:
+        """Return a number that changes after every write of any process: poll it to detect writes."""
+        return await self._read(lambda reads: reads.change_token())
+
+    async def aclose(self) -> None:
+        """Finish pending writes, retire the owners of this store, and close the connections."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        with suppress(AgentError):
+            for owner_id in [*self._leases.held]:
+                await self.retire(owner_id)
+        await self._writer.aclose()
+        await asyncio.to_thread(self._readers.shutdown)
+        for link in self._links:
+            await asyncio.to_thread(link.close)

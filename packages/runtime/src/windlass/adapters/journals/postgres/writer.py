@@ -1,0 +1,249 @@
+"""Writer: threads with a connection each, which group waiting requests into transactions.
+
+A group is repeated if the database asks for that, and if the connection was lost before its commit was sent:
+nothing was written then. If the connection was lost after that, the outcome is read back: PostgreSQL knows
+whether a transaction has committed. Only where that cannot be read, the callers get `Ambiguous`.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Event, Lock, Thread
+from typing import Final, TypeVar, cast
+
+from windlass.adapters.journals.postgres.link import (
+    FAILURES,
+    Address,
+    Failure,
+    Link,
+    can_repeat,
+    is_lost,
+    translate,
+)
+from windlass.adapters.journals.postgres.writes import LeaseOwners, PostgresTransaction
+from windlass.adapters.journals.rules import CLOSED, ambiguous, stopped, unavailable
+from windlass.adapters.journals.sql.integrity import StoreKey
+from windlass.adapters.journals.sql.jobs import Job, answer
+
+T = TypeVar("T")
+_Job = Job[PostgresTransaction]
+
+WRITERS: Final = 2
+"""Connections that write: one collects requests while the other waits for its commit."""
+GROUP_JOBS_MAX: Final = 64
+"""The most requests in one transaction."""
+WAITING_JOBS_MAX: Final = 16_384
+ATTEMPTS_MAX: Final = 8
+"""How often a transaction is tried."""
+GROUP_REPEATS: Final = 2
+"""How often a group is repeated as a whole if the database asks for that; then each request is alone."""
+PAUSES_S: Final = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+"""Pauses before each attempt after a lost connection: about six seconds in all, as a restart may take."""
+
+_OUTCOME: Final = "SELECT pg_xact_status(CAST(CAST(? AS TEXT) AS XID8))"
+# The timeline of the log: it changes when a replica takes over, which may give transaction numbers anew.
+_TIMELINE: Final = """SELECT CASE WHEN pg_is_in_recovery() THEN ''
+    ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END"""
+
+
+class Writer:
+    """Writes for any number of event loops."""
+
+    def __init__(self, address: Address, key: StoreKey, *, owners: LeaseOwners) -> None:
+        self._address = address
+        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._queued = 0
+        self._closed: str | None = None
+        """Why nothing is written any more."""
+        self._closing = Event()
+        self._lock = Lock()
+        self._threads = [
+            Thread(target=_Hand(self, address, key, owners).run, name="windlass-postgres-writer", daemon=True)
+            for _ in range(WRITERS)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    async def do(
+        self,
+        work: Callable[[PostgresTransaction], T],
+        *,
+        size_bytes: int = 0,
+        sessions: tuple[str, ...] = (),
+        records: int = 0,
+        items: int = 0,
+    ) -> T:
+        """Run a function in a transaction; return when it is durable.
+
+        Cancelling the wait does not stop the write.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[object] = loop.create_future()
+        with self._lock:
+            if self._closed is not None:
+                raise stopped(self._closed)
+            if self._queued >= WAITING_JOBS_MAX:
+                raise unavailable(f"too many writes are waiting: {WAITING_JOBS_MAX:,}, nothing was written")
+            self._queued += 1
+            self._queue.put(_Job(work, size_bytes, loop, future, sessions, records, items))
+        return cast("T", await future)
+
+    def take(self) -> list[_Job]:
+        """Return the requests of the next transaction; none if the writer was closed."""
+        first = self._queue.get()
+        if first is None:
+            # For the other threads.
+            self._queue.put(None)
+            return []
+        jobs = [first]
+        with suppress(Empty):
+            while len(jobs) < GROUP_JOBS_MAX:
+                more = self._queue.get_nowait()
+                if more is None:
+                    self._queue.put(None)
+                    break
+                jobs.append(more)
+        with self._lock:
+            self._queued -= len(jobs)
+        return jobs
+
+    def pause(self, attempt: int) -> None:
+        """Wait before an attempt; not while the writer is being closed."""
+        self._closing.wait(PAUSES_S[min(attempt, len(PAUSES_S) - 1)])
+
+    def abandon(self) -> None:
+        """Refuse everything after a defect: callers must not wait for ever."""
+        with self._lock:
+            self._closed = self._closed or "the store stopped writing: open it again"
+            self._queue.put(None)
+        jobs: list[_Job] = []
+        while more := self.take():
+            jobs += more
+        for job in jobs:
+            job.error = stopped("the store stopped writing, nothing was written: open it again")
+        answer(jobs)
+
+    async def aclose(self) -> None:
+        """Finish pending requests, then close the connections."""
+        with self._lock:
+            self._closed = self._closed or CLOSED
+            self._queue.put(None)
+        self._closing.set()
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
+
+
+class _Hand:
+    """One thread of the writer, with its connection."""
+
+    def __init__(self, writer: Writer, address: Address, key: StoreKey, owners: LeaseOwners) -> None:
+        self._writer = writer
+        self._name = address.name
+        self._link = Link(address)
+        self._transaction = PostgresTransaction(self._link, key, owners=owners)
+        self._timeline: object = None
+        self._is_down = False
+        """Whether the last group could not reach the database: the next one tries once, and does not wait."""
+
+    def run(self) -> None:
+        """Write until the writer is closed."""
+        jobs: list[_Job] = []
+        try:
+            while jobs := self._writer.take():
+                self._write(jobs)
+                answer(jobs)
+        finally:
+            self._link.close()
+            if jobs:
+                # A defect: nothing was committed, since the connection was closed in the transaction.
+                for job in jobs:
+                    job.error = job.error or stopped("the writer of the store failed, nothing was written")
+                answer(jobs)
+                self._writer.abandon()
+
+    def _write(self, jobs: list[_Job]) -> None:
+        """Run jobs in one transaction, or one each if they fail together."""
+        error: Failure | None = None
+        for attempt in range(1 if self._is_down else ATTEMPTS_MAX):
+            if is_lost(error):
+                self._writer.pause(attempt)
+            error = self._attempt(jobs)
+            if error is None:
+                self._is_down = False
+                return
+            if is_lost(error) or (can_repeat(error) and attempt < GROUP_REPEATS):
+                continue
+            if len(jobs) > 1:
+                for job in jobs:
+                    self._write([job])
+                return
+            if not can_repeat(error):
+                break
+        assert error is not None, "there is an attempt"
+        self._is_down = is_lost(error)
+        for job in jobs:
+            job.error = translate(error, self._name)
+
+    def _attempt(self, jobs: list[_Job]) -> Failure | None:
+        """Run jobs in a transaction; return why nothing was written."""
+        link, transaction = self._link, self._transaction
+        try:
+            if link.is_broken:
+                self._connect()
+            transaction.begin(jobs)
+            for job in jobs:
+                job.perform(transaction)
+            # Every error of a statement is known before the commit is sent.
+            link.check()
+        except FAILURES as error:
+            self._undo(error)
+            return error
+        except BaseException:
+            link.close()
+            raise
+        try:
+            link.commit()
+        except FAILURES as error:
+            self._undo(error)
+            return self._outcome(jobs, error, transaction.number) if is_lost(error) else error
+        return None
+
+    def _connect(self) -> None:
+        self._link.connect()
+        [(self._timeline,)] = self._link.execute(_TIMELINE).fetchall()
+        self._link.sync()
+
+    def _undo(self, error: Failure) -> None:
+        if is_lost(error):
+            self._link.close()
+        else:
+            self._link.rollback()
+
+    def _outcome(self, jobs: Sequence[_Job], error: Failure, number: int) -> Failure | None:
+        """Read back whether a transaction has committed whose answer was lost.
+
+        Returns None if it has, or if that cannot be known: then the callers get `Ambiguous`.
+        """
+        before = self._timeline
+        for attempt in range(ATTEMPTS_MAX):
+            self._writer.pause(attempt)
+            try:
+                self._connect()
+                if self._timeline != before:
+                    break
+                [(status,)] = self._link.execute(_OUTCOME, (str(number),)).fetchall()
+                self._link.sync()
+            except FAILURES:
+                self._link.close()
+                continue
+            if status == "committed":
+                return None
+            if status == "aborted":
+                return error
+            # In progress: the server has not noticed yet that the connection is gone.
+        for job in jobs:
+            job.error = job.error or ambiguous(
+                f"the connection to {self._name} was lost during a commit, which may or may not have happened"
+            )
+        return None

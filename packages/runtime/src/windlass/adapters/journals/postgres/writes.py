@@ -1,0 +1,194 @@
+"""Writes of the PostgreSQL store: transactions that run beside each other.
+
+A transaction locks the rows of the sessions that it changes, in one order, before it reads them. Whatever
+belongs to a session is read and changed under that lock. Rows that two sessions could make at the same time,
+such as a run with the same id, are kept apart by unique indexes: the second transaction is repeated.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final, cast
+
+from windlass.adapters.journals.codec import words_of_append
+from windlass.adapters.journals.postgres.link import Link
+from windlass.adapters.journals.postgres.reads import LAST_POSITION, SETTLED
+from windlass.adapters.journals.rules import Leases
+from windlass.adapters.journals.sql.archive import ArchiveTransaction
+from windlass.adapters.journals.sql.integrity import SESSION_COLUMNS, StoredSession, StoreKey
+from windlass.adapters.journals.sql.jobs import Job
+from windlass.adapters.journals.sql.listing import IndexWrites
+from windlass_harness.views.listing import words_in
+
+SEARCH_VERSION: Final = 1
+"""Increased whenever the words of a record change."""
+WORDS_ROWS_MAX: Final = 256
+"""The most appends, and the most titles, that one transaction adds to the search index."""
+WORDS_PER_ROW_MAX: Final = 2_000
+"""Words in a row of the search index; PostgreSQL stores a megabyte at most."""
+_NUMBERS_LOCK: Final = 0x574C5332
+"""Key of the advisory lock under which numbers are given."""
+
+_LOCK_SESSIONS: Final = f"""SELECT session_key, {SESSION_COLUMNS} FROM sessions
+    WHERE session_key IN (SELECT CAST(value AS BIGINT) FROM unnest(string_to_array(?, ',')) AS value)
+    ORDER BY session_key FOR UPDATE"""
+# A transaction that is given numbers raises the horizon to its own number. Sequences are not undone, so the
+# savepoint takes back the lock alone: other transactions get their numbers while this one goes on.
+_TAKE: Final = """SELECT setval('positions', p.last_value + ?), setval('item_numbers', i.last_value + ?),
+    setval('horizons', greatest(h.last_value, CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)))
+    FROM positions p, item_numbers i, horizons h"""
+_FORGET_REFUSED: Final = """DELETE FROM refused WHERE session_key = ?1
+    OR run_id IN (SELECT run_id FROM runs WHERE session_key = ?1)"""
+_SEARCH_STATE: Final = "SELECT version, position, number FROM search_state FOR UPDATE"
+_SAVE_SEARCH: Final = """INSERT INTO search_state VALUES (1, ?, ?, ?) ON CONFLICT (one) DO UPDATE
+    SET version = excluded.version, position = excluded.position, number = excluded.number"""
+_APPENDS: Final = """SELECT a.last_position, a.session_key, a.body, c.title FROM appends a
+    LEFT JOIN catalog c USING (session_key) WHERE a.last_position > ? AND a.last_position <= ?
+    ORDER BY a.last_position LIMIT ?"""
+# A session is listed with its first item, or with its records.
+_TITLES: Final = f"""SELECT i.number, i.session_key, c.title FROM items i
+    LEFT JOIN catalog c USING (session_key) WHERE i.number > ?
+    AND i.number <= (SELECT coalesce(max(number), 0) FROM items WHERE {SETTLED})
+    ORDER BY i.number LIMIT ?"""
+_ADD_WORDS: Final = """INSERT INTO words (session_key, words)
+    SELECT session_key, array_to_tsvector(string_to_array(?2, ' ')) FROM sessions WHERE session_key = ?1
+    FOR KEY SHARE"""
+
+
+class LeaseOwners:
+    """Owners that are alive while they renew their leases."""
+
+    def __init__(self) -> None:
+        self._leases = Leases()
+        self.held: set[str] = set()
+        """The owners that were enlisted here."""
+
+    def hold(self, owner_id: str) -> None:
+        """Note that an owner was enlisted here."""
+        self.held.add(owner_id)
+
+    def is_dead(self, owner_id: str, *, beat_at_ms: int, now_ms: int) -> bool:
+        """Return whether an owner let its lease expire."""
+        return not self._leases.is_valid(owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms)
+
+
+class _IndexWrites(IndexWrites):
+    def _next_number(self) -> int:
+        [(number,)] = self._connection.execute("SELECT nextval('session_numbers')").fetchall()
+        return cast("int", number)
+
+
+class PostgresTransaction(ArchiveTransaction):
+    """A group of writes that become durable together, on one connection."""
+
+    LOCK: ClassVar = " FOR UPDATE"
+    LOCK_FREE: ClassVar = " FOR UPDATE SKIP LOCKED"
+
+    def __init__(self, link: Link, key: StoreKey, *, owners: LeaseOwners) -> None:
+        super().__init__(link, key, owners=owners, index=_IndexWrites(link, key))
+        self._link = link
+        self.number = 0
+        """The number of the transaction; 0 if it is not known."""
+        self._wanted = (0, 0)
+        """The most positions and item numbers that the group needs."""
+        self._positions = range(0)
+        self._items = range(0)
+        """Numbers that were given to this transaction and are not used yet."""
+
+    def begin(self, jobs: "Sequence[Job[PostgresTransaction]]") -> None:
+        """Begin a transaction, and lock the sessions of its requests."""
+        self.number = 0
+        self._sessions.clear()
+        self._enlisted.clear()
+        self._positions = self._items = range(0)
+        self._wanted = (sum(job.records for job in jobs), sum(job.items for job in jobs))
+        keys = {self._key.session_key(name): name for job in jobs for name in job.sessions}
+        begun = self._link.begin()
+        if keys:
+            rows = self._link.execute(_LOCK_SESSIONS, (",".join(map(str, keys)),)).fetchall()
+            for session_key, *columns in rows:
+                self._know(self._key.read_session(cast("int", session_key), columns))
+        [(number, *_)] = begun.fetchall()
+        self.number = cast("int", number)
+
+    def _take_positions(self, count: int) -> int:
+        if not count:
+            [(position,)] = self._connection.execute(LAST_POSITION).fetchall()
+            return cast("int", position) + 1
+        if len(self._positions) < count:
+            self._take(max(count, self._wanted[0]), self._wanted[1])
+        first, self._positions = self._positions[0], self._positions[count:]
+        return first
+
+    def _take_items(self, count: int) -> int:
+        if len(self._items) < count:
+            self._take(0 if self._positions else self._wanted[0], max(count, self._wanted[1]))
+        first, self._items = self._items[0], self._items[count:]
+        return first
+
+    def _take(self, positions: int, items: int) -> None:
+        """Get numbers that no other transaction has."""
+        execute = self._link.execute
+        execute("SAVEPOINT numbers")
+        execute("SELECT pg_advisory_xact_lock(?)", (_NUMBERS_LOCK,))
+        taken = execute(_TAKE, (positions, items))
+        execute("ROLLBACK TO SAVEPOINT numbers")
+        [(position, item, _)] = cast("Sequence[tuple[int, int, int]]", taken.fetchall())
+        if positions:
+            self._positions = range(position - positions + 1, position + 1)
+        if items:
+            self._items = range(item - items + 1, item + 1)
+        # What the group asked for was given; more is taken as it is needed.
+        self._wanted = (0, 0)
+
+    def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
+        """Delete a session and its subagent sessions."""
+        # A content must not get a new user while it is found to have none.
+        self._link.execute("LOCK TABLE content_uses IN SHARE ROW EXCLUSIVE MODE")
+        return super().delete(session_id, now_ms=now_ms)
+
+    def _forget(self, session: StoredSession) -> None:
+        self._link.execute("DELETE FROM words WHERE session_key = ?", (session.key,))
+        self._link.execute(_FORGET_REFUSED, (session.key,))
+
+    def index_words(self) -> bool:
+        """Add the next words to the search index; return whether more are left.
+
+        Other processes wait here. Records that committed late are not passed over: the index ends where the
+        numbers are settled.
+        """
+        self._link.execute("INSERT INTO search_state VALUES (1, 0, 0, 0) ON CONFLICT DO NOTHING")
+        [(version, position, number)] = cast(
+            "Sequence[tuple[int, int, int]]", self._link.execute(_SEARCH_STATE).fetchall()
+        )
+        if version != SEARCH_VERSION:
+            self._link.execute("DELETE FROM words")
+            position = number = 0
+        [(end,)] = self._link.execute(LAST_POSITION).fetchall()
+        titles = cast(
+            "Sequence[tuple[int, int, str | None]]",
+            self._link.execute(_TITLES, (number, WORDS_ROWS_MAX)).fetchall(),
+        )
+        appends = cast(
+            "Sequence[tuple[int, int, bytes, str | None]]",
+            self._link.execute(_APPENDS, (position, cast("int", end), WORDS_ROWS_MAX)).fetchall(),
+        )
+        words: dict[int, dict[str, None]] = {}
+        for _, key, title in titles:
+            if key not in words:
+                words[key] = dict.fromkeys(words_in(title or ""))
+        for _, key, body, title in appends:
+            if key not in words:
+                words[key] = dict.fromkeys(words_in(title or ""))
+            words[key].update(dict.fromkeys(words_of_append(body)))
+        for key, found in words.items():
+            for some in _pieces(tuple(found)):
+                self._link.execute(_ADD_WORDS, (key, " ".join(some)))
+        number = titles[-1][0] if titles else number
+        position = appends[-1][0] if appends else position
+        if titles or appends or version != SEARCH_VERSION:
+            self._link.execute(_SAVE_SEARCH, (SEARCH_VERSION, position, number))
+        return max(len(titles), len(appends)) >= WORDS_ROWS_MAX
+
+
+def _pieces(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for start in range(0, len(words), WORDS_PER_ROW_MAX):
+        yield words[start : start + WORDS_PER_ROW_MAX]

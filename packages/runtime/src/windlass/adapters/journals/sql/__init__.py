@@ -1,0 +1,1 @@
+"""The logic that stores over SQL databases share: rows, seals, statements, checks."""

@@ -1,0 +1,55 @@
+"""Connections, and the statements in which databases differ."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from windlass_protocol.frozen import frozen
+
+Value = int | str | bytes | None
+Row = Sequence[object]
+
+
+class Cursor(Protocol):
+    """The cursor of a statement."""
+
+    def fetchone(self) -> Row | None: ...
+    def fetchall(self) -> Sequence[Row]: ...
+    def __iter__(self) -> Iterator[Row]: ...
+
+
+class Connection(Protocol):
+    """A connection without implicit transactions.
+
+    A parameter is written `?`, or `?1`, `?2` … if one is used twice.
+    """
+
+    def execute(self, sql: str, parameters: Sequence[Value] = ..., /) -> Cursor: ...
+    def close(self) -> None: ...
+
+
+@frozen
+class Dialect:
+    """Parts of statements that differ between databases."""
+
+    milliseconds: str
+    """Whole milliseconds between two times; `{0}` is the start and `{1}` the end."""
+    usage: str
+    """A number of the column `r.usage`; `{}` is its name."""
+    values: str
+    """A query for the values of the JSON array `?1`."""
+    sessions_with: str
+    """A query for the keys of sessions with a word that begins with a text, as `prefix` writes it."""
+    prefix: str
+    """The parameter of `sessions_with`; `{}` is the text."""
+    unindexed: str = ""
+    """Before a column, so that the planner does not use its index."""
+    by_milestones: str = ""
+    """After a table, so that the planner uses the index of milestones."""
+    by_table: str = ""
+    """After a table, so that the planner uses no index."""
+
+
+OPEN_RUN: Final = "status IN ('pending', 'running', 'waiting', 'cancelling')"
+"""An unfinished run; repeat this text exactly, or SQLite does not use the index."""
+NEW_APPEND: Final = """INSERT INTO appends
+    (last_position, session_key, last_seq, epoch, chain, body, milestone) VALUES (?, ?, ?, ?, ?, ?, ?)"""

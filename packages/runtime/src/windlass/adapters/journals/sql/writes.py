@@ -1,0 +1,430 @@
+"""Writes inside a transaction: claims, appends, inbox items, owners, contents, snapshots.
+
+All checks precede the first write, so a refused request does not affect the others of its group.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Final, Protocol, cast
+
+from windlass.adapters.journals.codec import EncodedPost
+from windlass.adapters.journals.rules import (
+    check_fence,
+    check_revision,
+    check_room,
+    conflict,
+    deleted,
+    new_run_ids,
+    rejected,
+)
+from windlass.adapters.journals.sql.integrity import (
+    ITEM_COLUMNS,
+    REFUSED_COLUMNS,
+    SESSION_KEYS_MAX,
+    START,
+    StoredSession,
+    StoreKey,
+)
+from windlass.adapters.journals.sql.listing import IndexWrites
+from windlass.adapters.journals.sql.queries import OWNERS, find_session, is_deleted
+from windlass.adapters.journals.sql.statements import NEW_APPEND, Connection
+from windlass.ports.store import (
+    Appended,
+    Batch,
+    Claim,
+    Document,
+    NewRun,
+    Posted,
+    RefusedStart,
+    SessionRow,
+    Standing,
+)
+from windlass_protocol import ContentRef, RunStatus
+
+_NEW_SESSION: Final = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_SAVE_SESSION: Final = """UPDATE sessions SET epoch = ?, last_seq = ?, last_position = ?, chain = ?,
+    standing = ?, wake_at_ms = ?, owner_id = ?, seal = ? WHERE session_key = ?"""
+_LENGTHEN_SESSION: Final = """UPDATE sessions SET last_seq = ?, last_position = ?, chain = ?, seal = ?
+    WHERE session_key = ?"""
+_IS_PENDING: Final = "SELECT 1 FROM items WHERE number = ? AND session_key = ? AND consumed_seq IS NULL"
+_ITEM: Final = f"SELECT {ITEM_COLUMNS} FROM items WHERE number = ?"
+_CONSUME: Final = "UPDATE items SET consumed_seq = ?, seal = ?, body = NULL WHERE number = ?"
+_COUNT_PENDING: Final = "SELECT count(*) FROM items WHERE session_key = ? AND consumed_seq IS NULL"
+_BY_KEY: Final = "SELECT number, digest FROM items WHERE session_key = ? AND key = ?"
+_BY_RUN: Final = "SELECT i.number, i.digest FROM runs r JOIN items i ON i.number = r.item WHERE r.run_id = ?"
+_NEW_ITEM: Final = "INSERT INTO items VALUES (?, ?, ?, ?, ?, NULL, ?, ?)"
+_RUN_SESSION: Final = "SELECT session_key FROM runs WHERE run_id = ?"
+_BEAT: Final = "SELECT beat_at_ms FROM leases WHERE owner_id = ?"
+_ENLIST: Final = """INSERT INTO leases VALUES (?, ?)
+    ON CONFLICT (owner_id) DO UPDATE SET beat_at_ms = excluded.beat_at_ms"""
+_FREE: Final = "UPDATE sessions SET owner_id = NULL WHERE owner_id = ?"
+_STRIKE: Final = "DELETE FROM leases WHERE owner_id = ?"
+_KEEP: Final = "INSERT INTO contents VALUES (?, ?, ?, ?) ON CONFLICT (hash) DO NOTHING"
+_USE: Final = "INSERT INTO content_uses VALUES (?, ?) ON CONFLICT DO NOTHING"
+_SHARE: Final = """INSERT INTO content_uses SELECT 0, hash FROM contents WHERE hash = ?1
+    AND NOT EXISTS (SELECT 1 FROM content_uses WHERE hash = ?1) ON CONFLICT DO NOTHING"""
+_REFUSE: Final = f"INSERT INTO refused ({REFUSED_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_REVISION: Final = "SELECT revision FROM documents WHERE kind = ? AND name = ?"
+_PUT_DOCUMENT: Final = """INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, name) DO UPDATE
+    SET revision = excluded.revision, body = excluded.body, due_at_ms = excluded.due_at_ms,
+    seal = excluded.seal"""
+_DROP_DOCUMENT: Final = "DELETE FROM documents WHERE kind = ? AND name = ?"
+_FORGET_REFUSED: Final = "DELETE FROM refused WHERE number <= (SELECT max(number) FROM refused) - ?"
+_SNAPSHOT: Final = """INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (session_key) DO UPDATE
+    SET seq = excluded.seq, seal = excluded.seal, state = excluded.state
+    WHERE excluded.seq >= snapshots.seq"""
+
+
+class Owners(Protocol):
+    """Which owners are alive, beyond their leases."""
+
+    def hold(self, owner_id: str) -> None:
+        """Show that an owner is alive; Conflict if another process has this owner id."""
+        ...
+
+    def is_dead(self, owner_id: str, *, beat_at_ms: int, now_ms: int) -> bool:
+        """Return whether an owner let its lease expire, or its process has ended."""
+        ...
+
+
+class Transaction:
+    """A group of writes that become durable together.
+
+    A database says in a subclass how numbers are given, and how a transaction begins and ends.
+    """
+
+    LOCK: ClassVar = ""
+    """The clause that locks the row of a session until the end of the transaction."""
+    LOCK_FREE: ClassVar = ""
+    """The clause that locks rows, and passes over those that another transaction has locked."""
+
+    def __init__(self, connection: Connection, key: StoreKey, *, owners: Owners, index: IndexWrites) -> None:
+        self._connection = connection
+        self._key = key
+        self._owners = owners
+        self._index = index
+        self._sessions: dict[str, StoredSession] = {}
+        """Cached session rows; this and what follows is valid while no other connection can change them."""
+        self._enlisted: set[str] = set()
+        """Owners that are known to be enlisted."""
+
+    def _take_positions(self, count: int) -> int:
+        """Return the first of as many new positions; the next position if none is wanted."""
+        raise NotImplementedError
+
+    def _take_items(self, count: int) -> int:
+        """Return the first of as many new item numbers."""
+        raise NotImplementedError
+
+    def _save_end_at_commit(self) -> None:
+        """A session loses its owner."""
+
+    def _count_at_commit(self) -> None:
+        """Something of value changes that is neither a record nor an item."""
+
+    def _erase(self) -> None:
+        """What this transaction deletes must not remain readable."""
+
+    def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
+        """Make an owner the only writer of a session."""
+        if owner_id not in self._enlisted:
+            if self._connection.execute(_BEAT, (owner_id,)).fetchone() is None:
+                raise rejected(f"owner {owner_id} is not enlisted")
+            self._enlisted.add(owner_id)
+        session = self._find(session_id)
+        if session is None:
+            session = self._new_session(session_id)
+        row = session.row
+        if row.owner_id not in (None, owner_id) and self.is_alive(row.owner_id or "", now_ms):
+            raise conflict(f"session {session_id} belongs to owner {row.owner_id}", session_id)
+        self._count_at_commit()
+        self._save(replace(session, row=replace(row, owner_id=owner_id, epoch=row.epoch + 1)))
+        return Claim(session_id, owner_id, epoch=row.epoch + 1, last_seq=row.last_seq)
+
+    def append(self, batch: Batch, body: bytes, *, posts: tuple[EncodedPost, ...] = ()) -> Appended:
+        """Write a batch; its records and items are encoded already."""
+        session = self._find(batch.claim.session_id)
+        if session is None:
+            raise rejected(f"unknown session: {batch.claim.session_id}")
+        check_fence(session.row, batch)
+        if batch.consumes:
+            self._check_consumes(session, batch)
+        self._check_runs(session, batch)
+        fresh = [one for one in posts if not self._is_known(one, batch.claim.session_id)] if posts else ()
+        for run, number in batch.new_runs:
+            self._begin_run(run, session.key, item=number)
+        row, count, chain, end = session.row, len(batch.drafts), session.chain, session.last_position
+        appended = Appended(row.last_seq + 1, self._take_positions(count))
+        if count:
+            end = appended.first_position + count - 1
+            place = (session.key, row.last_seq + count, end, row.epoch)
+            chain = self._key.chain(chain, place, body=body)
+            columns = (end, session.key, place[1], row.epoch, chain, body, int(batch.is_milestone))
+            self._connection.execute(NEW_APPEND, columns)
+        else:
+            self._count_at_commit()
+        for number in batch.consumes:
+            self._consume(session, number, appended.first_seq)
+        self._save(StoredSession(session.key, _after(row, batch), end, chain), row)
+        self._index.follow(session.key, batch, first_seq=appended.first_seq if count else 0)
+        for one in fresh:
+            self._keep(one)
+        return appended
+
+    def post(self, one: EncodedPost) -> Posted:
+        """Insert an item, unless its key exists."""
+        session_id, kind, key, run = one.post.session_id, one.post.kind, one.post.key, one.run
+        session, known, what = self._find(session_id), None, f"key {key}"
+        if session is not None:
+            # A session that does not exist has no items.
+            known = self._connection.execute(_BY_KEY, (session.key, key)).fetchone()
+        if known is None and run is not None:
+            known = self._connection.execute(_BY_RUN, (run.run_id,)).fetchone()
+            what = f"run id {run.run_id}"
+        if known is not None:
+            if known[1] != one.digest:
+                raise conflict(f"{what} was used for another request", session_id)
+            return Posted(cast("int", known[0]), is_new=False)
+        if session is not None:
+            check_room(self._number(_COUNT_PENDING, session.key), kind=kind)
+            if one.told is not None:
+                self._index.check_owner(session.key, one.told, session_id=session_id)
+        return Posted(self._keep(one), is_new=True)
+
+    def _is_known(self, one: EncodedPost, session_id: str) -> bool:
+        post, run = one.post, one.run
+        key = self._key.session_key(post.session_id)
+        if run is None:
+            # The target session is deleted: skip the item.
+            is_known = self._connection.execute(_BY_KEY, (key, post.key)).fetchone() is not None
+            return is_known or self._is_deleted(key)
+        if self._connection.execute(_BY_RUN, (run.run_id,)).fetchone() is not None:
+            raise conflict(f"run id {run.run_id} was used for another request", session_id)
+        if self._find(post.session_id) is not None or self._is_deleted(key):
+            raise conflict(f"session {post.session_id} exists already", session_id)
+        return False
+
+    def _keep(self, one: EncodedPost) -> int:
+        """Insert an item; return its number."""
+        post, number = one.post, self._take_items(1)
+        session_key = self._key.session_key(post.session_id)
+        is_new = self._find(post.session_id) is None
+        if is_new:
+            self._new_session(post.session_id)
+        rest = one.digest + one.raw
+        seal = self._key.item_seal((number, session_key), kind=post.kind, key=post.key, rest=rest)
+        row = (number, session_key, post.kind, post.key, one.digest, seal, one.raw)
+        self._connection.execute(_NEW_ITEM, row)
+        if one.run is not None:
+            self._begin_run(one.run, session_key, item=number)
+        if one.told is not None:
+            self._index.enter(session_key, one.told, is_new=is_new)
+        return number
+
+    def _begin_run(self, run: NewRun, session_key: int, *, item: int) -> None:
+        status = RunStatus.PENDING.value
+        columns = (run.run_id, session_key, run.agent_id, run.fingerprint, status, 0, item)
+        self._index.begin_run((*columns, None, None, None))
+
+    def enlist(self, owner_id: str, now_ms: int) -> tuple[str, ...]:
+        """Insert or renew an owner, and retire the dead ones; return these.
+
+        The lock of the owner is taken first, since a row without a lock is a dead owner.
+        """
+        self._owners.hold(owner_id)
+        self._connection.execute(_ENLIST, (owner_id, now_ms))
+        return self.bury(now_ms)
+
+    def retire(self, owner_id: str) -> None:
+        """Delete an owner and release its sessions; its lock is released afterwards."""
+        self._save_end_at_commit()
+        self._connection.execute(_FREE, (owner_id,))
+        self._connection.execute(_STRIKE, (owner_id,))
+        self._sessions.clear()
+        self._enlisted.discard(owner_id)
+
+    def bury(self, now_ms: int) -> tuple[str, ...]:
+        """Delete the dead owners and release their sessions; return their ids."""
+        rows = cast("list[tuple[str, int]]", self._connection.execute(f"{OWNERS}{self.LOCK_FREE}").fetchall())
+        dead = tuple(
+            owner_id
+            for owner_id, beat_at_ms in rows
+            if self._owners.is_dead(owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms)
+        )
+        for owner_id in dead:
+            self.retire(owner_id)
+        return dead
+
+    def put(self, ref: ContentRef, content: bytes, *, session_id: str | None = None) -> None:
+        """Store bytes by hash, for a session, or permanently if there is none."""
+        self._count_at_commit()
+        # Content without a session, such as packages, stays when a session that also uses it is deleted.
+        self._connection.execute(_SHARE, (ref.hash,))
+        seal = self._key.row_seal("contents", (ref.hash, ref.media_type))
+        self._connection.execute(_KEEP, (ref.hash, ref.media_type, content, seal))
+        key = 0 if session_id is None else self._key.session_key(session_id)
+        self._connection.execute(_USE, (key, ref.hash))
+
+    def _use(self, session_key: int, digest: str) -> None:
+        """Record that a session uses a content, if that exists."""
+        self._connection.execute(_SHARE, (digest,))
+        self._connection.execute(_USE, (session_key, digest))
+
+    def refuse(self, one: RefusedStart, *, most: int) -> None:
+        """Insert a refused start; only the newest `most` stay."""
+        self._count_at_commit()
+        source = None if one.source is None else one.source.model_dump_json(by_alias=True)
+        columns = (
+            None if one.session_id is None else self._key.session_key(one.session_id),
+            one.at,
+            one.run_id,
+            one.session_id,
+            one.agent_id,
+            one.owner,
+            source,
+            one.code.value,
+            one.kind.value,
+            one.retry.value,
+            one.message,
+        )
+        self._connection.execute(_REFUSE, (*columns, self._key.row_seal("refused", columns)))
+        self._connection.execute(_FORGET_REFUSED, (most,))
+
+    def put_document(self, one: Document, body: str) -> None:
+        """Write a document in place of the revision before it."""
+        self._check_revision(one, one.revision - 1)
+        self._count_at_commit()
+        columns = (one.kind, one.name, one.revision, body, one.due_at_ms)
+        self._connection.execute(_PUT_DOCUMENT, (*columns, self._key.row_seal("documents", columns)))
+
+    def drop_document(self, one: Document) -> None:
+        """Delete a document."""
+        self._check_revision(one, one.revision)
+        self._count_at_commit()
+        self._erase()
+        self._connection.execute(_DROP_DOCUMENT, (one.kind, one.name))
+
+    def _check_revision(self, one: Document, expected: int) -> None:
+        row = self._connection.execute(f"{_REVISION}{self.LOCK}", (one.kind, one.name)).fetchone()
+        check_revision(one, cast("int", row[0]) if row else 0, expected=expected)
+
+    def save(self, session_id: str, seq: int, *, state: bytes) -> None:
+        """Save a snapshot, unless a newer one exists or its records do not."""
+        session = self._find(session_id)
+        if session is not None and seq <= session.row.last_seq:
+            seal = self._key.snapshot_seal(session.key, seq, state=state)
+            self._connection.execute(_SNAPSHOT, (session.key, seq, seal, state))
+
+    def _find(self, session_id: str) -> StoredSession | None:
+        session = self._sessions.get(session_id)
+        if session is None:
+            session = find_session(self._connection, self._key, session_id=session_id, lock=self.LOCK)
+            if session is not None:
+                self._know(session)
+        return session
+
+    def _know(self, session: StoredSession) -> None:
+        if len(self._sessions) >= SESSION_KEYS_MAX:
+            self._sessions.clear()
+        self._sessions[session.row.session_id] = session
+
+    def is_alive(self, owner_id: str, now_ms: int) -> bool:
+        """Return whether an owner has a valid lease and a living process."""
+        row = self._connection.execute(_BEAT, (owner_id,)).fetchone()
+        if row is None:
+            return False
+        return not self._owners.is_dead(owner_id, beat_at_ms=cast("int", row[0]), now_ms=now_ms)
+
+    def _is_deleted(self, session_key: int) -> bool:
+        return is_deleted(self._connection, session_key)
+
+    def _new_session(self, session_id: str) -> StoredSession:
+        if self._is_deleted(self._key.session_key(session_id)):
+            raise deleted(session_id)
+        row = SessionRow(session_id, Standing.IDLE, last_seq=0, epoch=0, wake_at_ms=None, owner_id=None)
+        session = StoredSession(self._key.session_key(session_id), row, last_position=0, chain=START.chain)
+        seal = self._key.session_seal(session)
+        columns = (session.key, session_id, 0, 0, 0, START.chain, row.standing.value, None, None, seal)
+        self._connection.execute(_NEW_SESSION, columns)
+        self._know(session)
+        return session
+
+    def _save(self, session: StoredSession, before: SessionRow | None = None) -> None:
+        row, seal = session.row, self._key.session_seal(session)
+        if (
+            before is not None
+            and row.standing is before.standing
+            and row.wake_at_ms == before.wake_at_ms
+            and row.owner_id == before.owner_id
+        ):
+            # SQLite updates an index for every column that a statement names, changed or not.
+            columns = (row.last_seq, session.last_position, session.chain, seal, session.key)
+            self._connection.execute(_LENGTHEN_SESSION, columns)
+            self._know(session)
+            return
+        if row.owner_id is None:
+            self._save_end_at_commit()
+        self._connection.execute(
+            _SAVE_SESSION,
+            (
+                row.epoch,
+                row.last_seq,
+                session.last_position,
+                session.chain,
+                row.standing.value,
+                row.wake_at_ms,
+                row.owner_id,
+                seal,
+                session.key,
+            ),
+        )
+        self._know(session)
+
+    def _check_consumes(self, session: StoredSession, batch: Batch) -> None:
+        is_repeated = len(set(batch.consumes)) != len(batch.consumes)
+        if is_repeated or any(
+            self._connection.execute(_IS_PENDING, (number, session.key)).fetchone() is None
+            for number in batch.consumes
+        ):
+            raise conflict("an inbox item is unknown or already consumed", batch.claim.session_id)
+
+    def _consume(self, session: StoredSession, number: int, seq: int) -> None:
+        """Mark an item as consumed; its body is deleted, so its seal is made anew."""
+        columns = cast("Sequence[object]", self._connection.execute(_ITEM, (number,)).fetchone())
+        item = self._key.read_item((session.key, session.row.session_id), columns)
+        seal = self._key.consumed_seal(
+            (number, session.key),
+            kind=item.kind,
+            key=item.key,
+            digest=cast("bytes", columns[3]),
+            consumed_seq=seq,
+        )
+        self._connection.execute(_CONSUME, (seq, seal, number))
+
+    def _check_runs(self, session: StoredSession, batch: Batch) -> None:
+        if not batch.runs and not batch.new_runs:
+            return
+        begun = new_run_ids(batch)
+        for run_id in begun:
+            if self._connection.execute(_RUN_SESSION, (run_id,)).fetchone() is not None:
+                raise conflict(f"run id {run_id} was used for another request", session.row.session_id)
+        for run_id in {run_id for run_id, _ in batch.runs} - begun:
+            columns = self._connection.execute(_RUN_SESSION, (run_id,)).fetchone()
+            if columns is None or columns[0] != session.key:
+                raise rejected(f"run {run_id} was not started in session {session.row.session_id}")
+
+    def _number(self, sql: str, *parameters: int) -> int:
+        [(number,)] = self._connection.execute(sql, parameters).fetchall()
+        return cast("int", number)
+
+
+def _after(row: SessionRow, batch: Batch) -> SessionRow:
+    is_moved = batch.standing is not None
+    return SessionRow(
+        row.session_id,
+        batch.standing or row.standing,
+        row.last_seq + len(batch.drafts),
+        row.epoch,
+        batch.wake_at_ms if is_moved else row.wake_at_ms,
+        None if batch.is_last else row.owner_id,
+    )

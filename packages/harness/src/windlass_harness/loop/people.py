@@ -65,7 +65,9 @@ SUPPLY_RISK: Final = (
     "Calls nothing. The agent goes on as if the call had returned what you write; if that is wrong, it acts "
     "on it."
 )
-UNDO_RISK: Final = "Calls the undo of the tool. If the call did not take effect, the undo has to cope with nothing to reverse."
+UNDO_RISK: Final = (
+    "Calls the undo of the tool. If the call did not take effect, the undo finds nothing to reverse."
+)
 
 
 def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> JsonObject:

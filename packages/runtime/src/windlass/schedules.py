@@ -17,7 +17,7 @@ from windlass.errors import AgentError, Conflict, Unavailable
 from windlass.limits import SCHEDULE_LATE_MS, SCHEDULE_TICKS_MAX
 from windlass.ports.clock import Clock
 from windlass.ports.store import SCHEDULE, Document, Store
-from windlass.refusals import bad_setup, check_id, check_name
+from windlass.refusals import bad_setup, check_id, check_name, check_part
 from windlass_harness.times import stamp_of
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import (
@@ -295,7 +295,11 @@ class Schedules:
         """Make a schedule, or replace the one with its name; an equal one stays as it is.
 
         A replaced schedule keeps its counts and its last run. Its next tick is the first one after now.
+
+        Raises:
+            Rejected: it is not a Schedule.
         """
+        check_part(schedule, Schedule, what="a schedule", words="a Schedule")
         for _ in range(_WRITES_MAX):
             before = await self._find(schedule.name)
             if before is not None and before.schedule == schedule:

@@ -403,7 +403,8 @@ def watched(draw: st.DrawFn, records: Sequence[Record]) -> list[Event | Record]:
 
 @given(st.data())
 def test_lost_deltas_do_not_change_the_text_that_is_shown_in_the_end(data: st.DataObject) -> None:
-    records = data.draw(st.one_of(sessions(), streams()))
+    # Each step is seen from its start: of a text that was under way before, the reader has the beginning.
+    records = data.draw(sessions())
     assert shown(changes(*data.draw(watched(records)))) == shown(changes(*records))
 
 

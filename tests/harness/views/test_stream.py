@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.harness.views.journal import ERROR, SPENT, Facts, Journal, at, call, request, sessions, streams
+from tests.harness.views.journal import ERROR, SPENT, Facts, Journal, at, call, request, sessions
 
 from windlass_harness.record import Record
 from windlass_harness.views import fold_chat

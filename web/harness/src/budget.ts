@@ -69,11 +69,7 @@ export function budgetLimit(limits: Budget): Budget {
  * the state stays true. Amounts that are null, negative, infinite or not a number count 0, because usage
  * figures come from providers; fractions round up. Throws a RangeError on limits that `budgetLimit` refuses.
  */
-export function consumeBudget(
-  state: BudgetState,
-  limits: Budget,
-  spend: Spend = {},
-): readonly [BudgetState, boolean] {
+export function consumeBudget(state: BudgetState, limits: Budget, spend: Spend = {}): readonly [BudgetState, boolean] {
   const after = add(state, spend);
   return [after, exceeded(after, limits).length > 0];
 }

@@ -51,7 +51,7 @@ from windlass_harness.loop.take import take
 from windlass_harness.views.runs import RunState
 from windlass_protocol import ErrorInfo
 
-_LOG: Final = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger("windlass.runs")
 
 
 class Driver:

@@ -242,7 +242,7 @@ def test_an_answer_without_a_responder_is_denied_with_advice() -> None:
             assert error.code is ErrorCode.DENIED
             assert error.message.endswith("; the answer must name its responder")
             error = await refusal(lambda: handle.answer(request.request_id, "approve", responder="bob"))
-            assert error.message == "this responder may not answer the request"
+            assert error.message == "this responder may not answer the request; it may be answered by: ada"
 
     play(story())
 

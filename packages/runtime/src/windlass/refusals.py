@@ -291,14 +291,15 @@ def _answer_hint(request: InputRequest | None, response: InputResponse) -> str:
         return "; the open requests of the run are those that can be answered"
     if request.responders is not None and response.responder is None:
         return "; the answer must name its responder"
-    if request.responders is not None and response.responder not in request.responders:
+    names = {response.responder, *(response.roles or ())}
+    if request.responders is not None and names.isdisjoint(request.responders):
         return f"; it may be answered by: {listed(request.responders)}"
-    names = [option.id for option in request.options or ()]
-    if response.option_id in names:
+    options = [option.id for option in request.options or ()]
+    if response.option_id in options:
         return ""
-    if not names:
+    if not options:
         return "; it takes a text"
-    return f"; the options are {listed(names)}{meant([response.option_id or response.text or ''], names)}"
+    return f"; the options are {listed(options)}{meant([response.option_id or response.text or ''], options)}"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -99,7 +99,8 @@ def test_the_makefile_has_the_promised_targets_and_test_runs_everything() -> Non
     found = make_rules(makefile)
     assert found.keys() >= PROMISED_TARGETS, f"Makefile: missing targets: {PROMISED_TARGETS - found.keys()}"
     # The groups run side by side, so they are in its recipe.
-    [line] = [line for line in makefile.splitlines() if "REQUIRE_NODE=1 $(SIDE_BY_SIDE)" in line]
+    joined = makefile.replace("\\\n", " ")
+    [line] = [line for line in joined.splitlines() if "REQUIRE_NODE=1 $(SIDE_BY_SIDE)" in line]
     asked = set(line.partition("$(SIDE_BY_SIDE)")[2].split())
     assert asked >= {"check", "python-tests", "hard-tests", "apart-tests", "slow-tests", "web-tests"}
     assert found["python-tests"] == {"surface-tests", "runtime-tests", "pure-tests"}

@@ -85,12 +85,15 @@ async def scene(folder: Path) -> AsyncGenerator[Scene]:
         async with server.client(holders["ann"]) as ann:
             begun = (await ann.post("/sessions", json={"message": f"Pay {CANARY}."})).json()
             found = await waiting(ann, begun["runId"])
+            schedule = {"name": CANARY, "agent": "payer", "message": "Pay.", "at": "2999-01-01T00:00:00"}
+            assert (await ann.post("/schedules", json=schedule)).status_code == 200
         ids = {
             "session_id": begun["sessionId"],
             "run_id": begun["runId"],
             "request_id": found["requests"][0]["requestId"],
             "proposal_id": "proposal-1",
             "chat_id": begun["sessionId"],
+            "schedule_id": CANARY,
         }
         yield Scene(server, keys, holders, ids)
 

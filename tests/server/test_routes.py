@@ -11,7 +11,12 @@ from starlette.types import Scope
 from tests.server.rig import talker
 
 from windlass_server import Settings, Tenants, create_app
-from windlass_server.requests import _own_request, _own_run, _own_session  # pyright: ignore[reportPrivateUsage] the dependencies
+from windlass_server.requests import (
+    _own_request,  # pyright: ignore[reportPrivateUsage] the dependencies
+    _own_run,  # pyright: ignore[reportPrivateUsage] the dependencies
+    _own_schedule,  # pyright: ignore[reportPrivateUsage] the dependencies
+    _own_session,  # pyright: ignore[reportPrivateUsage] the dependencies
+)
 
 APP = create_app(Settings(), Tenants(Path("nowhere"), [talker()]))
 ROUTES = [route for route in APP.routes if isinstance(route, APIRoute)]
@@ -24,7 +29,12 @@ SUFFIXES = sorted(
     }
 )
 HOSTILE = ("a", "a/b", "a%2Fb", "..", "a/../b", "über/1", " ", "{session_id}", "approval:r/1:0:c:1")
-OWNERS = {"session_id": _own_session, "run_id": _own_run, "request_id": _own_request}
+OWNERS = {
+    "session_id": _own_session,
+    "run_id": _own_run,
+    "request_id": _own_request,
+    "schedule_id": _own_schedule,
+}
 """The dependency that turns an id in a path into something of the caller."""
 TENANT_WIDE = {"proposal_id", "agent", "content_hash", "step_index", "chat_id"}
 """Ids in paths that name nothing of one user, or only something below an id that does.

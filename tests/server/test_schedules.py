@@ -13,7 +13,7 @@ from windlass.client import NotFound
 from windlass_server import Settings
 
 POLL_S = 0.05
-HOURLY: Json = {"agent": "talker", "message": "Hello.", "everyS": 3_600}
+HOURLY: Json = {"name": "hourly", "agent": "talker", "message": "Hello.", "everyS": 3_600}
 
 
 def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Pat
             server.client(ann) as client,
             server.client(bob) as colleague,
         ):
-            made = await client.post("/schedules/hourly", json=HOURLY)
+            made = await client.post("/schedules", json=HOURLY)
             assert (made.status_code, made.json()["owner"]) == (200, "ann")
             assert made.json() == (await client.get("/schedules/hourly")).json()
             assert (await client.get("/schedules")).json() == {"schedules": [made.json()]}
@@ -40,7 +40,7 @@ def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Pat
             ):
                 answer = await colleague.request(method, f"/schedules/{path}")
                 assert (answer.status_code, answer.json()["detail"]) == (404, "there is no such schedule")
-            taken = await colleague.post("/schedules/hourly", json=HOURLY)
+            taken = await colleague.post("/schedules", json=HOURLY)
             assert (taken.status_code, taken.json()["detail"]) == (
                 409,
                 "the name is taken by another user: choose another",
@@ -58,7 +58,7 @@ def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Pat
     ("body", "words"),
     [
         ({**HOURLY, "cron": "* * * * *"}, "needs one of cron, every_s and at, found cron and every_s"),
-        ({"agent": "talker", "message": "x", "cron": "99 * * * *"}, "Bad minute"),
+        ({"name": "x", "agent": "talker", "message": "x", "cron": "99 * * * *"}, "Bad minute"),
         ({**HOURLY, "agent": "nobody"}, "unknown agent; known are talker"),
         ({**HOURLY, "owner": "bob"}, "owner"),
     ],
@@ -66,7 +66,7 @@ def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Pat
 def test_a_schedule_that_cannot_be_kept_is_refused(tmp_path: Path, body: Json, words: str) -> None:
     async def main() -> None:
         async with serving(tmp_path / "data", [talker()]) as server, server.client() as client:
-            answer = await client.post("/schedules/bad", json=body)
+            answer = await client.post("/schedules", json=body)
             assert answer.status_code in (400, 422)
             assert words in answer.text
             assert (await client.get("/schedules")).json() == {"schedules": []}

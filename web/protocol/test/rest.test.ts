@@ -134,7 +134,7 @@ it.each([
   ["/v1/runs?session=s1&status=failed", (c: Client) => c.listRuns({ session: "s1", status: "failed" }), { runs: [] }],
   ["/v1/refused-starts?agent=a", (c: Client) => c.refusedStarts({ agent: "a" }), { refusedStarts: [] }],
   ["/v1/schedules?limit=5", (c: Client) => c.schedules({ limit: 5 }), { schedules: [] }],
-  ["/v1/schedules/n", (c: Client) => c.putSchedule("n", { agent: "a", message: "Go.", everyS: 5 }), SCHEDULE],
+  ["/v1/schedules", (c: Client) => c.putSchedule({ name: "n", agent: "a", message: "Go.", everyS: 5 }), SCHEDULE],
   ["/v1/schedules/n/pause", (c: Client) => c.pauseSchedule("n"), SCHEDULE],
   ["/v1/schedules/n/resume", (c: Client) => c.resumeSchedule("n"), SCHEDULE],
   ["/v1/schedules/n", (c: Client) => c.deleteSchedule("n"), SCHEDULE],

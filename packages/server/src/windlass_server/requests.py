@@ -14,7 +14,7 @@ from typing import Annotated, Final, Self, TypeVar
 from fastapi import Depends, Header, Path, Request, Response
 from pydantic import BaseModel
 
-from windlass import AgentError, Conflict, Denied, Event, RunHandle
+from windlass import AgentError, Conflict, Denied, Event, Rejected, RunHandle
 from windlass.catalog import (
     OpenRequest,
     Page,
@@ -42,6 +42,7 @@ from windlass_protocol import (
     RecoveryChoice,
     RetryClass,
     RunStatus,
+    ScheduleInfo,
     UserContent,
 )
 from windlass_protocol.codec import canonical
@@ -245,6 +246,20 @@ async def _own_run(
     return row
 
 
+async def _own_schedule(
+    caller: CallerDep, schedule_id: Annotated[str, Path(description="A schedule.", examples=["nightly"])]
+) -> ScheduleInfo:
+    try:
+        found = await caller.tenant.runtime.schedules.get(schedule_id)
+    except (Conflict, Rejected):  # no schedule has such a name
+        found = None
+    if found is None or found.owner != caller.principal.user:
+        raise not_found("schedule")
+    return found
+
+
+OwnSchedule = Annotated[ScheduleInfo, Depends(_own_schedule)]
+"""The schedule of the path, which belongs to the caller; 404 otherwise."""
 OwnRun = Annotated[RunRow, Depends(_own_run)]
 """The run of the path, which belongs to the caller; 404 otherwise."""
 

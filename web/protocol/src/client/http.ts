@@ -224,8 +224,8 @@ export class Client {
   }
 
   /** Makes a schedule, or replaces the one with this name. */
-  putSchedule(name: string, schedule: rest.NewSchedule, options?: RequestOptions): Promise<rest.ScheduleInfo> {
-    return this.ask(rest.ScheduleInfo, at("schedules", name), { ...options, method: "POST", body: schedule });
+  putSchedule(schedule: rest.NewSchedule, options?: RequestOptions): Promise<rest.ScheduleInfo> {
+    return this.ask(rest.ScheduleInfo, "/schedules", { ...options, method: "POST", body: schedule });
   }
 
   /** Stops a schedule from starting runs. */

@@ -263,6 +263,8 @@ export type TickOverlap = z.infer<typeof TickOverlap>;
 
 /** When an agent is to be run, and with which message. One of `cron`, `everyS` and `at` says when. */
 export const NewSchedule = z.strictObject({
+  /** Its name. */
+  name: text({ min: 1, max: 128 }),
   /** The agent that is run. */
   agent: Id,
   /** The message of each run. */

@@ -401,6 +401,7 @@ def _make_NewSchedule() -> object:
 
         __qualname__ = "NewSchedule"
 
+        name: Annotated[Str, StringConstraints(min_length=1, max_length=128)]
         agent: Id
         message: Annotated[Str, StringConstraints(min_length=1, max_length=100000)]
         cron: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=256)]] = None

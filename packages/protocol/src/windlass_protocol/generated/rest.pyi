@@ -281,6 +281,8 @@ class TickOverlap(StrEnum):
 class NewSchedule(Closed):
     """When an agent is to be run, and with which message. One of `cron`, `everyS` and `at` says when."""
 
+    name: Annotated[Str, StringConstraints(min_length=1, max_length=128)]
+    """Its name."""
     agent: Id
     """The agent that is run."""
     message: Annotated[Str, StringConstraints(min_length=1, max_length=100000)]

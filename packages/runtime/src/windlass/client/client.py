@@ -220,7 +220,7 @@ class Schedules:
         """Make a schedule, or replace the one with its name; its owner is the user of the key."""
         facts = {name: getattr(schedule, name) for name in NewSchedule.model_fields}
         body = NewSchedule.model_validate(facts).model_dump(mode="json", by_alias=True, exclude_none=True)
-        return await self._ask("POST", schedule.name, body=body)
+        return await self._ask(Call("POST", "/schedules", body=body))
 
     async def list(self, *, after: str | None = None, limit: int | None = None) -> Page[ScheduleInfo]:
         """Return a page of schedules, by name."""
@@ -230,23 +230,22 @@ class Schedules:
 
     async def get(self, name: str) -> ScheduleInfo:
         """Return a schedule."""
-        return await self._ask("GET", name)
+        return await self._ask(Call("GET", path_of("schedules", name)))
 
     async def pause(self, name: str) -> ScheduleInfo:
         """Start no further runs."""
-        return await self._ask("POST", name, "pause")
+        return await self._ask(Call("POST", path_of("schedules", name, "pause")))
 
     async def resume(self, name: str) -> ScheduleInfo:
         """Start runs again, from the next tick on."""
-        return await self._ask("POST", name, "resume")
+        return await self._ask(Call("POST", path_of("schedules", name, "resume")))
 
     async def delete(self, name: str) -> None:
         """Delete a schedule; its runs stay."""
-        await self._ask("DELETE", name)
+        await self._ask(Call("DELETE", path_of("schedules", name)))
 
-    async def _ask(self, method: str, *path: str, body: JsonObject | None = None) -> ScheduleInfo:
+    async def _ask(self, call: Call) -> ScheduleInfo:
         # Equal requests have one effect, so each may be repeated.
-        call = Call(method, path_of("schedules", *path), body=body)
         return await self._client.link.ask(ScheduleInfo, call)
 
 

@@ -54,7 +54,7 @@ inBrowser("the first five minutes", () => {
     await page.context().close();
   });
 
-  it("the calls of a program stand below it in the chat, the timeline and the waterfall", async () => {
+  it("the calls of a program stand below it in the chat, the timeline and the trace", async () => {
     const { sessionId } = await server.run("coder", "Count and post.");
     const { page, faults } = await openPage(server.url, `/chat/${sessionId}`);
     const left = async (place: Locator): Promise<number> => (await place.boundingBox())?.x ?? 0;
@@ -67,24 +67,24 @@ inBrowser("the first five minutes", () => {
     await page.getByText("The program is done.").first().waitFor();
 
     await page.getByRole("link", { name: "Run", exact: true }).click();
+    await page.getByRole("tab", { name: "Timeline" }).click();
     const asked = page.getByText("Model asks for run_code");
     await asked.waitFor();
     for (const title of ["Program asks for count, count", "Tool count began", "Program asks for post"])
       expect(await left(page.getByText(title).first())).toBeGreaterThan(await left(asked));
-    await page.getByRole("tab", { name: "Waterfall" }).click();
-    const above = page.getByText("tool.dispatch:run_code");
-    await above.waitFor();
-    const indent = (place: Locator): Promise<number> =>
-      place.evaluate((row) => Number.parseFloat(getComputedStyle(row).paddingLeft));
-    for (const name of ["tool.dispatch:count", "tool.dispatch:post"])
-      expect(await indent(page.getByText(name).first())).toBeGreaterThan(await indent(above));
+    await page.getByRole("tab", { name: "Trace" }).click();
+    const level = async (name: RegExp): Promise<number> => {
+      const row = page.getByRole("treeitem", { name }).first();
+      await row.waitFor();
+      return Number(await row.getAttribute("aria-level"));
+    };
+    for (const name of [/^tool count/u, /^tool post/u])
+      expect(await level(name)).toBeGreaterThan(await level(/^\S+ run_code/u));
 
     const boss = await server.run("boss", "Give it away.");
-    await page.goto(`${server.url}/runs/${boss.runId}?view=waterfall`);
-    await page.getByText("tool.dispatch:shaky").waitFor();
-    expect(await indent(page.getByText("tool.dispatch:shaky"))).toBeGreaterThan(
-      await indent(page.getByText("tool.dispatch:run_workflow")),
-    );
+    await page.goto(`${server.url}/runs/${boss.runId}`);
+    await page.getByRole("tab", { name: "Trace" }).click();
+    expect(await level(/^agent shaky/u)).toBeGreaterThan(await level(/^\S+ run_workflow/u));
     expect(faults).toEqual([]);
     await page.context().close();
   });

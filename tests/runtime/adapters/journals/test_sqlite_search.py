@@ -468,6 +468,7 @@ def version_6(path: Path) -> None:
         "DROP TRIGGER refused_of_session",
         "DROP TRIGGER refused_of_run",
         "DROP TABLE refused",
+        "DROP TABLE documents",
         "ALTER TABLE tombstones RENAME TO deleted",
         """CREATE TABLE catalog_words (
             word TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (word, number)) WITHOUT ROWID""",

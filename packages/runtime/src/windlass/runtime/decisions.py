@@ -117,7 +117,8 @@ async def decisions_of(
     if fold.run is None:  # its session was deleted just now
         raise not_begun(row.run_id)
     run = with_evaluations(fold.run, await _judgements(journal, row.run_id))
-    first = await journal.read(row.session_id, after=0, limit=_OPENING_RECORDS)
+    before = min(row.first_seq - 1, _OPENING_RECORDS)
+    first = await journal.read(row.session_id, after=0, limit=before) if before > 0 else ()
     added = await _added([one for one in first if one.seq < row.first_seq], fold.resolved, content)
     return with_options(run, await _offered(run, content, can_ask=fold.can_ask), added)
 

@@ -308,6 +308,6 @@ def test_calls_of_an_unknown_program_are_kept() -> None:
     place: JsonObject = {"sequence": 0, "turnId": "turn_0", "stepIndex": 0}
     action: JsonObject = {"kind": "tool-call", "callId": "x/0", "toolName": "see", "input": {}}
     session.write("actions.requested", {"actions": [action], "parentCallId": "x", **place})
-    session.write("program.paused", {"callId": "x", "taken": 0, **place})
+    session.write("program.paused", {"callId": "x", "taken": 0, "interpreter": "monty 1", **place})
     session.write("program.ended", {"callId": "x", "taken": 0, "status": "completed", "output": 1, **place})
     assert "x/0" in [one.call_id for one in session.state.session.history.open_calls()]

@@ -57,7 +57,7 @@ quick: $(VENV)/.ready  ## format, lint, types and the quick tests of Python, in 
 
 # The checks that fail soonest come first, then the longest lanes. `python-tests` sums up the counted ones. Lanes of
 # Python start while npm installs.
-test:  ## every check and every test, in about 15 minutes on two cores
+test:  ## every check and every test, in about 17 minutes on two cores
 	@REQUIRE_NODE=1 $(SIDE_BY_SIDE) lint types hard-tests surface-tests apart-tests slow-tests runtime-tests \
 		browser-tests sidecar-bundle pure-tests web-tests client-tests check python-tests
 

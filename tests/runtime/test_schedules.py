@@ -36,6 +36,7 @@ from windlass_protocol import (
 )
 
 HOUR_S, DAY_S = 3_600, 86_400
+SECRET = "sesame"
 LOOSE: Any = Schedule
 HOURLY = Schedule("hourly", agent="clerk", message="go", every_s=HOUR_S)
 
@@ -109,6 +110,13 @@ def test_jitter_is_within_its_limit_and_always_the_same(tick_ms: int, jitter_s: 
         ({"every_s": 5, "missed": "some"}, "missed of schedule s is one of skip, once, all"),
         ({"every_s": 5, "overlap": "x"}, "overlap of schedule s is one of skip, queue, cancel"),
         ({"every_s": 5, "agent": ""}, "agent of schedule s"),
+        ({"every_s": 10**30}, "from 1 to"),
+        ({"every_s": 5, "message": ""}, "the message of schedule s is empty"),
+        ({"every_s": 5, "message": 3}, "message of schedule s must be a text"),
+        ({"every_s": 5, "name": "n" * 129}, "at most 128 characters"),
+        ({"cron": 5}, "cron of schedule s must be a text"),
+        ({"at": datetime(2027, 1, 1, tzinfo=UTC)}, "at of schedule s must be a text"),
+        ({"cron": "* * * * *", "timezone": 5}, "timezone of schedule s must be a text"),
     ],
 )
 def test_a_schedule_that_cannot_be_kept_is_refused(options: dict[str, object], words: str) -> None:
@@ -183,6 +191,10 @@ class Kept(MemoryStore):
         pass
 
 
+def hide(text: str) -> str:
+    return text.replace(SECRET, "***")
+
+
 class Desk:
     """A store with schedules, and a list of what they started."""
 
@@ -192,7 +204,7 @@ class Desk:
         self.failure: Exception | None = None
         self.agents: Sequence[str] | None = None
         self.schedules = Schedules(
-            self.store, self.clock, Starter(self._start, self._cancel, lambda: self.agents)
+            self.store, self.clock, Starter(self._start, self._cancel, lambda: self.agents, hide)
         )
 
     async def _start(self, request: RunRequest) -> None:
@@ -261,6 +273,42 @@ def test_a_start_that_fails_is_tried_again_only_if_that_can_help() -> None:
     asyncio.run(story())
 
 
+def test_neither_the_message_nor_the_error_of_a_schedule_keeps_a_secret() -> None:
+    async def story() -> None:
+        desk = Desk()
+        made = await desk.schedules.put(replace(HOURLY, message=f"open {SECRET}"))
+        assert made.message == "open ***"
+        assert await desk.schedules.put(replace(HOURLY, message=f"open {SECRET}")) == made
+        facts: Any = {"kind": ErrorKind.POLICY_DENIAL, "retry": RetryClass.NOT_RETRYABLE}
+        desk.failure = Denied(f"not with {SECRET}", **facts)
+        await desk.after(HOUR_S)
+        found = await desk.schedules.get("hourly")
+        assert (found.error, found.started) == ("not with ***", 0)
+        assert SECRET not in str(await desk.store.documents(SCHEDULE))
+
+    asyncio.run(story())
+
+
+def test_a_schedule_that_cannot_be_read_here_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        desk = Desk()
+        for name in ("early", "later"):
+            await desk.schedules.put(replace(HOURLY, name=name))
+        stored = await desk.store.document(SCHEDULE, "early")
+        assert stored is not None
+        spec: Any = stored.body["schedule"]
+        # A machine without this time zone.
+        spec["timezone"] = "Europe/Atlantis"
+        spec["cron"], spec["every_s"] = "0 * * * *", None
+        await desk.store.put_document(replace(stored, revision=stored.revision + 1))
+        await desk.after(HOUR_S)
+        assert desk.ids() == ["schedule:later:20260101T010000Z"]
+
+    with caplog.at_level("WARNING", "windlass.runs"):
+        asyncio.run(story())
+    assert "schedule early could not start its run: timezone 'Europe/Atlantis'" in caplog.text
+
+
 def test_a_schedule_of_another_process_is_left_to_it() -> None:
     async def story() -> None:
         desk = Desk()
@@ -316,7 +364,7 @@ async def live(seed: int, *, count: int, days: int) -> None:
     async def cancel(run_id: str) -> None:
         raise AssertionError(run_id)
 
-    starter = Starter(start, cancel, lambda: None)
+    starter = Starter(start, cancel, lambda: None, hide)
     rates = FaultRates(refuse=0.02, lose=0.02, hide=0.02, slow=0)
     faulty = FaultyStore(store, random=random.random, clock=clock, rates=rates)
     schedules = made(random, count)

@@ -113,3 +113,17 @@ def test_the_client_makes_lists_and_deletes_schedules(tmp_path: Path) -> None:
                 await client.schedules.put(Schedule("c", agent="nobody", message="x", every_s=5))
 
     run(main())
+
+
+def test_a_user_has_a_limited_number_of_schedules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windlass_server.routes.schedules.SCHEDULES_MAX", 2)
+
+    async def main() -> None:
+        async with serving(tmp_path / "data", [talker()]) as server, server.client() as client:
+            codes = [
+                (await client.post("/schedules", json={**HOURLY, "name": name})).status_code
+                for name in ("a", "b", "c", "a")
+            ]
+            assert codes == [200, 200, 409, 200]
+
+    run(main())

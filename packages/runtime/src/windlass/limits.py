@@ -15,6 +15,7 @@ DOCUMENT_BYTES_MAX: Final = 262_144
 """One document, such as a schedule."""
 SCHEDULE_LATE_MS: Final = 60_000
 """A tick of a schedule that starts later than this was missed."""
+SCHEDULE_NAME_CHARS_MAX: Final = 128
 SCHEDULE_TICKS_MAX: Final = 100
 """Ticks of one schedule that are queued, or made up for; earlier ones are skipped."""
 CONTENT_BYTES_MAX: Final = 64 * 1_048_576

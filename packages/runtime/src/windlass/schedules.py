@@ -5,6 +5,7 @@ that is started twice is one run. What is decided about a tick is written before
 """
 
 import builtins
+import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -14,10 +15,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast, get_args
 from zoneinfo import ZoneInfo
 
 from windlass.errors import AgentError, Conflict, Unavailable
-from windlass.limits import SCHEDULE_LATE_MS, SCHEDULE_TICKS_MAX
+from windlass.limits import SCHEDULE_LATE_MS, SCHEDULE_NAME_CHARS_MAX, SCHEDULE_TICKS_MAX, WAIT_MS_MAX
 from windlass.ports.clock import Clock
 from windlass.ports.store import SCHEDULE, Document, Store
-from windlass.refusals import bad_setup, check_id, check_name, check_part
+from windlass.refusals import bad_setup, check_given, check_id, check_name, check_part
 from windlass_harness.times import stamp_of
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import (
@@ -44,7 +45,9 @@ _POLL_MS: Final = 1_000
 _WRITES_MAX: Final = 100
 _DUE_MAX: Final = 1_000
 _PAGE: Final = 200
+_SECONDS_MAX: Final = WAIT_MS_MAX // 1_000
 _OVER: Final = frozenset(RUN_ENDS.values())
+_LOG: Final = logging.getLogger("windlass.runs")
 
 
 @frozen
@@ -80,7 +83,15 @@ class Schedule:
 
     def __post_init__(self) -> None:
         check_name(self.name, "the name of a schedule")
+        if len(self.name) > SCHEDULE_NAME_CHARS_MAX:
+            raise bad_setup(f"the name of a schedule has at most {SCHEDULE_NAME_CHARS_MAX} characters")
         check_id(self.agent, f"the agent of schedule {self.name}")
+        for option in ("message", "cron", "at", "timezone", "session_id", "owner"):
+            value = getattr(self, option)
+            if value is not None:
+                check_given(value, str, what=f"{option} of schedule {self.name}", words="a text")
+        if not self.message:
+            raise bad_setup(f"the message of schedule {self.name} is empty")
         given = [one for one in ("cron", "every_s", "at") if getattr(self, one) is not None]
         if len(given) != 1:
             found = " and ".join(given) or "none"
@@ -91,9 +102,11 @@ class Schedule:
                 raise bad_setup(f"{option} of schedule {self.name} is one of {words}")
         for option, least in (("every_s", 1), ("jitter_s", 0)):
             value = getattr(self, option)
-            if value is not None and (type(value) is not int or value < least):
-                raise bad_setup(f"{option} of schedule {self.name} is a whole number of seconds from {least}")
-        next(self.ticks(0), None)
+            if value is not None and (type(value) is not int or not least <= value <= _SECONDS_MAX):
+                words = f"a whole number of seconds from {least} to {_SECONDS_MAX:,}"
+                raise bad_setup(f"{option} of schedule {self.name} is {words}")
+        # It reads the expression, the zone and the moment; no tick is looked for.
+        self.ticks(0)
 
     def ticks(self, after_ms: int) -> Iterator[int]:
         """Yield the ticks after a time, in milliseconds since 1970, the earliest first."""
@@ -214,7 +227,6 @@ def decide(schedule: Schedule, state: ScheduleState, now_ms: int, *, is_busy: bo
         tick_ms=first,
         run_id=schedule.run_id(first),
         is_starting=True,
-        started=state.started + 1,
     )
 
 
@@ -281,6 +293,8 @@ class Starter:
     cancel: Callable[[str], Awaitable[None]]
     agents: Callable[[], Collection[str] | None]
     """The agents of this process; None means: any."""
+    hide: Callable[[str], str]
+    """Masks the secrets in a text."""
 
 
 class Schedules:
@@ -300,6 +314,8 @@ class Schedules:
             Rejected: it is not a Schedule.
         """
         check_part(schedule, Schedule, what="a schedule", words="a Schedule")
+        # A document is as durable as a record, so it must not hold a secret either.
+        schedule = replace(schedule, message=self._starter.hide(schedule.message))
         for _ in range(_WRITES_MAX):
             before = await self._find(schedule.name)
             if before is not None and before.schedule == schedule:
@@ -383,9 +399,16 @@ class Schedules:
         """Start what is due."""
         agents = self._starter.agents()
         for document in await self._store.due_documents(SCHEDULE, now_ms=self._now_ms(), limit=_DUE_MAX):
-            stored = _Stored.read(document)
-            if agents is None or stored.schedule.agent in agents:
-                await self._advance(stored)
+            try:
+                stored = _Stored.read(document)
+                if agents is None or stored.schedule.agent in agents:
+                    await self._advance(stored)
+            except AgentError as failure:
+                # The others are not held up: this machine may lack a time zone, or the store fails for now.
+                self._tell(document.name, failure.message)
+
+    def _tell(self, name: str, problem: str) -> None:
+        _LOG.warning("schedule %s could not start its run: %s", name, self._starter.hide(problem))
 
     async def _advance(self, before: _Stored) -> None:
         """Decide on the ticks of a schedule and start a run; another process may do the same."""
@@ -405,11 +428,12 @@ class Schedules:
             if current.state.cancels is not None:
                 await self._starter.cancel(current.state.cancels)
             await self._starter.start(_request(current))
-        except Unavailable as failure:
-            error, is_starting = failure.message, True
         except AgentError as failure:
-            error = failure.message
-        await self._write(current.after(self._now_ms(), is_starting=is_starting, error=error))
+            error, is_starting = self._starter.hide(failure.message), isinstance(failure, Unavailable)
+            self._tell(before.schedule.name, error)
+        started = current.state.started + (error is None)
+        changes = {"is_starting": is_starting, "error": error, "started": started}
+        await self._write(current.after(self._now_ms(), **changes))
 
     async def _is_busy(self, state: ScheduleState) -> bool:
         run = None if state.run_id is None else await self._store.run(state.run_id)

@@ -64,6 +64,8 @@ TENANTS_OPEN_MAX: Final = 256
 """Tenants that are open at the same time."""
 SESSIONS_EMPTY_MAX: Final = 1_000
 """Reserved sessions of one user that have no message yet."""
+SCHEDULES_MAX: Final = 100
+"""Schedules of one user: their runs do not count for the rate limits."""
 KEYS_KEPT_MAX: Final = 100_000
 """Idempotency keys of a tenant that are remembered; the oldest is forgotten."""
 HEARTBEAT_S: Final = 15.0

@@ -306,7 +306,8 @@ class CoreRuntime(RuntimeViews):
         """
         from windlass.schedules import Schedules, Starter  # noqa: PLC0415 - slow to import
 
-        starter = Starter(self.start_run, partial(self.cancel_run, by="schedule"), self._agents)
+        hide = self._ports.scribe.redactor.text
+        starter = Starter(self.start_run, partial(self.cancel_run, by="schedule"), self._agents, hide)
         return Schedules(self._store(), self._ports.machine.clock, starter)
 
     def _start_scheduled(self) -> None:

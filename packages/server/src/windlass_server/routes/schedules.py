@@ -12,6 +12,7 @@ from windlass_server.openapi import SCHEDULE_EXAMPLE, answers, body_example
 from windlass_server.problems import Problem
 from windlass_server.requests import PREFIX, CallerDep, OwnSchedule, agent_for, reply
 from windlass_server.routing import Route
+from windlass_server.settings import SCHEDULES_MAX
 
 router = APIRouter(prefix=PREFIX, tags=["schedules"], route_class=Route)
 
@@ -59,6 +60,8 @@ async def put(
         is_free = (await schedules.get(schedule.name)).owner == user
     except Conflict:  # there is none with this name
         is_free = True
+        if len((await schedules.list(owner=user, limit=SCHEDULES_MAX)).items) >= SCHEDULES_MAX:
+            raise Problem(409, f"you have {SCHEDULES_MAX} schedules: delete one first") from None
     if not is_free:
         raise Problem(409, "the name is taken by another user: choose another")
     return reply(await schedules.put(schedule))

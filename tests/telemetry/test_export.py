@@ -166,6 +166,7 @@ def test_an_unreachable_collector_does_not_slow_runs_and_gets_every_span_later(
     assert told == ["WARNING", "INFO"], "an outage is logged once, and its end"
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_collector_that_does_not_answer_holds_up_neither_a_run_nor_the_end(collector: Collector) -> None:
     collector.hold = Event()
 
